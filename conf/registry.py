@@ -1,0 +1,21 @@
+"""Where a config group learns its options: `register("optimizer", adamw=AdamW)` makes `optimizer=adamw` work."""
+
+from importlib.metadata import entry_points
+
+from hydra.core.config_store import ConfigStore
+
+OPTIONS: dict[str, dict[str, type]] = {}
+"""The dataclass behind each registered option, by group and name."""
+
+
+def register(group: str, **options: type) -> None:
+    """Offers each dataclass as an option of `group` under its keyword."""
+    for name, node in options.items():
+        OPTIONS.setdefault(group, {})[name] = node
+        ConfigStore.instance().store(group=group, name=name, node=node, provider="iolaus")
+
+
+def load_plugins() -> None:
+    """Imports every installed entry point of the group `iolaus.plugins`, whose modules register options."""
+    for plugin in entry_points(group="iolaus.plugins"):
+        plugin.load()
