@@ -1,0 +1,74 @@
+"""The root config: one field per group, and the few settings that belong to the whole run."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hydra.core.config_store import ConfigStore
+from omegaconf import MISSING
+
+DEFAULTS: list[Any] = [
+    {"data": "stdlib_text"},
+    {"objective": "mlm"},
+    {"sampler": "shuffled"},
+    {"model": "bert_tiny"},
+    {"module": "pretraining"},
+    {"optimizer": "adamw"},
+    {"scheduler": "wsd"},
+    {"trainer": "auto"},
+    {"checkpoint": "default"},
+    {"callback": "default"},
+    {"logger": "csv"},
+    "_self_",
+    {"experiment": None},
+]
+
+HYDRA: dict[str, Any] = {
+    "run": {"dir": "${run_folder:}"},
+    "sweep": {"dir": "${sweep_folder:}", "subdir": "${hydra.job.num}"},
+    "output_subdir": None,
+    "job": {"chdir": False},
+    "job_logging": {"formatters": {"simple": {"format": "%(message)s"}}},
+}
+
+
+@dataclass
+class Config:
+    """A run, whole: two runs of equal config give equal weights."""
+
+    defaults: list[Any] = field(default_factory=lambda: list(DEFAULTS))
+    """Which option of each group is taken where the command line names none."""
+    data: Any = MISSING
+    """Where the samples come from, how they are tokenised and cut into micro-batches."""
+    objective: Any = MISSING
+    """What is learnt: the collator that makes targets, and the loss."""
+    sampler: Any = MISSING
+    """Which samples make up global batch k."""
+    model: Any = MISSING
+    """The network, from a config class of transformers or from saved weights."""
+    module: Any = MISSING
+    """The LightningModule: the training step and evaluation."""
+    optimizer: Any = MISSING
+    """The update rule and its parameter groups."""
+    scheduler: Any = MISSING
+    """The learning rate over the steps: warm-up, training, cool-down."""
+    trainer: Any = MISSING
+    """Devices, precision, and how long to train."""
+    checkpoint: Any = MISSING
+    """When to save, what to keep."""
+    callback: Any = MISSING
+    """What watches the run: progress bar, throughput."""
+    logger: Any = MISSING
+    """Where metrics go; several with `logger=[csv,wandb]`."""
+    seed: int = 42
+    """Every random choice of the run follows from it."""
+    resume: str | None = None
+    """A run folder to continue, or `auto`: the newest unfinished run of this very config, else a new one."""
+    outputs: str = "outputs"
+    """The folder that run folders are made in, relative to where the command is typed."""
+    allowed_targets: list[str] = field(default_factory=list)
+    """Module prefixes of your own that `_target_` may name, beside the built-in list."""
+    hydra: Any = field(default_factory=lambda: dict(HYDRA))
+    """Hydra's own settings; see `--hydra-help`."""
+
+
+ConfigStore.instance().store(name="config", node=Config, provider="iolaus")

@@ -1,0 +1,46 @@
+"""Group `logger`: where metrics go. Options add up: `logger=[csv,wandb]` gives both, each under its own name."""
+
+from dataclasses import dataclass, field
+
+from hydra.core.config_store import ConfigStore
+
+from .registry import OPTIONS
+
+
+@dataclass
+class Csv:
+    """`metrics.csv` in the run folder, which the report is drawn from."""
+
+    _target_: str = "runner.loggers.MetricsFile"
+
+
+@dataclass
+class Wandb:
+    """Weights & Biases; its files lie in the run folder, and a resumed run keeps its id."""
+
+    _target_: str = "runner.loggers.wandb_logger"
+    project: str = "iolaus"
+    """Project the run appears in."""
+    group: str | None = None
+    """Runs of one group are shown together; none leaves the run alone."""
+    tags: list[str] = field(default_factory=list)
+    """Words to find the run by."""
+    offline: str = "auto"
+    """`true` writes files only (send them with `wandb sync`), `false` needs a key, `auto` is offline without one."""
+
+
+@dataclass
+class Tensorboard:
+    """TensorBoard event files in the folder `tensorboard` of the run."""
+
+    _target_: str = "runner.loggers.tensorboard_logger"
+
+
+def _register(**options: type) -> None:
+    """Registers each logger as a mapping of one name, since only mappings merge when a list is chosen."""
+    for name, node in options.items():
+        OPTIONS.setdefault("logger", {})[name] = node
+        ConfigStore.instance().store(group="logger", name=name, node={name: node}, provider="iolaus")
+
+
+_register(csv=Csv, wandb=Wandb, tensorboard=Tensorboard)

@@ -1,0 +1,23 @@
+"""Group `module`: the LightningModule around model and objective."""
+
+from dataclasses import dataclass
+
+from .registry import register
+
+
+@dataclass
+class Pretraining:
+    """Pretraining of an encoder: the shared step, validation loss and bits."""
+
+    _target_: str = "runner.modules.PretrainingModule"
+    max_grad_norm: float = 1.0
+    """Gradients are scaled down to this total norm; 0 turns clipping off."""
+    compile_model: bool = False
+    """Runs the compute core (embeddings, encoder, norm) through torch.compile."""
+    gradient_checkpointing: bool = False
+    """Recomputes activations in the backward pass: less memory, about a third more time."""
+    log_parameter_norms: bool = False
+    """Logs the gradient norm of every single parameter; costs time."""
+
+
+register("module", pretraining=Pretraining)

@@ -1,0 +1,62 @@
+"""Group `trainer`: devices, precision, and how long to train."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from .registry import register
+
+
+@dataclass
+class Trainer:
+    """Lightning's Trainer, as this project drives it: one optimizer step per global batch."""
+
+    _target_: str = "runner.trainer.build_trainer"
+    max_steps: int = 1000
+    """Global batches to train on, which is optimizer steps; -1 follows `max_epochs`."""
+    max_epochs: Any = None
+    """Passes over the training set (may be a fraction); takes effect when `max_steps` is -1."""
+    accelerator: str = "auto"
+    """`cpu`, `gpu`, `mps`, or `auto`: the best there is."""
+    devices: Any = 1
+    """Processes on this node, one per device; `auto` takes every GPU, or one process on a CPU."""
+    num_nodes: int = 1
+    """Nodes of the job."""
+    strategy: str = "auto"
+    """`auto`: one process alone, or DDP where there are several."""
+    precision: str = "auto"
+    """`32-true`, `bf16-mixed`, ..., or `auto`: bf16 autocast where the hardware has bf16 units, else fp32."""
+    validate_every: int = 250
+    """Steps between two validations; one at the end comes by itself. 0 turns validation off."""
+    validation_batches: Any = None
+    """Validation batches to use of each set; none takes all."""
+    log_every: int = 10
+    """Steps between two rows in the logs."""
+    deterministic: bool = False
+    """Refuses operations without a deterministic implementation on the device."""
+    profile: bool = False
+    """Writes a trace and a table of the most expensive operators to the run folder."""
+
+
+@dataclass
+class CpuTrainer(Trainer):
+    """On the CPU, whatever else there is."""
+
+    accelerator: str = "cpu"
+
+
+@dataclass
+class GpuTrainer(Trainer):
+    """On one GPU."""
+
+    accelerator: str = "gpu"
+
+
+@dataclass
+class DdpTrainer(Trainer):
+    """One process per device, gradients averaged (gloo on CPUs, nccl on GPUs)."""
+
+    strategy: str = "ddp"
+    devices: Any = 2
+
+
+register("trainer", auto=Trainer, cpu=CpuTrainer, gpu=GpuTrainer, ddp=DdpTrainer)

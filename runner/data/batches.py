@@ -1,0 +1,111 @@
+"""Global batch k as this rank sees it: drawn, cut, gathered and collated, a function of k alone."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+from runner.samplers import GlobalBatchSampler
+
+from .keyed import sample_keys
+from .partition import partition
+
+SUMMED = ("weight", "tokens", "padded_tokens", "hash_low", "hash_high")
+"""Figures of a micro-batch that add up to those of the share."""
+
+
+class GatheredSequences(Protocol):
+    """Token sequences that can be read many at a time."""
+
+    def __len__(self) -> int: ...
+
+    def lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Tokens of each sequence."""
+        ...
+
+    def gather(self, indices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Tokens of the sequences end to end, and the length of each."""
+        ...
+
+
+class GlobalBatches(Dataset[dict[str, Any]]):
+    """Item k is this rank's share of global batch k, collated into micro-batches.
+
+    Every rank's share has the same number of micro-batches; a rank that gets no sample for one is given a filler that
+    weighs nothing, so that no rank waits for another for ever.
+    """
+
+    def __init__(
+        self,
+        sequences: GatheredSequences,
+        sampler: GlobalBatchSampler,
+        collator: Callable[[dict[str, Any]], dict[str, Any]],
+        seed: int,
+        stream: int,
+        rank: int,
+        num_ranks: int,
+        micro_batch_tokens: int | None,
+        micro_batch_size: int | None,
+        packed: bool,
+    ) -> None:
+        self.sequences, self.sampler, self.collator = sequences, sampler, collator
+        self.seed, self.stream, self.rank, self.num_ranks = seed, stream, rank, num_ranks
+        self.micro_batch_tokens, self.micro_batch_size, self.packed = micro_batch_tokens, micro_batch_size, packed
+
+    def __len__(self) -> int:
+        return len(self.sampler)
+
+    def __getitem__(self, step: int) -> dict[str, Any]:
+        """`micro_batches`, `sample_ids` [b, 2] of this rank, and the sums of the micro-batches' figures."""
+        samples = self.sampler.global_batch(step)
+        lengths = self.sequences.lengths(samples[:, 1])
+        shares = partition(lengths, self.num_ranks, self.micro_batch_tokens, self.micro_batch_size, self.packed)
+        mine = shares[self.rank]
+        micro_batches = [self._collate(samples[rows] if len(rows) else samples[:1], filler=not len(rows)) for rows in mine]
+        share: dict[str, Any] = {name: sum(micro.pop(name) for micro in micro_batches) for name in SUMMED[1:]}
+        share["weight"] = sum(micro["weight"] for micro in micro_batches)
+        ids = np.concatenate([samples[rows] for rows in mine])
+        return share | {"micro_batches": micro_batches, "sample_ids": torch.from_numpy(ids)}
+
+    def _collate(self, samples: NDArray[np.int64], filler: bool) -> dict[str, Any]:
+        ids, lengths = self.sequences.gather(samples[:, 1])
+        keys = sample_keys(self.seed, samples[:, 0], samples[:, 1], self.stream)
+        return self.collator({"input_ids": ids, "lengths": lengths, "keys": keys, "filler": filler})
+
+
+class Steps(Sampler[int]):
+    """The step numbers from `start`; its length is that of the whole run, as Lightning counts from the start too."""
+
+    def __init__(self, start: int, stop: int) -> None:
+        self.start, self.stop = start, stop
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(self.start, self.stop))
+
+    def __len__(self) -> int:
+        return self.stop
+
+
+def batch_loader(batches: GlobalBatches, start: int, stop: int, num_workers: int, pin_memory: bool) -> DataLoader[Any]:
+    """Loads global batches `start` to `stop - 1` in order; collation runs in the workers."""
+    return DataLoader(
+        batches,
+        batch_size=None,
+        sampler=Steps(start, stop),
+        num_workers=num_workers,
+        pin_memory=pin_memory,
+        worker_init_fn=_settle_worker if num_workers else None,
+        prefetch_factor=4 if num_workers else None,
+    )
+
+
+def _settle_worker(worker: int) -> None:
+    """Keeps a loader process out of the way: one thread, and signals are the training process's business."""
+    import signal
+
+    torch.set_num_threads(1)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)

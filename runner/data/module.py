@@ -1,0 +1,149 @@
+"""What all data modules share: global batches in the contracted order, validation sets by name, exact resume."""
+
+import logging
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import lightning.pytorch as pl
+from torch.utils.data import DataLoader
+
+from runner.samplers import GlobalBatchSampler, Sequential
+
+from .batches import GatheredSequences, GlobalBatches, batch_loader
+
+log = logging.getLogger("iolaus")
+
+MASK_STREAM, VALIDATION_STREAM = 1, 2
+"""Streams of the keyed generator, so that training and validation masks do not repeat each other."""
+
+LAYOUTS = ("padded",)
+
+
+class GlobalBatchDataModule(pl.LightningDataModule):
+    """Serves `train` and `validation` sequences as global batches; a subclass makes them in `prepare_data`."""
+
+    train: GatheredSequences
+    validation: dict[str, GatheredSequences]
+
+    def __init__(
+        self, layout: str, micro_batch_tokens: int | None, micro_batch_size: int | None, num_workers: int
+    ) -> None:
+        super().__init__()
+        if layout not in LAYOUTS:
+            raise ValueError(f"data.layout={layout!r}; there are: {', '.join(LAYOUTS)}")
+        for name, value in (("micro_batch_tokens", micro_batch_tokens), ("micro_batch_size", micro_batch_size)):
+            if value is not None and value < 1:
+                raise ValueError(f"data.{name} must be at least 1, not {value}")
+        if num_workers < 0:
+            raise ValueError(f"data.num_workers must be 0 or more, not {num_workers}")
+        self.layout, self.num_workers = layout, num_workers
+        self.micro_batch_tokens, self.micro_batch_size = micro_batch_tokens, micro_batch_size
+        self.start = 0
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """What must agree for a run to go on with this data."""
+
+    def connect(
+        self,
+        make_sampler: Callable[..., GlobalBatchSampler],
+        collator: Callable[[dict[str, Any]], dict[str, Any]],
+        max_steps: int,
+        max_epochs: float | None,
+        seed: int,
+    ) -> int:
+        """Joins data, sampler and objective; returns the number of global batches of the run.
+
+        Raises:
+            ValueError: neither or both of the two lengths of the run are given.
+        """
+        self.collator, self.seed = collator, seed
+        if (max_steps > 0) == (max_epochs is not None and max_steps < 0):
+            raise ValueError(
+                f"trainer.max_steps={max_steps} and trainer.max_epochs={max_epochs}: give a positive number of "
+                "steps, or max_steps=-1 and a positive number of epochs"
+            )
+        if max_steps > 0:
+            self.sampler = make_sampler(dataset=self.train, num_epochs=None, num_batches=max_steps)
+        else:
+            assert max_epochs is not None
+            self.sampler = make_sampler(dataset=self.train, num_epochs=max_epochs, num_batches=None)
+        return len(self.sampler)
+
+    def epoch_at(self, step: int) -> float:
+        """Passes over the training set after `step` global batches."""
+        return step * self.sampler.global_batch_size / len(self.train)
+
+    @property
+    def validation_names(self) -> list[str]:
+        """The validation sets, in the order of their loaders."""
+        return list(self.validation)
+
+    def train_dataloader(self) -> DataLoader[Any]:
+        """Global batches from the first one not yet consumed."""
+        batches = self._batches(self.train, self.sampler, MASK_STREAM)
+        return batch_loader(batches, self.start, len(self.sampler), self.num_workers, self._pins())
+
+    def val_dataloader(self) -> list[DataLoader[Any]]:
+        """One loader per validation set: every sample once, over all ranks."""
+        loaders = []
+        for sequences in self.validation.values():
+            size = min(self.sampler.global_batch_size, len(sequences))
+            sampler = Sequential(
+                dataset=sequences, num_epochs=1, num_batches=None, global_batch_size=size, seed=self.seed
+            )
+            batches = self._batches(sequences, sampler, VALIDATION_STREAM)
+            loaders.append(batch_loader(batches, 0, math.ceil(len(sequences) / size), 0, self._pins()))
+        return loaders
+
+    def state_dict(self) -> dict[str, Any]:
+        """Global batches consumed, and what the order depends on."""
+        assert self.trainer is not None
+        return {
+            "global_batches": self.trainer.global_step,
+            "sampler": self.sampler.fingerprint(),
+            "data": self.fingerprint(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continues after the batches a checkpoint has consumed.
+
+        Raises:
+            ValueError: the data or the sampler is not the one the checkpoint was made with.
+        """
+        ours = {"data": self.fingerprint(), **self.sampler.fingerprint()}
+        theirs = {"data": state["data"], **state["sampler"]}
+        if changed := [n for n in {**theirs, **ours} if ours.get(n) != theirs.get(n)]:
+            what = ", ".join(f"{n} was {theirs.get(n)!r} and is {ours.get(n)!r}" for n in changed)
+            raise ValueError(f"cannot resume with another sample order: {what}")
+        self.start = state["global_batches"]
+
+    def _batches(self, sequences: GatheredSequences, sampler: GlobalBatchSampler, stream: int) -> GlobalBatches:
+        rank, num_ranks = self._data_parallel()
+        return GlobalBatches(
+            sequences,
+            sampler,
+            self.collator,
+            self.seed,
+            stream,
+            rank,
+            num_ranks,
+            self.micro_batch_tokens,
+            self.micro_batch_size,
+            packed=self.layout == "packed",
+        )
+
+    def _data_parallel(self) -> tuple[int, int]:
+        """Rank and size of the data-parallel group: ranks that share a replica read the same data."""
+        assert self.trainer is not None
+        mesh = getattr(self.trainer.strategy, "device_mesh", None)
+        if mesh is not None:
+            group = mesh["data_parallel"]
+            return group.get_local_rank(), group.size()
+        return self.trainer.global_rank, self.trainer.world_size
+
+    def _pins(self) -> bool:
+        assert self.trainer is not None
+        return self.trainer.strategy.root_device.type == "cuda"

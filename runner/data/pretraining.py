@@ -1,0 +1,115 @@
+"""Text for pretraining: prepared once into a cache, then served from memory-mapped stores."""
+
+import math
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from .module import GlobalBatchDataModule
+from .prepare import PreparedText, prepare_text
+from .sources import open_source
+from .store import TokenStore, unigram_entropy
+
+
+class PretrainingDataModule(GlobalBatchDataModule):
+    """Reads `source`, holds out validation documents, tokenises into the cache, and serves global batches."""
+
+    def __init__(
+        self,
+        source: Any,
+        validation: dict[str, Any] | None,
+        validation_documents: float,
+        text_column: str,
+        split: str,
+        text_unit: str,
+        tokenizer: str | None,
+        tokenizer_kind: str,
+        vocab_size: int,
+        lowercase: bool,
+        max_length: int,
+        long_documents: str,
+        cache_dir: str,
+        seed: int,
+        layout: str,
+        micro_batch_tokens: int | None,
+        micro_batch_size: int | None,
+        num_workers: int,
+    ) -> None:
+        super().__init__(layout, micro_batch_tokens, micro_batch_size, num_workers)
+        reading = {"text_column": text_column, "split": split, "text_unit": text_unit}
+        self.source = open_source(source, **reading)
+        self.validation_sources = {name: open_source(s, **reading) for name, s in (validation or {}).items()}
+        self.validation_documents, self.split_seed = validation_documents, seed
+        self.tokenizer_name, self.tokenizer_kind = tokenizer, tokenizer_kind
+        self.vocab_size, self.lowercase = vocab_size, lowercase
+        self.max_length, self.long_documents = max_length, long_documents
+        self.cache_dir = Path(cache_dir).expanduser()
+        self.prepared: PreparedText | None = None
+
+    def prepare_data(self) -> None:
+        """Tokenises into the cache, unless that has been done; of several processes one works, the others wait."""
+        if self.prepared is not None:
+            return
+        self.prepared = prepare_text(
+            self.source,
+            self.validation_sources,
+            validation_documents=self.validation_documents,
+            tokenizer=self.tokenizer_name,
+            tokenizer_kind=self.tokenizer_kind,
+            vocab_size=self.vocab_size,
+            lowercase=self.lowercase,
+            max_length=self.max_length,
+            long_documents=self.long_documents,
+            cache_dir=self.cache_dir,
+            seed=self.split_seed,
+        )
+        self.train = TokenStore(self.prepared.train)
+        self.validation = {name: TokenStore(path) for name, path in self.prepared.validation.items()}
+
+    @cached_property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """The tokenizer the stores were made with."""
+        assert self.prepared is not None, "prepare_data comes first"
+        return AutoTokenizer.from_pretrained(self.prepared.tokenizer)
+
+    def collator_arguments(self) -> dict[str, Any]:
+        """What an objective needs to know of tokens and columns."""
+        return {
+            "pad_token_id": self.tokenizer.pad_token_id,
+            "mask_token_id": self.tokenizer.mask_token_id,
+            "vocab_size": len(self.tokenizer),
+            "special_token_ids": self.tokenizer.all_special_ids,
+            "text_column": "text",
+            "label_column": None,
+            "max_sequence_length": self.max_length,
+        }
+
+    def fingerprint(self) -> str:
+        """The fingerprint of the training store, which covers text, tokenizer and cutting."""
+        return self.train.fingerprint  # type: ignore[attr-defined]
+
+    def baselines(self) -> dict[str, float]:
+        """Figures a model must beat, in nats per token: ln(vocabulary), and each validation set's unigram entropy."""
+        special = self.tokenizer.all_special_ids
+        entropies = {
+            f"val/{name}/unigram_entropy": unigram_entropy(store, special)  # type: ignore[arg-type]
+            for name, store in self.validation.items()
+        }
+        return {"uniform_entropy": math.log(len(self.tokenizer)), **entropies}
+
+    def describe(self) -> dict[str, str]:
+        """Counts for the summary at the start."""
+        assert self.prepared is not None
+        store: Any = self.train
+        held_out: dict[str, Any] = dict(self.validation)
+        return {
+            "source": self.source.describe(),
+            "training": f"{len(store):,} sequences, {store.num_tokens:,} tokens",
+            "validation": ", ".join(f"{n}: {len(s):,} sequences" for n, s in held_out.items()) or "none",
+            "vocabulary": f"{len(self.tokenizer):,} tokens",
+            "global batch": f"{self.sampler.global_batch_size} sequences, "
+            f"about {self.sampler.global_batch_size * store.num_tokens // len(store):,} tokens",
+            "micro-batch": f"{self.micro_batch_tokens or 'any number of'} tokens, {self.layout}",
+        }

@@ -1,0 +1,105 @@
+"""One message instead of a traceback, with what was probably meant."""
+
+import difflib
+import os
+import re
+from collections.abc import Iterable
+from typing import Any
+
+USER_ERRORS = (ValueError, OSError, ImportError, KeyError)
+"""What a wrong config, file or environment raises; anything else is a defect and keeps its traceback."""
+
+
+class TrainingFailure(RuntimeError):
+    """Training cannot go on, for a reason the message gives (such as a loss that is not a number)."""
+
+
+def explain(error: BaseException) -> str | None:
+    """The message for the user, or None where only a traceback helps (a defect of the program)."""
+    from hydra.errors import HydraException
+    from omegaconf.errors import OmegaConfBaseException
+
+    chain = list(_causes(error))
+    for cause in chain:  # our own message, wrapped by an interpolation or by the composition
+        if isinstance(cause, (*USER_ERRORS, TrainingFailure)) and not isinstance(
+            cause, HydraException | OmegaConfBaseException
+        ):
+            return _plain(cause)
+    if any(isinstance(cause, HydraException | OmegaConfBaseException) for cause in chain):
+        lines = dict.fromkeys(line for cause in chain for line in str(cause).splitlines() if _tells(line))
+        message = "\n".join(lines)
+        return message + _did_you_mean(message)
+    return None
+
+
+def suggest(wrong: str, known: Iterable[str]) -> str:
+    """`. Did you mean 'x'?` for the nearest known name, or nothing."""
+    near = difflib.get_close_matches(wrong, list(known), n=1, cutoff=0.55)
+    return f". Did you mean {near[0]!r}?" if near else ""
+
+
+def wants_traceback() -> bool:
+    """Whether the user asked for full tracebacks (`HYDRA_FULL_ERROR=1`)."""
+    return os.environ.get("HYDRA_FULL_ERROR", "0") not in ("0", "", "false")
+
+
+def _causes(error: BaseException | None) -> Iterable[BaseException]:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _plain(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror and len(error.args) > 1:
+        return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    return str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+
+
+def _tells(line: str) -> bool:
+    noise = ("full_key:", "reference_type=", "object_type=", "To append to your config use", "Set the environment")
+    return bool(line.strip()) and not line.strip().startswith(noise)
+
+
+def _did_you_mean(message: str) -> str:
+    """Finds the name a Hydra error complains about and the nearest one that exists."""
+    if found := re.search(r"Could not find '([^']+)'", message):
+        group, _, option = found[1].rpartition("/")
+        return suggest(option, _options(group)) if group else ""
+    if found := re.search(r"Could not override '([^']+)'", message):
+        hint = suggest(found[1], _config_keys())
+        return hint or suggest(found[1].split(".")[-1], _groups())
+    if found := re.search(r"Key '([^']+)' (?:is )?not in", message):
+        return suggest(found[1], {key.split(".")[-1] for key in _config_keys()})
+    return ""
+
+
+def _options(group: str) -> list[str]:
+    from conf.registry import OPTIONS
+
+    return list(OPTIONS.get(group, {}))
+
+
+def _groups() -> list[str]:
+    from conf.registry import OPTIONS
+
+    return list(OPTIONS)
+
+
+def _config_keys() -> list[str]:
+    """Every dotted key that some option of some group has."""
+    from dataclasses import fields
+
+    from conf.config import Config
+    from conf.registry import OPTIONS
+
+    keys = [f.name for f in fields(Config)]
+    keys += [f"{group}.{f.name}" for group, options in OPTIONS.items() for node in options.values() for f in _fields(node)]
+    return list(dict.fromkeys(keys))
+
+
+def _fields(node: Any) -> tuple[Any, ...]:
+    from dataclasses import fields
+
+    return fields(node)

@@ -1,0 +1,76 @@
+"""The trained model as a Hugging Face folder, with tokenizer and model card."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedTokenizerBase
+
+from runner.folder import RunFolder
+
+
+def export_model(
+    module: Any, tokenizer: PreTrainedTokenizerBase, folder: RunFolder, results: dict[str, float]
+) -> Path:
+    """Writes `model/` in the run folder; `AutoModel...from_pretrained` loads it with nothing of this project.
+
+    The folder appears whole or not at all.
+
+    Raises:
+        OSError: the folder cannot be written or is full.
+    """
+    target = folder.path / "model"
+    temporary = folder.path / ".model.tmp"
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        with module.evaluation_weights():
+            module.model.pretrained.save_pretrained(temporary)
+        tokenizer.save_pretrained(temporary)
+        (temporary / "README.md").write_text(model_card(module, folder, results))
+        shutil.rmtree(target, ignore_errors=True)
+        temporary.rename(target)
+    except OSError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise OSError(f"cannot export the model to {str(target)!r}: {error.strerror or error}") from error
+    return target
+
+
+def model_card(module: Any, folder: RunFolder, results: dict[str, float]) -> str:
+    """The card: what the model is, what it reached, how it was made and how to load it."""
+    model = module.model.pretrained
+    command = (folder.path / "command.txt").read_text().strip()
+    figures = "\n".join(f"| {name} | {value:.4f} |" for name, value in sorted(results.items()))
+    config = (folder.path / "config.yaml").read_text()
+    return f"""---
+library_name: transformers
+tags: [iolaus]
+---
+
+# {type(model).__name__}, {module.model.describe()}
+
+Trained with [Iolaus](https://pypi.org/project/iolaus/) for {module.trainer.global_step:,} steps:
+
+```
+{command}
+```
+
+| figure | value |
+|---|---|
+{figures}
+
+Losses and entropies are in nats per token.
+
+## Use
+
+```python
+from transformers import AutoTokenizer, {type(model).__name__}
+
+tokenizer = AutoTokenizer.from_pretrained("<this folder>")
+model = {type(model).__name__}.from_pretrained("<this folder>")
+```
+
+## Config
+
+```yaml
+{config}```
+"""

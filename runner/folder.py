@@ -1,0 +1,214 @@
+"""The run folder: where it is, what state its run is in, and which one a resumed run belongs to."""
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import shlex
+import sys
+from collections.abc import Iterator
+from datetime import datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+EXECUTION_KEYS = {
+    "": {"hydra", "resume", "outputs", "logger", "callback", "checkpoint", "allowed_targets"},
+    "trainer": {"accelerator", "devices", "num_nodes", "strategy", "log_every", "profile"},
+    "data": {"num_workers", "micro_batch_tokens", "micro_batch_size", "cache_dir"},
+}
+"""Settings that say how a run is executed, not what it computes: they may change when it is resumed."""
+
+SECRET_WORDS = ("key", "token", "secret", "password", "credential")
+"""A text setting whose name ends in one of these words is not written to the run folder."""
+
+
+def config_hash(config: DictConfig) -> str:
+    """Sixteen hex digits that two configs share exactly when they describe the same run."""
+    values = OmegaConf.to_container(config, resolve=False)
+    assert isinstance(values, dict)
+    for section, names in EXECUTION_KEYS.items():
+        part = values.get(section) if section else values
+        if isinstance(part, dict):
+            for name in names:
+                part.pop(name, None)
+    return sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def new_name() -> Path:
+    """`<date>/<time>-<id>`, unlike any other."""
+    return Path(datetime.now().strftime("%Y-%m-%d/%H-%M-%S") + "-" + secrets.token_hex(2))
+
+
+def run_folder(*, _root_: DictConfig) -> str:
+    """The folder of the run that a composed config asks for: the resolver `${run_folder:}`.
+
+    Raises:
+        ValueError: `resume` names a folder that is no run, or one that another process is training in.
+    """
+    outputs = Path(_root_.outputs)
+    if _root_.resume is None:
+        return str(outputs / new_name())
+    identity = config_hash(_root_)
+    if _root_.resume == "auto":
+        return str(find_unfinished(outputs, identity) or outputs / new_name())
+    folder = RunFolder(Path(_root_.resume))
+    folder.check_resumable()
+    same = folder.status().get("config_hash") == identity
+    return str(folder.path if same else outputs / new_name())
+
+
+def find_unfinished(outputs: Path, identity: str) -> Path | None:
+    """The newest run under `outputs` with this config hash that has not ended and that nobody is training."""
+    found = []
+    for file in outputs.glob("**/status.json"):
+        folder = RunFolder(file.parent)
+        status = folder.status()
+        if status.get("config_hash") == identity and status.get("state") != "done" and not folder.is_locked():
+            found.append((status.get("started") or "", folder.path))
+    return max(found)[1] if found else None
+
+
+def saved_overrides(arguments: list[str]) -> list[str]:
+    """Command-line arguments with the overrides of the run named by `resume=<folder>` put before them.
+
+    So `resume=<folder>` alone means that run's own config, and further overrides change it.
+    """
+    names = [a.split("=", 1)[1] for a in arguments if a.startswith("resume=")]
+    if not names or names[-1] in ("auto", "null", ""):
+        return arguments
+    folder = RunFolder(Path(names[-1].strip("'\"")))
+    folder.check_resumable()
+    first = next(i for i, a in enumerate(arguments) if "=" in a and not a.startswith("-"))
+    return arguments[:first] + folder.overrides() + arguments[first:]
+
+
+class RunFolder:
+    """One run's folder: `status.json`, the config it was started with, and a lock while it trains."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where the checkpoints lie."""
+        return self.path / "checkpoints"
+
+    def status(self) -> dict[str, Any]:
+        """What `status.json` says; empty where there is none or it cannot be read."""
+        try:
+            return json.loads((self.path / "status.json").read_text())
+        except (OSError, ValueError):
+            return {}
+
+    def update_status(self, **values: Any) -> None:
+        """Changes fields of `status.json`, atomically."""
+        write_atomically(self.path / "status.json", json.dumps({**self.status(), **values}, indent=1))
+
+    def overrides(self) -> list[str]:
+        """The command-line overrides the run was started with."""
+        return list(json.loads((self.path / "overrides.json").read_text()))
+
+    def begin(self, config: DictConfig, overrides: list[str]) -> None:
+        """Writes what the run is before it starts: config without secrets, command, overrides, status."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        write_atomically(self.path / "config.yaml", OmegaConf.to_yaml(without_secrets(config)))
+        if not (self.path / "overrides.json").exists():
+            kept = [o for o in overrides if not o.startswith(("resume=", "hydra.")) and not _is_secret(o.split("=")[0])]
+            write_atomically(self.path / "overrides.json", json.dumps(kept))
+            write_atomically(self.path / "command.txt", command_line() + "\n")
+        started = self.status().get("started") or datetime.now().isoformat(timespec="seconds")
+        self.update_status(
+            state="running", started=started, ended=None, error=None, config_hash=config_hash(config), pid=os.getpid()
+        )
+
+    def end(self, state: str, **values: Any) -> None:
+        """Records that the run ended, in which state, and after how many seconds."""
+        now = datetime.now()
+        started = datetime.fromisoformat(self.status().get("started") or now.isoformat())
+        self.update_status(
+            state=state, ended=now.isoformat(timespec="seconds"), seconds=(now - started).total_seconds(), **values
+        )
+
+    def check_resumable(self) -> None:
+        """Raises ValueError unless this is the folder of a run that can be continued now."""
+        if not self.path.is_dir():
+            raise ValueError(f"resume: there is no folder {str(self.path)!r}")
+        if not self.status() or not (self.path / "overrides.json").exists():
+            raise ValueError(f"resume: {str(self.path)!r} is not a run folder (it has no status.json)")
+        if self.is_locked():
+            raise ValueError(f"resume: a process is training in {str(self.path)!r} at this moment")
+
+    def is_locked(self) -> bool:
+        """Whether a living process holds the folder's lock."""
+        try:
+            with open(self.path / ".lock") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except BlockingIOError:
+            return True
+        return False
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """Holds the folder for this process; the lock goes with the process, however it ends."""
+        with open(self.path / ".lock", "w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ValueError(f"a process is training in {str(self.path)!r} at this moment") from None
+            yield
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Writes beside the target, then renames: a reader sees the old text or the new, never half of one."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_text(text)
+        temporary.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise OSError(f"cannot write {str(path)!r}: {error.strerror}") from error
+
+
+def without_secrets(config: DictConfig) -> DictConfig:
+    """A resolved copy in which environment lookups stay lookups and secret settings read `***`."""
+    copy = config.copy()
+    OmegaConf.set_readonly(copy, False)
+    OmegaConf.set_struct(copy, False)
+    copy.pop("hydra", None)
+    _resolve(copy)
+    return copy
+
+
+def command_line() -> str:
+    """The command as typed, fit to be pasted into a shell, without the values of secret settings."""
+    words = [f"{a.split('=')[0]}=***" if "=" in a and _is_secret(a.split("=")[0]) else a for a in sys.argv[1:]]
+    program = "iolaus" if Path(sys.argv[0]).name == "iolaus" else "python -m runner.train"
+    return f"{program} {shlex.join(words)}".strip()
+
+
+def _resolve(node: Any) -> None:
+    names = list(node) if isinstance(node, DictConfig) else range(len(node))
+    for name in names:
+        if OmegaConf.is_missing(node, name):
+            continue
+        raw = node._get_node(name)
+        if OmegaConf.is_interpolation(node, name) and "oc.env:" in str(raw._value()):
+            continue
+        value = node[name]
+        if OmegaConf.is_config(value):
+            _resolve(value)
+        elif isinstance(name, str) and _is_secret(name) and isinstance(value, str):
+            node[name] = "***"
+        elif OmegaConf.is_interpolation(node, name):
+            node[name] = value
+
+
+def _is_secret(name: str) -> bool:
+    return name.lower().split(".")[-1].endswith(SECRET_WORDS)

@@ -1,0 +1,97 @@
+"""Encoders of transformers, built from their config classes or loaded with their weights."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoConfig, AutoModelForMaskedLM, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
+
+from runner.errors import suggest
+
+DROPOUT_FIELDS = (
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+    "attention_dropout",
+    "embedding_dropout",
+    "mlp_dropout",
+    "dropout",
+)
+"""What the config classes call dropout."""
+
+
+def build_encoder(
+    architecture: str,
+    hidden_size: int,
+    num_hidden_layers: int,
+    num_attention_heads: int,
+    intermediate_size: int,
+    max_position_embeddings: int,
+    dropout: float,
+    config: dict[str, Any],
+    tokenizer: PreTrainedTokenizerBase,
+) -> PreTrainedModel:
+    """A masked language model with random weights, its vocabulary and special tokens taken from the tokenizer.
+
+    Raises:
+        ValueError: an unknown architecture or config field, or sizes that do not fit together.
+    """
+    if architecture not in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
+        raise ValueError(
+            f"model.architecture={architecture!r} is no masked language model of transformers"
+            + suggest(architecture, MODEL_FOR_MASKED_LM_MAPPING_NAMES)
+        )
+    sizes = {
+        "hidden_size": hidden_size,
+        "num_hidden_layers": num_hidden_layers,
+        "num_attention_heads": num_attention_heads,
+        "intermediate_size": intermediate_size,
+        "max_position_embeddings": max_position_embeddings,
+    }
+    for name, value in sizes.items():
+        if value < 1:
+            raise ValueError(f"model.{name} must be at least 1, not {value}")
+    if hidden_size % num_attention_heads:
+        raise ValueError(
+            f"model.hidden_size={hidden_size} is not divisible by model.num_attention_heads={num_attention_heads}"
+        )
+    known = AutoConfig.for_model(architecture)
+    sizes |= {name: dropout for name in DROPOUT_FIELDS if hasattr(known, name)}
+    return AutoModelForMaskedLM.from_config(
+        AutoConfig.for_model(architecture, **sizes, **_checked(config, known), **_vocabulary(tokenizer))
+    )
+
+
+def load_encoder(name_or_path: str, config: dict[str, Any], tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
+    """A masked language model with its weights: a hub name, a local folder, or a run folder with a `model/` in it.
+
+    Raises:
+        ValueError: nothing can be loaded under that name, or its vocabulary is too small for the tokenizer.
+    """
+    folder = Path(name_or_path) / "model"
+    path = str(folder) if folder.is_dir() else name_or_path
+    try:
+        known = AutoConfig.from_pretrained(path)
+        model = AutoModelForMaskedLM.from_pretrained(path, **_checked(config, known))
+    except OSError as error:
+        raise ValueError(f"cannot load the model {name_or_path!r}: {str(error).splitlines()[0]}") from error
+    if model.config.vocab_size < len(tokenizer):
+        raise ValueError(
+            f"the model {name_or_path!r} has a vocabulary of {model.config.vocab_size}, too small for the tokenizer's "
+            f"{len(tokenizer)}; use the tokenizer of that model: data.tokenizer={path}"
+        )
+    return model
+
+
+def _vocabulary(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
+    names = ("pad_token_id", "bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id")
+    return {"vocab_size": len(tokenizer), **{name: getattr(tokenizer, name, None) for name in names}}
+
+
+def _checked(changes: dict[str, Any], known: PretrainedConfig) -> dict[str, Any]:
+    for name in changes:
+        if not hasattr(known, name):
+            raise ValueError(
+                f"model.config.{name}: {type(known).__name__} has no such field" + suggest(name, json.loads(known.to_json_string(False)))
+            )
+    return changes

@@ -1,0 +1,186 @@
+"""The step that every objective shares: one global batch, cut anyhow, divided by the weight of all of it."""
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+from torch import Tensor, nn
+
+from runner.errors import TrainingFailure
+from runner.optim import groups_table, loop_needs
+
+Batch = dict[str, Any]
+"""A rank's share of a global batch, as `runner.data.batches.GlobalBatches` makes it."""
+
+SUMMED = ("weight", "tokens", "padded_tokens", "hash_low", "hash_high")
+"""Counts of a share that are added over the ranks, once per step."""
+
+
+class TrainingModule(pl.LightningModule):
+    """Trains `model`, a module that maps a micro-batch to the *sum* of its losses, on global batches.
+
+    The step runs every micro-batch of this rank's share, scales each loss by `ranks / weight of the global batch`
+    and synchronises gradients once, so how a global batch was cut does not show in the update.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: Callable[..., Any],
+        scheduler: Callable[..., Any],
+        max_grad_norm: float,
+        compile_model: bool,
+        gradient_checkpointing: bool,
+        log_parameter_norms: bool,
+        max_steps: int,
+        seed: int,
+        log_every: int,
+    ) -> None:
+        super().__init__()
+        self.automatic_optimization = False
+        self.model = model
+        self.make_optimizer, self.make_scheduler = optimizer, scheduler
+        self.max_grad_norm, self.compile_model, self.log_parameter_norms = max_grad_norm, compile_model, log_parameter_norms
+        self.max_steps, self.seed, self.log_every = max_steps, seed, log_every
+        self.validated_step = -1
+        if gradient_checkpointing:
+            model.pretrained.gradient_checkpointing_enable()  # type: ignore[operator, union-attr]
+
+    def configure_model(self) -> None:
+        """Compiles the compute core, once the strategy has placed the model."""
+        if self.compile_model:
+            self.model.compile_core()  # type: ignore[operator]
+            self.compile_model = False
+
+    def configure_optimizers(self) -> dict[str, Any]:
+        """The optimizer over the model's parameter groups, and its schedule over `max_steps`."""
+        optimizer = self.make_optimizer(model=self.model)
+        scheduler = self.make_scheduler(optimizer=optimizer, max_steps=self.max_steps)
+        return {"optimizer": optimizer, "lr_scheduler": scheduler}
+
+    def training_step(self, batch: Batch, batch_idx: int) -> dict[str, Any]:
+        """One optimizer step on this rank's share of one global batch."""
+        step = self.trainer.global_step
+        torch.manual_seed(step_seed(self.seed, step, self.global_rank))
+        optimizer = self.optimizers()
+        totals = self.sum_over_ranks({name: float(batch[name]) for name in SUMMED})
+        with loop_needs(optimizer.optimizer).step(step) as needs:  # type: ignore[union-attr]
+            loss = self._backward(batch["micro_batches"], totals["weight"], needs.create_graph)
+        grad_norm = self._clip()
+        self._check_finite(grad_norm, step, batch)
+        optimizer.step()  # type: ignore[union-attr]
+        optimizer.zero_grad()  # type: ignore[union-attr]
+        rates = self._rates()
+        self.lr_schedulers().step()  # type: ignore[union-attr, call-arg]
+        if (step + 1) % self.log_every == 0 or step + 1 == self.max_steps:
+            self._log_step(step + 1, loss, grad_norm, rates, totals)
+        return {"loss": loss, "tokens": int(totals["tokens"]), "padded_tokens": int(totals["padded_tokens"])}
+
+    def _backward(self, micro_batches: list[dict[str, Any]], weight: float, create_graph: bool) -> Tensor:
+        """Adds up the gradients of the share; returns this rank's part of the mean loss of the global batch."""
+        scale = self.trainer.world_size / max(weight, 1e-12)
+        total = torch.zeros((), device=self.device)
+        for i, micro_batch in enumerate(micro_batches):
+            with contextlib.ExitStack() as stack:
+                if i + 1 < len(micro_batches) and hasattr(self.trainer.strategy, "block_backward_sync"):
+                    stack.enter_context(self.trainer.strategy.block_backward_sync())
+                loss_sum = self.model(micro_batch)["loss"]
+                self.manual_backward(loss_sum * scale, create_graph=create_graph)
+            total += loss_sum.detach()
+        return total / max(weight, 1e-12)
+
+    def _clip(self) -> Tensor:
+        parameters = [p for p in self.parameters() if p.grad is not None]
+        limit = self.max_grad_norm or math.inf
+        if self.log_parameter_norms:
+            self._parameter_norms = {n: p.grad.norm() for n, p in self.named_parameters() if p.grad is not None}
+        return torch.nn.utils.clip_grad_norm_(parameters, limit)
+
+    def _rates(self) -> dict[str, float]:
+        groups = self.trainer.optimizers[0].param_groups
+        return {f"optim/lr/{group.get('name', i)}": float(group["lr"]) for i, group in enumerate(groups)}
+
+    def _log_step(
+        self, step: int, loss: Tensor, grad_norm: Tensor, rates: dict[str, float], totals: dict[str, float]
+    ) -> None:
+        mean = self.sum_over_ranks({"loss": float(loss)})["loss"]
+        metrics = {"train/loss": mean, "optim/grad_norm": float(grad_norm), **rates}
+        metrics["train/epoch"] = self.trainer.datamodule.epoch_at(step)  # type: ignore[attr-defined]
+        metrics["perf/fill"] = totals["tokens"] / max(totals["padded_tokens"], 1)
+        for callback in self.trainer.callbacks:  # type: ignore[attr-defined]
+            metrics.update(getattr(callback, "metrics", dict)())
+        if self.log_parameter_norms:
+            metrics.update({f"optim/grad_norm/{n}": float(v) for n, v in self._parameter_norms.items()})
+        metrics["data/order"] = totals["hash_low"] % 2**24 + totals["hash_high"] % 2**24 * 2**24
+        self.log_metrics(metrics, step)
+
+    def _check_finite(self, grad_norm: Tensor, step: int, batch: Batch) -> None:
+        """Stops a run whose gradient is not a number; on a GPU looked at when a row is logged, to keep it busy."""
+        looked_at = grad_norm.device.type == "cpu" or (step + 1) % self.log_every == 0
+        if looked_at and not math.isfinite(float(grad_norm)):
+            ids = ", ".join(f"{epoch}:{index}" for epoch, index in batch["sample_ids"][:8].tolist())
+            raise TrainingFailure(
+                f"the loss or its gradient is not a number at step {step + 1} (samples epoch:index {ids}, ...); "
+                "the last checkpoint is good. Try a lower optimizer.lr, more warm-up, or trainer.precision=32-true"
+            )
+
+    def log_metrics(self, metrics: dict[str, float], step: int) -> None:
+        """Hands one row to every logger."""
+        for logger in self.loggers:
+            logger.log_metrics(metrics, step)
+
+    def sum_over_ranks(self, values: dict[str, float]) -> dict[str, float]:
+        """Each value added up over all ranks, in float64."""
+        if self.trainer.world_size == 1:
+            return values
+        packed = torch.tensor(list(values.values()), dtype=torch.float64, device=self.device)
+        torch.distributed.all_reduce(packed)
+        return dict(zip(values, packed.tolist(), strict=True))
+
+    @contextlib.contextmanager
+    def evaluation_weights(self) -> Iterator[None]:
+        """Within it the parameters are those to evaluate and export, where an optimizer keeps two sets."""
+        optimizers = self.trainer.optimizers
+        with loop_needs(optimizers[0]).evaluation() if optimizers else contextlib.nullcontext():
+            yield
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Checks that the weights fit, and tells Lightning's loop how many global batches are consumed."""
+        check_same_model(self.state_dict(), checkpoint["state_dict"])
+        step = checkpoint["global_step"]
+        loop = checkpoint["loops"]["fit_loop"]
+        for counts in (loop["epoch_loop.batch_progress"]["total"], loop["epoch_loop.batch_progress"]["current"]):
+            counts.update(dict.fromkeys(("ready", "started", "processed", "completed"), step))
+        loop["epoch_loop.batch_progress"]["is_last_batch"] = False
+        loop["epoch_loop.state_dict"]["_batches_that_stepped"] = step
+
+    def describe(self) -> dict[str, str]:
+        """Model and schedule in words, for the summary at the start."""
+        parameters = sum(p.numel() for p in self.model.parameters() if p.requires_grad)
+        return {"network": self.model.describe(), "parameters": f"{parameters:,} trainable"}  # type: ignore[operator]
+
+    def parameter_table(self) -> list[Any]:
+        """The optimizer's parameter groups, a row each."""
+        return groups_table(self.trainer.optimizers[0])
+
+
+def step_seed(seed: int, step: int, rank: int) -> int:
+    """A seed for dropout and the like that depends on (seed, step, rank) alone, so no state need be saved."""
+    mixed = (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + rank * 0x94D049BB133111EB) % 2**64
+    mixed = (mixed ^ (mixed >> 31)) * 0xD6E8FEB86659FD93 % 2**64
+    return (mixed ^ (mixed >> 32)) % 2**63
+
+
+def check_same_model(ours: dict[str, Tensor], saved: dict[str, Tensor]) -> None:
+    """Raises ValueError, naming the first difference, unless a checkpoint holds the weights of this very model."""
+    for name, tensor in ours.items():
+        if name not in saved:
+            raise ValueError(f"the checkpoint is of another model: it has no {name!r}")
+        if saved[name].shape != tensor.shape:
+            have, want = tuple(saved[name].shape), tuple(tensor.shape)
+            raise ValueError(f"the checkpoint is of another model: {name!r} has shape {have} there, {want} here")
+    if extra := next((name for name in saved if name not in ours), None):
+        raise ValueError(f"the checkpoint is of another model: it has {extra!r}, which this one lacks")

@@ -1,0 +1,46 @@
+"""Masked language modelling (arXiv 1810.04805, section 3.1), with masks keyed by sample."""
+
+import numpy as np
+from torch import nn
+from transformers import PreTrainedModel
+
+from runner.data.keyed import token_bits, uniform
+
+from .base import IGNORED, Collator, Flat
+
+
+class MaskedLanguageModelingCollator(Collator):
+    """Each ordinary token is a target with probability `mlm_probability`.
+
+    Of the targets 80 % become the mask token, 10 % a random ordinary token and 10 % stay. Special tokens are never
+    chosen and never inserted.
+    """
+
+    def __init__(self, mlm_probability: float = 0.3, **collator: int) -> None:
+        super().__init__(**collator)  # type: ignore[arg-type]
+        if not 0 < mlm_probability <= 1:
+            raise ValueError(f"objective.mlm_probability must be in (0, 1], not {mlm_probability}")
+        self.mlm_probability = mlm_probability
+
+    def compute_labels(self, tokenized: Flat) -> Flat:
+        """Masked `input_ids` [N] and `labels` [N]."""
+        ids = tokenized["input_ids"]
+        bits = token_bits(tokenized["keys"], tokenized["lengths"])
+        chosen = np.flatnonzero((uniform(bits) < self.mlm_probability) & ~self.is_special[ids])
+        labels = np.full_like(ids, IGNORED)
+        labels[chosen] = ids[chosen]
+        # `uniform` reads the upper bits; the fate of a target and its replacement come from the lower ones
+        low = bits[chosen] & np.uint64(2**32 - 1)
+        fate = low & np.uint64(2**12 - 1)
+        drawn = (low >> np.uint64(12)) * np.uint64(len(self.ordinary_ids)) >> np.uint64(20)
+        masked = ids.copy()
+        masked[chosen] = np.where(
+            fate < 3277, self.mask_token_id, np.where(fate < 3686, self.ordinary_ids[drawn], ids[chosen])
+        )
+        return {"input_ids": masked, "labels": labels}
+
+    def task_model(self, pretrained: PreTrainedModel) -> nn.Module:
+        """The model with its head on the targets only."""
+        from runner.models.sparse_head import SparseMaskedLM
+
+        return SparseMaskedLM(pretrained)

@@ -1,0 +1,124 @@
+"""The program: compose a config, launch its ranks, and in each rank build, fit, export and report.
+
+`python -m runner.train` and the installed command `iolaus` both arrive at `main`. The Hydra process never joins
+a process group; rank processes are started with `--rank <run folder>` and are no Hydra apps.
+"""
+
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
+
+import conf  # noqa: F401  registers the groups
+from runner.build import allow_targets, bind, build, build_all, check_targets
+from runner.errors import explain, wants_traceback
+from runner.folder import RunFolder, new_name, run_folder, saved_overrides
+from runner.launch import launch, read_rank_config
+
+log = logging.getLogger("iolaus")
+
+
+def main() -> None:
+    """Runs the command line; a wrong config or file ends with one message and exit status 1."""
+    full_error = wants_traceback()
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra hands errors on instead of printing them its own way
+    try:
+        if sys.argv[1:2] == ["--rank"]:
+            config = read_rank_config(Path(sys.argv[2]))
+            train(config, RunFolder(Path(sys.argv[2])))
+        else:
+            sys.argv[1:] = saved_overrides(sys.argv[1:])
+            OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
+            OmegaConf.register_new_resolver(
+                "sweep_folder", lambda *, _root_: str(Path(_root_.outputs) / new_name()), use_cache=True, replace=True
+            )
+            hydra.main(version_base="1.3", config_path="pkg://conf", config_name="config")(run)()
+    except Exception as error:
+        message = explain(error)
+        if full_error or message is None:
+            raise
+        sys.exit(f"error: {message}")
+
+
+def run(config: DictConfig) -> float | None:
+    """One job: writes the run folder, trains in as many processes as the config asks for, records how it ended."""
+    allow_targets(config.allowed_targets)
+    for name in config:
+        if OmegaConf.is_dict(config[name]) and "_target_" in config[name]:
+            check_targets(config[name])
+    folder = RunFolder(Path(HydraConfig.get().runtime.output_dir))
+    with folder.lock():
+        folder.begin(config, list(HydraConfig.get().overrides.task))
+        try:
+            results = launch(config, folder, train)
+        except BaseException as error:
+            state = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+            folder.end(state, error=explain(error) or repr(error))
+            raise
+    return results.get("objective")
+
+
+def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
+    """Builds the parts the config names, trains, exports and reports; every rank runs it.
+
+    Returns the run's figures, `objective` among them: the best value of the monitored metric.
+    """
+    import torch
+
+    from runner.checkpoint import checkpoint_to_resume
+    from runner.export import export_model
+    from runner.report import write_report
+    from runner.summary import end_summary, start_summary
+    from runner.trainer import describe_run, final_validation
+
+    allow_targets(config.allowed_targets)
+    data = build(config.data)
+    data.prepare_data()
+
+    torch.manual_seed(config.seed)  # the initial weights
+    model = build(config.model, tokenizer=data.tokenizer)
+    objective = build(config.objective, **data.collator_arguments())
+    checkpoint = checkpoint_to_resume(folder, config.resume)
+    max_steps = data.connect(
+        bind(config.sampler), objective, config.trainer.max_steps, config.trainer.max_epochs, config.seed
+    )
+    module = build(
+        config.module,
+        model=objective.task_model(model),
+        optimizer=bind(config.optimizer),
+        scheduler=bind(config.scheduler),
+        max_steps=max_steps,
+        seed=config.seed,
+        log_every=config.trainer.log_every,
+        baselines=data.baselines(),
+    )
+    saver = build(config.checkpoint, folder=folder.checkpoints)
+    trainer = build(
+        config.trainer,
+        callbacks=[*build_all(config.callback).values(), saver],
+        loggers=build_all(config.logger, folder=str(folder.path)),
+        folder=folder,
+        resumed_step=checkpoint.step if checkpoint else 0,
+        max_steps=max_steps,
+    )
+    if trainer.is_global_zero:
+        start_summary(describe_run(trainer, module, data, folder, checkpoint))
+    trainer.fit(module, data, ckpt_path=checkpoint and str(checkpoint.path), weights_only=True)
+    final_validation(trainer, module, data)
+
+    results: dict[str, Any] = {**module.results(), **saver.results()}
+    if trainer.is_global_zero:
+        export_model(module, data.tokenizer, folder, results)
+        folder.end("done", step=trainer.global_step, results=results)
+        write_report(folder.path)
+        end_summary(folder.path, results)
+    return results
+
+
+if __name__ == "__main__":
+    main()

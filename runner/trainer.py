@@ -1,0 +1,146 @@
+"""Lightning's Trainer as this project drives it, with devices, precision and strategy chosen for the hardware."""
+
+import warnings
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning.pytorch import Callback, Trainer
+from lightning.pytorch.strategies import DDPStrategy, Strategy
+
+from runner.checkpoint import AtomicCheckpointIO, ResumePoint
+from runner.folder import RunFolder
+from runner.launch import processes_per_node
+
+EXPECTED_WARNINGS = (
+    ".*`srun` command is available.*",
+    ".*dataloader is not resumable.*",
+    ".*does not have many workers.*",
+    ".*Checkpoint directory.*exists and is not empty.*",
+    ".*torch.utils._pytree.*",
+    ".*LeafSpec.*",
+)
+"""What Lightning warns of that this project does on purpose."""
+
+
+def build_trainer(
+    max_steps: int,
+    max_epochs: float | None,
+    accelerator: str,
+    devices: Any,
+    num_nodes: int,
+    strategy: str,
+    precision: str,
+    validate_every: int,
+    validation_batches: int | None,
+    log_every: int,
+    deterministic: bool,
+    profile: bool,
+    callbacks: list[Callback],
+    loggers: dict[str, Any],
+    folder: RunFolder,
+    resumed_step: int,
+) -> Trainer:
+    """A Trainer whose one epoch is the whole run: batch k of its loader is global batch k.
+
+    Raises:
+        ValueError: negative steps, or an accelerator or precision that is not there.
+    """
+    if validate_every < 0 or log_every < 1:
+        raise ValueError("trainer.validate_every must be 0 or more, trainer.log_every 1 or more")
+    accelerator = _accelerator(accelerator)
+    for message in EXPECTED_WARNINGS:
+        warnings.filterwarnings("ignore", message)
+    for logger in loggers.values():
+        if hasattr(logger, "resume"):
+            logger.resume(resumed_step)
+    processes = processes_per_node({"devices": devices, "accelerator": accelerator})
+    return Trainer(
+        accelerator=accelerator,
+        devices=processes,
+        num_nodes=num_nodes,
+        strategy=_strategy(strategy, processes * num_nodes, accelerator),
+        precision=resolve_precision(precision, accelerator),  # type: ignore[arg-type]
+        max_steps=max_steps,
+        max_epochs=1,
+        check_val_every_n_epoch=None,
+        val_check_interval=validate_every or None,
+        limit_val_batches=0.0 if not validate_every else validation_batches,
+        num_sanity_val_steps=0,
+        log_every_n_steps=log_every,
+        use_distributed_sampler=False,
+        deterministic=deterministic,
+        enable_checkpointing=False,
+        enable_model_summary=False,
+        callbacks=callbacks,
+        logger=list(loggers.values()) or False,
+        plugins=[AtomicCheckpointIO()],
+        profiler=_profiler(folder.path) if profile else None,
+        default_root_dir=str(folder.path),
+    )
+
+
+def resolve_precision(precision: str, accelerator: str) -> str:
+    """`precision` with `auto` replaced: bf16 autocast where the hardware multiplies in bf16, else fp32."""
+    if precision != "auto":
+        return precision
+    if accelerator == "gpu":
+        return "bf16-mixed" if torch.cuda.is_bf16_supported() else "32-true"
+    return "bf16-mixed" if accelerator == "cpu" and cpu_has_bf16() else "32-true"
+
+
+def cpu_has_bf16() -> bool:
+    """Whether the CPU has bf16 matrix units (AMX or AVX512-BF16)."""
+    probes = (getattr(torch.cpu, name, None) for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"))
+    return any(probe() for probe in probes if probe is not None)
+
+
+def final_validation(trainer: Trainer, module: Any, data: Any) -> None:
+    """Validates at the last step, where no validation fell on it."""
+    if trainer.num_val_batches == [] or data.validation_names == [] or module.validated_step == trainer.global_step:
+        return
+    trainer.validate(module, data, verbose=False)
+
+
+def describe_run(
+    trainer: Trainer, module: Any, data: Any, folder: RunFolder, checkpoint: ResumePoint | None
+) -> dict[str, dict[str, str]]:
+    """What the summary at the start shows, by section."""
+    device = trainer.strategy.root_device
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU, {torch.get_num_threads()} threads"
+    return {
+        "data": data.describe(),
+        "model": module.describe(),
+        "run": {
+            "steps": f"{trainer.max_steps:,}" + (f", continuing at {checkpoint.step:,}" if checkpoint else ""),
+            "device": f"{name} x {trainer.world_size}" if trainer.world_size > 1 else name,
+            "precision": str(trainer.precision),
+            "folder": str(folder.path),
+        },
+    }
+
+
+def _accelerator(name: str) -> str:
+    if name == "auto":
+        return "gpu" if torch.cuda.is_available() else "cpu"
+    if name == "gpu" and not torch.cuda.is_available():
+        raise ValueError("trainer.accelerator=gpu, but there is no GPU that torch can use; try trainer=cpu")
+    return name
+
+
+def _strategy(name: str, world_size: int, accelerator: str) -> str | Strategy:
+    if name == "ddp" or (name == "auto" and world_size > 1):
+        return DDPStrategy(
+            process_group_backend="nccl" if accelerator == "gpu" else "gloo",
+            timeout=timedelta(minutes=10),
+            gradient_as_bucket_view=True,
+            broadcast_buffers=False,
+        )
+    return name
+
+
+def _profiler(folder: Path) -> Any:
+    from lightning.pytorch.profilers import PyTorchProfiler
+
+    return PyTorchProfiler(dirpath=str(folder), filename="profile", sort_by_key="self_cpu_time_total", row_limit=10)
