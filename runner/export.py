@@ -48,7 +48,7 @@ tags: [iolaus]
 
 # {type(model).__name__}, {module.model.describe()}
 
-Trained with [Iolaus](https://pypi.org/project/iolaus/) for {module.trainer.global_step:,} steps:
+Trained with Iolaus for {module.trainer.global_step:,} steps:
 
 ```
 {command}

@@ -1,7 +1,6 @@
 """Pretraining: the shared step, and validation by loss per target and share of targets guessed right."""
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,21 +9,11 @@ from .training import Batch, TrainingModule
 
 
 class PretrainingModule(TrainingModule):
-    """Trains an encoder on one of the pretraining objectives.
-
-    `baselines` are figures of the data to compare the validation loss with (nats per token): the unigram entropy
-    of each validation set and ln(vocabulary).
-    """
-
-    def __init__(self, baselines: dict[str, float], **shared: Any) -> None:
-        super().__init__(**shared)
-        self.baselines = baselines
-        self._sums: dict[int, Tensor] = {}
-        self._last: dict[str, float] = {}
+    """Trains an encoder on one of the pretraining objectives."""
 
     def on_validation_start(self) -> None:
         """Starts the sums over the validation sets, with the weights to evaluate."""
-        self._sums = {}
+        self._sums: dict[int, Tensor] = {}
         self._evaluation = self.evaluation_weights()
         self._evaluation.__enter__()
 
@@ -54,9 +43,5 @@ class PretrainingModule(TrainingModule):
             metrics[f"val/{name}/perplexity"] = math.exp(min(mean, 700.0))
         self.log_dict(metrics, logger=False, rank_zero_only=True)
         step = self.trainer.global_step
-        self.validated_step, self._last = step, metrics
+        self.validated_step, self.last_metrics = step, metrics
         self.log_metrics(metrics, step)
-
-    def results(self) -> dict[str, float]:
-        """The last validation figures and the baselines to hold them against."""
-        return {**self._last, **self.baselines}

@@ -23,7 +23,8 @@ class TrainingModule(pl.LightningModule):
     """Trains `model`, a module that maps a micro-batch to the *sum* of its losses, on global batches.
 
     The step runs every micro-batch of this rank's share, scales each loss by `ranks / weight of the global batch`
-    and synchronises gradients once, so how a global batch was cut does not show in the update.
+    and synchronises gradients once, so how a global batch was cut does not show in the update. `baselines` are figures
+    of the data to hold the results against.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class TrainingModule(pl.LightningModule):
         max_steps: int,
         seed: int,
         log_every: int,
+        baselines: dict[str, float],
     ) -> None:
         super().__init__()
         self.automatic_optimization = False
@@ -45,7 +47,9 @@ class TrainingModule(pl.LightningModule):
         self.make_optimizer, self.make_scheduler = optimizer, scheduler
         self.max_grad_norm, self.compile_model, self.log_parameter_norms = max_grad_norm, compile_model, log_parameter_norms
         self.max_steps, self.seed, self.log_every = max_steps, seed, log_every
+        self.baselines = baselines
         self.validated_step = -1
+        self.last_metrics: dict[str, float] = {}
         if gradient_checkpointing:
             model.pretrained.gradient_checkpointing_enable()  # type: ignore[operator, union-attr]
 
@@ -156,6 +160,10 @@ class TrainingModule(pl.LightningModule):
             counts.update(dict.fromkeys(("ready", "started", "processed", "completed"), step))
         loop["epoch_loop.batch_progress"]["is_last_batch"] = False
         loop["epoch_loop.state_dict"]["_batches_that_stepped"] = step
+
+    def results(self) -> dict[str, float]:
+        """The last validation figures and the baselines to hold them against."""
+        return {**self.last_metrics, **self.baselines}
 
     def describe(self) -> dict[str, str]:
         """Model and schedule in words, for the summary at the start."""

@@ -1,0 +1,36 @@
+# Every target makes the virtual environment by itself; nothing but Python 3.11 or newer and make is needed.
+VENV ?= .venv
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+BIN = $(VENV)/bin
+READY = $(VENV)/.ready
+# Idle threads sleep instead of spinning: on a busy machine that is the difference between slow and eight times as slow.
+export OMP_WAIT_POLICY ?= passive
+export GOMP_SPINCOUNT ?= 0
+
+.PHONY: help run test test-all check bench
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+run: $(READY)  ## pretrain a small encoder on real text; overrides go in ARGS="optimizer=muon seed=1"
+	@$(BIN)/iolaus $(ARGS)
+
+test: $(READY)  ## the tests that prove every promise, in a few minutes
+	@$(BIN)/python -m pytest $(ARGS)
+
+test-all: $(READY)  ## the long tests too
+	@$(BIN)/python -m pytest -m "not benchmark" $(ARGS)
+
+check: $(READY)  ## lint, format and types
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+bench: $(READY)  ## measure against peers and print the tables; one alone: make bench ONLY=permute
+	@$(BIN)/python -m tests.benchmarks $(ONLY)
+
+$(READY): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; name it with make PYTHON=..."; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	@touch $@

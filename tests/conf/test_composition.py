@@ -1,0 +1,107 @@
+"""The command line: help, printing, sweeping, a user's own configs, and wrong words."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, Command
+
+NO_TORCH = """
+import runpy, sys
+sys.argv = ["runner.train", *{arguments!r}]
+try:
+    runpy.run_module("runner.train", run_name="__main__")
+except SystemExit as end:
+    assert not end.code, end.code
+heavy = [name for name in ("torch", "lightning", "transformers", "numpy", "datasets") if name in sys.modules]
+assert not heavy, heavy
+"""
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--cfg", "job"], ["--info", "defaults"], ["--cfg", "job", "--resolve"]])
+def test_config_commands_import_nothing_heavy(arguments: list[str], tmp_path: Path) -> None:
+    program = NO_TORCH.format(arguments=arguments)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert not list(tmp_path.iterdir()), "a config command wrote files"
+
+
+def test_help_lists_groups_and_options(iolaus: Command) -> None:
+    text = iolaus("--help").stdout
+    for word in ("optimizer", "adamw", "bert_tiny", "stdlib_text", "mlm"):
+        assert word in text
+
+
+def test_cfg_shows_overrides(iolaus: Command) -> None:
+    text = iolaus("--cfg", "job", "model=modernbert_mini", "trainer.max_steps=7").stdout
+    assert "architecture: modernbert" in text
+    assert "max_steps: 7" in text
+
+
+def test_installed_command_works_from_another_folder(tmp_path: Path) -> None:
+    command = Path(sys.executable).with_name("iolaus")
+    done = subprocess.run([command, "--cfg", "job"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "bert" in done.stdout
+
+
+@pytest.fixture
+def own_configs(tmp_path: Path) -> Path:
+    """A user's folder with a recipe, and an option whose keys and class are the user's own."""
+    folder = tmp_path / "own"
+    (folder / "experiment").mkdir(parents=True)
+    (folder / "experiment" / "mine.yaml").write_text(
+        "# @package _global_\ndefaults:\n  - override /model: modernbert_tiny\n  - override /objective: shouted\n"
+        "trainer:\n  max_steps: 3\nallowed_targets: [my_objective]\n"
+    )
+    (folder / "objective").mkdir()
+    (folder / "objective" / "shouted.yaml").write_text("_target_: my_objective.Shouted\nvolume: 11\n")
+    (tmp_path / "my_objective.py").write_text(
+        "from runner.objectives import MaskedLanguageModelingCollator\n\n\n"
+        "class Shouted(MaskedLanguageModelingCollator):\n"
+        "    def __init__(self, volume, **collator):\n"
+        "        super().__init__(**collator)\n"
+        "        print('volume', volume)\n"
+    )
+    return folder
+
+
+def test_users_recipe_and_component_compose(iolaus: Command, own_configs: Path) -> None:
+    text = iolaus("--config-dir", str(own_configs), "--cfg", "job", "experiment=mine").stdout
+    assert "volume: 11" in text
+    assert "architecture: modernbert" in text
+    text = iolaus(f"hydra.searchpath=[file://{own_configs}]", "--cfg", "job", "objective=shouted").stdout
+    assert "volume: 11" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["optimizer=adamm"], "Did you mean 'adamw'?"),
+        (["trainer.max_stesp=3"], "Did you mean 'trainer.max_steps'?"),
+        (["model.hiden_size=3"], "Did you mean 'model.hidden_size'?"),
+        (["modle=bert_tiny"], "Did you mean 'model'?"),
+        (["trainer.max_steps=many"], "max_steps"),
+        (["seed=0.5"], "seed"),
+        (["experiment=nothing"], "experiment/nothing"),
+        (["objective._target_=os.system"], "'os.system' is not allowed"),
+        (["objective._target_=torch.os.system"], "is not allowed"),
+        (["model._target_=torch.load"], "'torch.load' is not allowed"),
+        (["resume=no/such/run"], "there is no folder 'no/such/run'"),
+    ],
+)
+def test_wrong_words_give_one_message(iolaus: Command, tmp_path: Path, arguments: list[str], expected: str) -> None:
+    done = iolaus(*arguments, check=False)
+    assert done.returncode == 1
+    assert expected in done.stderr, done.stderr
+    assert done.stderr.startswith("error: ")
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.splitlines()) < 12
+
+
+def test_full_error_gives_the_traceback(iolaus: Command) -> None:
+    assert "Traceback" in iolaus("optimizer=adamm", check=False, HYDRA_FULL_ERROR="1").stderr

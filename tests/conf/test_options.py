@@ -1,0 +1,92 @@
+"""Every option agrees with what it names, and is documented."""
+
+import ast
+import inspect
+import textwrap
+from dataclasses import MISSING as NO_DEFAULT
+from dataclasses import fields
+from typing import Any
+
+import hydra
+import pytest
+
+import conf
+from conf.config import DEFAULTS, Config
+from conf.registry import OPTIONS
+
+GIVEN = {
+    "data": set(),
+    "objective": {
+        "pad_token_id", "mask_token_id", "vocab_size", "special_token_ids", "text_column", "label_column",
+        "max_sequence_length",
+    },
+    "sampler": {"dataset", "num_epochs", "num_batches"},
+    "model": {"tokenizer"},
+    "module": {"model", "optimizer", "scheduler", "max_steps", "seed", "log_every", "baselines"},
+    "optimizer": {"model"},
+    "scheduler": {"optimizer", "max_steps"},
+    "trainer": {"callbacks", "loggers", "folder", "resumed_step"},
+    "checkpoint": {"folder"},
+    "callback": set(),
+    "logger": {"folder"},
+}  # fmt: skip
+"""What `runner/train.py` hands to each group's target at run time."""
+
+
+def nodes() -> list[Any]:
+    """Every dataclass with a target: the options themselves, and those inside collections of nodes."""
+    found = []
+    for group, options in OPTIONS.items():
+        for name, node in options.items():
+            if any(f.name == "_target_" for f in fields(node)):
+                found.append(pytest.param(group, node, id=f"{group}={name}"))
+            else:
+                for f in fields(node):
+                    inner = f.default_factory
+                    assert inner is not NO_DEFAULT, f"{group}={name}: {f.name} is neither a target nor a node"
+                    found.append(pytest.param(group, inner, id=f"{group}={name}:{f.name}"))
+    return found
+
+
+def documented(node: type) -> set[str]:
+    """Fields with a string under them, here or in a base class."""
+    names = set()
+    for cls in node.__mro__[:-1]:
+        body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0].body  # type: ignore[attr-defined]
+        for line, below in zip(body, body[1:], strict=False):
+            if isinstance(line, ast.AnnAssign) and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+                names.add(line.target.id)  # type: ignore[union-attr]
+    return names
+
+
+@pytest.mark.parametrize(("group", "node"), nodes())
+def test_option_fits_the_signature_it_names(group: str, node: type) -> None:
+    by_name = {f.name: f for f in fields(node)}
+    target = hydra.utils.get_object(by_name["_target_"].default)
+    parameters = inspect.signature(target).parameters
+    named = {n for n, p in parameters.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    own = set(by_name) - {"_target_", "_convert_"}
+    assert own <= named, f"no such parameter: {own - named}"
+    required = {n for n in named if parameters[n].default is inspect.Parameter.empty}
+    assert required <= own | GIVEN[group], f"nobody sets: {required - own - GIVEN[group]}"
+
+
+@pytest.mark.parametrize(("group", "node"), nodes())
+def test_option_documents_every_field(group: str, node: type) -> None:
+    undocumented = {f.name for f in fields(node)} - documented(node) - {"_target_", "_convert_"}
+    assert not undocumented
+    assert node.__doc__
+    assert not node.__doc__.startswith(node.__name__ + "("), "the dataclass has no docstring of its own"
+
+
+def test_root_documents_every_field() -> None:
+    assert {f.name for f in fields(Config)} == documented(Config)
+
+
+def test_every_group_has_the_default_it_names() -> None:
+    chosen = {name: option for entry in DEFAULTS if isinstance(entry, dict) for name, option in entry.items()}
+    chosen.pop("experiment")
+    for group, option in chosen.items():
+        assert option in OPTIONS[group], f"{group}={option}"
+    assert set(chosen) == set(OPTIONS)
+    assert conf.__all__ == sorted(conf.__all__)
