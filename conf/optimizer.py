@@ -12,7 +12,7 @@ class GroupOverride:
     """Other settings for the parameters whose names match; later overrides win."""
 
     pattern: str = MISSING
-    """Matches whole parameter names, `*` for anything; with `re:` before it, a regular expression anywhere in them."""
+    """Matches whole parameter names, `*` for anything; `re:...` is a regular expression anywhere in them."""
     lr: float | None = None
     """The learning rate of these parameters."""
     lr_scale: float | None = None
@@ -42,15 +42,15 @@ class Optimizer:
 
 @dataclass
 class Adafactor(Optimizer):
-    """Adam with factored second moments: almost no state (arXiv 1804.04235). Rates above 1/sqrt(step) are cut to it."""
+    """Adam with factored second moments: almost no state (arXiv 1804.04235). Cuts rates to 1/sqrt(step)."""
 
     _target_: str = "runner.optim.adafactor"
     lr: float = 1e-2
     """Peak learning rate, relative to the size of each parameter."""
     beta2_decay: float = -0.8
     """Exponent of the step in the second moment's decay: beta2 = 1 - step ** beta2_decay."""
-    eps: list[float] = field(default_factory=lambda: [1e-30, 1e-3])
-    """Added to squared gradients, and the least size of a parameter that rates are relative to."""
+    eps: list[float] = field(default_factory=lambda: [1e-15, 1e-3])
+    """Least root of a squared gradient, and least size of a parameter that rates are relative to."""
     clip_threshold: float = 1.0
     """Updates are scaled down to this root mean square."""
 
@@ -126,7 +126,7 @@ class Lars(Optimizer):
 
 @dataclass
 class Lion(Optimizer):
-    """The sign of an interpolated momentum (arXiv 2302.06675): rates 3 to 10 times below AdamW's, decay as much above."""
+    """The sign of an interpolated momentum (arXiv 2302.06675): needs a tenth of AdamW's rate, more decay."""
 
     _target_: str = "runner.optim.lion"
     lr: float = 1e-4

@@ -1,0 +1,60 @@
+"""What an optimizer needs of the loop around it, in one object that the step asks.
+
+    needs = loop_needs(optimizer)
+    with needs.step(step):                                        # a training step
+        for each micro-batch:
+            loss.backward(create_graph=needs.create_graph)
+            needs.after_backward()
+        optimizer.step()
+    with needs.evaluation():                                      # validation, test, export
+        ...
+
+Where evaluation is not one block, `eval_mode()` and `train_mode()` are its two ends; both may be repeated.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from torch.optim import Optimizer
+
+
+class LoopNeeds:
+    """Needs nothing; optimizers that do come with a subclass, which they return from `loop_needs()`."""
+
+    create_graph: bool = False
+    """Whether this step's backward pass must be differentiable itself; set inside `step`."""
+
+    @contextmanager
+    def step(self, step: int) -> Iterator[None]:
+        """Around forward, backward and update of a step (0 is the first)."""
+        self.train_mode()
+        yield
+
+    def after_backward(self) -> None:
+        """After the backward pass of each micro-batch."""
+
+    def train_mode(self) -> None:
+        """Puts the weights that are trained into the model."""
+
+    def eval_mode(self) -> None:
+        """Puts the weights that are evaluated and exported into the model."""
+
+    @contextmanager
+    def evaluation(self) -> Iterator[None]:
+        """Around validation, test and export."""
+        self.eval_mode()
+        try:
+            yield
+        finally:
+            self.train_mode()
+
+
+def loop_needs(optimizer: Optimizer) -> LoopNeeds:
+    """What this optimizer needs of the loop; wrappers such as Lightning's are seen through."""
+    inner = getattr(optimizer, "_optimizer", None) or getattr(optimizer, "optimizer", None)
+    if isinstance(inner, Optimizer):
+        return loop_needs(inner)
+    make = getattr(optimizer, "loop_needs", None)
+    needs = make() if callable(make) else LoopNeeds()
+    assert isinstance(needs, LoopNeeds)
+    return needs
