@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from runner.errors import TrainingFailure
-from runner.optim import groups_table, loop_needs
+from runner.optim import LoopNeeds, groups_table, loop_needs
 
 Batch = dict[str, Any]
 """A rank's share of a global batch, as `runner.data.batches.GlobalBatches` makes it."""
@@ -71,19 +71,22 @@ class TrainingModule(pl.LightningModule):
         torch.manual_seed(step_seed(self.seed, step, self.global_rank))
         optimizer = self.optimizers()
         totals = self.sum_over_ranks({name: float(batch[name]) for name in SUMMED})
-        with loop_needs(optimizer.optimizer).step(step) as needs:  # type: ignore[union-attr]
-            loss = self._backward(batch["micro_batches"], totals["weight"], needs.create_graph)
-        grad_norm = self._clip()
-        self._check_finite(grad_norm, step, batch)
-        optimizer.step()  # type: ignore[union-attr]
+        needs = loop_needs(optimizer)  # type: ignore[arg-type]
+        with needs.step(step):
+            loss = self._backward(batch["micro_batches"], totals["weight"], needs)
+            grad_norm = self._clip()
+            self._check_finite(grad_norm, step, batch)
+            optimizer.step()  # type: ignore[union-attr]
         optimizer.zero_grad()  # type: ignore[union-attr]
         rates = self._rates()
         self.lr_schedulers().step()  # type: ignore[union-attr, call-arg]
         if (step + 1) % self.log_every == 0 or step + 1 == self.max_steps:
             self._log_step(step + 1, loss, grad_norm, rates, totals)
-        return {"loss": loss, "tokens": int(totals["tokens"]), "padded_tokens": int(totals["padded_tokens"])}
+        order = f"{int(totals['hash_high']) % 2**24:06x}{int(totals['hash_low']) % 2**24:06x}"
+        counts = {name: int(totals[name]) for name in ("tokens", "padded_tokens")}
+        return {"loss": loss, "order": order, **counts}
 
-    def _backward(self, micro_batches: list[dict[str, Any]], weight: float, create_graph: bool) -> Tensor:
+    def _backward(self, micro_batches: list[dict[str, Any]], weight: float, needs: LoopNeeds) -> Tensor:
         """Adds up the gradients of the share; returns this rank's part of the mean loss of the global batch."""
         scale = self.trainer.world_size / max(weight, 1e-12)
         total = torch.zeros((), device=self.device)
@@ -92,7 +95,8 @@ class TrainingModule(pl.LightningModule):
                 if i + 1 < len(micro_batches) and hasattr(self.trainer.strategy, "block_backward_sync"):
                     stack.enter_context(self.trainer.strategy.block_backward_sync())
                 loss_sum = self.model(micro_batch)["loss"]
-                self.manual_backward(loss_sum * scale, create_graph=create_graph)
+                self.manual_backward(loss_sum * scale, create_graph=needs.create_graph)
+                needs.after_backward()
             total += loss_sum.detach()
         return total / max(weight, 1e-12)
 
@@ -113,12 +117,10 @@ class TrainingModule(pl.LightningModule):
         mean = self.sum_over_ranks({"loss": float(loss)})["loss"]
         metrics = {"train/loss": mean, "optim/grad_norm": float(grad_norm), **rates}
         metrics["train/epoch"] = self.trainer.datamodule.epoch_at(step)  # type: ignore[attr-defined]
-        metrics["perf/fill"] = totals["tokens"] / max(totals["padded_tokens"], 1)
         for callback in self.trainer.callbacks:  # type: ignore[attr-defined]
             metrics.update(getattr(callback, "metrics", dict)())
         if self.log_parameter_norms:
             metrics.update({f"optim/grad_norm/{n}": float(v) for n, v in self._parameter_norms.items()})
-        metrics["data/order"] = totals["hash_low"] % 2**24 + totals["hash_high"] % 2**24 * 2**24
         self.log_metrics(metrics, step)
 
     def _check_finite(self, grad_norm: Tensor, step: int, batch: Batch) -> None:
