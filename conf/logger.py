@@ -1,4 +1,4 @@
-"""Group `logger`: where metrics go. Options add up: `logger=[csv,wandb]` gives both, each under its own name."""
+"""Group `logger`: where metrics go. Options add up: `logger=[csv,wandb]` gives both."""
 
 from dataclasses import dataclass, field
 
@@ -26,7 +26,7 @@ class Wandb:
     tags: list[str] = field(default_factory=list)
     """Words to find the run by."""
     offline: str = "auto"
-    """`true` writes files only (send them with `wandb sync`), `false` needs a key, `auto` is offline without one."""
+    """`true` writes files for `wandb sync`, `false` needs a key, `auto` is offline where there is none."""
 
 
 @dataclass

@@ -1,0 +1,65 @@
+"""Reads `metrics.csv`: header `step,time,<keys...>`, a row per logged step, empty where a key was not."""
+
+import csv
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+FIXED_COLUMNS = ["step", "time"]
+"""The first two columns: optimizer steps done, and seconds since 1970 when the row was written."""
+
+
+class Series(NamedTuple):
+    """One metric over the run: the steps it was logged at, its values, and when (seconds since 1970)."""
+
+    steps: NDArray[np.int64]
+    values: NDArray[np.float64]
+    times: NDArray[np.float64]
+
+
+def whole_rows(path: Path) -> tuple[list[str], list[list[str]]]:
+    """Columns and rows of a metrics file, less what a killed writer left unfinished; none without header.
+
+    A row counts as whole when its line ended, it has a cell for every column, and its step is a number.
+    """
+    text = path.read_text(encoding="utf-8", errors="replace")
+    lines = text[: text.rfind("\n") + 1].splitlines()
+    table = list(csv.reader(line for line in lines if "\0" not in line))
+    if not table or table[0][:2] != FIXED_COLUMNS:
+        return [], []
+    columns = table[0]
+    return columns, [row for row in table[1:] if len(row) == len(columns) and row[0].isdecimal()]
+
+
+def read_metrics(path: Path) -> dict[str, Series]:
+    """Every metric of the file by its key, in the order of the columns; empty where there is no file.
+
+    Cells that are no number count as not logged; where a step was logged twice, both points are kept.
+    """
+    try:
+        columns, rows = whole_rows(path)
+    except FileNotFoundError:
+        return {}
+    steps = np.array([int(row[0]) for row in rows], dtype=np.int64)
+    times = np.array([_number(row[1]) for row in rows], dtype=np.float64)
+    found = {}
+    for column, key in enumerate(columns[2:], start=2):
+        logged = np.array([bool(row[column]) and _is_number(row[column]) for row in rows], dtype=bool)
+        if logged.any():
+            values = np.array([float(row[column]) for row, there in zip(rows, logged, strict=True) if there])
+            found[key] = Series(steps[logged], values, times[logged])
+    return found
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _number(cell: str) -> float:
+    return float(cell) if _is_number(cell) else float("nan")
