@@ -24,7 +24,7 @@ class Progress:
     refresh_per_second: float = 4.0
     """Redraws of the bar per second at the most; each reads the loss from the device."""
     seconds_per_line: float = 10.0
-    """Seconds between two plain lines where the output is no terminal; every tenth of the run has its line anyway."""
+    """Seconds between two lines where there is no terminal; each tenth of the run has its line anyway."""
 
 
 def _register(**options: type) -> None:

@@ -1,0 +1,95 @@
+"""Tokens per second, and how much of what the device computes on is real text."""
+
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+
+
+class Throughput(Callback):
+    """Real tokens per second of all ranks over the last `window` steps, evaluation and checkpoints left out.
+
+    A step's time runs from the end of the step before, so waiting for data counts. Where an evaluation or a
+    checkpoint lay between the two it runs from the start of its own batch.
+    """
+
+    def __init__(self, window: int) -> None:
+        """Raises ValueError for a window of no steps."""
+        if window < 1:
+            raise ValueError(f"callback.throughput.window must be at least 1 step, got {window}")
+        self.total_tokens = 0
+        """Real tokens trained on since the run began, the parts before a resume included."""
+        self._steps: deque[tuple[int, int, float]] = deque(maxlen=window)
+        self._sums = (0, 0, 0.0)
+        self._began: float | None = None
+        self._interrupted = True
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Real tokens per second over the window; nan before the first step was timed."""
+        tokens, _, seconds = self._sums
+        return tokens / seconds if seconds > 0 else float("nan")
+
+    @property
+    def fill(self) -> float:
+        """Real tokens as a share of all token places, padding included; nan where places are not counted."""
+        tokens, places, _ = self._sums
+        return tokens / places if places > 0 else float("nan")
+
+    def metrics(self) -> dict[str, float]:
+        """The figures known so far, under the names they are logged by."""
+        figures = {"perf/tokens_per_second": self.tokens_per_second, "perf/fill": self.fill}
+        return {name: value for name, value in figures.items() if value == value}
+
+    def on_train_batch_start(
+        self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int
+    ) -> None:
+        """Starts the clock anew after an interruption."""
+        if self._interrupted:
+            self._began = time.perf_counter()
+            self._interrupted = False
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Takes in the step's tokens and time."""
+        now = time.perf_counter()
+        if isinstance(outputs, Mapping) and "tokens" in outputs:
+            tokens = int(outputs["tokens"])
+            self.total_tokens += tokens
+            if self._began is not None and not self._interrupted:
+                self._add(tokens, int(outputs.get("padded_tokens", 0)), now - self._began)
+        self._began, self._interrupted = now, False
+
+    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Leaves the evaluation out of the time."""
+        self._interrupted = True
+
+    def on_save_checkpoint(
+        self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        """Leaves the saving out of the time."""
+        self._interrupted = True
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Leaves out whatever lay between two fits."""
+        self._interrupted = True
+
+    def state_dict(self) -> dict[str, Any]:
+        """The total, for the checkpoint."""
+        return {"total_tokens": self.total_tokens}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Takes over the total of the run being resumed."""
+        self.total_tokens = int(state_dict["total_tokens"])
+
+    def _add(self, tokens: int, places: int, seconds: float) -> None:
+        oldest = self._steps[0] if len(self._steps) == self._steps.maxlen else (0, 0, 0.0)
+        self._steps.append((tokens, places, seconds))
+        self._sums = (
+            self._sums[0] + tokens - oldest[0],
+            self._sums[1] + places - oldest[1],
+            self._sums[2] + seconds - oldest[2],
+        )
