@@ -1,6 +1,6 @@
 """Group `callback`: what watches the run. Options add up: `callback=[default,mine]` gives ours and yours."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 
 from hydra.core.config_store import ConfigStore
 
@@ -27,12 +27,22 @@ class Progress:
     """Seconds between two lines where there is no terminal; each tenth of the run has its line anyway."""
 
 
+@dataclass
+class Default:
+    """What every run has."""
+
+    throughput: Throughput = field(default_factory=Throughput)
+    """Counts tokens per second."""
+    progress: Progress = field(default_factory=Progress)
+    """Shows how far the run is."""
+
+
 def _register(**options: type) -> None:
-    """Registers each callback as a mapping of one name, and all of them together as `default`."""
+    """Registers each option as a mapping of named callbacks: mappings merge where a list is chosen."""
     for name, node in options.items():
+        parts = {f.name: f.default_factory for f in fields(node)} if node is Default else {name: node}
         OPTIONS.setdefault("callback", {})[name] = node
-        ConfigStore.instance().store(group="callback", name=name, node={name: node}, provider="iolaus")
-    ConfigStore.instance().store(group="callback", name="default", node=dict(options), provider="iolaus")
+        ConfigStore.instance().store(group="callback", name=name, node=parts, provider="iolaus")
 
 
-_register(throughput=Throughput, progress=Progress)
+_register(default=Default, throughput=Throughput, progress=Progress)

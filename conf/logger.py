@@ -37,7 +37,7 @@ class Tensorboard:
 
 
 def _register(**options: type) -> None:
-    """Registers each logger as a mapping of one name, since only mappings merge when a list is chosen."""
+    """Registers each logger as a mapping of one name: mappings merge where a list is chosen."""
     for name, node in options.items():
         OPTIONS.setdefault("logger", {})[name] = node
         ConfigStore.instance().store(group="logger", name=name, node={name: node}, provider="iolaus")

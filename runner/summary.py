@@ -1,0 +1,97 @@
+"""What a run says of itself at its start and at its end."""
+
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from rich.console import Console
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+FILES = {
+    "model": "model",
+    "report": "report.html",
+    "metrics": "metrics.csv",
+    "checkpoints": "checkpoints",
+    "config": "config.yaml",
+}
+"""What lies in a run folder, by what it is; only what is there is listed."""
+
+
+def start_summary(facts: Mapping[str, Mapping[str, str]]) -> None:
+    """Prints the facts of a run that begins, section by section: section -> name -> value."""
+    _show("iolaus", facts)
+
+
+def end_summary(folder: Path, results: Mapping[str, float]) -> None:
+    """Prints the figures reached, against what a model that learnt nothing has, where everything lies, and how to go on."""
+    files = {what: str(folder / name) for what, name in FILES.items() if (folder / name).exists()}
+    _show("done", {"result": _figures(results), "files": files, "go on": {"command": resume_command(folder)}})
+
+
+def resume_command(folder: Path) -> str:
+    """The command that goes on with the run in `folder`, from where it was started, in the form it was started."""
+    try:
+        installed = (folder / "command.txt").read_text().startswith("iolaus")
+    except OSError:
+        installed = False
+    return f"{'iolaus' if installed else 'python -m runner.train'} resume={shlex.quote(str(folder))}"
+
+
+def compared_losses(results: Mapping[str, float]) -> dict[str, tuple[float, float | None]]:
+    """Each validation set's loss with its unigram entropy, the loss of a model that knows word frequencies alone."""
+    names = [key.split("/")[1] for key in results if key.startswith("val/") and key.endswith("/loss")]
+    return {name: (results[f"val/{name}/loss"], results.get(f"val/{name}/unigram_entropy")) for name in names}
+
+
+def _figures(results: Mapping[str, float]) -> dict[str, str]:
+    figures = {}
+    losses = compared_losses(results)
+    uniform = results.get("uniform_entropy")
+    for name, (loss, unigram) in losses.items():
+        figures[f"validation loss, {name}"] = f"{loss:.3f}" + _against(loss, unigram, uniform)
+    shown = {f"val/{name}/{figure}" for name in losses for figure in ("loss", "unigram_entropy")}
+    for key, value in results.items():
+        if key == "objective":
+            step = results.get("best_step")
+            figures["best"] = f"{value:.3f}" + ("" if step is None else f" at step {step:,.0f}")
+        elif key not in shown | {"uniform_entropy", "best_step"}:
+            figures[key] = f"{value:,.4g}"
+    return figures
+
+
+def _against(loss: float, unigram: float | None, uniform: float | None) -> str:
+    """What to hold a loss against, in nats: word frequencies alone, and guessing."""
+    words = []
+    if unigram is not None:
+        relation = "below" if loss < unigram else "NOT below"
+        words.append(f"{abs(unigram - loss):.3f} {relation} the unigram entropy {unigram:.3f}")
+    if uniform is not None:
+        words.append(f"guessing has {uniform:.3f}")
+    return f"  ({'; '.join(words)})" if words else ""
+
+
+def _show(title: str, sections: Mapping[str, Mapping[str, str]]) -> None:
+    sections = {name: facts for name, facts in sections.items() if facts}
+    if not sys.stdout.isatty():
+        _print_plainly(sections)
+        return
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold cyan", no_wrap=True)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for section, facts in sections.items():
+        for i, (name, value) in enumerate(facts.items()):
+            table.add_row(section if i == 0 else "", Text(name), Text(value))
+    Console().print(Panel(table, title=title, title_align="left", border_style="dim", expand=False))
+
+
+def _print_plainly(sections: Mapping[str, Mapping[str, str]]) -> None:
+    width = max((len(name) for facts in sections.values() for name in facts), default=0)
+    for section, facts in sections.items():
+        print(section)
+        for name, value in facts.items():
+            print(f"  {name:<{width}}  {value}")
+    sys.stdout.flush()
