@@ -26,13 +26,14 @@ def start_summary(facts: Mapping[str, Mapping[str, str]]) -> None:
 
 
 def end_summary(folder: Path, results: Mapping[str, float]) -> None:
-    """Prints the figures reached, against what a model that learnt nothing has, where everything lies, and how to go on."""
+    """Prints the figures reached, where everything lies, and the command that goes on from there."""
     files = {what: str(folder / name) for what, name in FILES.items() if (folder / name).exists()}
-    _show("done", {"result": _figures(results), "files": files, "go on": {"command": resume_command(folder)}})
+    _show("done", {"result": _figures(results), "files": files})
+    print(f"go on with: {resume_command(folder)}", flush=True)  # outside the panel, fit to be copied
 
 
 def resume_command(folder: Path) -> str:
-    """The command that goes on with the run in `folder`, from where it was started, in the form it was started."""
+    """The command that goes on with the run in `folder`, spelt as the one that started it."""
     try:
         installed = (folder / "command.txt").read_text().startswith("iolaus")
     except OSError:
@@ -41,7 +42,7 @@ def resume_command(folder: Path) -> str:
 
 
 def compared_losses(results: Mapping[str, float]) -> dict[str, tuple[float, float | None]]:
-    """Each validation set's loss with its unigram entropy, the loss of a model that knows word frequencies alone."""
+    """Each validation set's loss, and its unigram entropy: what knowing token frequencies alone gives."""
     names = [key.split("/")[1] for key in results if key.startswith("val/") and key.endswith("/loss")]
     return {name: (results[f"val/{name}/loss"], results.get(f"val/{name}/unigram_entropy")) for name in names}
 
