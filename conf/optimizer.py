@@ -1,4 +1,7 @@
-"""Group `optimizer`: fifteen update rules, each with its own parameters and defaults from its paper."""
+"""Group `optimizer`: fifteen update rules, each with its own parameters and defaults from its paper.
+
+Here those that treat each weight, or the norm of each tensor; `optimizer_matrixwise.py` has the other six.
+"""
 
 from dataclasses import dataclass, field
 
@@ -51,7 +54,7 @@ class Adafactor(Optimizer):
     """Exponent of the step in the second moment's decay: beta2 = 1 - step ** beta2_decay."""
     eps: list[float] = field(default_factory=lambda: [1e-15, 1e-3])
     """Least root of a squared gradient, and least size of a parameter that rates are relative to."""
-    clip_threshold: float = 1.0
+    d: float = 1.0
     """Updates are scaled down to this root mean square."""
 
 
@@ -177,3 +180,5 @@ register(
     rmsprop=RMSprop,
     sgd=SGD,
 )
+
+from . import optimizer_matrixwise  # noqa: E402, F401  builds on the base class above

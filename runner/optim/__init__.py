@@ -7,6 +7,7 @@
 from runner.optim.elementwise import adafactor, adagrad, adam, adamw, lamb, lars, lion, rmsprop, sgd
 from runner.optim.groups import groups_table, parameter_groups
 from runner.optim.hooks import LoopNeeds, loop_needs
+from runner.optim.matrixwise import galore, muon, shampoo, soap, sophiah, splus
 from runner.optim.schedule import ThreePhaseSchedule
 from runner.optim.scheduler import (
     ClosedFormScheduler,
@@ -15,8 +16,10 @@ from runner.optim.scheduler import (
     get_scheduler,
     get_single_scheduler,
 )
+from runner.optim.table import OPTIMIZERS, get_optimizer
 
 __all__ = [
+    "OPTIMIZERS",
     "ClosedFormScheduler",
     "InverseSqrtScheduler",
     "LoopNeeds",
@@ -26,6 +29,8 @@ __all__ = [
     "adagrad",
     "adam",
     "adamw",
+    "galore",
+    "get_optimizer",
     "get_scheduler",
     "get_single_scheduler",
     "groups_table",
@@ -33,7 +38,12 @@ __all__ = [
     "lars",
     "lion",
     "loop_needs",
+    "muon",
     "parameter_groups",
     "rmsprop",
     "sgd",
+    "shampoo",
+    "soap",
+    "sophiah",
+    "splus",
 ]

@@ -10,7 +10,7 @@ import torch
 from torch.optim import Optimizer
 
 from runner.optim.groups import ParamsLike, parameter_groups
-from runner.optim.quantized import eight_bit, refuse_quantized
+from runner.optim.quantized import eight_bit, refuse_options, refuse_quantized
 from runner.optim.state import own_settings
 
 Overrides = Sequence[Mapping[str, Any]]
@@ -40,12 +40,12 @@ def adafactor(
     quantized: bool,
     beta2_decay: float,
     eps: Sequence[float],
-    clip_threshold: float,
+    d: float,
 ) -> Optimizer:
     """torch's Adafactor: unlike others it follows the given rate, cut to 1/sqrt(step)."""
     refuse_quantized("adafactor", quantized)
     groups = parameter_groups(model, lr, weight_decay, decay_embeddings, layer_decay, overrides)
-    made = torch.optim.Adafactor(groups, beta2_decay=beta2_decay, eps=pair("eps", eps), d=clip_threshold)
+    made = torch.optim.Adafactor(groups, beta2_decay=beta2_decay, eps=pair("eps", eps), d=d)
     return own_settings(made, "adafactor")
 
 
@@ -63,8 +63,7 @@ def adagrad(
     """torch's Adagrad, or its 8-bit variant, whose sum starts from 0."""
     groups = parameter_groups(model, lr, weight_decay, decay_embeddings, layer_decay, overrides)
     if quantized:
-        if initial_accumulator_value:
-            raise ValueError("adagrad: the 8-bit variant needs initial_accumulator_value=0")
+        refuse_options("adagrad", initial_accumulator_value=initial_accumulator_value)
         return own_settings(eight_bit("adagrad", groups, eps=eps), "adagrad 8-bit")
     made = torch.optim.Adagrad(groups, initial_accumulator_value=initial_accumulator_value, eps=eps)
     return own_settings(made, "adagrad")
@@ -121,13 +120,15 @@ def lamb(
     betas: Sequence[float],
     eps: float,
 ) -> Optimizer:
-    """pytorch_optimizer's LAMB, or the 8-bit variant of bitsandbytes."""
+    """pytorch_optimizer's LAMB as in the paper's algorithm 2, or an 8-bit variant."""
     groups = parameter_groups(model, lr, weight_decay, decay_embeddings, layer_decay, overrides)
     if quantized:
         return own_settings(eight_bit("lamb", groups, betas=pair("betas", betas), eps=eps), "lamb 8-bit")
     from pytorch_optimizer import Lamb
 
-    return own_settings(Lamb(groups, betas=pair("betas", betas), eps=eps), "lamb")
+    # The library would also divide the rate by 1 - beta1^t: ten times the configured one at the first step.
+    made = Lamb(groups, betas=pair("betas", betas), eps=eps, weight_decouple=False, adam_debias=True)
+    return own_settings(made, "lamb")
 
 
 def lars(
@@ -142,13 +143,12 @@ def lars(
     trust_coefficient: float,
     nesterov: bool,
 ) -> Optimizer:
-    """pytorch_optimizer's LARS, or the 8-bit variant of bitsandbytes; both with momentum."""
+    """pytorch_optimizer's LARS, or an 8-bit variant; both with momentum."""
     _need_momentum("lars", momentum)
     groups = parameter_groups(model, lr, weight_decay, decay_embeddings, layer_decay, overrides)
     if quantized:
-        made = eight_bit(
-            "lars", groups, lr=lr, momentum=momentum, nesterov=nesterov, max_unorm=trust_coefficient
-        )
+        refuse_options("lars", nesterov=nesterov)
+        made = eight_bit("lars", groups, trust_coefficient, lr=lr, momentum=momentum)
         return own_settings(made, "lars 8-bit")
     from pytorch_optimizer import LARS
 
@@ -190,7 +190,8 @@ def rmsprop(
     """torch's RMSprop, or its 8-bit variant."""
     groups = parameter_groups(model, lr, weight_decay, decay_embeddings, layer_decay, overrides)
     if quantized:
-        made = eight_bit("rmsprop", groups, alpha=alpha, eps=eps, momentum=momentum)
+        refuse_options("rmsprop", momentum=momentum)
+        made = eight_bit("rmsprop", groups, alpha=alpha, eps=eps)
         return own_settings(made, "rmsprop 8-bit")
     return own_settings(torch.optim.RMSprop(groups, alpha=alpha, eps=eps, momentum=momentum), "rmsprop")
 
@@ -210,7 +211,8 @@ def sgd(
     groups = parameter_groups(model, lr, weight_decay, decay_embeddings, layer_decay, overrides)
     if quantized:
         _need_momentum("sgd with quantized=true", momentum)
-        made = eight_bit("sgd", groups, lr=lr, momentum=momentum, nesterov=nesterov)
+        refuse_options("sgd", nesterov=nesterov)
+        made = eight_bit("sgd", groups, lr=lr, momentum=momentum)
         return own_settings(made, "sgd 8-bit")
     return own_settings(torch.optim.SGD(groups, momentum=momentum, nesterov=nesterov), "sgd")
 

@@ -1,0 +1,231 @@
+"""Optimizers that treat a matrix as one: galore, muon, shampoo, soap, splus; and sophiah, with its Hessian.
+
+Each function takes the model (or its parameters), the settings all optimizers share, and its own. The library
+behind them takes seconds to import, so it is imported where it is used.
+"""
+
+from collections.abc import Sequence
+
+from torch.optim import Optimizer
+
+from runner.optim.elementwise import Overrides, pair
+from runner.optim.groups import ParamsLike, parameter_groups
+from runner.optim.quantized import refuse_quantized
+from runner.optim.state import own_settings
+
+
+def choice(name: str, value: str, known: Sequence[str]) -> str:
+    """The value, if it is a known one; raises ValueError otherwise."""
+    if value not in known:
+        raise ValueError(f"{name}='{value}' must be one of {', '.join(known)}")
+    return value
+
+
+def galore(
+    model: ParamsLike,
+    lr: float,
+    weight_decay: float,
+    decay_embeddings: bool,
+    layer_decay: float,
+    overrides: Overrides,
+    quantized: bool,
+    rank: int,
+    update_proj_gap: int,
+    scale: float,
+    projection_type: str,
+    betas: Sequence[float],
+    eps: float,
+) -> Optimizer:
+    """GaLore: hidden matrices by AdamW in a space of `rank` dimensions, everything else by AdamW."""
+    refuse_quantized("galore", quantized)
+    choice("projection_type", projection_type, ("std", "reverse_std", "right", "left", "full"))
+    if rank < 1 or update_proj_gap < 1:
+        raise ValueError(f"rank={rank} and update_proj_gap={update_proj_gap} must be at least 1")
+    projected = {
+        "rank": rank,
+        "update_proj_gap": update_proj_gap,
+        "scale": scale,
+        "projection_type": projection_type,
+    }
+    groups = parameter_groups(
+        model, lr, weight_decay, decay_embeddings, layer_decay, overrides, matrices=projected
+    )
+    from runner.optim.plain_state import PlainGaLore
+
+    return own_settings(PlainGaLore(groups, betas=pair("betas", betas), eps=eps), "galore")
+
+
+def muon(
+    model: ParamsLike,
+    lr: float,
+    weight_decay: float,
+    decay_embeddings: bool,
+    layer_decay: float,
+    overrides: Overrides,
+    quantized: bool,
+    momentum: float,
+    nesterov: bool,
+    ns_steps: int,
+    use_adjusted_lr: bool,
+    adamw_lr: float,
+    adamw_betas: Sequence[float],
+    adamw_eps: float,
+) -> Optimizer:
+    """Muon for hidden matrices; AdamW, at a rate of its own that follows the schedule too, for the rest."""
+    refuse_quantized("muon", quantized)
+    groups = parameter_groups(
+        model,
+        lr,
+        weight_decay,
+        decay_embeddings,
+        layer_decay,
+        overrides,
+        matrices={"use_muon": True},
+        others={
+            "use_muon": False,
+            "lr": adamw_lr,
+            "betas": pair("adamw_betas", adamw_betas),
+            "eps": adamw_eps,
+        },
+    )
+    from pytorch_optimizer import Muon
+
+    made = Muon(
+        groups, momentum=momentum, nesterov=nesterov, ns_steps=ns_steps, use_adjusted_lr=use_adjusted_lr
+    )
+    return own_settings(made, "muon")
+
+
+def shampoo(
+    model: ParamsLike,
+    lr: float,
+    weight_decay: float,
+    decay_embeddings: bool,
+    layer_decay: float,
+    overrides: Overrides,
+    quantized: bool,
+    betas: Sequence[float],
+    block_size: int,
+    preconditioning_compute_steps: int,
+    start_preconditioning_step: int,
+    no_preconditioning_for_layers_with_dim_gt: int,
+    graft_type: str,
+    diagonal_eps: float,
+    matrix_eps: float,
+) -> Optimizer:
+    """Shampoo in blocks, each tensor's step as long as that of a simpler optimizer (arXiv 2002.09018)."""
+    refuse_quantized("shampoo", quantized)
+    groups = parameter_groups(model, lr, weight_decay, decay_embeddings, layer_decay, overrides)
+    from pytorch_optimizer.optimizer.utils.graft import LayerWiseGrafting
+
+    from runner.optim.plain_state import PlainShampoo
+
+    known = {kind.name.lower(): int(kind) for kind in LayerWiseGrafting}
+    made = PlainShampoo(
+        groups,
+        betas=pair("betas", betas),
+        moving_average_for_momentum=True,
+        decoupled_weight_decay=True,
+        block_size=block_size,
+        preconditioning_compute_steps=preconditioning_compute_steps,
+        start_preconditioning_step=start_preconditioning_step,
+        no_preconditioning_for_layers_with_dim_gt=no_preconditioning_for_layers_with_dim_gt,
+        graft_type=known[choice("graft_type", graft_type, tuple(known))],
+        nesterov=False,
+        diagonal_eps=diagonal_eps,
+        matrix_eps=matrix_eps,
+    )
+    return own_settings(made, "shampoo")
+
+
+def soap(
+    model: ParamsLike,
+    lr: float,
+    weight_decay: float,
+    decay_embeddings: bool,
+    layer_decay: float,
+    overrides: Overrides,
+    quantized: bool,
+    betas: Sequence[float],
+    shampoo_beta: float | None,
+    precondition_frequency: int,
+    max_precondition_dim: int,
+    eps: float,
+) -> Optimizer:
+    """SOAP; its first step only measures the gradient and changes nothing."""
+    refuse_quantized("soap", quantized)
+    groups = parameter_groups(model, lr, weight_decay, decay_embeddings, layer_decay, overrides)
+    from pytorch_optimizer import SOAP
+
+    made = SOAP(
+        groups,
+        betas=pair("betas", betas),
+        shampoo_beta=shampoo_beta,
+        precondition_frequency=precondition_frequency,
+        max_precondition_dim=max_precondition_dim,
+        eps=eps,
+    )
+    return own_settings(made, "soap")
+
+
+def sophiah(
+    model: ParamsLike,
+    lr: float,
+    weight_decay: float,
+    decay_embeddings: bool,
+    layer_decay: float,
+    overrides: Overrides,
+    quantized: bool,
+    betas: Sequence[float],
+    p: float,
+    update_period: int,
+    num_samples: int,
+    hessian_distribution: str,
+    eps: float,
+) -> Optimizer:
+    """Sophia-H; the loop must run its steps inside `loop_needs(optimizer).step`."""
+    refuse_quantized("sophiah", quantized)
+    choice("hessian_distribution", hessian_distribution, ("gaussian", "rademacher"))
+    groups = parameter_groups(model, lr, weight_decay, decay_embeddings, layer_decay, overrides)
+    from runner.optim.sophia import LoopSophiaH
+
+    made = LoopSophiaH(
+        groups,
+        betas=pair("betas", betas),
+        p=p,
+        update_period=update_period,
+        num_samples=num_samples,
+        hessian_distribution=hessian_distribution,  # type: ignore[arg-type]
+        eps=eps,
+    )
+    return own_settings(made, "sophiah")
+
+
+def splus(
+    model: ParamsLike,
+    lr: float,
+    weight_decay: float,
+    decay_embeddings: bool,
+    layer_decay: float,
+    overrides: Overrides,
+    quantized: bool,
+    betas: Sequence[float],
+    ema_rate: float,
+    inverse_steps: int,
+    nonstandard_constant: float,
+    max_dim: int,
+) -> Optimizer:
+    """SPlus; the loop must evaluate and export inside `loop_needs(optimizer).evaluation`."""
+    refuse_quantized("splus", quantized)
+    groups = parameter_groups(model, lr, weight_decay, decay_embeddings, layer_decay, overrides)
+    from runner.optim.averaged import LoopSPlus
+
+    made = LoopSPlus(
+        groups,
+        betas=pair("betas", betas),
+        ema_rate=ema_rate,
+        inverse_steps=inverse_steps,
+        nonstandard_constant=nonstandard_constant,
+        max_dim=max_dim,
+    )
+    return own_settings(made, "splus")

@@ -1,0 +1,92 @@
+"""Optimizers of pytorch_optimizer with objects in their state, made to save tensors and numbers alone."""
+
+from typing import Any, ClassVar
+
+import torch
+from pytorch_optimizer import GaLore, ScalableShampoo
+from pytorch_optimizer.optimizer.utils.galore import GaLoreProjector
+from pytorch_optimizer.optimizer.utils.graft import build_graft
+from pytorch_optimizer.optimizer.utils.preconditioner import PreConditioner
+from torch.optim import Optimizer
+
+
+class PlainState(Optimizer):
+    """Saves the named attributes of each object, and on loading puts them into a new one."""
+
+    objects: ClassVar[dict[str, tuple[str, ...]]]
+    """Keys of the state that hold objects, with the attributes that are state."""
+
+    def new_object(self, key: str, parameter: torch.Tensor, group: dict[str, Any]) -> Any:
+        """The object under this key, as it was before the first step."""
+        raise NotImplementedError
+
+    def state_dict(self) -> dict[str, Any]:
+        """As torch's, with a dict of attributes in place of each object."""
+        saved = super().state_dict()
+        saved["state"] = {
+            number: {key: self._attributes(key, value) for key, value in entries.items()}
+            for number, entries in saved["state"].items()
+        }
+        return saved
+
+    def _attributes(self, key: str, value: Any) -> Any:
+        if key not in self.objects:
+            return value
+        return {name: getattr(value, name) for name in self.objects[key] if hasattr(value, name)}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """As torch's; objects are made anew and given their saved attributes."""
+        super().load_state_dict(state_dict)
+        for group, saved in zip(self.param_groups, state_dict["param_groups"], strict=True):
+            for parameter, number in zip(group["params"], saved["params"], strict=True):
+                for key in self.objects.keys() & state_dict["state"].get(number, {}).keys():
+                    made = self.new_object(key, parameter, group)
+                    for name, value in state_dict["state"][number][key].items():
+                        setattr(made, name, _on(parameter.device, value))
+                    self.state[parameter][key] = made
+
+
+def _on(device: torch.device, value: Any) -> Any:
+    """The value with its tensors copied to a device, their types kept."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().clone().to(device)
+    if isinstance(value, list | tuple):
+        return type(value)(_on(device, item) for item in value)
+    return value
+
+
+class PlainGaLore(PlainState, GaLore):
+    """GaLore whose projections are saved as matrices."""
+
+    objects: ClassVar[dict[str, tuple[str, ...]]] = {"projector": ("ortho_matrix", "last_svd_step")}
+
+    def new_object(self, key: str, parameter: torch.Tensor, group: dict[str, Any]) -> GaLoreProjector:
+        """A projector without a projection yet."""
+        names = ("rank", "update_proj_gap", "scale", "projection_type")
+        return GaLoreProjector(**{name: group[name] for name in names})
+
+
+class PlainShampoo(PlainState, ScalableShampoo):
+    """Blocked Shampoo whose statistics are saved as matrices."""
+
+    objects: ClassVar[dict[str, tuple[str, ...]]] = {
+        "pre_conditioner": ("statistics", "pre_conditioners"),
+        "graft": ("momentum", "statistics"),
+    }
+
+    def new_object(self, key: str, parameter: torch.Tensor, group: dict[str, Any]) -> Any:
+        """A preconditioner or a graft that has seen no gradient."""
+        if key == "graft":
+            return build_graft(parameter, self.graft_type, self.diagonal_eps)
+        return PreConditioner(
+            parameter,
+            group["betas"][1],
+            self.inverse_exponent_override,
+            self.block_size,
+            self.skip_preconditioning_rank_lt,
+            self.no_preconditioning_for_layers_with_dim_gt,
+            self.shape_interpretation,
+            self.pre_conditioner_type,
+            self.matrix_eps,
+            self.use_svd,
+        )

@@ -1,0 +1,150 @@
+"""Sophia-H, with its Hessian estimated while the gradients are made.
+
+    diag(H) ~ z * (H z),   z ~ N(0, 1),   H z = d(g . z)/dw
+
+On every `update_period`-th step the backward pass is itself differentiable. Hooks on the parameters take
+each micro-batch's gradient with its graph and hand a plain one on, so that accumulation, clipping and
+synchronisation go on as ever. z depends on the step alone: every micro-batch and rank uses the same, so the
+estimate is that of the whole global batch however it was cut, and a resumed run repeats it.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+
+import torch
+from pytorch_optimizer import SophiaH
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from runner.optim.hooks import LoopNeeds
+
+
+class LoopSophiaH(SophiaH):
+    """SophiaH that is told its Hessian by the loop."""
+
+    hessian: list[torch.Tensor] | None = None
+
+    def is_hessian_step(self) -> bool:
+        """Whether the coming step updates the Hessian: the first one does, then every update_period-th."""
+        return int(self.param_groups[0].get("step", 0)) % self.update_period == 0
+
+    def parameters(self) -> list[torch.Tensor]:
+        """All parameters in the order of their groups."""
+        return [p for group in self.param_groups for p in group["params"]]
+
+    def loop_needs(self) -> LoopNeeds:
+        """Differentiable backward passes on Hessian steps."""
+        if not hasattr(self, "_needs"):
+            self._needs = SophiaNeeds(self)
+        return self._needs
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+        """One update; raises RuntimeError on a Hessian step outside of `loop_needs(...).step`."""
+        loss = closure() if closure is not None else None
+        if not self.is_hessian_step():
+            super().step()
+            return loss
+        if self.hessian is None:
+            raise RuntimeError(
+                "sophiah needs a differentiable backward pass on this step: run it inside "
+                "`with loop_needs(optimizer).step(step):`, with create_graph=needs.create_graph"
+            )
+        average_over_ranks(self.hessian)
+        super().step(hessian=self.hessian)
+        self.hessian = None
+        for parameter in self.parameters():
+            self.state[parameter].pop("hessian", None)
+        return loss
+
+
+class SophiaNeeds(LoopNeeds):
+    """Takes gradients with their graphs on Hessian steps and turns them into Hessian estimates."""
+
+    def __init__(self, optimizer: LoopSophiaH) -> None:
+        self.optimizer = optimizer
+        self.taken: dict[int, torch.Tensor] = {}
+        self.noise: list[list[torch.Tensor]] = []
+
+    @contextmanager
+    def step(self, step: int) -> Iterator[None]:
+        """On a Hessian step: attention as plain maths, nothing compiled, gradients with graphs."""
+        if not self.optimizer.is_hessian_step():
+            yield
+            return
+        parameters = self.optimizer.parameters()
+        self._begin(parameters)
+        hooks = [p.register_hook(self._take(number)) for number, p in enumerate(parameters)]
+        try:
+            with sdpa_kernel(SDPBackend.MATH), eager(), warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message=r"Using backward\(\) with create_graph=True")
+                yield
+        finally:
+            self.create_graph = False
+            self.taken, self.noise = {}, []
+            self.optimizer.hessian = None
+            for hook in hooks:
+                hook.remove()
+
+    def _begin(self, parameters: list[torch.Tensor]) -> None:
+        self.create_graph = True
+        self.optimizer.hessian = [torch.zeros_like(p) for p in parameters]
+        generators: dict[torch.device, torch.Generator] = {}
+        step = int(self.optimizer.param_groups[0].get("step", 0))
+        for parameter in parameters:
+            if parameter.device not in generators:
+                generators[parameter.device] = torch.Generator(parameter.device).manual_seed(step)
+        samples = range(self.optimizer.num_samples)
+        self.noise = [[self._draw(p, generators[p.device]) for p in parameters] for _ in samples]
+
+    def _draw(self, like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        noise = torch.empty_like(like, requires_grad=False)
+        if self.optimizer.distribution == "gaussian":
+            return noise.normal_(generator=generator)
+        return noise.bernoulli_(0.5, generator=generator).mul_(2).sub_(1)
+
+    def _take(self, number: int) -> Callable[[torch.Tensor], torch.Tensor]:
+        def take(gradient: torch.Tensor) -> torch.Tensor:
+            if gradient.requires_grad:
+                self.taken[number] = gradient
+            return gradient.detach()
+
+        return take
+
+    def after_backward(self) -> None:
+        """Adds this micro-batch's share of the estimate, and lets go of its graph."""
+        if not self.taken:
+            return
+        taken, self.taken = self.taken, {}
+        parameters = self.optimizer.parameters()
+        wanted = [parameters[number] for number in taken]
+        hessian = self.optimizer.hessian
+        assert hessian is not None
+        for last, noise in enumerate(self.noise, start=1 - len(self.noise)):
+            products = torch.autograd.grad(
+                list(taken.values()),
+                wanted,
+                grad_outputs=[noise[number] for number in taken],
+                retain_graph=last < 0,
+                allow_unused=True,
+            )
+            for number, product in zip(taken, products, strict=True):
+                if product is not None:
+                    hessian[number].addcmul_(product, noise[number], value=1.0 / len(self.noise))
+
+
+@contextmanager
+def eager() -> Iterator[None]:
+    """Runs compiled modules uncompiled, since compiled ones cannot be differentiated twice."""
+    with torch.compiler.set_stance("force_eager") if torch.compiler else nullcontext():
+        yield
+
+
+def average_over_ranks(tensors: list[torch.Tensor]) -> None:
+    """Averages tensors over all ranks, as gradients are."""
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return
+    ranks = torch.distributed.get_world_size()
+    if ranks > 1:
+        for tensor in tensors:
+            torch.distributed.all_reduce(tensor.div_(ranks))

@@ -1,0 +1,76 @@
+"""All optimizers by name."""
+
+import dataclasses
+import difflib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torch.optim import Optimizer
+
+from runner.optim.elementwise import adafactor, adagrad, adam, adamw, lamb, lars, lion, rmsprop, sgd
+from runner.optim.groups import ParamsLike
+from runner.optim.matrixwise import galore, muon, shampoo, soap, sophiah, splus
+
+OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {
+    function.__name__: function
+    for function in (
+        adafactor,
+        adagrad,
+        adam,
+        adamw,
+        galore,
+        lamb,
+        lars,
+        lion,
+        muon,
+        rmsprop,
+        sgd,
+        shampoo,
+        soap,
+        sophiah,
+        splus,
+    )
+}
+"""The function that makes each optimizer, under its name in the config."""
+
+
+def get_optimizer(
+    optimizer_name: str,
+    params: ParamsLike,
+    optimizer_kwargs: Mapping[str, Any] | None = None,
+    quantized: bool = False,
+) -> Optimizer:
+    """An optimizer by name, over a model or its parameters; settings left out have the defaults of `conf`.
+
+    Raises ValueError for an unknown name, an unknown keyword, or an 8-bit variant that does not exist, and
+    ImportError, naming the extra, where the library of the 8-bit variants is missing.
+    """
+    if optimizer_name not in OPTIMIZERS:
+        raise ValueError(
+            f"optimizer '{optimizer_name}' is unknown; choose one of {', '.join(OPTIMIZERS)}"
+            + _meant(optimizer_name, list(OPTIMIZERS))
+        )
+    settings = {**defaults(optimizer_name), "quantized": quantized}
+    for name, value in (optimizer_kwargs or {}).items():
+        if name not in settings:
+            raise ValueError(
+                f"optimizer {optimizer_name} has no setting '{name}'; it has {', '.join(settings)}"
+                + _meant(name, list(settings))
+            )
+        settings[name] = value
+    return OPTIMIZERS[optimizer_name](params, **settings)
+
+
+def defaults(optimizer_name: str) -> dict[str, Any]:
+    """The settings of an optimizer with the values they have in `conf`."""
+    import conf.optimizer  # noqa: F401  registers the options
+    from conf.registry import OPTIONS
+
+    settings = dataclasses.asdict(OPTIONS["optimizer"][optimizer_name]())
+    del settings["_target_"]
+    return settings
+
+
+def _meant(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f". Did you mean '{near[0]}'?" if near else ""
