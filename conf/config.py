@@ -24,7 +24,7 @@ DEFAULTS: list[Any] = [
 
 HYDRA: dict[str, Any] = {
     "run": {"dir": "${run_folder:}"},
-    "sweep": {"dir": "${sweep_folder:}", "subdir": "${hydra.job.num}"},
+    "sweep": {"dir": "${outputs}/${now:%Y-%m-%d}/${now:%H-%M-%S}-sweep", "subdir": "${hydra.job.num}"},
     "output_subdir": None,
     "job": {"chdir": False},
     "job_logging": {"formatters": {"simple": {"format": "%(message)s"}}},

@@ -37,7 +37,7 @@ class PretrainingData:
     """Longest sequence in tokens, special tokens included."""
     long_documents: str = "sentences"
     """Documents over `max_length`: `truncate`, or split at `sentences` or `tokens`."""
-    cache_dir: str = "${oc.env:IOLAUS_CACHE,~/.cache/iolaus}"
+    cache_dir: str = "${oc.env:IOLAUS_CACHE,'~/.cache/iolaus'}"
     """Where tokenised data and trained tokenizers are kept between runs."""
     seed: int = II("seed")
     """Chooses the held-out documents."""

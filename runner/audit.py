@@ -47,7 +47,9 @@ def compare(first: Path, second: Path) -> str | None:
     """
     for folder in (first, second):
         if not (folder / FILE_NAME).is_file():
-            raise ValueError(f"{str(folder)!r} has no {FILE_NAME}: not a run folder, or the audit callback was off")
+            raise ValueError(
+                f"{str(folder)!r} has no {FILE_NAME}: not a run folder, or the audit callback was off"
+            )
     pairs = zip(_lines(first / FILE_NAME), _lines(second / FILE_NAME), strict=False)
     for ours, theirs in pairs:
         if ours != theirs:

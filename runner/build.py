@@ -84,7 +84,9 @@ def _targets(node: Any, path: str = "") -> Iterator[tuple[str, str]]:
             if name == "_target_":
                 yield path or "the node", str(node["_target_"])
             elif name == "trust_remote_code" and node[name]:
-                raise ValueError(f"{path or 'the node'}: trust_remote_code runs code of others; it is refused")
+                raise ValueError(
+                    f"{path or 'the node'}: trust_remote_code runs code of others; it is refused"
+                )
             elif not OmegaConf.is_missing(node, name):
                 yield from _targets(node[name], f"{path}.{name}".lstrip("."))
     elif isinstance(node, ListConfig):
@@ -110,5 +112,7 @@ def _locate(target: str) -> Callable[..., Any]:
         raise ImportError(f"cannot find the target {target!r}: {error}") from error
     home = getattr(found, "__module__", None) or ""
     if not callable(found) or home.split(".")[0] not in {p.split(".")[0] for p in ALLOWED + _extra}:
-        raise ValueError(f"the target {target!r} is really {home or type(found).__name__}, which is not allowed")
+        raise ValueError(
+            f"the target {target!r} is really {home or type(found).__name__}, which is not allowed"
+        )
     return found

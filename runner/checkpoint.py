@@ -46,9 +46,13 @@ class AtomicCheckpointIO(CheckpointIO):
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
             reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
-            raise OSError(f"cannot save the checkpoint {str(path)!r}: {reason}. Earlier checkpoints are intact") from error
+            raise OSError(
+                f"cannot save the checkpoint {str(path)!r}: {reason}. Earlier checkpoints are intact"
+            ) from error
 
-    def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
+    def load_checkpoint(
+        self, path: Any, map_location: Any = None, weights_only: bool | None = None
+    ) -> dict[str, Any]:
         """The checkpoint in `path`; only plain values and tensors are loaded, never code.
 
         Raises:
@@ -70,13 +74,23 @@ class Checkpoint(Callback):
     """
 
     def __init__(
-        self, every_steps: int, every_minutes: float | None, keep_last: int, monitor: str | None, mode: str, folder: Path
+        self,
+        every_steps: int,
+        every_minutes: float | None,
+        keep_last: int,
+        monitor: str | None,
+        mode: str,
+        folder: Path,
     ) -> None:
         if mode not in ("min", "max"):
             raise ValueError(f"checkpoint.mode is min or max, not {mode!r}")
         if every_steps < 0 or keep_last < 1:
             raise ValueError("checkpoint.every_steps must be 0 or more, checkpoint.keep_last 1 or more")
-        self.every_steps, self.every_seconds, self.keep_last = every_steps, (every_minutes or 0) * 60, keep_last
+        self.every_steps, self.every_seconds, self.keep_last = (
+            every_steps,
+            (every_minutes or 0) * 60,
+            keep_last,
+        )
         self.monitor, self.mode, self.folder = monitor, mode, Path(folder)
         self.best_value: float | None = None
         self.best_step = -1
@@ -137,7 +151,9 @@ class Checkpoint(Callback):
         if self.every_steps and step % self.every_steps == 0:
             return True
         late = bool(self.every_seconds) and time.monotonic() - self._saved_at > self.every_seconds
-        return bool(trainer.strategy.broadcast(late)) if self.every_seconds and trainer.world_size > 1 else late
+        return (
+            bool(trainer.strategy.broadcast(late)) if self.every_seconds and trainer.world_size > 1 else late
+        )
 
     def _validates_after(self, trainer: Trainer, step: int) -> bool:
         every = trainer.val_check_batch
@@ -149,9 +165,13 @@ class Checkpoint(Callback):
         if monitor is None:
             return False
         if monitor not in metrics:
-            raise ValueError(f"checkpoint.monitor={monitor} is not logged; there are: {', '.join(sorted(metrics))}")
+            raise ValueError(
+                f"checkpoint.monitor={monitor} is not logged; there are: {', '.join(sorted(metrics))}"
+            )
         value = float(metrics[monitor])
-        better = self.best_value is None or (value < self.best_value if self.mode == "min" else value > self.best_value)
+        better = self.best_value is None or (
+            value < self.best_value if self.mode == "min" else value > self.best_value
+        )
         if better:
             self.best_value, self.best_step = value, step
         return better

@@ -4,7 +4,6 @@ import difflib
 import os
 import re
 from collections.abc import Iterable
-from typing import Any
 
 USER_ERRORS = (ValueError, OSError, ImportError, KeyError)
 """What a wrong config, file or environment raises; anything else is a defect and keeps its traceback."""
@@ -17,16 +16,16 @@ class TrainingFailure(RuntimeError):
 def explain(error: BaseException) -> str | None:
     """The message for the user, or None where only a traceback helps (a defect of the program)."""
     from hydra.errors import HydraException
-    from omegaconf.errors import OmegaConfBaseException
+    from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseException
 
     chain = list(_causes(error))
-    for cause in chain:  # our own message, wrapped by an interpolation or by the composition
-        if isinstance(cause, (*USER_ERRORS, TrainingFailure)) and not isinstance(
-            cause, HydraException | OmegaConfBaseException
-        ):
-            return _plain(cause)
-    if any(isinstance(cause, HydraException | OmegaConfBaseException) for cause in chain):
-        lines = dict.fromkeys(line for cause in chain for line in str(cause).splitlines() if _tells(line))
+    composing = [cause for cause in chain if isinstance(cause, HydraException | OmegaConfBaseException)]
+    if not composing or any(isinstance(cause, InterpolationResolutionError) for cause in composing):
+        for cause in chain:  # our own message, which a resolver may have wrapped
+            if isinstance(cause, (*USER_ERRORS, TrainingFailure)) and cause not in composing:
+                return _plain(cause)
+    if composing:
+        lines = dict.fromkeys(line for cause in composing for line in str(cause).splitlines() if _tells(line))
         message = "\n".join(lines)
         return message + _did_you_mean(message)
     return None
@@ -58,27 +57,28 @@ def _plain(error: BaseException) -> str:
 
 
 def _tells(line: str) -> bool:
-    noise = ("full_key:", "reference_type=", "object_type=", "To append to your config use", "Set the environment")
-    return bool(line.strip()) and not line.strip().startswith(noise)
+    noise = (
+        "full_key:",
+        "reference_type=",
+        "object_type=",
+        "To append to your config",
+        "Config search path",
+        "provider=",
+    )
+    return bool(line.strip()) and "$VALUE" not in line and not line.strip().startswith(noise)
 
 
 def _did_you_mean(message: str) -> str:
     """Finds the name a Hydra error complains about and the nearest one that exists."""
     if found := re.search(r"Could not find '([^']+)'", message):
-        group, _, option = found[1].rpartition("/")
-        return suggest(option, _options(group)) if group else ""
+        _, _, available = message.partition("Available options in")
+        return suggest(found[1].rpartition("/")[2], [line.strip() for line in available.splitlines()[1:]])
     if found := re.search(r"Could not override '([^']+)'", message):
         hint = suggest(found[1], _config_keys())
         return hint or suggest(found[1].split(".")[-1], _groups())
     if found := re.search(r"Key '([^']+)' (?:is )?not in", message):
         return suggest(found[1], {key.split(".")[-1] for key in _config_keys()})
     return ""
-
-
-def _options(group: str) -> list[str]:
-    from conf.registry import OPTIONS
-
-    return list(OPTIONS.get(group, {}))
 
 
 def _groups() -> list[str]:
@@ -95,11 +95,6 @@ def _config_keys() -> list[str]:
     from conf.registry import OPTIONS
 
     keys = [f.name for f in fields(Config)]
-    keys += [f"{group}.{f.name}" for group, options in OPTIONS.items() for node in options.values() for f in _fields(node)]
+    options = [(group, node) for group, nodes in OPTIONS.items() for node in nodes.values()]
+    keys += [f"{group}.{f.name}" for group, node in options for f in fields(node)]
     return list(dict.fromkeys(keys))
-
-
-def _fields(node: Any) -> tuple[Any, ...]:
-    from dataclasses import fields
-
-    return fields(node)

@@ -15,6 +15,8 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from runner.environment import environment
+
 EXECUTION_KEYS = {
     "": {"hydra", "resume", "outputs", "logger", "callback", "checkpoint", "allowed_targets"},
     "trainer": {"accelerator", "devices", "num_nodes", "strategy", "log_every", "profile"},
@@ -117,12 +119,22 @@ class RunFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         write_atomically(self.path / "config.yaml", OmegaConf.to_yaml(without_secrets(config)))
         if not (self.path / "overrides.json").exists():
-            kept = [o for o in overrides if not o.startswith(("resume=", "hydra.")) and not _is_secret(o.split("=")[0])]
+            kept = [
+                o
+                for o in overrides
+                if not o.startswith(("resume=", "hydra.")) and not _is_secret(o.split("=")[0])
+            ]
             write_atomically(self.path / "overrides.json", json.dumps(kept))
             write_atomically(self.path / "command.txt", command_line() + "\n")
+        write_atomically(self.path / "environment.json", json.dumps(environment(), indent=1))
         started = self.status().get("started") or datetime.now().isoformat(timespec="seconds")
         self.update_status(
-            state="running", started=started, ended=None, error=None, config_hash=config_hash(config), pid=os.getpid()
+            state="running",
+            started=started,
+            ended=None,
+            error=None,
+            config_hash=config_hash(config),
+            pid=os.getpid(),
         )
 
     def end(self, state: str, **values: Any) -> None:
@@ -130,7 +142,10 @@ class RunFolder:
         now = datetime.now()
         started = datetime.fromisoformat(self.status().get("started") or now.isoformat())
         self.update_status(
-            state=state, ended=now.isoformat(timespec="seconds"), seconds=(now - started).total_seconds(), **values
+            state=state,
+            ended=now.isoformat(timespec="seconds"),
+            seconds=(now - started).total_seconds(),
+            **values,
         )
 
     def check_resumable(self) -> None:
@@ -188,7 +203,9 @@ def without_secrets(config: DictConfig) -> DictConfig:
 
 def command_line() -> str:
     """The command as typed, fit to be pasted into a shell, without the values of secret settings."""
-    words = [f"{a.split('=')[0]}=***" if "=" in a and _is_secret(a.split("=")[0]) else a for a in sys.argv[1:]]
+    words = [
+        f"{a.split('=')[0]}=***" if "=" in a and _is_secret(a.split("=")[0]) else a for a in sys.argv[1:]
+    ]
     program = "iolaus" if Path(sys.argv[0]).name == "iolaus" else "python -m runner.train"
     return f"{program} {shlex.join(words)}".strip()
 

@@ -46,14 +46,22 @@ def launch(config: DictConfig, folder: RunFolder, train: Train) -> dict[str, flo
     rank_config = folder.path / RANK_CONFIG
     with open(os.open(rank_config, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(OmegaConf.to_yaml(_for_ranks(config)))
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={num_processes}"]
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        f"--nproc-per-node={num_processes}",
+    ]
     command += ["-m", "runner.train", "--rank", str(folder.path)]
     try:
         ended = subprocess.run(command, env=environment, check=False)
     finally:
         rank_config.unlink(missing_ok=True)
     if ended.returncode:
-        raise TrainingFailure(folder.status().get("error") or f"a rank ended with exit status {ended.returncode}")
+        raise TrainingFailure(
+            folder.status().get("error") or f"a rank ended with exit status {ended.returncode}"
+        )
     return dict(folder.status().get("results") or {})
 
 

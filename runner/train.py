@@ -4,7 +4,6 @@
 a process group; rank processes are started with `--rank <run folder>` and are no Hydra apps.
 """
 
-import logging
 import os
 import sys
 from pathlib import Path
@@ -12,20 +11,20 @@ from typing import Any
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 import conf  # noqa: F401  registers the groups
 from runner.build import allow_targets, bind, build, build_all, check_targets
 from runner.errors import explain, wants_traceback
-from runner.folder import RunFolder, new_name, run_folder, saved_overrides
+from runner.folder import RunFolder, run_folder, saved_overrides
 from runner.launch import launch, read_rank_config
 
-log = logging.getLogger("iolaus")
+FULL_ERROR = wants_traceback()
 
 
 def main() -> None:
     """Runs the command line; a wrong config or file ends with one message and exit status 1."""
-    full_error = wants_traceback()
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra hands errors on instead of printing them its own way
     try:
         if sys.argv[1:2] == ["--rank"]:
@@ -34,13 +33,10 @@ def main() -> None:
         else:
             sys.argv[1:] = saved_overrides(sys.argv[1:])
             OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
-            OmegaConf.register_new_resolver(
-                "sweep_folder", lambda *, _root_: str(Path(_root_.outputs) / new_name()), use_cache=True, replace=True
-            )
             hydra.main(version_base="1.3", config_path="pkg://conf", config_name="config")(run)()
     except Exception as error:
         message = explain(error)
-        if full_error or message is None:
+        if FULL_ERROR or message is None:
             raise
         sys.exit(f"error: {message}")
 
@@ -55,12 +51,14 @@ def run(config: DictConfig) -> float | None:
     with folder.lock():
         folder.begin(config, list(HydraConfig.get().overrides.task))
         try:
-            results = launch(config, folder, train)
+            return launch(config, folder, train).get("objective")
         except BaseException as error:
+            message = explain(error)
             state = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
-            folder.end(state, error=explain(error) or repr(error))
-            raise
-    return results.get("objective")
+            folder.end(state, error=message or repr(error))
+            if message is None or FULL_ERROR or HydraConfig.get().mode == RunMode.MULTIRUN:
+                raise
+            sys.exit(f"error: {message}")
 
 
 def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:

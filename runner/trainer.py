@@ -92,13 +92,19 @@ def resolve_precision(precision: str, accelerator: str) -> str:
 
 def cpu_has_bf16() -> bool:
     """Whether the CPU has bf16 matrix units (AMX or AVX512-BF16)."""
-    probes = (getattr(torch.cpu, name, None) for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"))
+    probes = (
+        getattr(torch.cpu, name, None) for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported")
+    )
     return any(probe() for probe in probes if probe is not None)
 
 
 def final_validation(trainer: Trainer, module: Any, data: Any) -> None:
     """Validates at the last step, where no validation fell on it."""
-    if trainer.num_val_batches == [] or data.validation_names == [] or module.validated_step == trainer.global_step:
+    if (
+        trainer.num_val_batches == []
+        or data.validation_names == []
+        or module.validated_step == trainer.global_step
+    ):
         return
     trainer.validate(module, data, verbose=False)
 
@@ -108,12 +114,17 @@ def describe_run(
 ) -> dict[str, dict[str, str]]:
     """What the summary at the start shows, by section."""
     device = trainer.strategy.root_device
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU, {torch.get_num_threads()} threads"
+    name = (
+        torch.cuda.get_device_name(device)
+        if device.type == "cuda"
+        else f"CPU, {torch.get_num_threads()} threads"
+    )
     return {
         "data": data.describe(),
         "model": module.describe(),
         "run": {
-            "steps": f"{trainer.max_steps:,}" + (f", continuing at {checkpoint.step:,}" if checkpoint else ""),
+            "steps": f"{trainer.max_steps:,}"
+            + (f", continuing at {checkpoint.step:,}" if checkpoint else ""),
             "device": f"{name} x {trainer.world_size}" if trainer.world_size > 1 else name,
             "precision": str(trainer.precision),
             "folder": str(folder.path),
@@ -143,4 +154,6 @@ def _strategy(name: str, world_size: int, accelerator: str) -> str | Strategy:
 def _profiler(folder: Path) -> Any:
     from lightning.pytorch.profilers import PyTorchProfiler
 
-    return PyTorchProfiler(dirpath=str(folder), filename="profile", sort_by_key="self_cpu_time_total", row_limit=10)
+    return PyTorchProfiler(
+        dirpath=str(folder), filename="profile", sort_by_key="self_cpu_time_total", row_limit=10
+    )

@@ -5,10 +5,16 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "WANDB_MODE": "offline", "OMP_NUM_THREADS": "1"}
+os.environ |= {
+    "HF_HUB_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "WANDB_MODE": "offline",
+    "OMP_NUM_THREADS": "1",
+}
 os.environ |= {"OMP_WAIT_POLICY": "passive", "HF_HUB_DISABLE_TELEMETRY": "1", "COLUMNS": "120"}
 
 ROOT = Path(__file__).parent.parent
@@ -28,12 +34,78 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def iolaus(tmp_path: Path) -> Command:
     """Runs the program in an empty folder: `iolaus("trainer.max_steps=3", "data=files")`."""
 
-    def call(*arguments: str, cwd: Path = tmp_path, check: bool = True, **environment: str) -> subprocess.CompletedProcess[str]:
+    def call(
+        *arguments: str, cwd: Path = tmp_path, check: bool = True, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "runner.train", *arguments]
         paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).strip(os.pathsep)
         env = {**os.environ, "PYTHONPATH": paths, **environment}
-        done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=300, check=False)
+        done = subprocess.run(
+            command, cwd=cwd, env=env, capture_output=True, text=True, timeout=300, check=False
+        )
         assert not check or done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
         return done
+
+    return call
+
+
+TINY = [
+    "data=files", "data.vocab_size=300", "data.max_length=48", "data.num_workers=0", "data.micro_batch_tokens=400",
+    "sampler.global_batch_size=12", "model=bert_tiny", "model.hidden_size=32", "model.intermediate_size=64",
+    "trainer=cpu", "trainer.precision=32-true", "trainer.max_steps=12", "trainer.validate_every=6",
+    "trainer.log_every=1", "optimizer.lr=0.003",
+]  # fmt: skip
+"""A run of seconds on a text of the tests' own."""
+
+
+@pytest.fixture(scope="session")
+def text_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A text of 240 paragraphs of uneven length, one word each among them."""
+    import random
+
+    draw = random.Random(0)
+    words = [
+        "the",
+        "a",
+        "river",
+        "runs",
+        "under",
+        "old",
+        "bridge",
+        "while",
+        "seven",
+        "herons",
+        "watch",
+        "and",
+        "nobody",
+        "speaks",
+        "of",
+        "winter",
+        "again",
+    ]
+    paragraphs = [" ".join(draw.choices(words, k=draw.randint(1, 60))) + "." for _ in range(240)]
+    path = tmp_path_factory.mktemp("text") / "herons.txt"
+    path.write_text("\n\n".join(paragraphs))
+    return path
+
+
+@pytest.fixture
+def run_here(tmp_path: Path, text_file: Path) -> Callable[..., Any]:
+    """Trains in this process: `run_here("optimizer=lion", folder="name")` gives the run folder."""
+    from hydra import compose, initialize_config_module
+    from omegaconf import OmegaConf
+
+    from runner.folder import RunFolder, run_folder
+    from runner.train import train
+
+    def call(*overrides: str, folder: str = "run") -> RunFolder:
+        OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
+        run = RunFolder(tmp_path / folder)
+        arguments = [*TINY, f"data.source={text_file}", *overrides]
+        with initialize_config_module("conf", version_base="1.3"):
+            config = compose("config", arguments)
+        run.begin(config, arguments)
+        train(config, run)
+        return run
 
     return call

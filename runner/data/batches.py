@@ -53,7 +53,11 @@ class GlobalBatches(Dataset[dict[str, Any]]):
     ) -> None:
         self.sequences, self.sampler, self.collator = sequences, sampler, collator
         self.seed, self.stream, self.rank, self.num_ranks = seed, stream, rank, num_ranks
-        self.micro_batch_tokens, self.micro_batch_size, self.packed = micro_batch_tokens, micro_batch_size, packed
+        self.micro_batch_tokens, self.micro_batch_size, self.packed = (
+            micro_batch_tokens,
+            micro_batch_size,
+            packed,
+        )
 
     def __len__(self) -> int:
         return len(self.sampler)
@@ -62,9 +66,13 @@ class GlobalBatches(Dataset[dict[str, Any]]):
         """`micro_batches`, `sample_ids` [b, 2] of this rank, and the sums of the micro-batches' figures."""
         samples = self.sampler.global_batch(step)
         lengths = self.sequences.lengths(samples[:, 1])
-        shares = partition(lengths, self.num_ranks, self.micro_batch_tokens, self.micro_batch_size, self.packed)
+        shares = partition(
+            lengths, self.num_ranks, self.micro_batch_tokens, self.micro_batch_size, self.packed
+        )
         mine = shares[self.rank]
-        micro_batches = [self._collate(samples[rows] if len(rows) else samples[:1], filler=not len(rows)) for rows in mine]
+        micro_batches = [
+            self._collate(samples[rows] if len(rows) else samples[:1], filler=not len(rows)) for rows in mine
+        ]
         share: dict[str, Any] = {name: sum(micro.pop(name) for micro in micro_batches) for name in SUMMED[1:]}
         share["weight"] = sum(micro["weight"] for micro in micro_batches)
         ids = np.concatenate([samples[rows] for rows in mine])
@@ -89,7 +97,9 @@ class Steps(Sampler[int]):
         return self.stop
 
 
-def batch_loader(batches: GlobalBatches, start: int, stop: int, num_workers: int, pin_memory: bool) -> DataLoader[Any]:
+def batch_loader(
+    batches: GlobalBatches, start: int, stop: int, num_workers: int, pin_memory: bool
+) -> DataLoader[Any]:
     """Loads global batches `start` to `stop - 1` in order; collation runs in the workers."""
     return DataLoader(
         batches,

@@ -33,7 +33,10 @@ class GlobalBatchDataModule(pl.LightningDataModule):
         super().__init__()
         if layout not in LAYOUTS:
             raise ValueError(f"data.layout={layout!r}; there are: {', '.join(LAYOUTS)}")
-        for name, value in (("micro_batch_tokens", micro_batch_tokens), ("micro_batch_size", micro_batch_size)):
+        for name, value in (
+            ("micro_batch_tokens", micro_batch_tokens),
+            ("micro_batch_size", micro_batch_size),
+        ):
             if value is not None and value < 1:
                 raise ValueError(f"data.{name} must be at least 1, not {value}")
         if num_workers < 0:
@@ -120,7 +123,9 @@ class GlobalBatchDataModule(pl.LightningDataModule):
             raise ValueError(f"cannot resume with another sample order: {what}")
         self.start = state["global_batches"]
 
-    def _batches(self, sequences: GatheredSequences, sampler: GlobalBatchSampler, stream: int) -> GlobalBatches:
+    def _batches(
+        self, sequences: GatheredSequences, sampler: GlobalBatchSampler, stream: int
+    ) -> GlobalBatches:
         rank, num_ranks = self._data_parallel()
         return GlobalBatches(
             sequences,

@@ -4,7 +4,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoConfig, AutoModelForMaskedLM, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoConfig,
+    AutoModelForMaskedLM,
+    PretrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 from runner.errors import suggest
@@ -62,7 +68,9 @@ def build_encoder(
     )
 
 
-def load_encoder(name_or_path: str, config: dict[str, Any], tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
+def load_encoder(
+    name_or_path: str, config: dict[str, Any], tokenizer: PreTrainedTokenizerBase
+) -> PreTrainedModel:
     """A masked language model with its weights: a hub name, a local folder, or a run folder with a `model/` in it.
 
     Raises:
@@ -92,6 +100,7 @@ def _checked(changes: dict[str, Any], known: PretrainedConfig) -> dict[str, Any]
     for name in changes:
         if not hasattr(known, name):
             raise ValueError(
-                f"model.config.{name}: {type(known).__name__} has no such field" + suggest(name, json.loads(known.to_json_string(False)))
+                f"model.config.{name}: {type(known).__name__} has no such field"
+                + suggest(name, json.loads(known.to_json_string(False)))
             )
     return changes

@@ -45,7 +45,11 @@ class TrainingModule(pl.LightningModule):
         self.automatic_optimization = False
         self.model = model
         self.make_optimizer, self.make_scheduler = optimizer, scheduler
-        self.max_grad_norm, self.compile_model, self.log_parameter_norms = max_grad_norm, compile_model, log_parameter_norms
+        self.max_grad_norm, self.compile_model, self.log_parameter_norms = (
+            max_grad_norm,
+            compile_model,
+            log_parameter_norms,
+        )
         self.max_steps, self.seed, self.log_every = max_steps, seed, log_every
         self.baselines = baselines
         self.validated_step = -1
@@ -104,7 +108,9 @@ class TrainingModule(pl.LightningModule):
         parameters = [p for p in self.parameters() if p.grad is not None]
         limit = self.max_grad_norm or math.inf
         if self.log_parameter_norms:
-            self._parameter_norms = {n: p.grad.norm() for n, p in self.named_parameters() if p.grad is not None}
+            self._parameter_norms = {
+                n: p.grad.norm() for n, p in self.named_parameters() if p.grad is not None
+            }
         return torch.nn.utils.clip_grad_norm_(parameters, limit)
 
     def _rates(self) -> dict[str, float]:
@@ -158,7 +164,10 @@ class TrainingModule(pl.LightningModule):
         check_same_model(self.state_dict(), checkpoint["state_dict"])
         step = checkpoint["global_step"]
         loop = checkpoint["loops"]["fit_loop"]
-        for counts in (loop["epoch_loop.batch_progress"]["total"], loop["epoch_loop.batch_progress"]["current"]):
+        for counts in (
+            loop["epoch_loop.batch_progress"]["total"],
+            loop["epoch_loop.batch_progress"]["current"],
+        ):
             counts.update(dict.fromkeys(("ready", "started", "processed", "completed"), step))
         loop["epoch_loop.batch_progress"]["is_last_batch"] = False
         loop["epoch_loop.state_dict"]["_batches_that_stepped"] = step
@@ -191,6 +200,8 @@ def check_same_model(ours: dict[str, Tensor], saved: dict[str, Tensor]) -> None:
             raise ValueError(f"the checkpoint is of another model: it has no {name!r}")
         if saved[name].shape != tensor.shape:
             have, want = tuple(saved[name].shape), tuple(tensor.shape)
-            raise ValueError(f"the checkpoint is of another model: {name!r} has shape {have} there, {want} here")
+            raise ValueError(
+                f"the checkpoint is of another model: {name!r} has shape {have} there, {want} here"
+            )
     if extra := next((name for name in saved if name not in ours), None):
         raise ValueError(f"the checkpoint is of another model: it has {extra!r}, which this one lacks")

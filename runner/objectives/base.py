@@ -36,7 +36,11 @@ class Collator(ABC):
         if not 0 <= mask_token_id < vocab_size:
             raise ValueError(f"mask_token_id {mask_token_id} is not in the vocabulary of {vocab_size}")
         self.pad_token_id, self.mask_token_id, self.vocab_size = pad_token_id, mask_token_id, vocab_size
-        self.text_column, self.label_column, self.max_sequence_length = text_column, label_column, max_sequence_length
+        self.text_column, self.label_column, self.max_sequence_length = (
+            text_column,
+            label_column,
+            max_sequence_length,
+        )
         self.is_special = np.zeros(vocab_size, dtype=bool)
         self.is_special[[*special_token_ids, pad_token_id, mask_token_id]] = True
         self.ordinary_ids = np.flatnonzero(~self.is_special)
@@ -105,7 +109,9 @@ def sample_hashes(labelled: Flat) -> tuple[int, int]:
     lengths = labelled["lengths"].astype(np.int64)
     starts = np.cumsum(lengths) - lengths
     position = (np.arange(lengths.sum()) - np.repeat(starts, lengths)).astype(np.uint64)
-    tokens = labelled["input_ids"].astype(np.uint64) + (labelled["labels"] + 101).astype(np.uint64) * np.uint64(2**31)
+    tokens = labelled["input_ids"].astype(np.uint64) + (labelled["labels"] + 101).astype(
+        np.uint64
+    ) * np.uint64(2**31)
     hashes = mix64(tokens ^ position << np.uint64(48))
     samples = mix64(np.add.reduceat(hashes, starts) ^ labelled["keys"])
     low = samples & np.uint64(2**24 - 1)
@@ -127,7 +133,9 @@ def get_collator_cls(objective: str) -> type[Collator]:
     return known[objective]
 
 
-def _spread(values: NDArray[Any], places: NDArray[np.int64], shape: tuple[int, int], fill: int) -> torch.Tensor:
+def _spread(
+    values: NDArray[Any], places: NDArray[np.int64], shape: tuple[int, int], fill: int
+) -> torch.Tensor:
     rows = np.full(shape[0] * shape[1], fill, dtype=np.int64)
     rows[places] = values
     return torch.from_numpy(rows.reshape(shape))

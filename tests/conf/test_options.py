@@ -54,7 +54,11 @@ def documented(node: type) -> set[str]:
     for cls in node.__mro__[:-1]:
         body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0].body  # type: ignore[attr-defined]
         for line, below in zip(body, body[1:], strict=False):
-            if isinstance(line, ast.AnnAssign) and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+            if (
+                isinstance(line, ast.AnnAssign)
+                and isinstance(below, ast.Expr)
+                and isinstance(below.value, ast.Constant)
+            ):
                 names.add(line.target.id)  # type: ignore[union-attr]
     return names
 

@@ -1,0 +1,44 @@
+"""What a run ran on and with: versions, machine, git state. Imports nothing heavy."""
+
+import platform
+import shutil
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+PACKAGES = ("iolaus", "torch", "lightning", "transformers", "datasets", "hydra-core", "omegaconf", "numpy")
+
+
+def environment() -> dict[str, str | bool | None]:
+    """Versions of Python and of the packages that matter, processor, GPUs, host and the git state of the folder."""
+    facts: dict[str, str | bool | None] = {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+    }
+    for package in PACKAGES:
+        try:
+            facts[package] = version(package)
+        except PackageNotFoundError:
+            facts[package] = None
+    status = _output("git", "status", "--porcelain", "--untracked-files=no")
+    return facts | {
+        "cpu": _cpu(),
+        "gpus": _output("nvidia-smi", "--query-gpu=name", "--format=csv,noheader"),
+        "hostname": platform.node(),
+        "git_commit": _output("git", "rev-parse", "HEAD"),
+        "git_dirty": None if status is None else bool(status),
+    }
+
+
+def _cpu() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0]} x {len(names)}" if names else platform.processor()
+
+
+def _output(*command: str) -> str | None:
+    if shutil.which(command[0]) is None:
+        return None
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else None
