@@ -5,6 +5,16 @@ Source -> tokeniser -> `store` (memory-mapped) -> sampler (global batch k) -> `p
 data modules share.
 """
 
-from .pretraining import PretrainingDataModule
+from importlib import import_module
+from typing import Any
 
-__all__ = ["PretrainingDataModule"]
+_HOMES = {"PretrainingDataModule": "pretraining"}
+
+__all__ = ["PretrainingDataModule"]  # noqa: F822  provided by __getattr__
+
+
+def __getattr__(name: str) -> Any:
+    """Imports a data module when it is first named, so that the numpy parts stay quick to import."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)
