@@ -56,15 +56,15 @@ def bind(node: Any) -> Callable[..., Any]:
 
     The values of nested nodes are built here; runtime values never pass through OmegaConf.
     """
+    if not (isinstance(node, DictConfig) and isinstance(OmegaConf.select(node, "_target_"), str)):
+        raise ValueError(f"expected a config node with a _target_, got {node!r}")
     check_targets(node)
     values = {name: _value(node, name) for name in node if name != "_target_"}
     return partial(_locate(node["_target_"]), **values)
 
 
 def check_targets(node: Any) -> None:
-    """Refuses a config in which any node names a target that may not be built."""
-    if not (isinstance(node, DictConfig) and isinstance(OmegaConf.select(node, "_target_"), str)):
-        raise ValueError(f"expected a config node with a _target_, got {node!r}")
+    """Raises ValueError for a config in which any node names a target that may not be built."""
     for path, target in _targets(node):
         _check_name(target, path)
 
@@ -87,7 +87,7 @@ def _targets(node: Any, path: str = "") -> Iterator[tuple[str, str]]:
                 raise ValueError(
                     f"{path or 'the node'}: trust_remote_code runs code of others; it is refused"
                 )
-            elif not OmegaConf.is_missing(node, name):
+            elif name != "hydra" and not OmegaConf.is_missing(node, name):
                 yield from _targets(node[name], f"{path}.{name}".lstrip("."))
     elif isinstance(node, ListConfig):
         for i, item in enumerate(node):

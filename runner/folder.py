@@ -16,6 +16,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from runner.environment import environment
+from runner.errors import explain
 
 EXECUTION_KEYS = {
     "": {"hydra", "resume", "outputs", "logger", "callback", "checkpoint", "allowed_targets"},
@@ -136,6 +137,17 @@ class RunFolder:
             config_hash=config_hash(config),
             pid=os.getpid(),
         )
+
+    @contextlib.contextmanager
+    def recorded(self, config: DictConfig, overrides: list[str]) -> Iterator[None]:
+        """Begins the run, and records its failure if the block raises."""
+        self.begin(config, overrides)
+        try:
+            yield
+        except BaseException as error:
+            state = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+            self.end(state, error=explain(error) or repr(error))
+            raise
 
     def end(self, state: str, **values: Any) -> None:
         """Records that the run ended, in which state, and after how many seconds."""

@@ -41,6 +41,16 @@ def resume_command(folder: Path) -> str:
     return f"{'iolaus' if installed else 'python -m runner.train'} resume={shlex.quote(str(folder))}"
 
 
+def clock(seconds: float) -> str:
+    """Hours, minutes and seconds: `0:03`, `12:40`, `1:02:03`, `2d 01:00:00`."""
+    minutes, second = divmod(max(0, round(seconds)), 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    if days:
+        return f"{days}d {hour:02}:{minute:02}:{second:02}"
+    return f"{hour}:{minute:02}:{second:02}" if hour else f"{minute}:{second:02}"
+
+
 def compared_losses(results: Mapping[str, float]) -> dict[str, tuple[float, float | None]]:
     """Each validation set's loss, and its unigram entropy: what knowing token frequencies alone gives."""
     names = [key.split("/")[1] for key in results if key.startswith("val/") and key.endswith("/loss")]

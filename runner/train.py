@@ -43,22 +43,17 @@ def main() -> None:
 
 def run(config: DictConfig) -> float | None:
     """One job: writes the run folder, trains in as many processes as the config asks for, records how it ended."""
-    allow_targets(config.allowed_targets)
-    for name in config:
-        if OmegaConf.is_dict(config[name]) and "_target_" in config[name]:
-            check_targets(config[name])
     folder = RunFolder(Path(HydraConfig.get().runtime.output_dir))
-    with folder.lock():
-        folder.begin(config, list(HydraConfig.get().overrides.task))
-        try:
+    try:
+        allow_targets(config.allowed_targets)
+        check_targets(config)
+        with folder.lock(), folder.recorded(config, list(HydraConfig.get().overrides.task)):
             return launch(config, folder, train).get("objective")
-        except BaseException as error:
-            message = explain(error)
-            state = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
-            folder.end(state, error=message or repr(error))
-            if message is None or FULL_ERROR or HydraConfig.get().mode == RunMode.MULTIRUN:
-                raise
-            sys.exit(f"error: {message}")
+    except Exception as error:
+        message = explain(error)
+        if message is None or FULL_ERROR or HydraConfig.get().mode == RunMode.MULTIRUN:
+            raise
+        sys.exit(f"error: {message}")
 
 
 def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:

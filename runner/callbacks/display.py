@@ -6,6 +6,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
 from rich.text import Text
 
+from runner.summary import clock
+
 
 class Bars:
     """Bars that are redrawn in place, with whatever is printed meanwhile above them."""
@@ -110,13 +112,3 @@ class Lines:
 
     def close(self) -> None:
         """Has nothing to put in order."""
-
-
-def clock(seconds: float) -> str:
-    """Hours, minutes and seconds: `0:03`, `12:40`, `1:02:03`, `2d 01:00:00`."""
-    minutes, second = divmod(max(0, round(seconds)), 60)
-    hours, minute = divmod(minutes, 60)
-    days, hour = divmod(hours, 24)
-    if days:
-        return f"{days}d {hour:02}:{minute:02}:{second:02}"
-    return f"{hour}:{minute:02}:{second:02}" if hour else f"{minute}:{second:02}"

@@ -1,8 +1,8 @@
 """From text to micro-batches.
 
-Source -> tokeniser -> `store` (memory-mapped) -> sampler (global batch k) -> `partition` (ranks and micro-batches)
--> objective (targets and layout). `batches` joins the last three in the loader's workers; `module` holds what all
-data modules share.
+Source -> tokeniser -> `store` (memory-mapped) -> sampler (global batch k) -> `partition` (ranks, micro-batches)
+-> objective (targets and layout). `batches` joins the last three in the loader's workers; `module` holds what
+all data modules share.
 """
 
 from importlib import import_module
@@ -10,7 +10,7 @@ from typing import Any
 
 _HOMES = {"PretrainingDataModule": "pretraining"}
 
-__all__ = ["PretrainingDataModule"]  # noqa: F822  provided by __getattr__
+__all__ = ["PretrainingDataModule"]
 
 
 def __getattr__(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from runner.data.keyed import mix64
+from runner.errors import suggest
 
 IGNORED = -100
 """The label of a token that is no target."""
@@ -18,6 +20,17 @@ IGNORED = -100
 Flat = dict[str, Any]
 """Tokenised samples end to end: `input_ids` int64 [N], `lengths` int32 [D], `keys` uint64 [D]; `filler` marks
 samples that only keep a rank busy and must not count."""
+
+
+COLLATORS = {
+    "mlm": ("mlm", "MaskedLanguageModelingCollator"),
+    "enhanced_mlm": ("enhanced_mlm", "EnhancedMaskedLanguageModelingCollator"),
+    "diffusion": ("diffusion", "MaskedDiffusionCollator"),
+    "classification": ("classification", "SequenceClassificationCollator"),
+    "token_classification": ("token_classification", "TokenClassificationCollator"),
+    "question_answering": ("question_answering", "QuestionAnsweringCollator"),
+}
+"""Module and class of each objective's collator, by its config name."""
 
 
 class Collator(ABC):
@@ -49,7 +62,7 @@ class Collator(ABC):
     def compute_labels(self, tokenized: Flat) -> Flat:
         """`input_ids` [N] as the model shall see them and `labels` [N], -100 where there is nothing to predict.
 
-        May add `target_weights` [N] float32, the factor of each target's loss.
+        May add `target_weights` [N] float32, the factor of each target's loss, and what `further` lays out.
         """
 
     @abstractmethod
@@ -59,6 +72,10 @@ class Collator(ABC):
     def weight(self, labelled: Flat) -> float:
         """What the sum of the losses is divided by, added up over the global batch: the number of targets."""
         return float(np.count_nonzero(labelled["labels"] != IGNORED))
+
+    def further(self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]) -> dict[str, Any]:
+        """Further tensors of the micro-batch; token i of the flat samples lies at `places[i]` in rows of `shape`."""
+        return {}
 
     def __call__(self, tokenized: Flat) -> dict[str, Any]:
         """The micro-batch of D samples, padded to the longest, T tokens.
@@ -75,15 +92,16 @@ class Collator(ABC):
         shape = (len(lengths), longest)
         is_target = labelled["labels"] != IGNORED
         batch: dict[str, Any] = {
-            "input_ids": _spread(labelled["input_ids"], places, shape, self.pad_token_id),
-            "attention_mask": _spread(np.ones(len(places), dtype=np.int64), places, shape, 0),
-            "labels": _spread(labelled["labels"], places, shape, IGNORED),
+            "input_ids": spread(labelled["input_ids"], places, shape, self.pad_token_id),
+            "attention_mask": spread(np.ones(len(places), dtype=np.int64), places, shape, 0),
+            "labels": spread(labelled["labels"], places, shape, IGNORED),
             "target_positions": torch.from_numpy(places[is_target]),
             "targets": torch.from_numpy(labelled["labels"][is_target]),
             "weight": self.weight(labelled),
         }
         if "target_weights" in labelled:
             batch["target_weights"] = torch.from_numpy(labelled["target_weights"][is_target])
+        batch |= self.further(labelled, places, shape)
         counts = not tokenized.get("filler")
         low, high = sample_hashes(labelled) if counts else (0, 0)
         return batch | {
@@ -125,17 +143,14 @@ def get_collator_cls(objective: str) -> type[Collator]:
     Raises:
         ValueError: an unknown name; the message lists the known ones.
     """
-    from .mlm import MaskedLanguageModelingCollator
-
-    known: dict[str, type[Collator]] = {"mlm": MaskedLanguageModelingCollator}
-    if objective not in known:
-        raise ValueError(f"unknown objective {objective!r}; there are: {', '.join(known)}")
-    return known[objective]
+    if objective not in COLLATORS:
+        raise ValueError(f"unknown objective {objective!r}; there are: {', '.join(COLLATORS)}" + suggest(objective, COLLATORS))
+    module, name = COLLATORS[objective]
+    return getattr(import_module(f".{module}", __package__), name)
 
 
-def _spread(
-    values: NDArray[Any], places: NDArray[np.int64], shape: tuple[int, int], fill: int
-) -> torch.Tensor:
+def spread(values: NDArray[Any], places: NDArray[np.int64], shape: tuple[int, int], fill: int) -> torch.Tensor:
+    """Values of flat tokens [N] at their places in rows of `shape`, and `fill` elsewhere, int64."""
     rows = np.full(shape[0] * shape[1], fill, dtype=np.int64)
     rows[places] = values
     return torch.from_numpy(rows.reshape(shape))

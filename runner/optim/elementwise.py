@@ -120,7 +120,7 @@ def lamb(
     betas: Sequence[float],
     eps: float,
 ) -> Optimizer:
-    """pytorch_optimizer's LAMB as in the paper's algorithm 2, or an 8-bit variant."""
+    """pytorch_optimizer's LAMB, the paper's third version, or an 8-bit variant."""
     groups = parameter_groups(model, lr, weight_decay, decay_embeddings, layer_decay, overrides)
     if quantized:
         return own_settings(eight_bit("lamb", groups, betas=pair("betas", betas), eps=eps), "lamb 8-bit")

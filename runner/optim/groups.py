@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 ParamsLike = nn.Module | Iterable[Any]
-"""A module, or parameters, (name, parameter) pairs, or groups of them as torch.optim takes them."""
+"""A module, or its parameters, or (name, parameter) pairs."""
 
 HEADS = ("decoder", "lm_head", "classifier", "score", "qa_outputs", "out_proj_head")
 LAYER = re.compile(r"^(.*?)\b(?:layers?|h|blocks?)\.(\d+)\.")
@@ -42,7 +42,8 @@ def roles(model: ParamsLike) -> dict[str, tuple[nn.Parameter, str]]:
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
             role = _role(name, parameter, owners[name])
-            found[name] = (parameter, "head" if role == "matrix" and id(parameter) in heads else role)
+            role = "head" if role == "matrix" and id(parameter) in heads else role
+            found[name.replace("_orig_mod.", "")] = (parameter, role)  # what torch.compile puts into names
     return found
 
 
@@ -182,10 +183,9 @@ def _depth_scales(role_of: Mapping[str, str], layer_decay: float) -> dict[str, t
 
 def _matches(override: Mapping[str, Any], named: Mapping[str, Any]) -> set[str]:
     pattern = override.get("pattern")
-    if unknown := set(override) - {"pattern", "lr", "lr_scale", "weight_decay"}:
-        raise ValueError(
-            f"overrides: unknown key '{sorted(unknown)[0]}'; known: pattern, lr, lr_scale, weight_decay."
-        )
+    known = ("pattern", "lr", "lr_scale", "weight_decay")
+    if unknown := set(override) - set(known):
+        raise ValueError(f"overrides: unknown key '{sorted(unknown)[0]}'; known: {', '.join(known)}")
     if not pattern:
         raise ValueError("overrides: each needs a pattern of parameter names, such as '*.layer.0.*'.")
     given = [key for key in ("lr", "lr_scale", "weight_decay") if override.get(key) is not None]

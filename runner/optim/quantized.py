@@ -83,7 +83,10 @@ def eight_bit(
             weights, p.data = p.data, torch.zeros_like(p.data)
             super().update_step(group, p, gindex, pindex)
             update, p.data = p.data.neg(), weights
-            return update
+            beta1, beta2 = group["betas"]
+            step = self.state[p]["step"]
+            # Adam's bias correction is taken back: LAMB's third version goes without.
+            return update.mul_((1 - beta1**step) / (1 - beta2**step) ** 0.5)
 
     EightBit.__name__ = EightBit.__qualname__ = f"{name.capitalize()}8bit"
     optimizer: Optimizer = EightBit(groups, **settings)

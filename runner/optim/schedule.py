@@ -18,10 +18,11 @@ The rate never jumps, so a constant phase that follows another one must have d =
 Nothing here imports torch: a schedule can be drawn before a run.
 """
 
-import difflib
 import math
 from dataclasses import dataclass
 from typing import Literal
+
+from runner.errors import suggest
 
 KINDS = ("constant", "linear", "cosine", "exponential", "inverse_sqrt")
 """What the rate of a phase may do."""
@@ -49,9 +50,10 @@ def check_kind(kind: str, where: str) -> str:
     """The kind's own spelling (`inverse-sqrt` is taken too); raises ValueError for an unknown one."""
     name = str(kind).replace("-", "_")
     if name not in KINDS:
-        near = difflib.get_close_matches(name, KINDS, n=1)
-        hint = f" Did you mean '{near[0]}'?" if near else ""
-        raise ValueError(f"{where}='{kind}' is no kind of schedule; choose one of {', '.join(KINDS)}.{hint}")
+        known = ", ".join(KINDS)
+        raise ValueError(
+            f"{where}='{kind}' is no kind of schedule; choose one of {known}{suggest(name, KINDS)}"
+        )
     return name
 
 
@@ -139,7 +141,8 @@ class ThreePhaseSchedule:
         self.max_steps = max_steps
         warmup = count_steps(warmup_steps, max_steps, "warmup_steps")
         cooldown = count_steps(cooldown_steps, max_steps, "cooldown_steps")
-        training = self._training_steps(training_steps, warmup, cooldown)
+        exact = sum(n * (max_steps or 0) if 0 < n < 1 else n for n in (warmup_steps, cooldown_steps))
+        training = self._training_steps(training_steps, warmup, cooldown, exact)
         self.phases = _chain(
             ("warmup", check_kind(warmup_kind, "warmup_kind"), warmup, warmup_decay),
             ("training", check_kind(training_kind, "training_kind"), training, training_decay),
@@ -147,7 +150,7 @@ class ThreePhaseSchedule:
         )
         self._check_rest()
 
-    def _training_steps(self, steps: Steps, warmup: int, cooldown: int) -> int | None:
+    def _training_steps(self, steps: Steps, warmup: int, cooldown: int, exact: float) -> int | None:
         phases = f"a warm-up of {warmup} and a cool-down of {cooldown} steps"
         if steps == -1:
             if self.max_steps is not None:
@@ -162,6 +165,8 @@ class ThreePhaseSchedule:
                 )
             return None
         training = count_steps(steps, self.max_steps, "training_steps")
+        if training != steps:  # a fraction: it also takes what rounding cut off the other two
+            training = int(exact + steps * (self.max_steps or 0) + 1e-9) - warmup - cooldown
         if self.max_steps is not None and warmup + training + cooldown > self.max_steps:
             raise ValueError(
                 f"{phases} with training_steps={training} make {warmup + training + cooldown} steps, "

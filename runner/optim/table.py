@@ -1,12 +1,12 @@
 """All optimizers by name."""
 
 import dataclasses
-import difflib
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch.optim import Optimizer
 
+from runner.errors import suggest
 from runner.optim.elementwise import adafactor, adagrad, adam, adamw, lamb, lars, lion, rmsprop, sgd
 from runner.optim.groups import ParamsLike
 from runner.optim.matrixwise import galore, muon, shampoo, soap, sophiah, splus
@@ -48,14 +48,14 @@ def get_optimizer(
     if optimizer_name not in OPTIMIZERS:
         raise ValueError(
             f"optimizer '{optimizer_name}' is unknown; choose one of {', '.join(OPTIMIZERS)}"
-            + _meant(optimizer_name, list(OPTIMIZERS))
+            + suggest(optimizer_name, OPTIMIZERS)
         )
     settings = {**defaults(optimizer_name), "quantized": quantized}
     for name, value in (optimizer_kwargs or {}).items():
         if name not in settings:
             raise ValueError(
                 f"optimizer {optimizer_name} has no setting '{name}'; it has {', '.join(settings)}"
-                + _meant(name, list(settings))
+                + suggest(name, settings)
             )
         settings[name] = value
     return OPTIMIZERS[optimizer_name](params, **settings)
@@ -69,8 +69,3 @@ def defaults(optimizer_name: str) -> dict[str, Any]:
     settings = dataclasses.asdict(OPTIONS["optimizer"][optimizer_name]())
     del settings["_target_"]
     return settings
-
-
-def _meant(name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    return f". Did you mean '{near[0]}'?" if near else ""
