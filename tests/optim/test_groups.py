@@ -1,0 +1,233 @@
+"""Which parameters decay, which rates they get, and what may be said about them by name."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from transformers import (
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    DistilBertConfig,
+    ModernBertConfig,
+    RobertaConfig,
+    ViTConfig,
+)
+
+from runner.optim import get_optimizer, groups_table, parameter_groups
+from runner.optim.groups import roles
+from tests.optim.tiny import VOCABULARY, tiny_bert
+
+LAYER = "bert.encoder.layer.{}."
+MATRICES = [
+    LAYER.format(i) + name
+    for i in range(2)
+    for name in (
+        "attention.self.query.weight",
+        "attention.self.key.weight",
+        "attention.self.value.weight",
+        "attention.output.dense.weight",
+        "intermediate.dense.weight",
+        "output.dense.weight",
+    )
+] + ["cls.predictions.transform.dense.weight"]
+EMBEDDINGS = [f"bert.embeddings.{kind}_embeddings.weight" for kind in ("word", "position", "token_type")]
+
+
+def groups(model: Any, **settings: Any) -> list[dict[str, Any]]:
+    defaults: dict[str, Any] = {
+        "lr": 1.0,
+        "weight_decay": 0.1,
+        "decay_embeddings": False,
+        "layer_decay": 1.0,
+        "overrides": [],
+    }
+    return parameter_groups(model, **{**defaults, **settings})
+
+
+def names_by_group(made: list[dict[str, Any]]) -> dict[str, list[str]]:
+    return {group["name"]: group["param_names"] for group in made}
+
+
+def test_the_two_lists_of_a_bert() -> None:
+    model = tiny_bert()
+    made = groups(model)
+    names = names_by_group(made)
+    assert names["decay"] == MATRICES
+    assert names["embeddings"] == EMBEDDINGS
+    rest = [name for name, _ in model.named_parameters() if name not in MATRICES + EMBEDDINGS]
+    assert names["no_decay"] == rest
+    assert all(name.endswith("bias") or "LayerNorm" in name for name in rest)
+    assert {group["name"]: group["weight_decay"] for group in made} == {
+        "decay": 0.1,
+        "embeddings": 0.0,
+        "no_decay": 0.0,
+    }
+
+
+def test_embeddings_decay_when_asked() -> None:
+    decays = {group["name"]: group["weight_decay"] for group in groups(tiny_bert(), decay_embeddings=True)}
+    assert decays == {"decay": 0.1, "embeddings": 0.1, "no_decay": 0.0}
+
+
+SMALL: dict[str, Any] = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 48,
+}
+OTHERS: dict[str, Callable[[], Any]] = {
+    "modernbert": lambda: AutoModelForMaskedLM.from_config(
+        ModernBertConfig(
+            vocab_size=60,
+            pad_token_id=0,
+            bos_token_id=1,
+            eos_token_id=2,
+            cls_token_id=1,
+            sep_token_id=2,
+            **SMALL,
+        )
+    ),
+    "distilbert": lambda: AutoModelForSequenceClassification.from_config(
+        DistilBertConfig(vocab_size=60, dim=32, n_layers=2, n_heads=2, hidden_dim=48)
+    ),
+    "roberta": lambda: AutoModelForMaskedLM.from_config(RobertaConfig(vocab_size=60, **SMALL)),
+    "vit": lambda: AutoModel.from_config(ViTConfig(image_size=16, patch_size=8, **SMALL)),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_no_architecture_decays_norms_vectors_or_embeddings(name: str) -> None:
+    model = OTHERS[name]()
+    made = {group["name"]: group for group in groups(model)}
+    norms = {
+        id(p)
+        for module in model.modules()
+        if "norm" in type(module).__name__.lower()
+        for p in module.parameters()
+    }
+    tables = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+    for parameter in made["decay"]["params"]:
+        assert parameter.ndim >= 2
+        assert id(parameter) not in norms | tables
+    matrices = sum(p.ndim >= 2 and id(p) not in norms | tables for p in model.parameters())
+    tokens = {"vit": ["embeddings.cls_token", "embeddings.position_embeddings"]}.get(name, [])
+    assert len(made["decay"]["params"]) == matrices - len(tokens)
+    assert set(tokens) <= set(made.get("embeddings", {"param_names": []})["param_names"])
+    assert sum(len(group["params"]) for group in made.values()) == len(list(model.parameters()))
+
+
+def test_a_tied_head_is_an_embedding_and_counts_once() -> None:
+    model = tiny_bert()
+    assert model.cls.predictions.decoder.weight is model.bert.embeddings.word_embeddings.weight
+    parameters = [p for group in groups(model) for p in group["params"]]
+    assert len(parameters) == len({id(p) for p in parameters}) == len(list(model.parameters()))
+    untied = tiny_bert(tie_word_embeddings=False)
+    assert roles(untied)["cls.predictions.decoder.weight"][1] == "head"
+
+
+def test_frozen_parameters_are_left_out() -> None:
+    model = tiny_bert()
+    model.bert.embeddings.requires_grad_(False)
+    assert not any("embeddings" in name for group in groups(model) for name in group["param_names"])
+    with pytest.raises(ValueError, match="everything is frozen"):
+        groups(model.requires_grad_(False))
+
+
+def test_layer_decay_falls_from_the_head_to_the_embeddings() -> None:
+    rate = {
+        name: group["lr"] for group in groups(tiny_bert(), layer_decay=0.5) for name in group["param_names"]
+    }
+    assert rate["cls.predictions.transform.dense.weight"] == 1.0
+    assert rate["bert.encoder.layer.1.output.dense.weight"] == 0.5
+    assert rate["bert.encoder.layer.0.output.dense.bias"] == 0.25
+    assert rate["bert.embeddings.word_embeddings.weight"] == rate["bert.embeddings.LayerNorm.bias"] == 0.125
+    with pytest.raises(ValueError, match="no parameter name holds a layer number"):
+        groups(nn.Linear(2, 2), layer_decay=0.5)
+    with pytest.raises(ValueError, match="layer_decay=0"):
+        groups(tiny_bert(), layer_decay=0.0)
+
+
+def test_overrides_by_pattern() -> None:
+    made = groups(
+        tiny_bert(),
+        overrides=[
+            {"pattern": "*.layer.0.*", "lr_scale": 0.5},
+            {"pattern": r"re:query\.weight$", "lr": 0.25, "weight_decay": 0.3},
+            {"pattern": "*.LayerNorm.bias", "weight_decay": 0.7},
+        ],
+    )
+    of = {name: (group["lr"], group["weight_decay"]) for group in made for name in group["param_names"]}
+    assert of["bert.encoder.layer.0.attention.self.key.weight"] == (0.5, 0.1)
+    assert of["bert.encoder.layer.0.attention.self.query.weight"] == (0.25, 0.3)
+    assert of["bert.encoder.layer.1.attention.self.query.weight"] == (0.25, 0.3)
+    assert of["bert.embeddings.LayerNorm.bias"] == (1.0, 0.7)
+    assert of["bert.encoder.layer.1.attention.self.key.weight"] == (1.0, 0.1)
+    assert len({group["name"] for group in made}) == len(made)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ({"pattern": "*.layer.7.*", "lr": 1.0}, r"pattern '\*.layer.7.\*' matches no trainable parameter"),
+        ({"pattern": "*"}, "changes nothing"),
+        ({"pattern": "*", "lr": 1.0, "lr_scale": 2.0}, "both lr and lr_scale"),
+        ({"pattern": "*", "lr": -1.0}, "lr=-1.0, which is negative"),
+        ({"pattern": "*", "learning_rate": 1.0}, "unknown key 'learning_rate'"),
+        ({"lr": 1.0}, "needs a pattern"),
+    ],
+)
+def test_an_override_that_cannot_be_meant_is_an_error(override: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        groups(tiny_bert(), overrides=[override])
+
+
+def test_a_pattern_that_matches_nothing_names_what_is_near() -> None:
+    with pytest.raises(ValueError, match=r"such as .*bert\.encoder\.layer\.1\.output\.dense\.bias"):
+        groups(tiny_bert(), overrides=[{"pattern": "bert.encoder.layer.1.output.dens.bias", "lr": 1.0}])
+
+
+def test_compiling_a_part_changes_no_name() -> None:
+    model = tiny_bert()
+    before = names_by_group(groups(model))
+    model.bert.encoder = torch.compile(model.bert.encoder)  # type: ignore[assignment]
+    assert names_by_group(groups(model)) == before
+
+
+def test_muon_takes_the_hidden_matrices_and_adamw_the_rest() -> None:
+    made = {
+        group["name"]: group
+        for group in get_optimizer("muon", tiny_bert(tie_word_embeddings=False)).param_groups
+    }
+    assert made["matrices"]["use_muon"]
+    assert made["matrices"]["param_names"] == MATRICES
+    assert not any(made[name]["use_muon"] for name in ("decay", "embeddings", "no_decay"))
+    assert made["decay"]["param_names"] == ["cls.predictions.decoder.weight"]
+    assert made["matrices"]["lr"] != made["embeddings"]["lr"] == made["no_decay"]["lr"]
+
+
+def test_galore_projects_the_hidden_matrices() -> None:
+    made = {group["name"]: group for group in get_optimizer("galore", tiny_bert(), {"rank": 7}).param_groups}
+    assert made["matrices"]["param_names"] == MATRICES
+    assert made["matrices"]["rank"] == 7
+    assert "rank" not in made["embeddings"]
+
+
+def test_bare_parameters_follow_the_same_rule() -> None:
+    model = tiny_bert()
+    assert names_by_group(groups(model.named_parameters())) == names_by_group(groups(model))
+    by_shape = groups([nn.Parameter(torch.ones(2, 2)), nn.Parameter(torch.ones(2))])
+    assert names_by_group(by_shape) == {"decay": ["parameter0"], "no_decay": ["parameter1"]}
+    with pytest.raises(ValueError, match="is a str"):
+        groups(["weight"])
+
+
+def test_the_table_has_a_row_per_group() -> None:
+    rows = groups_table(get_optimizer("adamw", tiny_bert(), {"lr": 0.5}))
+    assert [row["name"] for row in rows] == ["decay", "embeddings", "no_decay"]
+    assert rows[1]["parameters"] == 64 * (VOCABULARY + 16 + 2)
+    assert rows[0]["example"] == MATRICES[0]
+    assert rows[0]["tensors"] == len(MATRICES)
+    assert {row["lr"] for row in rows} == {0.5}

@@ -1,0 +1,287 @@
+"""All fifteen and their 8-bit variants: they learn, resume bit for bit, and obey the configured rate."""
+
+import io
+from typing import Any
+
+import hydra
+import pytest
+import torch
+from torch.optim import Optimizer
+
+from conf.registry import OPTIONS
+from runner.build import build
+from runner.optim import OPTIMIZERS, get_optimizer
+from runner.optim.table import defaults
+from tests.optim.tiny import EIGHT_BIT, NAMES, QUICK, VARIANTS, make, short_schedule, tiny_bert, train
+
+
+def equal(first: torch.nn.Module, second: torch.nn.Module) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
+
+
+def through_a_file(state: Any) -> Any:
+    file = io.BytesIO()
+    torch.save(state, file)
+    file.seek(0)
+    return torch.load(file, weights_only=True)
+
+
+def state_bytes(optimizer: Optimizer) -> int:
+    def size(value: Any) -> int:
+        if isinstance(value, torch.Tensor):
+            return value.numel() * value.element_size()
+        if isinstance(value, dict):
+            return sum(size(item) for key, item in value.items() if not str(key).startswith("qmap"))
+        return sum(map(size, value)) if isinstance(value, list | tuple) else 0
+
+    return size(optimizer.state_dict()["state"])
+
+
+@pytest.mark.parametrize(("name", "quantized"), VARIANTS)
+def test_learns(name: str, quantized: bool) -> None:
+    model = tiny_bert()
+    losses = train(model, make(name, quantized, model), range(24))
+    assert losses[-1] < losses[0] - 0.15, losses
+
+
+@pytest.mark.parametrize(("name", "quantized"), VARIANTS)
+def test_resumes_bitwise(name: str, quantized: bool) -> None:
+    model = tiny_bert()
+    optimizer = make(name, quantized, model)
+    scheduler = short_schedule(optimizer)
+    train(model, optimizer, range(5), scheduler)
+    saved = through_a_file([model.state_dict(), optimizer.state_dict(), scheduler.state_dict()])
+    train(model, optimizer, range(5, 12), scheduler)
+
+    resumed = tiny_bert(seed=1)
+    second = make(name, quantized, resumed)
+    again = short_schedule(second)
+    resumed.load_state_dict(saved[0])
+    second.load_state_dict(saved[1])
+    again.load_state_dict(saved[2])
+    train(resumed, second, range(5, 12), again)
+    assert equal(model, resumed)
+
+
+@pytest.mark.parametrize(("name", "quantized"), VARIANTS)
+def test_every_group_obeys_the_schedule(name: str, quantized: bool) -> None:
+    model = tiny_bert()
+    optimizer = make(
+        name, quantized, model, layer_decay=0.8, overrides=[{"pattern": "*.bias", "lr_scale": 0.5}]
+    )
+    base = [group["lr"] for group in optimizer.param_groups]
+    assert len(set(base)) > 4
+    scheduler = short_schedule(optimizer)
+    applied = []
+    train(model, optimizer, range(12), scheduler, after_step=lambda step: applied.append(rates(optimizer)))
+    for step, rate in enumerate(applied):
+        assert rate == pytest.approx([b * scheduler.schedule.factor(step) for b in base])
+
+
+def rates(optimizer: Optimizer) -> list[float]:
+    return [group["lr"] for group in optimizer.param_groups]
+
+
+@pytest.mark.parametrize(("name", "quantized"), VARIANTS)
+def test_a_rate_of_zero_moves_nothing_and_a_group_moves_by_its_own_rate(name: str, quantized: bool) -> None:
+    model, still = tiny_bert(), tiny_bert()
+    optimizer = make(name, quantized, model)
+    train(model, optimizer, range(2))
+    still.load_state_dict(model.state_dict())
+    for group in optimizer.param_groups:
+        group["lr"] = 0.0
+    train(model, optimizer, range(2, 4))
+    assert equal(model, still)
+    moving = optimizer.param_groups[0]
+    moving["lr"] = 1e-3
+    train(model, optimizer, range(4, 5))
+    moved = {id(p) for p in moving["params"]}
+    for before, after in zip(still.parameters(), model.parameters(), strict=True):
+        assert torch.equal(before, after) == (id(after) not in moved)
+
+
+FIRST_ORDER = (
+    "adafactor",
+    "adagrad",
+    "adam",
+    "adamw",
+    "lion",
+    "rmsprop",
+    "sgd",
+    "lamb",
+    "lars",
+    "muon",
+    "galore",
+)
+
+
+@pytest.mark.parametrize("name", [*FIRST_ORDER, "sophiah", "splus", "shampoo"])
+def test_the_first_update_is_proportional_to_the_rate(name: str) -> None:
+    def moved(scale: float) -> torch.Tensor:
+        model, start = tiny_bert(), tiny_bert()
+        optimizer = make(name, False, model, weight_decay=0.0)
+        for group in optimizer.param_groups:
+            group["lr"] *= scale
+        train(model, optimizer, range(1))
+        pairs = zip(model.parameters(), start.parameters(), strict=True)
+        return torch.cat([(a - b).detach().flatten() for a, b in pairs])
+
+    assert moved(0.5).norm() > 0
+    torch.testing.assert_close(moved(0.5) * 2, moved(1.0), rtol=1e-2, atol=1e-5)
+
+
+def test_soap_only_measures_in_its_first_step() -> None:
+    model, start = tiny_bert(), tiny_bert()
+    optimizer = make("soap", False, model)
+    train(model, optimizer, range(1))
+    assert equal(model, start)
+    train(model, optimizer, range(1, 2))
+    assert not equal(model, start)
+
+
+@pytest.mark.parametrize("name", EIGHT_BIT)
+def test_the_8_bit_variant_does_what_the_other_does(name: str) -> None:
+    finals = []
+    for quantized in (False, True):
+        model = tiny_bert()
+        losses = train(model, make(name, quantized, model, weight_decay=0.1), range(12))
+        finals.append(losses[0] - losses[-1])
+    assert finals[1] == pytest.approx(finals[0], rel=0.1)
+
+
+@pytest.mark.parametrize("name", EIGHT_BIT)
+def test_8_bit_state_is_a_quarter(name: str) -> None:
+    sizes = []
+    for quantized in (False, True):
+        model = tiny_bert(hidden_size=128, intermediate_size=256)
+        optimizer = make(name, quantized, model)
+        train(model, optimizer, range(1))
+        sizes.append(state_bytes(optimizer))
+    assert 0.24 < sizes[1] / sizes[0] < 0.33
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "low", "high"),
+    [
+        ("sgd", {}, 4, 4.01),
+        ("lion", {}, 4, 4.01),
+        ("adamw", {}, 8, 8.01),
+        ("sophiah", {}, 8, 8.01),
+        ("adafactor", {}, 0.0, 0.3),
+        ("muon", {}, 4, 7.5),
+        ("galore", {"rank": 8}, 0, 5.5),
+    ],
+)
+def test_bytes_of_state_per_parameter(name: str, settings: dict[str, Any], low: float, high: float) -> None:
+    model = tiny_bert(hidden_size=128, intermediate_size=256)
+    optimizer = make(name, False, model, **settings)
+    train(model, optimizer, range(1))
+    size = state_bytes(optimizer) / sum(p.numel() for p in model.parameters())
+    assert low <= size <= high
+
+
+def test_settings_come_from_the_config_and_state_from_the_checkpoint() -> None:
+    model = tiny_bert()
+    optimizer = make("adamw", False, model, weight_decay=0.1)
+    train(model, optimizer, range(3))
+    second = make("adamw", False, model, weight_decay=0.2, betas=[0.8, 0.9])
+    second.load_state_dict(through_a_file(optimizer.state_dict()))
+    assert second.param_groups[0]["weight_decay"] == 0.2
+    assert second.param_groups[0]["betas"] == (0.8, 0.9)
+    parameter = second.param_groups[0]["params"][0]
+    assert torch.equal(second.state[parameter]["exp_avg"], optimizer.state[parameter]["exp_avg"])
+
+
+@pytest.mark.parametrize("quantized", [False, True])
+def test_the_state_of_another_optimizer_is_refused(quantized: bool) -> None:
+    model = tiny_bert()
+    saved = make("adamw", quantized, model).state_dict()
+    kind = "adamw 8-bit" if quantized else "adamw"
+    with pytest.raises(ValueError, match=f"of the optimizer {kind}, this run has lion"):
+        make("lion", quantized, model).load_state_dict(saved)
+    with pytest.raises(ValueError, match=r"does not know cls\.predictions\.decoder"):
+        make("adamw", quantized, tiny_bert(tie_word_embeddings=False)).load_state_dict(saved)
+    with pytest.raises(ValueError, match="groups the parameters in another way"):
+        make("adamw", quantized, model, layer_decay=0.5).load_state_dict(saved)
+
+
+def test_an_unknown_setting_is_an_error_that_knows_what_was_meant() -> None:
+    for name in NAMES:
+        with pytest.raises(ValueError, match="has no setting 'typo_arg'"):
+            get_optimizer(name, tiny_bert(), {"typo_arg": 3})
+    with pytest.raises(ValueError, match="Did you mean 'weight_decay'"):
+        get_optimizer("soap", tiny_bert(), {"weight_deca": 0.1})
+
+
+def test_an_unknown_optimizer_is_an_error_that_lists_the_known() -> None:
+    with pytest.raises(ValueError, match=r"'adanw' is unknown; .*sophiah.*Did you mean 'adam"):
+        get_optimizer("adanw", tiny_bert(), {})
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - set(EIGHT_BIT)))
+def test_no_8_bit_variant_is_an_error(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} has no 8-bit variant"):
+        get_optimizer(name, tiny_bert(), {}, quantized=True)
+
+
+def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str, *arguments: Any, **keywords: Any) -> Any:
+        raise ImportError(f"No module named {name!r}")
+
+    monkeypatch.setattr("runner.optim.quantized.import_module", missing)
+    with pytest.raises(ImportError, match=r"iolaus\[quantized\]"):
+        get_optimizer("adamw", tiny_bert(), {}, quantized=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "quantized", "message"),
+    [
+        ("lars", {"momentum": 0.0}, False, "lars needs momentum above 0"),
+        ("sgd", {"momentum": 0.0}, True, "sgd with quantized=true needs momentum above 0"),
+        ("sgd", {"nesterov": True}, True, "does not know nesterov=True"),
+        ("rmsprop", {"momentum": 0.5}, True, "does not know momentum=0.5"),
+        ("adamw", {"betas": [0.9]}, False, "betas must be two numbers"),
+        ("adamw", {"lr": -1.0}, False, "must not be negative"),
+        ("galore", {"projection_type": "random"}, False, "projection_type='random' must be one of"),
+        ("galore", {"rank": 0}, False, "rank=0"),
+        ("shampoo", {"graft_type": "adam"}, False, "graft_type='adam' must be one of"),
+        ("sophiah", {"hessian_distribution": "uniform"}, False, "hessian_distribution='uniform'"),
+    ],
+)
+def test_settings_that_cannot_be_are_errors(
+    name: str, settings: dict[str, Any], quantized: bool, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        get_optimizer(name, tiny_bert(), settings, quantized)
+
+
+def test_each_optimizer_is_an_option_with_its_own_target() -> None:
+    assert set(OPTIMIZERS) == set(OPTIONS["optimizer"]) == set(NAMES)
+    for name, option in OPTIONS["optimizer"].items():
+        assert option()._target_ == f"runner.optim.{name}"
+        assert set(QUICK.get(name, {})) <= set(defaults(name))
+
+
+def test_fused_adamw_gives_the_plain_updates() -> None:
+    models = [tiny_bert(), tiny_bert()]
+    for model, fused in zip(models, (True, False), strict=True):
+        optimizer = make("adamw", False, model, fused=fused)
+        assert optimizer.defaults["fused"] is fused
+        train(model, optimizer, range(3))
+    for a, b in zip(*(model.parameters() for model in models), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_the_command_line_reaches_groups_and_settings() -> None:
+    overrides = [
+        "optimizer=muon",
+        "optimizer.adamw_lr=0.004",
+        "optimizer.overrides=[{pattern: '*.layer.0.*', lr_scale: 0.1}]",
+    ]
+    with hydra.initialize_config_module("conf", version_base="1.3"):
+        config = hydra.compose("config", overrides=overrides)
+    optimizer = build(config.optimizer, model=tiny_bert())
+    rates = {name: group["lr"] for group in optimizer.param_groups for name in group["param_names"]}
+    assert rates["bert.encoder.layer.0.output.dense.weight"] == pytest.approx(0.1 * config.optimizer.lr)
+    assert rates["bert.encoder.layer.1.output.dense.weight"] == pytest.approx(config.optimizer.lr)
+    assert rates["bert.encoder.layer.1.output.dense.bias"] == pytest.approx(0.004)
