@@ -59,7 +59,7 @@ def bind(node: Any) -> Callable[..., Any]:
     if not (isinstance(node, DictConfig) and isinstance(OmegaConf.select(node, "_target_"), str)):
         raise ValueError(f"expected a config node with a _target_, got {node!r}")
     check_targets(node)
-    values = {name: _value(node, name) for name in node if name != "_target_"}
+    values = {str(name): _value(node, str(name)) for name in node if name != "_target_"}
     return partial(_locate(node["_target_"]), **values)
 
 
@@ -88,7 +88,7 @@ def _targets(node: Any, path: str = "") -> Iterator[tuple[str, str]]:
                     f"{path or 'the node'}: trust_remote_code runs code of others; it is refused"
                 )
             elif name != "hydra" and not OmegaConf.is_missing(node, name):
-                yield from _targets(node[name], f"{path}.{name}".lstrip("."))
+                yield from _targets(node[name], f"{path}.{name!s}".lstrip("."))
     elif isinstance(node, ListConfig):
         for i, item in enumerate(node):
             yield from _targets(item, f"{path}[{i}]")

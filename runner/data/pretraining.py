@@ -94,7 +94,7 @@ class PretrainingDataModule(GlobalBatchDataModule):
         """Figures a model must beat, in nats per token: ln(vocabulary), and each validation set's unigram entropy."""
         special = self.tokenizer.all_special_ids
         entropies = {
-            f"val/{name}/unigram_entropy": unigram_entropy(store, special)  # type: ignore[arg-type]
+            f"val/{name}/unigram_entropy": unigram_entropy(store, special)
             for name, store in self.validation.items()
         }
         return {"uniform_entropy": math.log(len(self.tokenizer)), **entropies}

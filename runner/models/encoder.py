@@ -47,7 +47,7 @@ def build_encoder(
             f"model.architecture={architecture!r} is no masked language model of transformers"
             + suggest(architecture, MODEL_FOR_MASKED_LM_MAPPING_NAMES)
         )
-    sizes = {
+    sizes: dict[str, Any] = {
         "hidden_size": hidden_size,
         "num_hidden_layers": num_hidden_layers,
         "num_attention_heads": num_attention_heads,

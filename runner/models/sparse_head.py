@@ -1,51 +1,72 @@
 """A masked language model whose head runs on the positions with a target only."""
 
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput
 
 MODEL_INPUTS = ("input_ids", "attention_mask", "position_ids")
 """What of a micro-batch goes to the encoder."""
+
+LOGITS_AT_ONCE = 2**25
+"""Logits made at a time: 128 MiB in fp32. More targets go through the head in chunks."""
 
 
 class SparseMaskedLM(nn.Module):
     """Wraps any masked language model of transformers; the logits of other positions are never made.
 
-    The encoder's hidden states [B, T, H] are replaced by those of the N targets [1, N, H] before the model's own head
-    sees them, so the head may be whatever the architecture has, as long as it treats positions one by one.
+    The model's own head is given the hidden states of the N targets as if they were one sequence, so it may be
+    whatever the architecture has, as long as it treats positions one by one.
     """
 
     def __init__(self, pretrained: PreTrainedModel) -> None:
         super().__init__()
         self.pretrained = pretrained
-        self._positions: Tensor | None = None
-        encoder = pretrained.base_model
-        if encoder is pretrained:
+        if pretrained.base_model is pretrained:
             raise ValueError(f"{type(pretrained).__name__} has no encoder below its head")
-        encoder.register_forward_hook(self._keep_targets)
 
     def forward(self, micro_batch: dict[str, Any]) -> dict[str, Tensor]:
         """Sums over the micro-batch: `loss` in nats, weighted by `target_weights` where given, and `correct` targets."""
-        logits = self.logits(micro_batch, micro_batch["target_positions"])
-        targets = micro_batch["targets"]
-        losses = functional.cross_entropy(logits.float(), targets, reduction="none")
-        if (weights := micro_batch.get("target_weights")) is not None:
-            losses = losses * weights
-        with torch.no_grad():
-            correct = (logits.argmax(-1) == targets).sum()
-        return {"loss": losses.sum(), "correct": correct}
+        chosen = rows_at(self.encode(micro_batch), micro_batch["target_positions"])
+        return self.score(chosen, micro_batch["targets"], micro_batch.get("target_weights"))
 
-    def logits(self, micro_batch: dict[str, Any], positions: Tensor) -> Tensor:
-        """Logits [N, V] at `positions` [N], which index the micro-batch's tokens row by row."""
-        self._positions = positions
-        try:
-            inputs = {name: micro_batch[name] for name in MODEL_INPUTS if name in micro_batch}
-            return self.pretrained(**inputs).logits[0]
-        finally:
-            self._positions = None
+    def encode(self, micro_batch: dict[str, Any]) -> Tensor:
+        """The encoder's last hidden states [B, T, H]."""
+        return self.pretrained.base_model(**{n: micro_batch[n] for n in MODEL_INPUTS if n in micro_batch})[0]
+
+    def score(self, hidden: Tensor, targets: Tensor, weights: Tensor | None) -> dict[str, Tensor]:
+        """Sums of `loss` and `correct` over hidden states [N, H] with targets [N] and factors [N].
+
+        The loss is in fp32 whatever the precision. Chunks are computed anew in the backward pass, so that no more than
+        `LOGITS_AT_ONCE` are ever kept.
+        """
+        if weights is None:
+            weights = torch.ones_like(targets, dtype=torch.float32)
+        size = max(1, LOGITS_AT_ONCE // self.pretrained.config.vocab_size)
+        chunks = list(zip(hidden.split(size), targets.split(size), weights.split(size), strict=True))
+        if len(chunks) <= 1 or not torch.is_grad_enabled():
+            sums = [self._score_chunk(*chunk) for chunk in chunks]
+        else:
+            sums = [checkpoint(self._score_chunk, *chunk, use_reentrant=False) for chunk in chunks]
+        return {"loss": torch.stack([s[0] for s in sums]).sum(), "correct": torch.stack([s[1] for s in sums]).sum()}
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """What the model's head makes of hidden states [N, H]: [N, V]."""
+        with _replaced_encoder(self.pretrained, hidden[None]):
+            return self.pretrained(input_ids=None).logits[0]
+
+    def figures(self, totals: dict[str, float]) -> dict[str, float]:
+        """What to report of an evaluation, from the sums of `forward`'s entries and of the weights."""
+        weight = max(totals["weight"], 1.0)
+        loss = totals["loss"] / weight
+        return {"loss": loss, "accuracy": totals["correct"] / weight, "perplexity": math.exp(min(loss, 700.0))}
 
     def compile_core(self) -> None:
         """Compiles the encoder; gathering and head stay outside, where shapes change with every batch."""
@@ -56,12 +77,41 @@ class SparseMaskedLM(nn.Module):
         config = self.pretrained.config
         return f"{config.model_type}, {config.num_hidden_layers} layers of {config.hidden_size}"
 
-    def _keep_targets(self, module: nn.Module, inputs: Any, output: Any) -> Any:
-        if self._positions is None:
-            return output
-        hidden = output[0]
-        chosen = hidden.reshape(-1, hidden.shape[-1]).index_select(0, self._positions).unsqueeze(0)
-        if isinstance(output, tuple):
-            return (chosen, *output[1:])
-        output["last_hidden_state"] = chosen
-        return output
+    def _score_chunk(self, hidden: Tensor, targets: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        logits = self.logits(hidden)
+        losses = functional.cross_entropy(logits.float(), targets, reduction="none")
+        with torch.no_grad():
+            correct = (logits.argmax(-1) == targets).sum()
+        return (losses * weights).sum(), correct
+
+
+def rows_at(hidden: Tensor, positions: Tensor) -> Tensor:
+    """Hidden states [N, H] of [B, T, H] at positions [N], which count tokens row by row."""
+    return hidden.reshape(-1, hidden.shape[-1]).index_select(0, positions)
+
+
+class _Given(nn.Module):
+    """Stands where an encoder was and returns what it was given; other attributes are the encoder's own."""
+
+    def __init__(self, encoder: nn.Module, hidden: Tensor) -> None:
+        super().__init__()
+        self.__dict__["encoder"] = encoder  # not a submodule: its parameters keep their names
+        self.output = BaseModelOutput(last_hidden_state=hidden)  # type: ignore[arg-type]
+
+    def forward(self, *args: Any, **kwargs: Any) -> BaseModelOutput:
+        return self.output
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["encoder"], name)
+
+
+@contextmanager
+def _replaced_encoder(pretrained: PreTrainedModel, hidden: Tensor) -> Iterator[None]:
+    prefix = pretrained.base_model_prefix
+    encoder = pretrained._modules[prefix]
+    assert isinstance(encoder, nn.Module)
+    pretrained._modules[prefix] = _Given(encoder, hidden)
+    try:
+        yield
+    finally:
+        pretrained._modules[prefix] = encoder

@@ -63,7 +63,7 @@ class TrainingModule(pl.LightningModule):
             self.model.compile_core()  # type: ignore[operator]
             self.compile_model = False
 
-    def configure_optimizers(self) -> dict[str, Any]:
+    def configure_optimizers(self) -> Any:
         """The optimizer over the model's parameter groups, and its schedule over `max_steps`."""
         optimizer = self.make_optimizer(model=self.model)
         scheduler = self.make_scheduler(optimizer=optimizer, max_steps=self.max_steps)
@@ -83,7 +83,7 @@ class TrainingModule(pl.LightningModule):
             optimizer.step()  # type: ignore[union-attr]
         optimizer.zero_grad()  # type: ignore[union-attr]
         rates = self._rates()
-        self.lr_schedulers().step()  # type: ignore[union-attr, call-arg]
+        self.lr_schedulers().step()  # type: ignore[union-attr]
         if (step + 1) % self.log_every == 0 or step + 1 == self.max_steps:
             self._log_step(step + 1, loss, grad_norm, rates, totals)
         order = f"{int(totals['hash_high']) % 2**24:06x}{int(totals['hash_low']) % 2**24:06x}"

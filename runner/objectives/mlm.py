@@ -1,6 +1,7 @@
 """Masked language modelling (arXiv 1810.04805, section 3.1), with masks keyed by sample."""
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import nn
 from transformers import PreTrainedModel
 
@@ -24,19 +25,8 @@ class MaskedLanguageModelingCollator(Collator):
 
     def compute_labels(self, tokenized: Flat) -> Flat:
         """Masked `input_ids` [N] and `labels` [N]."""
-        ids = tokenized["input_ids"]
         bits = token_bits(tokenized["keys"], tokenized["lengths"])
-        chosen = np.flatnonzero((uniform(bits) < self.mlm_probability) & ~self.is_special[ids])
-        labels = np.full_like(ids, IGNORED)
-        labels[chosen] = ids[chosen]
-        # `uniform` reads the upper bits; the fate of a target and its replacement come from the lower ones
-        low = bits[chosen] & np.uint64(2**32 - 1)
-        fate = low & np.uint64(2**12 - 1)
-        drawn = (low >> np.uint64(12)) * np.uint64(len(self.ordinary_ids)) >> np.uint64(20)
-        masked = ids.copy()
-        masked[chosen] = np.where(
-            fate < 3277, self.mask_token_id, np.where(fate < 3686, self.ordinary_ids[drawn], ids[chosen])
-        )
+        masked, labels = mask_tokens(self, tokenized["input_ids"], bits, self.mlm_probability)
         return {"input_ids": masked, "labels": labels}
 
     def task_model(self, pretrained: PreTrainedModel) -> nn.Module:
@@ -44,3 +34,20 @@ class MaskedLanguageModelingCollator(Collator):
         from runner.models.sparse_head import SparseMaskedLM
 
         return SparseMaskedLM(pretrained)
+
+
+def mask_tokens(
+    collator: Collator, ids: NDArray[np.int64], bits: NDArray[np.uint64], probability: float
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """BERT's masking of tokens [N] with 64 random bits each: the ids as the model sees them, and the labels."""
+    chosen = np.flatnonzero((uniform(bits) < probability) & ~collator.is_special[ids])
+    labels = np.full_like(ids, IGNORED)
+    labels[chosen] = ids[chosen]
+    # `uniform` reads the upper bits; the fate of a target and its replacement come from the lower ones
+    low = bits[chosen] & np.uint64(2**40 - 1)
+    fate = low & np.uint64(2**12 - 1)
+    ordinary = collator.ordinary_ids
+    drawn = (low >> np.uint64(12)) * np.uint64(len(ordinary)) >> np.uint64(28)
+    masked = ids.copy()
+    masked[chosen] = np.where(fate < 3277, collator.mask_token_id, np.where(fate < 3686, ordinary[drawn], ids[chosen]))
+    return masked, labels

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import itertools
 import textwrap
 from dataclasses import MISSING as NO_DEFAULT
 from dataclasses import fields
@@ -53,7 +54,7 @@ def documented(node: type) -> set[str]:
     names = set()
     for cls in node.__mro__[:-1]:
         body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0].body  # type: ignore[attr-defined]
-        for line, below in zip(body, body[1:], strict=False):
+        for line, below in itertools.pairwise(body):
             if (
                 isinstance(line, ast.AnnAssign)
                 and isinstance(below, ast.Expr)
@@ -66,7 +67,7 @@ def documented(node: type) -> set[str]:
 @pytest.mark.parametrize(("group", "node"), nodes())
 def test_option_fits_the_signature_it_names(group: str, node: type) -> None:
     by_name = {f.name: f for f in fields(node)}
-    target = hydra.utils.get_object(by_name["_target_"].default)
+    target = hydra.utils.get_object(str(by_name["_target_"].default))
     parameters = inspect.signature(target).parameters
     named = {n for n, p in parameters.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
     own = set(by_name) - {"_target_", "_convert_"}

@@ -285,3 +285,13 @@ def test_the_command_line_reaches_groups_and_settings() -> None:
     assert rates["bert.encoder.layer.0.output.dense.weight"] == pytest.approx(0.1 * config.optimizer.lr)
     assert rates["bert.encoder.layer.1.output.dense.weight"] == pytest.approx(config.optimizer.lr)
     assert rates["bert.encoder.layer.1.output.dense.bias"] == pytest.approx(0.004)
+
+
+@pytest.mark.parametrize("quantized", [False, True])
+@pytest.mark.parametrize(("name", "factor"), [("lamb", 1.0), ("lars", 1e-3)])
+def test_the_first_step_is_as_long_as_the_norm_says(name: str, factor: float, quantized: bool) -> None:
+    model, start = tiny_bert(), tiny_bert()
+    optimizer = make(name, quantized, model, weight_decay=0.0, lr=1e-2)
+    train(model, optimizer, range(1))
+    weight, before = (m.bert.encoder.layer[0].intermediate.dense.weight.detach() for m in (model, start))
+    assert (weight - before).norm() == pytest.approx(1e-2 * factor * before.norm(), rel=1e-2)
