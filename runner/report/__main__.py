@@ -1,0 +1,41 @@
+"""`python -m runner.report RUN [RUN ...] [--out FILE]`: a report of one run, or a comparison of several."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from runner.report.comparison import comparison_page
+from runner.report.runs import find_runs, load_run
+from runner.report.single import report_page, save
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Writes the page and prints where it lies; a folder that is no run gives one message and status 1."""
+    parser = argparse.ArgumentParser(prog="python -m runner.report", description="Draws runs.")
+    parser.add_argument(
+        "runs", nargs="+", type=Path, metavar="RUN", help="run folders, or the folder of a sweep"
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="where to write the page")
+    options = parser.parse_args(arguments)
+    try:
+        print(write(options.runs, options.out))
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def write(folders: list[Path], out: Path | None) -> Path:
+    """Writes the page that these folders ask for."""
+    sweep = find_runs(folders[0]) if len(folders) == 1 and folders[0].is_dir() else []
+    if len(folders) == 1 and not sweep:
+        return save(out or folders[0] / "report.html", report_page(load_run(folders[0])))
+    runs = [run for folder in folders for run in (find_runs(folder) or [folder])]
+    common = Path(os.path.commonpath([run.resolve().parent for run in runs]))
+    path = out or common / "comparison.html"
+    return save(path, comparison_page([load_run(run) for run in runs], path.parent))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

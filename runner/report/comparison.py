@@ -1,0 +1,222 @@
+"""A page that compares runs: the best one, a sortable table, means over seeds, curves over each other."""
+
+import math
+import statistics
+from dataclasses import replace
+from html import escape
+from os.path import relpath
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from runner.report import page
+from runner.report.curves import Chart, Curve, curves_of, loss_levels
+from runner.report.page import Cell, Tile, number_cell
+from runner.report.runs import EXECUTION, Run, load_run
+from runner.report.single import save
+from runner.report.svg import colour_class, legend
+
+MAX_SETTINGS = 12
+"""Settings that have a column where the runs do not say which they were started with."""
+
+
+class Goal(NamedTuple):
+    """The figure that runs are ranked by."""
+
+    key: str
+    title: str
+    larger_is_better: bool
+
+
+class Entry(NamedTuple):
+    """A run on the page: the settings that tell it from the others, and the colour it shares with its seeds."""
+
+    run: Run
+    settings: dict[str, str]
+    colour: int
+
+    @property
+    def group(self) -> str:
+        """What it has in common with the runs that differ from it in the seed alone."""
+        return _named({name: value for name, value in self.settings.items() if name != "seed"}) or "all"
+
+    @property
+    def label(self) -> str:
+        """What tells it from the other runs."""
+        return _named(self.settings) or self.run.path.name
+
+
+def write_comparison(folder: Path, runs: list[Path]) -> Path:
+    """Writes `comparison.html` into `folder`: these runs side by side; returns its path.
+
+    Raises:
+        FileNotFoundError: a run folder is not there.
+        ValueError: no run is given, or a folder is not that of a run.
+        OSError: the page cannot be written.
+    """
+    path = Path(folder) / "comparison.html"
+    return save(path, comparison_page([load_run(Path(run)) for run in runs], path.parent))
+
+
+def comparison_page(runs: list[Run], folder: Path) -> str:
+    """The page as text, with links that hold for a page in `folder`."""
+    if not runs:
+        raise ValueError("there is no run to compare: name at least one run folder")
+    goal, shown = goal_of(runs), entries(runs)
+    best = best_run(runs, goal)
+    finished = sum(run.state == "done" for run in runs)
+    where = {str(run.path.parent) for run in runs}
+    facts = [f"{finished} of {len(runs)} done", *(where if len(where) == 1 else ())]
+    return page.page(
+        f"{len(runs)} runs compared",
+        [
+            page.header("Iolaus comparison", f"{len(runs)} runs", facts),
+            _best(shown, best, goal),
+            page.section("Runs", _table(shown, goal, best, folder)),
+            page.section("Over seeds", _seeds(shown, goal)),
+            page.section("Curves", page.charts(_charts(shown), _legend(shown))),
+        ],
+    )
+
+
+def entries(runs: list[Run]) -> list[Entry]:
+    """The runs with the settings in which they differ: those named when they were started, else any."""
+    named = list(
+        dict.fromkeys(name for run in runs for name in run.overrides if not name.startswith(EXECUTION))
+    )
+    if not named:
+        every = dict.fromkeys(name for run in runs for name in run.settings if not name.startswith(EXECUTION))
+        named = [name for name in every if len({str(run.settings.get(name)) for run in runs}) > 1]
+
+    def value(run: Run, name: str) -> str:
+        return run.overrides.get(name, str(run.settings.get(name, "default")))
+
+    differing = [name for name in named if len({value(run, name) for run in runs}) > 1][:MAX_SETTINGS]
+    plain = [Entry(run, {name: value(run, name) for name in differing}, 0) for run in runs]
+    if "seed" not in differing:
+        return [entry._replace(colour=i) for i, entry in enumerate(plain)]
+    groups = list(dict.fromkeys(entry.group for entry in plain))
+    return [entry._replace(colour=groups.index(entry.group)) for entry in plain]
+
+
+def goal_of(runs: list[Run]) -> Goal:
+    """What ranks the runs: the objective they noted, else the first validation loss, else the training loss."""
+    if any("objective" in run.results for run in runs):
+        larger = any(run.settings.get("checkpoint.mode") == "max" for run in runs)
+        monitors = {run.settings.get("checkpoint.monitor") for run in runs} - {None}
+        monitor = str(monitors.pop()) if len(monitors) == 1 else "val/validation/loss"
+        return Goal("objective", f"best {_title(monitor).lower()}", larger)
+    keys = dict.fromkeys(key for run in runs for key in [*run.metrics, *run.results])
+    key = next((key for key in keys if key.startswith("val/") and key.endswith("/loss")), "train/loss")
+    return Goal(key, _title(key).lower(), False)
+
+
+def best_run(runs: list[Run], goal: Goal) -> int | None:
+    """The position of the run with the best figure; None where no run has one."""
+    found = {i: v for i, run in enumerate(runs) if (v := _finite(run.final(goal.key))) is not None}
+    if not found:
+        return None
+    return (max if goal.larger_is_better else min)(found, key=found.__getitem__)
+
+
+def _best(shown: list[Entry], best: int | None, goal: Goal) -> str:
+    if best is None:
+        return '<p class="problem">No run has logged a loss yet.</p>'
+    values = [v for entry in shown if (v := _finite(entry.run.final(goal.key))) is not None]
+    run = shown[best].run
+    return page.tiles(
+        [
+            Tile("Best run", shown[best].label, run.name),
+            Tile(goal.title.capitalize(), page.number(run.final(goal.key)), "of the best run"),
+            Tile("From best to worst", page.number(max(values) - min(values)), f"over {len(values)} runs"),
+        ]
+    ) + page.command(run.command, "The command of the best run")
+
+
+def _table(shown: list[Entry], goal: Goal, best: int | None, folder: Path) -> str:
+    keys = dict.fromkeys(key for entry in shown for key in [*entry.run.metrics, *entry.run.results])
+    figures = [key for key in keys if key.startswith("val/") and not key.endswith("/unigram_entropy")]
+    columns = dict.fromkeys([goal.key, *figures, "train/loss", "perf/tokens_per_second"])
+    columns = {key: None for key in columns if any(entry.run.final(key) is not None for entry in shown)}
+    rows = []
+    for run, settings, colour in shown:
+        swatch = f'<span class="swatch {colour_class(colour)}"></span>'
+        link = f'{swatch}<a href="{escape(_address(run, folder))}">{escape(run.path.name)}</a>'
+        figure_cells = [number_cell(run.final(key)) for key in columns]
+        words = [Cell(value) for value in settings.values()]
+        rows.append([Cell("", html=link), *words, Cell(run.state), number_cell(run.step), *figure_cells])
+    heads = [goal.title if key == goal.key else _title(key).lower() for key in columns]
+    heads = ["run", *shown[0].settings, "state", "step", *heads]
+    return page.run_table(heads, rows, best)
+
+
+def _seeds(shown: list[Entry], goal: Goal) -> str:
+    """Mean and deviation over the runs that differ in their seed alone; nothing where no two do."""
+    groups: dict[str, list[float]] = {}
+    for entry in shown:
+        if (value := _finite(entry.run.final(goal.key))) is not None:
+            groups.setdefault(entry.group, []).append(value)
+    if "seed" not in shown[0].settings or all(len(values) < 2 for values in groups.values()):
+        return ""
+    rows = []
+    for group, values in groups.items():
+        deviation = statistics.stdev(values) if len(values) > 1 else None
+        figures = [statistics.mean(values), deviation, min(values), max(values)]
+        rows.append([Cell(group), number_cell(len(values)), *map(number_cell, figures)])
+    heads = ["runs", "seeds", f"mean {goal.title}", "standard deviation", "least", "greatest"]
+    return page.sortable_table(heads, rows)
+
+
+def _charts(shown: list[Entry]) -> list[Chart]:
+    """Losses and the like of all runs over each other; runs that differ in their seed alone share a colour."""
+    keys = dict.fromkeys(key for entry in shown for key in entry.run.metrics)
+    wanted = [key for key in keys if key.startswith("val/")]
+    wanted += [key for key in ("train/loss", "perf/tokens_per_second", "optim/grad_norm") if key in keys]
+    charts: list[Chart] = []
+    for key in wanted:
+        curves = []
+        for i, (run, _, colour) in enumerate(shown):
+            if key in run.metrics:
+                noisy = not key.startswith("val/")
+                drawn = curves_of("", run.metrics[key], colour, noisy, max(100, 3000 // len(shown)))[-1]
+                curves.append(replace(drawn, label=shown[i].label, run=i))
+        levels = _levels_within(curves, loss_levels(shown[0].run.results)) if key.endswith("/loss") else {}
+        smoothed = "" if key.startswith("val/") else "smoothed"
+        charts.append(Chart(_title(key), smoothed, curves, levels, wide=not charts, has_legend=False))
+    return charts
+
+
+def _legend(shown: list[Entry]) -> str:
+    names = {entry.colour: entry.group if "seed" in entry.settings else entry.label for entry in shown}
+    return f'<div class="shared">{legend(names)}</div>'
+
+
+def _levels_within(curves: list[Curve], levels: dict[str, float]) -> dict[str, float]:
+    """The levels that curves cross; others would only flatten the differences between runs."""
+    values = np.concatenate([curve.values[np.isfinite(curve.values)] for curve in curves])
+    return {name: v for name, v in levels.items() if len(values) and values.min() <= v <= values.max()}
+
+
+def _title(key: str) -> str:
+    """A metric's name in words: `Validation loss`, `Validation accuracy, books`, `Tokens per second`."""
+    first, *rest = key.replace("_", " ").split("/")
+    if first == "val" and len(rest) == 2:
+        return f"Validation {rest[1]}" + ("" if rest[0] == "validation" else f", {rest[0]}")
+    if first == "train" and rest:
+        return f"Training {rest[-1]}"
+    return {"grad norm": "Gradient norm"}.get(rest[-1] if rest else "", (rest or [first])[-1].capitalize())
+
+
+def _named(settings: dict[str, str]) -> str:
+    return ", ".join(f"{name.rsplit('.', 1)[-1]}={value}" for name, value in settings.items())
+
+
+def _address(run: Run, folder: Path) -> str:
+    """The run's own page, else its folder, as seen from `folder`."""
+    target = run.path / "report.html"
+    return relpath(target if target.exists() else run.path, folder)
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

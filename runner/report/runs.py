@@ -1,0 +1,165 @@
+"""A run folder as the pages read it: whatever is missing or damaged there is simply empty."""
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from runner.report.metrics import Series, read_metrics
+
+MARKS = ("status.json", "metrics.csv", "config.yaml")
+"""A folder is a run's when it holds one of these."""
+
+EXECUTION = ("hydra.", "callback.", "logger.", "resume", "outputs")
+"""Settings that say how a run is shown and kept; they are no difference between runs."""
+
+Settings = dict[str, Any]
+"""Values by dotted name, such as `optimizer.lr`."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run folder holds."""
+
+    path: Path
+    status: dict[str, Any]
+    environment: dict[str, Any]
+    command: str
+    overrides: dict[str, str]
+    config_text: str
+    settings: Settings
+    metrics: dict[str, Series]
+
+    @property
+    def name(self) -> str:
+        """The last two parts of the path, such as `2026-11-03/12-30-11-ab12`."""
+        return "/".join(self.path.resolve().parts[-2:])
+
+    @property
+    def state(self) -> str:
+        """`running`, `done`, `failed`, ... or `unknown`."""
+        return str(self.status.get("state") or "unknown")
+
+    @property
+    def step(self) -> int:
+        """Steps done: by the status, or by the last row of the metrics."""
+        rows = [int(series.steps.max()) for series in self.metrics.values()]
+        noted = self.status.get("step")
+        return max([*rows, int(noted) if isinstance(noted, int | float) else 0])
+
+    @property
+    def results(self) -> dict[str, float]:
+        """The figures noted at the end, those that are numbers."""
+        noted = self.status.get("results")
+        found = noted.items() if isinstance(noted, dict) else []
+        return {str(k): float(v) for k, v in found if isinstance(v, int | float) and not isinstance(v, bool)}
+
+    def final(self, key: str) -> float | None:
+        """A figure as noted at the end, else the last number logged under this name; None where neither is."""
+        if key in self.results:
+            return self.results[key]
+        values = [v for v in self.metrics[key].values if math.isfinite(v)] if key in self.metrics else []
+        return float(values[-1]) if values else None
+
+
+def load_run(folder: Path) -> Run:
+    """Reads a run folder.
+
+    Raises:
+        FileNotFoundError: there is no such folder.
+        ValueError: it is not the folder of a run.
+    """
+    if not folder.is_dir():
+        raise FileNotFoundError(f"there is no run folder {str(folder)!r}")
+    if not any((folder / mark).is_file() for mark in MARKS):
+        raise ValueError(
+            f"{str(folder)!r} is no run folder: it holds none of {', '.join(MARKS)}. "
+            "Name a folder such as outputs/<date>/<time>-<id>"
+        )
+    text = _text(folder / "config.yaml")
+    return Run(
+        path=folder,
+        status=_json(folder / "status.json", {}),
+        environment=_json(folder / "environment.json", {}),
+        command=_text(folder / "command.txt").strip(),
+        overrides=_overrides(_json(folder / "overrides.json", [])),
+        config_text=text,
+        settings=_settings(text),
+        metrics=read_metrics(folder / "metrics.csv"),
+    )
+
+
+def find_runs(folder: Path) -> list[Path]:
+    """The run folders inside a folder of runs (a sweep's), in the order of their names; none for a run."""
+    if any((folder / mark).is_file() for mark in MARKS):
+        return []
+    found = {file.parent for mark in MARKS for file in folder.glob(f"*/{mark}")}
+    return sorted(found, key=lambda path: (not path.name.isdecimal(), path.name.zfill(8)))
+
+
+def changed_settings(settings: Settings) -> list[tuple[str, Any, Any]] | None:
+    """(name, value, default) of every setting unlike its default; None where the defaults cannot be read."""
+    try:
+        defaults = _default_settings()
+    except Exception:  # an older run, or a plugin that is gone: the page is worth more than this table
+        return None
+    return [
+        (name, value, defaults.get(name))
+        for name, value in settings.items()
+        if not name.startswith(EXECUTION) and (name not in defaults or defaults[name] != value)
+    ]
+
+
+def flatten(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Nested mappings as dotted names; lists stay values."""
+    for name, value in values.items():
+        if isinstance(value, dict) and value:
+            yield from flatten(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _default_settings() -> Settings:
+    from hydra import compose, initialize_config_module
+    from hydra.core.global_hydra import GlobalHydra
+
+    import conf  # noqa: F401  registers the groups
+
+    if GlobalHydra.instance().is_initialized():
+        config = compose("config")
+    else:
+        with initialize_config_module("conf", version_base="1.3"):
+            config = compose("config")
+    return dict(flatten(OmegaConf.to_container(config, resolve=True)))
+
+
+def _settings(text: str) -> Settings:
+    try:
+        config = OmegaConf.to_container(OmegaConf.create(text), resolve=False)
+    except Exception:  # cut off or edited by hand: shown as text, compared with nothing
+        return {}
+    return dict(flatten(config)) if isinstance(config, dict) else {}
+
+
+def _overrides(noted: list[Any]) -> dict[str, str]:
+    pairs = (str(override).split("=", 1) for override in noted if "=" in str(override))
+    return {name.lstrip("+"): value for name, value in pairs}
+
+
+def _json(file: Path, empty: Any) -> Any:
+    try:
+        value = json.loads(file.read_text(encoding="utf-8", errors="replace"))
+    except (OSError, ValueError):
+        return empty
+    return value if isinstance(value, type(empty)) else empty
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

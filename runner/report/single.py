@@ -1,0 +1,137 @@
+"""`report.html`: one run, its curves first, then how it was made and how to go on."""
+
+import math
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from runner.report import page
+from runner.report.curves import run_charts
+from runner.report.page import Cell, Tile
+from runner.report.runs import Run, changed_settings, load_run
+from runner.summary import FILES, clock, compared_losses, resume_command
+
+
+def write_report(run_folder: Path) -> Path:
+    """Writes `report.html` into a run folder and returns its path; what the folder lacks, the page leaves out.
+
+    Raises:
+        FileNotFoundError: there is no such folder.
+        ValueError: it is not the folder of a run.
+        OSError: the page cannot be written.
+    """
+    run = load_run(Path(run_folder))
+    return save(run.path / "report.html", report_page(run))
+
+
+def save(path: Path, text: str) -> Path:
+    """Writes a page beside its name and renames it, so that a reader never meets half of one."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise OSError(f"cannot write the report {str(path)!r}: {error.strerror or error}") from error
+    return path
+
+
+def report_page(run: Run) -> str:
+    """The page as text."""
+    charts = page.charts(run_charts(run.metrics, run.results))
+    return page.page(
+        f"{run.name}: {run.state}",
+        [
+            page.header("Iolaus run", run.name, _meta(run), run.state, str(run.status.get("error") or "")),
+            page.tiles(_tiles(run)),
+            charts or '<p class="note">Nothing has been logged yet.</p>',
+            page.section(
+                "Run it again",
+                page.command(run.command, "The command that made it"),
+                page.command(resume_command(_near(run.path)), "Go on from its last checkpoint"),
+            ),
+            page.section("Settings", _changes(run), page.folded("The whole config", run.config_text)),
+            page.section(
+                "Results", page.facts({k: page.number(v, 5) for k, v in sorted(run.results.items())})
+            ),
+            page.section("Environment", page.facts(_environment(run.environment))),
+            page.section("Files", page.files(_files(run.path))),
+        ],
+    )
+
+
+def _meta(run: Run) -> list[str]:
+    started, seconds = run.status.get("started"), run.status.get("seconds")
+    return [
+        f"started {_day(started)}" if isinstance(started, str) else "",
+        f"took {clock(seconds)}" if isinstance(seconds, int | float) and math.isfinite(seconds) else "",
+    ]
+
+
+def _day(iso: str) -> str:
+    try:
+        return datetime.fromisoformat(iso).strftime("%-d %B %Y, %H:%M")
+    except ValueError:
+        return iso
+
+
+def _tiles(run: Run) -> list[Tile]:
+    """The figures that matter most, at most six or so."""
+    shown = []
+    losses = {k: v for k in [*run.results, *run.metrics] if (v := run.final(k)) is not None}
+    for name, (loss, unigram) in compared_losses({**losses, **run.results}).items():
+        hint = "" if unigram is None else f"{_relation(loss, unigram)} the unigram entropy {unigram:.3f}"
+        title = "Validation loss" + (f", {name}" if name != "validation" else "")
+        shown.append(Tile(title, page.number(loss), hint))
+    if (best := run.results.get("objective")) is not None:
+        step = run.results.get("best_step")
+        shown.append(Tile("Best", page.number(best), "" if step is None else f"at step {step:,.0f}"))
+    if not shown and (last := run.final("train/loss")) is not None:
+        shown.append(Tile("Training loss", page.number(last), "last logged"))
+    speed = run.metrics.get("perf/tokens_per_second")
+    if speed is not None and np.isfinite(speed.values).any():
+        shown.append(Tile("Tokens per second", page.number(float(np.nanmedian(speed.values))), "median"))
+    total = run.status.get("max_steps")
+    shown.append(Tile("Steps", f"{run.step:,}", f"of {total:,}" if isinstance(total, int) else ""))
+    parameters = run.results.get("parameters")
+    return [*shown, Tile("Parameters", page.number(parameters))] if parameters is not None else shown
+
+
+def _relation(loss: float, level: float) -> str:
+    return f"{abs(level - loss):.3f} {'below' if loss < level else 'above'}"
+
+
+def _changes(run: Run) -> str:
+    changes = changed_settings(run.settings) if run.settings else None
+    if changes is None:
+        return page.facts(run.overrides)
+    if not changes:
+        return "<p>Every setting is the default.</p>"
+    rows = [[Cell(name), Cell(_value(value)), Cell(_value(default))] for name, value, default in changes]
+    return page.table(["setting", "here", "default"], rows)
+
+
+def _value(value: Any) -> str:
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _environment(noted: dict[str, Any]) -> dict[str, str]:
+    shown = {}
+    for name, value in noted.items():
+        if isinstance(value, list):
+            value = ", ".join(map(str, value)) or "none"
+        shown[str(name).replace("_", " ")] = "unknown" if value is None else _value(value)
+    return shown
+
+
+def _files(folder: Path) -> dict[str, str]:
+    names = [*FILES.values(), "status.json", "environment.json", "command.txt"]
+    return {name: name for name in names if name != "report.html" and (folder / name).exists()}
+
+
+def _near(folder: Path) -> Path:
+    """The folder as one would type it here: relative where it lies below the working directory."""
+    whole = folder.resolve()
+    return whole.relative_to(Path.cwd()) if whole.is_relative_to(Path.cwd()) else whole

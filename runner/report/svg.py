@@ -1,0 +1,229 @@
+"""Draws a chart as HTML: lines in an SVG that stretches with the page, labels beside it that do not."""
+
+import json
+import math
+from collections.abc import Mapping
+from html import escape
+from typing import NamedTuple
+
+import numpy as np
+
+from runner.report.curves import Chart, Curve, Floats, Ints
+
+SCALE = 10_000
+"""Width and height of a drawing in its own units; fine enough to be zoomed into."""
+
+NUM_COLOURS = 8
+"""Colours of the page's palette; more curves than that repeat them, dashed."""
+
+
+class Frame(NamedTuple):
+    """The part of the plane that is drawn: steps, and values (their decimal logarithms on a log scale)."""
+
+    first: float
+    last: float
+    low: float
+    high: float
+    is_log: bool
+
+    def across(self, steps: Ints | Floats) -> Ints:
+        """Steps to drawing units."""
+        return np.round((steps - self.first) / (self.last - self.first) * SCALE).astype(np.int64)
+
+    def down(self, values: Floats) -> Floats:
+        """Values to drawing units from the top; nan where there is no number."""
+        if self.is_log:
+            values = np.log10(np.where(values > 0, values, np.nan))
+        finite = np.where(np.isfinite(values), values, np.nan)
+        return np.round((self.high - finite) / (self.high - self.low) * SCALE)
+
+
+def frame_of(chart: Chart) -> Frame:
+    """The frame that holds every number of a chart, with a little room above and below."""
+    steps = np.concatenate([curve.steps for curve in chart.curves])
+    values = np.concatenate([*(curve.values for curve in chart.curves), list(chart.levels.values())])
+    values = values[np.isfinite(values)]
+    if not len(values):
+        values = np.array([0.0, 1.0])
+    is_log = not chart.from_zero and values.min() > 0 and values.max() / values.min() > 100
+    if is_log:
+        values = np.log10(values)
+    low, high = float(values.min()), float(values.max())
+    room = (high - low) * 0.06 or abs(high) * 0.1 or 1.0
+    low, high = low - room, high + room
+    if chart.from_zero and low > -2 * room:
+        low = 0.0
+    first, last = float(steps.min()), float(steps.max())
+    if 0 < first < 0.2 * last:
+        first = 0.0
+    if first == last:
+        first, last = first - 1, last + 1
+    return Frame(first, last, low, high, bool(is_log))
+
+
+def draw(chart: Chart) -> str:
+    """The chart as a `figure` element, with its numbers inside for the read-out."""
+    frame = frame_of(chart)
+    paths = "".join(_path(curve, frame) for curve in sorted(chart.curves, key=lambda c: not c.faint))
+    rows = [(value, _down_percent(value, frame)) for value in value_ticks(frame)]
+    columns = [(step, (step - frame.first) / (frame.last - frame.first) * 100) for step in step_ticks(frame)]
+    grid = "".join(f'<path d="M0 {round(y * SCALE / 100)}h{SCALE}"/>' for _, y in rows)
+    unit = " · ".join(part for part in (chart.unit, "log scale" if frame.is_log else "") if part)
+    note = f'<p class="note">{escape(chart.note)}</p>' if chart.note else ""
+    return (
+        f'<figure class="chart{" wide" if chart.wide else ""}"><figcaption><h3>{escape(chart.title)}</h3>'
+        f'<span class="unit">{escape(unit)}</span>'
+        '<button class="reset" type="button" hidden>whole run</button>'
+        f"</figcaption>{legend(_named_colours(chart))}"
+        f'<div class="plot" tabindex="0" role="img" aria-label="{escape(_spoken(chart))}">'
+        f'<div class="ys">{"".join(_tick(label(v), "top", y) for v, y in rows)}</div>'
+        f'<div class="area"><svg viewBox="0 0 {SCALE} {SCALE}" preserveAspectRatio="none" aria-hidden="true">'
+        f'<g class="grid">{grid}</g>{_levels(chart, frame)}{paths}</svg>{_level_labels(chart, frame)}'
+        '<div class="cursor" hidden></div><div class="band" hidden></div><div class="tip" hidden></div></div>'
+        f'<div class="xs">{"".join(_tick(label(s), "left", x) for s, x in columns)}</div>'
+        '<span class="xname">step</span></div>'
+        f'{note}<script type="application/json">{_numbers(chart, frame)}</script></figure>'
+    )
+
+
+def ticks(low: float, high: float, about: int) -> list[float]:
+    """Round numbers in [low, high], about as many as asked for."""
+    rough = (high - low) / about
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
+    return [i * step for i in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+
+
+def step_ticks(frame: Frame) -> list[float]:
+    """Whole steps to label."""
+    return [step for step in ticks(frame.first, frame.last, 5) if step == int(step) and step >= 0]
+
+
+def value_ticks(frame: Frame) -> list[float]:
+    """Values to label: round numbers, on a log scale round powers."""
+    if not frame.is_log:
+        return ticks(frame.low, frame.high, 5)
+    decades = range(math.floor(frame.low), math.ceil(frame.high) + 1)
+    factors = (1, 2, 5) if frame.high - frame.low < 2.5 else (1,)
+    every = max(1, len(decades) // 6)
+    marks = [factor * 10.0**decade for decade in decades[::every] for factor in factors]
+    return [mark for mark in marks if frame.low <= math.log10(mark) <= frame.high]
+
+
+def label(value: float) -> str:
+    """A number for an axis: `12,000`, `1.5M`, `0.25`, `2e-4`."""
+    size = abs(value)
+    if size >= 1e10:
+        return f"{value:.1e}".replace("e+", "e")
+    if size >= 1e6:
+        return f"{value / 1e6:.4g}M"
+    if size >= 1000:
+        return f"{value:,.0f}"
+    if size and size < 0.0095:
+        digits, exponent = f"{value:.2e}".split("e")
+        return f"{float(digits):g}e{int(exponent)}"
+    return f"{value:.4g}"
+
+
+def colour_class(colour: int) -> str:
+    """The classes of the n-th colour: `c3`, and dashed once the palette is used up."""
+    return f"c{colour % NUM_COLOURS}" + (
+        f" dash{min(colour // NUM_COLOURS, 3)}" if colour >= NUM_COLOURS else ""
+    )
+
+
+def legend(names: Mapping[int, str]) -> str:
+    """The colours with what they stand for."""
+    keys = "".join(
+        f'<li class="key {colour_class(colour)}" data-group="{colour}">{escape(name)}</li>'
+        for colour, name in names.items()
+    )
+    return f'<ul class="legend">{keys}</ul>' if keys else ""
+
+
+def _path(curve: Curve, frame: Frame) -> str:
+    across, down = frame.across(curve.steps), frame.down(curve.values)
+    words, dots, last = [], [], None
+    for x, y in zip(across.tolist(), down.tolist(), strict=True):
+        if math.isnan(y):
+            last = None
+            continue
+        y = int(y)
+        dots.append(f"M{x} {y}h0")
+        words.append(f"M{x} {y}" if last is None else f"l{x - last[0]} {y - last[1]}")
+        last = (x, y)
+    classes = colour_class(curve.colour) + (" faint" if curve.faint else "")
+    classes += f'" data-group="{curve.colour}" data-run="{curve.run}'
+    line = f'<path class="line {classes}" d="{"".join(words)}"/>'
+    if not curve.dots:
+        return line
+    return line + f'<path class="dots {classes}" d="{"".join(dots)}"/>'
+
+
+def _levels(chart: Chart, frame: Frame) -> str:
+    heights = frame.down(np.array(list(chart.levels.values()), dtype=np.float64))
+    return "".join(f'<path class="level" d="M0 {round(y)}h{SCALE}"/>' for y in heights.tolist() if y == y)
+
+
+def _level_labels(chart: Chart, frame: Frame) -> str:
+    """Each level's name above its line, or below where the next higher line is too near."""
+    spans, above = [], -math.inf
+    for name, value in sorted(chart.levels.items(), key=lambda level: -level[1]):
+        top = _down_percent(value, frame)
+        below = " below" if top - above < 8 else ""
+        spans.append(
+            f'<span class="level-name{below}" data-y="{_short(value)}" style="top:{top:.2f}%">'
+            f"{escape(name)} {value:.3f}</span>"
+        )
+        above = top
+    return "".join(spans)
+
+
+def _named_colours(chart: Chart) -> dict[int, str]:
+    """What the legend says; nothing for a single curve, which the title names already."""
+    names = {curve.colour: curve.label for curve in chart.curves if not curve.faint}
+    needed = len(names) > 1 or any(curve.faint for curve in chart.curves)
+    return names if chart.has_legend and needed else {}
+
+
+def _tick(text: str, side: str, percent: float) -> str:
+    edge = " end" if side == "left" and percent > 96 else ""
+    return f'<span class="tick{edge}" style="{side}:{percent:.2f}%">{text}</span>'
+
+
+def _down_percent(value: float, frame: Frame) -> float:
+    return float(frame.down(np.array([value], dtype=np.float64))[0]) / SCALE * 100
+
+
+def _spoken(chart: Chart) -> str:
+    ends = []
+    for curve in chart.curves:
+        finite = curve.values[np.isfinite(curve.values)]
+        if len(finite) and not curve.faint:
+            ends.append(f"{curve.label} from {finite[0]:.4g} to {finite[-1]:.4g}")
+    return f"{chart.title} over the steps: " + "; ".join(ends)
+
+
+def _numbers(chart: Chart, frame: Frame) -> str:
+    """What the script needs to read values out and to zoom; with `<` escaped nothing can end the element."""
+    curves = [
+        {
+            "name": curve.label,
+            "colour": colour_class(curve.colour),
+            "faint": curve.faint,
+            "x": curve.steps.tolist(),
+            "y": [_short(v) if math.isfinite(v) else None for v in curve.values.tolist()],
+        }
+        for curve in chart.curves
+    ]
+    numbers = {
+        "x": [frame.first, frame.last],
+        "y": [frame.low, frame.high],
+        "log": frame.is_log,
+        "curves": curves,
+    }
+    return json.dumps(numbers, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.5g}")
