@@ -10,8 +10,11 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from runner.samplers import GlobalBatchSampler
 
-from .keyed import sample_keys
+from .keyed import derive_seed, sample_keys
 from .partition import partition
+
+MASK_STREAM, VALIDATION_STREAM = 1, 2
+"""Streams of the keyed generator, so that training and validation masks do not repeat each other."""
 
 SUMMED = ("weight", "tokens", "padded_tokens", "hash_low", "hash_high")
 """Figures of a micro-batch that add up to those of the share."""
@@ -78,10 +81,24 @@ class GlobalBatches(Dataset[dict[str, Any]]):
         ids = np.concatenate([samples[rows] for rows in mine])
         return share | {"micro_batches": micro_batches, "sample_ids": torch.from_numpy(ids)}
 
-    def _collate(self, samples: NDArray[np.int64], filler: bool) -> dict[str, Any]:
-        ids, lengths = self.sequences.gather(samples[:, 1])
-        keys = sample_keys(self.seed, samples[:, 0], samples[:, 1], self.stream)
-        return self.collator({"input_ids": ids, "lengths": lengths, "keys": keys, "filler": filler})
+    def _collate(self, step: int, samples: NDArray[np.int64], rows: NDArray[np.int64]) -> dict[str, Any]:
+        """The micro-batch of some rows of a global batch; without rows, a filler of one sample."""
+        filler = not len(rows)
+        rows = np.zeros(1, dtype=np.int64) if filler else rows
+        epochs, indices = samples[rows].T
+        ids, lengths = self.sequences.gather(indices)
+        return self.collator(
+            {
+                "input_ids": ids,
+                "lengths": lengths,
+                "keys": sample_keys(self.seed, epochs, indices, self.stream),
+                "filler": filler,
+                "evaluation": self.stream == VALIDATION_STREAM,
+                "batch_places": rows,
+                "batch_size": len(samples),
+                "batch_key": derive_seed(self.seed, self.stream, step),
+            }
+        )
 
 
 class Steps(Sampler[int]):

@@ -11,12 +11,9 @@ from torch.utils.data import DataLoader
 
 from runner.samplers import GlobalBatchSampler, Sequential
 
-from .batches import GatheredSequences, GlobalBatches, batch_loader
+from .batches import MASK_STREAM, VALIDATION_STREAM, GatheredSequences, GlobalBatches, batch_loader
 
 log = logging.getLogger("iolaus")
-
-MASK_STREAM, VALIDATION_STREAM = 1, 2
-"""Streams of the keyed generator, so that training and validation masks do not repeat each other."""
 
 LAYOUTS = ("padded",)
 
