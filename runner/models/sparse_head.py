@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
-from transformers.modeling_outputs import BaseModelOutput
 
 MODEL_INPUTS = ("input_ids", "attention_mask", "position_ids")
 """What of a micro-batch goes to the encoder."""
@@ -55,7 +54,10 @@ class SparseMaskedLM(nn.Module):
             sums = [self._score_chunk(*chunk) for chunk in chunks]
         else:
             sums = [checkpoint(self._score_chunk, *chunk, use_reentrant=False) for chunk in chunks]
-        return {"loss": torch.stack([s[0] for s in sums]).sum(), "correct": torch.stack([s[1] for s in sums]).sum()}
+        return {
+            "loss": torch.stack([s[0] for s in sums]).sum(),
+            "correct": torch.stack([s[1] for s in sums]).sum(),
+        }
 
     def logits(self, hidden: Tensor) -> Tensor:
         """What the model's head makes of hidden states [N, H]: [N, V]."""
@@ -66,7 +68,11 @@ class SparseMaskedLM(nn.Module):
         """What to report of an evaluation, from the sums of `forward`'s entries and of the weights."""
         weight = max(totals["weight"], 1.0)
         loss = totals["loss"] / weight
-        return {"loss": loss, "accuracy": totals["correct"] / weight, "perplexity": math.exp(min(loss, 700.0))}
+        return {
+            "loss": loss,
+            "accuracy": totals["correct"] / weight,
+            "perplexity": math.exp(min(loss, 700.0)),
+        }
 
     def compile_core(self) -> None:
         """Compiles the encoder; gathering and head stay outside, where shapes change with every batch."""
@@ -96,13 +102,25 @@ class _Given(nn.Module):
     def __init__(self, encoder: nn.Module, hidden: Tensor) -> None:
         super().__init__()
         self.__dict__["encoder"] = encoder  # not a submodule: its parameters keep their names
-        self.output = BaseModelOutput(last_hidden_state=hidden)  # type: ignore[arg-type]
+        self.__dict__["output"] = _Output((hidden,))
 
-    def forward(self, *args: Any, **kwargs: Any) -> BaseModelOutput:
+    def forward(self, *args: Any, **kwargs: Any) -> "_Output":
         return self.output
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["encoder"], name)
+
+
+class _Output(tuple[Tensor]):
+    """Hidden states, and None for whatever else an encoder's output may have."""
+
+    @property
+    def last_hidden_state(self) -> Tensor:
+        return self[0]
+
+    def __getattr__(self, name: str) -> None:
+        if name.startswith("__"):
+            raise AttributeError(name)
 
 
 @contextmanager

@@ -144,12 +144,17 @@ def get_collator_cls(objective: str) -> type[Collator]:
         ValueError: an unknown name; the message lists the known ones.
     """
     if objective not in COLLATORS:
-        raise ValueError(f"unknown objective {objective!r}; there are: {', '.join(COLLATORS)}" + suggest(objective, COLLATORS))
+        raise ValueError(
+            f"unknown objective {objective!r}; there are: {', '.join(COLLATORS)}"
+            + suggest(objective, COLLATORS)
+        )
     module, name = COLLATORS[objective]
     return getattr(import_module(f".{module}", __package__), name)
 
 
-def spread(values: NDArray[Any], places: NDArray[np.int64], shape: tuple[int, int], fill: int) -> torch.Tensor:
+def spread(
+    values: NDArray[Any], places: NDArray[np.int64], shape: tuple[int, int], fill: int
+) -> torch.Tensor:
     """Values of flat tokens [N] at their places in rows of `shape`, and `fill` elsewhere, int64."""
     rows = np.full(shape[0] * shape[1], fill, dtype=np.int64)
     rows[places] = values

@@ -49,5 +49,7 @@ def mask_tokens(
     ordinary = collator.ordinary_ids
     drawn = (low >> np.uint64(12)) * np.uint64(len(ordinary)) >> np.uint64(28)
     masked = ids.copy()
-    masked[chosen] = np.where(fate < 3277, collator.mask_token_id, np.where(fate < 3686, ordinary[drawn], ids[chosen]))
+    masked[chosen] = np.where(
+        fate < 3277, collator.mask_token_id, np.where(fate < 3686, ordinary[drawn], ids[chosen])
+    )
     return masked, labels
