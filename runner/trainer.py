@@ -1,5 +1,6 @@
 """Lightning's Trainer as this project drives it, with devices, precision and strategy chosen for the hardware."""
 
+import logging
 import warnings
 from datetime import timedelta
 from pathlib import Path
@@ -8,6 +9,8 @@ from typing import Any
 import torch
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.strategies import DDPStrategy, Strategy
+
+from transformers.utils.logging import disable_progress_bar
 
 from runner.checkpoint import AtomicCheckpointIO, ResumePoint
 from runner.folder import RunFolder
@@ -50,8 +53,7 @@ def build_trainer(
     if validate_every < 0 or log_every < 1:
         raise ValueError("trainer.validate_every must be 0 or more, trainer.log_every 1 or more")
     accelerator = _accelerator(accelerator)
-    for message in EXPECTED_WARNINGS:
-        warnings.filterwarnings("ignore", message)
+    quiet_libraries()
     for logger in loggers.values():
         if hasattr(logger, "resume"):
             logger.resume(resumed_step)
@@ -79,6 +81,15 @@ def build_trainer(
         profiler=_profiler(folder.path) if profile else None,
         default_root_dir=str(folder.path),
     )
+
+
+def quiet_libraries() -> None:
+    """Leaves the screen to this project's own summary and progress; warnings of substance still come through."""
+    for message in EXPECTED_WARNINGS:
+        warnings.filterwarnings("ignore", message)
+    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+    logging.getLogger("lightning.fabric").setLevel(logging.WARNING)
+    disable_progress_bar()
 
 
 def resolve_precision(precision: str, accelerator: str) -> str:
