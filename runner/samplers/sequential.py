@@ -1,0 +1,13 @@
+"""Each epoch in the dataset's own order."""
+
+import numpy as np
+
+from .base import GlobalBatchSampler
+
+
+class Sequential(GlobalBatchSampler):
+    """Samples 0, 1, 2, ... and again from 0: for evaluation, and for data shuffled on disk."""
+
+    def epoch_order(self, epoch: int, start: int, stop: int) -> np.ndarray:
+        """The samples at places [start, stop) of an epoch, int64 [stop - start]."""
+        return np.arange(start, stop, dtype=np.int64)
