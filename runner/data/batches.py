@@ -73,9 +73,7 @@ class GlobalBatches(Dataset[dict[str, Any]]):
             lengths, self.num_ranks, self.micro_batch_tokens, self.micro_batch_size, self.packed
         )
         mine = shares[self.rank]
-        micro_batches = [
-            self._collate(samples[rows] if len(rows) else samples[:1], filler=not len(rows)) for rows in mine
-        ]
+        micro_batches = [self._collate(step, samples, rows) for rows in mine]
         share: dict[str, Any] = {name: sum(micro.pop(name) for micro in micro_batches) for name in SUMMED[1:]}
         share["weight"] = sum(micro["weight"] for micro in micro_batches)
         ids = np.concatenate([samples[rows] for rows in mine])
