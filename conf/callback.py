@@ -2,9 +2,7 @@
 
 from dataclasses import dataclass, field, fields
 
-from hydra.core.config_store import ConfigStore
-
-from .registry import OPTIONS
+from .registry import register_parts
 
 
 @dataclass
@@ -37,12 +35,11 @@ class Default:
     """Shows how far the run is."""
 
 
-def _register(**options: type) -> None:
-    """Registers each option as a mapping of named callbacks: mappings merge where a list is chosen."""
-    for name, node in options.items():
-        parts = {f.name: f.default_factory for f in fields(node)} if node is Default else {name: node}
-        OPTIONS.setdefault("callback", {})[name] = node
-        ConfigStore.instance().store(group="callback", name=name, node=parts, provider="iolaus")
+@dataclass
+class OrderAudit:
+    """Notes a hash of every global batch in `order.txt`; `python -m runner.audit RUN RUN` compares two runs."""
+
+    _target_: str = "runner.callbacks.OrderAudit"
 
 
-_register(default=Default, throughput=Throughput, progress=Progress)
+register_parts("callback", together="default", throughput=Throughput, progress=Progress, audit=OrderAudit)

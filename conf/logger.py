@@ -2,9 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from hydra.core.config_store import ConfigStore
-
-from .registry import OPTIONS
+from .registry import register_parts
 
 
 @dataclass
@@ -36,11 +34,4 @@ class Tensorboard:
     _target_: str = "runner.loggers.tensorboard_logger"
 
 
-def _register(**options: type) -> None:
-    """Registers each logger as a mapping of one name: mappings merge where a list is chosen."""
-    for name, node in options.items():
-        OPTIONS.setdefault("logger", {})[name] = node
-        ConfigStore.instance().store(group="logger", name=name, node={name: node}, provider="iolaus")
-
-
-_register(csv=Csv, wandb=Wandb, tensorboard=Tensorboard)
+register_parts("logger", csv=Csv, wandb=Wandb, tensorboard=Tensorboard)

@@ -15,6 +15,18 @@ def register(group: str, **options: type) -> None:
         ConfigStore.instance().store(group=group, name=name, node=node, provider="iolaus")
 
 
+def register_parts(group: str, together: str | None = None, **options: type) -> None:
+    """Offers each dataclass as a mapping of one name, so that chosen options add up: `logger=[csv,wandb]`.
+
+    `together` is the name of a further option that has all of them.
+    """
+    for name, node in options.items():
+        OPTIONS.setdefault(group, {})[name] = node
+        ConfigStore.instance().store(group=group, name=name, node={name: node}, provider="iolaus")
+    if together:
+        ConfigStore.instance().store(group=group, name=together, node=dict(options), provider="iolaus")
+
+
 def load_plugins() -> None:
     """Imports every installed entry point of the group `iolaus.plugins`, whose modules register options."""
     for plugin in entry_points(group="iolaus.plugins"):

@@ -15,6 +15,7 @@ from transformers.utils.logging import disable_progress_bar
 from runner.checkpoint import AtomicCheckpointIO, ResumePoint
 from runner.folder import RunFolder
 from runner.launch import processes_per_node
+from runner.loggers import MetricsFile
 
 EXPECTED_WARNINGS = (
     ".*`srun` command is available.*",
@@ -54,6 +55,7 @@ def build_trainer(
         raise ValueError("trainer.validate_every must be 0 or more, trainer.log_every 1 or more")
     accelerator = _accelerator(accelerator)
     quiet_libraries()
+    loggers.setdefault("csv", MetricsFile(str(folder.path)))  # the report is drawn from it
     for logger in loggers.values():
         if hasattr(logger, "resume"):
             logger.resume(resumed_step)
@@ -76,7 +78,7 @@ def build_trainer(
         enable_checkpointing=False,
         enable_model_summary=False,
         callbacks=callbacks,
-        logger=list(loggers.values()) or False,
+        logger=list(loggers.values()),
         plugins=[AtomicCheckpointIO()],
         profiler=_profiler(folder.path) if profile else None,
         default_root_dir=str(folder.path),

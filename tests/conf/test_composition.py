@@ -98,7 +98,7 @@ def test_users_recipe_and_component_compose(iolaus: Command, own_configs: Path) 
         (["seed=0.5"], "seed"),
         (["experiment=nothing"], "experiment/nothing"),
         (["objective._target_=os.system"], "'os.system' is not allowed"),
-        (["objective._target_=torch.os.system"], "is not allowed"),
+        (["data._target_=torch.os.system"], "is not allowed"),
         (["model._target_=torch.load"], "'torch.load' is not allowed"),
         (["resume=no/such/run"], "there is no folder 'no/such/run'"),
     ],
