@@ -15,4 +15,41 @@ class MaskedLanguageModeling:
     random ordinary token, 10 % stay."""
 
 
+@dataclass
+class EnhancedMaskedLanguageModeling:
+    """RetroMAE: a weak decoder guesses every token from the sentence embedding (arXiv 2205.12035)."""
+
+    _target_: str = "runner.objectives.EnhancedMaskedLanguageModelingCollator"
+    decoder_masking: float = 0.5
+    """Share of the other tokens that a token does not see in the decoder; it never sees itself."""
+    encoder_mlm_probability: float = 0.3
+    """Share of the tokens masked on the encoder's side, with a loss of their own; 0 masks none."""
+    encoder_loss_weight: float = 1.0
+    """Factor of the encoder's mean loss per target beside the decoder's."""
+    pooling: str = "cls"
+    """The sentence embedding: `cls`, the first token's hidden state, or `mean`, that of all tokens."""
+
+
+@dataclass
+class MaskedDiffusion:
+    """Masked diffusion: tokens masked at every rate, a bound on the likelihood, sampling (arXiv 2406.07524)."""
+
+    _target_: str = "runner.objectives.MaskedDiffusionCollator"
+    num_steps: int = 1000
+    """Points of the grid that times are drawn from."""
+    sampling_eps: float = 0.1
+    """Smallest time; the largest is 1. A token is masked with probability (1 - noise_eps) t."""
+    noise_eps: float = 1e-3
+    """Share of the tokens that stay even at time 1."""
+    min_masked: int | None = None
+    """Least number of masked tokens of a sequence; none sets no bound."""
+    max_masked: int | None = None
+    """Largest number of masked tokens of a sequence; none sets no bound."""
+    time_weighting: bool = True
+    """Weighs the loss at time t by 1/t, which makes it a bound on the likelihood; otherwise all targets weigh the same."""
+    evaluation_copies: int = 4
+    """Times drawn for each validation sequence; more give a steadier figure and take longer."""
+
+
 register("objective", mlm=MaskedLanguageModeling)
+register("objective", enhanced_mlm=EnhancedMaskedLanguageModeling, diffusion=MaskedDiffusion)

@@ -1,0 +1,103 @@
+"""Masked diffusion from a masked language model: the loss over ordinary tokens, its bound in bits, and sampling."""
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from .sparse_head import SparseMaskedLM, rows_at
+
+ORDERS = ("random", "confidence")
+
+
+class MaskedDiffusionLM(SparseMaskedLM):
+    """A masked language model that gives no probability to special tokens (MDLM, arXiv 2406.07524, section 3.2.3).
+
+    `forward` adds the number of `targets` to the sums. Time is not an input: how much is masked says it.
+    """
+
+    def __init__(self, pretrained: PreTrainedModel, ordinary_ids: NDArray[np.int64]) -> None:
+        super().__init__(pretrained)
+        special = torch.ones(pretrained.config.vocab_size, dtype=torch.bool)
+        special[torch.as_tensor(ordinary_ids)] = False
+        self.special: Tensor
+        self.register_buffer("special", special, persistent=False)
+
+    def forward(self, micro_batch: dict[str, Any]) -> dict[str, Tensor]:
+        """Sums over the micro-batch: weighted `loss` in nats, `correct` guesses, and masked tokens as `targets`."""
+        sums = super().forward(micro_batch)
+        return sums | {"targets": torch.tensor(len(micro_batch["targets"]), device=sums["loss"].device)}
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """What the model's head makes of hidden states [N, H]: [N, V], minus infinity at special tokens."""
+        return super().logits(hidden).masked_fill(self.special, -math.inf)
+
+    def figures(self, totals: dict[str, float]) -> dict[str, float]:
+        """`bits_per_token`: the bound on the mean of -log2 p of an ordinary token; `loss` is the same in nats."""
+        bound = super().figures(totals)
+        accuracy = totals["correct"] / max(totals["targets"], 1.0)
+        return {**bound, "accuracy": accuracy, "bits_per_token": bound["loss"] / math.log(2)}
+
+
+@torch.no_grad()
+def infill(
+    model: MaskedDiffusionLM,
+    input_ids: Tensor,
+    attention_mask: Tensor,
+    mask_token_id: int,
+    num_steps: int,
+    temperature: float,
+    order: str,
+    seed: int,
+) -> Tensor:
+    """Token ids [B, T] with every mask token replaced, over `num_steps` steps from t = 1 to 0; the rest is left alone.
+
+    `random`: the ancestral sampler of MDLM; each step reveals each masked token with probability 1 / steps left.
+    `confidence`: each step reveals an equal share, those of which the model is surest. Temperature 0 takes the likeliest
+    token. Steps that reveal nothing cost nothing. The result follows from the seed.
+
+    Raises:
+        ValueError: an unknown order, no step, or a negative temperature.
+    """
+    if order not in ORDERS:
+        raise ValueError(f"order={order!r}; there are: {', '.join(ORDERS)}")
+    if num_steps < 1 or temperature < 0:
+        raise ValueError(f"steps={num_steps} must be at least 1, temperature={temperature} 0 or more")
+    generator = torch.Generator().manual_seed(seed)
+    ids = input_ids.clone()
+    for steps_left in range(num_steps, 0, -1):
+        masked = ids == mask_token_id
+        if order == "random":
+            masked &= (torch.rand(ids.shape, generator=generator) * steps_left < 1).to(ids.device)
+        if not masked.any():
+            continue
+        hidden = model.encode({"input_ids": ids, "attention_mask": attention_mask})
+        logits = model.logits(rows_at(hidden, masked.flatten().nonzero()[:, 0])).float().cpu()
+        tokens, confidence = _draw(logits, temperature, generator)
+        drawn = ids.masked_scatter(masked, tokens.to(ids.device))
+        if order == "confidence":
+            masked &= _surest(masked, confidence.to(ids.device), steps_left)
+        ids = torch.where(masked, drawn, ids)
+    return ids
+
+
+def _draw(logits: Tensor, temperature: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """A token for each row of logits [N, V], and its probability."""
+    if temperature == 0:
+        probability, tokens = logits.softmax(-1).max(-1)
+        return tokens, probability
+    probabilities = (logits / temperature).softmax(-1)
+    tokens = torch.multinomial(probabilities, 1, generator=generator)
+    return tokens[:, 0], probabilities.gather(-1, tokens)[:, 0]
+
+
+def _surest(masked: Tensor, confidence: Tensor, steps_left: int) -> Tensor:
+    """In each row of `masked` [B, T], one in `steps_left` tokens (rounded up), those of highest confidence."""
+    scores = torch.full(masked.shape, -1.0, device=masked.device).masked_scatter(masked, confidence)
+    rank = scores.argsort(dim=-1, descending=True, stable=True).argsort(dim=-1)
+    quota = -(-masked.sum(-1, keepdim=True) // steps_left)
+    return rank < quota

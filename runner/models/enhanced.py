@@ -1,0 +1,162 @@
+"""RetroMAE's enhanced decoder (arXiv 2205.12035, section 3.3) on top of any encoder of transformers.
+
+Letters in shapes: B sequences, T tokens, H hidden, E width of the input embeddings.
+"""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import PreTrainedModel
+
+from .sparse_head import SparseMaskedLM, rows_at
+
+
+class EnhancedMaskedLM(SparseMaskedLM):
+    """Guesses every token from the sentence embedding and a few of the other tokens, besides masked language modelling.
+
+    Both go through the model's own head. The decoder serves training alone and is not exported.
+    """
+
+    def __init__(
+        self,
+        pretrained: PreTrainedModel,
+        decoder_masking: float,
+        encoder_loss_factor: float,
+        pooling: str,
+        max_sequence_length: int,
+    ) -> None:
+        super().__init__(pretrained)
+        config, embeddings = pretrained.config, pretrained.get_input_embeddings()
+        assert isinstance(embeddings, nn.Embedding)
+        self.encoder_loss_factor, self.pooling = encoder_loss_factor, pooling
+        self.decoder = EnhancedDecoder(
+            embedding_size=embeddings.embedding_dim,
+            hidden_size=config.hidden_size,
+            num_heads=config.num_attention_heads,
+            num_positions=max_sequence_length,
+            masking=decoder_masking,
+            initializer_range=getattr(config, "initializer_range", 0.02),
+        )
+
+    def forward(self, micro_batch: dict[str, Any]) -> dict[str, Tensor]:
+        """Sums over the micro-batch: `loss` and `correct` of the decoder; the encoder's are in `loss` too, by its factor.
+
+        With masking on the encoder's side also `decoder_loss`, `encoder_loss`, `encoder_correct`, `encoder_targets`.
+        """
+        own = "encoder_input_ids" in micro_batch
+        hidden = self.encode(
+            {**micro_batch, "input_ids": micro_batch["encoder_input_ids"]} if own else micro_batch
+        )
+        embeddings = self.pretrained.get_input_embeddings()(micro_batch["input_ids"])
+        mask = micro_batch["attention_mask"]
+        decoded = self.decoder(
+            self.sentence_embedding(hidden, mask), embeddings, mask, micro_batch["row_seeds"]
+        )
+        sums = self.score(rows_at(decoded, micro_batch["target_positions"]), micro_batch["targets"], None)
+        if not own:
+            return sums
+        targets = micro_batch["encoder_targets"]
+        encoder = self.score(rows_at(hidden, micro_batch["encoder_target_positions"]), targets, None)
+        return {
+            "loss": sums["loss"] + self.encoder_loss_factor * encoder["loss"],
+            "correct": sums["correct"],
+            "decoder_loss": sums["loss"].detach(),
+            "encoder_loss": encoder["loss"].detach(),
+            "encoder_correct": encoder["correct"],
+            "encoder_targets": torch.tensor(len(targets), device=hidden.device),
+        }
+
+    def sentence_embedding(self, hidden: Tensor, attention_mask: Tensor) -> Tensor:
+        """One vector per sequence [B, H]: the first token's hidden state, or the mean over the tokens."""
+        if self.pooling == "cls":
+            return hidden[:, 0]
+        share = attention_mask / attention_mask.sum(-1, keepdim=True)
+        return torch.einsum("bth,bt->bh", hidden, share.to(hidden.dtype))
+
+    def figures(self, totals: dict[str, float]) -> dict[str, float]:
+        """The combined loss; accuracy and perplexity of the decoder; loss and accuracy of each side."""
+        weight = max(totals["weight"], 1.0)
+        decoder = super().figures({**totals, "loss": totals.get("decoder_loss", totals["loss"])})
+        if "encoder_targets" not in totals:
+            return decoder
+        targets = max(totals["encoder_targets"], 1.0)
+        return {
+            **decoder,
+            "loss": totals["loss"] / weight,
+            "decoder_loss": decoder["loss"],
+            "encoder_loss": totals["encoder_loss"] / targets,
+            "encoder_accuracy": totals["encoder_correct"] / targets,
+        }
+
+
+class EnhancedDecoder(nn.Module):
+    """One transformer layer in which no token sees itself, but for what the sentence embedding tells of it.
+
+    Queries are the sentence embedding plus positions, keys and values the input embeddings plus positions; the
+    embedding also takes the place of the first key, which every token sees. The residual follows the queries. It must
+    stay one layer: a second one would see each token through the others.
+    """
+
+    def __init__(
+        self,
+        embedding_size: int,
+        hidden_size: int,
+        num_heads: int,
+        num_positions: int,
+        masking: float,
+        initializer_range: float,
+    ) -> None:
+        super().__init__()
+        self.num_heads, self.masking = num_heads, masking
+        self.positions = nn.Embedding(num_positions, hidden_size)
+        self.widen = (
+            nn.Identity() if embedding_size == hidden_size else nn.Linear(embedding_size, hidden_size)
+        )
+        self.query_norm, self.key_norm = nn.LayerNorm(hidden_size), nn.LayerNorm(hidden_size)
+        self.query, self.key = nn.Linear(hidden_size, hidden_size), nn.Linear(hidden_size, hidden_size)
+        self.value, self.output = nn.Linear(hidden_size, hidden_size), nn.Linear(hidden_size, hidden_size)
+        self.attention_norm, self.norm = nn.LayerNorm(hidden_size), nn.LayerNorm(hidden_size)
+        self.up, self.down = nn.Linear(hidden_size, 4 * hidden_size), nn.Linear(4 * hidden_size, hidden_size)
+        for module in self.modules():
+            if isinstance(module, nn.Linear | nn.Embedding):
+                nn.init.normal_(module.weight, std=initializer_range)
+            if isinstance(module, nn.Linear):
+                nn.init.zeros_(module.bias)
+
+    def forward(
+        self, sentence: Tensor, embeddings: Tensor, attention_mask: Tensor, row_seeds: Tensor
+    ) -> Tensor:
+        """Decoded states [B, T, H] of the sentence embedding [B, H] and the input embeddings [B, T, E]."""
+        num_tokens = embeddings.shape[1]
+        positions = self.positions.weight[:num_tokens]
+        queries = self.query_norm(sentence[:, None] + positions)
+        others = self.widen(embeddings[:, 1:]) + positions[1:]
+        keys = self.key_norm(torch.cat([(sentence + positions[0])[:, None], others], dim=1))
+        visible = visible_pairs(row_seeds, self.masking) & attention_mask[:, None].bool()
+        query, key, value = (
+            layer(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+            for layer, x in ((self.query, queries), (self.key, keys), (self.value, keys))
+        )
+        attended = functional.scaled_dot_product_attention(query, key, value, attn_mask=visible[:, None])
+        hidden = self.attention_norm(queries + self.output(attended.transpose(1, 2).flatten(2)))
+        return self.norm(hidden + self.down(functional.gelu(self.up(hidden))))
+
+
+def visible_pairs(row_seeds: Tensor, masking: float) -> Tensor:
+    """Which tokens [B, T, T] each token sees: the first, and each other with probability 1 - masking, never itself.
+
+    A pair's fate is a hash of the row's seed (int32 [B, T]) and the column (Wellons' 32-bit `lowbias32`), so it does not
+    depend on padding or on the other sequences.
+    """
+    columns = torch.arange(1, row_seeds.shape[1] + 1, dtype=torch.int32, device=row_seeds.device)
+    hashed = row_seeds[:, :, None] ^ columns * -1640531527  # 2**32 / golden ratio
+    for shift, multiplier in ((16, 0x7FEB352D), (15, -2073254261)):
+        hashed = (hashed ^ (hashed >> shift & (1 << 32 - shift) - 1)) * multiplier
+    hashed = hashed >> 8 & 2**24 - 1
+    visible = hashed >= math.ceil(masking * 2**24)
+    visible &= ~torch.eye(row_seeds.shape[1], dtype=torch.bool, device=row_seeds.device)
+    visible[:, :, 0] = True
+    return visible

@@ -1,0 +1,153 @@
+"""Masked diffusion (MDLM, arXiv 2406.07524): masked tokens at every rate, weighted so that the loss bounds -ln p."""
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+from transformers import PreTrainedModel
+
+from runner.data.keyed import mix64, token_bits, uniform
+
+from .base import IGNORED, Collator, Flat
+
+TIME_SALT = np.uint64(0x7469_6D65)
+"""Parts the random time of a sample from the random bits of its tokens."""
+
+
+class MaskedDiffusionCollator(Collator):
+    """Each sequence gets a time t; each ordinary token becomes the mask token with probability (1 - noise_eps) t.
+
+    Times lie on a grid of `num_steps` from `sampling_eps` to 1, one in each of B equal strata for a global batch of B:
+    which sequence gets which stratum follows from the batch and its place in it, where in the stratum from the sample's
+    own key, so the times do not depend on how the batch is cut. With the log-linear schedule the loss of a masked token
+    weighs 1/t; divided by the number of *ordinary* tokens that is nats per token, over the times trained on.
+
+    With `time_weighting` off, every masked token weighs the same and the loss is the mean over them. `min_masked` and
+    `max_masked` bound the number of masked tokens per sequence (all, where it has fewer), at the price of the bound.
+
+    Evaluation does not depend on any of that: see `_evaluation`.
+    """
+
+    def __init__(
+        self,
+        num_steps: int = 1000,
+        sampling_eps: float = 0.1,
+        noise_eps: float = 1e-3,
+        min_masked: int | None = None,
+        max_masked: int | None = None,
+        time_weighting: bool = True,
+        evaluation_copies: int = 4,
+        **collator: int,
+    ) -> None:
+        super().__init__(**collator)  # type: ignore[arg-type]
+        if num_steps < 2:
+            raise ValueError(f"objective.num_steps must be at least 2, not {num_steps}")
+        if not 0 < sampling_eps < 1:
+            raise ValueError(f"objective.sampling_eps must be in (0, 1), not {sampling_eps}")
+        if not 0 <= noise_eps < 1:
+            raise ValueError(f"objective.noise_eps must be in [0, 1), not {noise_eps}")
+        if evaluation_copies < 1:
+            raise ValueError(f"objective.evaluation_copies must be at least 1, not {evaluation_copies}")
+        for name, bound in (("min_masked", min_masked), ("max_masked", max_masked)):
+            if bound is not None and bound < 1:
+                raise ValueError(f"objective.{name} must be at least 1 token, not {bound}")
+        if min_masked and max_masked and min_masked > max_masked:
+            raise ValueError(
+                f"objective.min_masked={min_masked} is more than objective.max_masked={max_masked}"
+            )
+        self.num_steps, self.sampling_eps, self.noise_eps = num_steps, sampling_eps, noise_eps
+        self.min_masked, self.max_masked = min_masked, max_masked
+        self.time_weighting, self.evaluation_copies = time_weighting, evaluation_copies
+
+    def compute_labels(self, tokenized: Flat) -> Flat:
+        """Masked `input_ids` [N], `labels` [N], `target_weights` [N], and `denominator`, what the loss is divided by."""
+        if tokenized.get("evaluation"):
+            return self._evaluation(tokenized)
+        ids, lengths = tokenized["input_ids"], tokenized["lengths"]
+        document = np.repeat(np.arange(len(lengths)), lengths)
+        ordinary = ~self.is_special[ids]
+        drawn = uniform(token_bits(tokenized["keys"], lengths))
+        times = self.times(tokenized)
+        masked = ordinary & (drawn < ((1 - self.noise_eps) * times)[document])
+        if self.min_masked or self.max_masked:
+            total = np.bincount(document, ordinary, len(lengths)).astype(np.int64)
+            number = np.bincount(document, masked, len(lengths)).astype(np.int64)
+            number = np.clip(number, self.min_masked or 0, self.max_masked)
+            masked = lowest(drawn, ordinary, document, np.minimum(number, total))
+        weights = (1 / times)[document] if self.time_weighting else np.ones(len(ids))
+        denominator = int(np.count_nonzero(ordinary if self.time_weighting else masked))
+        return self._labelled(ids, masked, weights, denominator)
+
+    def times(self, tokenized: Flat) -> NDArray[np.float64]:
+        """The time t of each sample, float64 [D]."""
+        keys = tokenized["keys"]
+        size = tokenized.get("batch_size", len(keys))
+        places = tokenized.get("batch_places", np.arange(len(keys)))
+        strata = np.argsort(
+            mix64(np.arange(size, dtype=np.uint64) ^ np.uint64(tokenized.get("batch_key", 0)))
+        )
+        share = (strata[places] + uniform(mix64(keys ^ TIME_SALT)).astype(np.float64)) / size
+        step = np.minimum((share * self.num_steps).astype(np.int64), self.num_steps - 1)
+        return self.sampling_eps + (1 - self.sampling_eps) * step / (self.num_steps - 1)
+
+    def _evaluation(self, tokenized: Flat) -> Flat:
+        """The bound on -ln p itself, for t over all of (0, 1] and without noise, by an estimate with less variance.
+
+        Drawing t uniformly, masking with probability t and weighting by 1/t is in expectation the same as drawing the
+        *number* n of masked tokens uniformly from 1 to L, masking n of them and weighting by L/n. Each sample comes in
+        `evaluation_copies` copies whose n are stratified; all follows from the sample's key.
+        """
+        copies, lengths = self.evaluation_copies, tokenized["lengths"]
+        copy = np.repeat(np.arange(copies), len(lengths))
+        jitter = np.tile(uniform(mix64(tokenized["keys"] ^ TIME_SALT)).astype(np.float64), copies)
+        keys = mix64(np.tile(tokenized["keys"], copies) ^ (copy.astype(np.uint64) << np.uint64(32)))
+        ids, lengths = np.tile(tokenized["input_ids"], copies), np.tile(lengths, copies)
+        document = np.repeat(np.arange(len(lengths)), lengths)
+        ordinary = ~self.is_special[ids]
+        total = np.bincount(document, ordinary, len(lengths)).astype(np.int64)
+        number = np.minimum(1 + ((copy + jitter) / copies * total).astype(np.int64), total)
+        masked = lowest(uniform(token_bits(keys, lengths)), ordinary, document, number)
+        weights = (total / np.maximum(number, 1))[document]
+        return self._labelled(ids, masked, weights, int(ordinary.sum())) | {
+            "lengths": lengths,
+            "keys": keys,
+        }
+
+    def _labelled(
+        self,
+        ids: NDArray[np.int64],
+        masked: NDArray[np.bool_],
+        weights: NDArray[np.float64],
+        denominator: int,
+    ) -> Flat:
+        return {
+            "input_ids": np.where(masked, self.mask_token_id, ids),
+            "labels": np.where(masked, ids, IGNORED),
+            "target_weights": weights.astype(np.float32),
+            "denominator": denominator,
+        }
+
+    def weight(self, labelled: Flat) -> float:
+        """The number of ordinary tokens, or of masked ones where they weigh the same."""
+        return 0.0 if labelled.get("filler") else float(labelled["denominator"])
+
+    def task_model(self, pretrained: PreTrainedModel) -> nn.Module:
+        """The model with its head on the masked tokens, over the ordinary tokens alone."""
+        from runner.models.diffusion import MaskedDiffusionLM
+
+        return MaskedDiffusionLM(pretrained, self.ordinary_ids)
+
+
+def lowest(
+    values: NDArray[np.float32],
+    among: NDArray[np.bool_],
+    document: NDArray[np.int64],
+    number: NDArray[np.int64],
+) -> NDArray[np.bool_]:
+    """Marks in each document the `number` [D] tokens of lowest value [N] among those allowed [N]."""
+    allowed = np.flatnonzero(among)
+    order = allowed[np.lexsort((values[allowed], document[allowed]))]
+    totals = np.bincount(document[allowed], minlength=len(number))
+    rank = np.arange(len(order)) - np.repeat(np.cumsum(totals) - totals, totals)
+    marked = np.zeros(len(values), dtype=bool)
+    marked[order[rank < np.repeat(number, totals)]] = True
+    return marked

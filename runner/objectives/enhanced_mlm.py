@@ -1,0 +1,88 @@
+"""RetroMAE's enhanced decoding (arXiv 2205.12035, section 3.3): what keys the masks; the model applies them."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+from transformers import PreTrainedModel
+
+from runner.data.keyed import mix64, token_bits
+
+from .base import IGNORED, Collator, Flat, spread
+from .mlm import mask_tokens
+
+POOLINGS = ("cls", "mean")
+
+
+class EnhancedMaskedLanguageModelingCollator(Collator):
+    """Leaves the input alone and makes every ordinary token a target; the decoder of the model masks.
+
+    A one-layer decoder must guess each token from the sentence embedding and a random subset of the other tokens, so the
+    embedding has to hold the sentence. `decoder_masking` is the share of the others that a token does not see. With
+    `encoder_mlm_probability` above 0 the encoder reads a masked copy of the input and has a masked language modelling
+    loss of its own.
+
+    The loss is the sum over all ordinary tokens of the decoder's, divided by their number, plus
+    `encoder_loss_weight` times the encoder's *mean* over its targets. That mean is taken by their expected number,
+    `encoder_mlm_probability` times the ordinary tokens, so that one denominator serves the whole global batch.
+    """
+
+    def __init__(
+        self,
+        decoder_masking: float = 0.5,
+        encoder_mlm_probability: float = 0.3,
+        encoder_loss_weight: float = 1.0,
+        pooling: str = "cls",
+        **collator: int,
+    ) -> None:
+        super().__init__(**collator)  # type: ignore[arg-type]
+        if not 0 <= decoder_masking <= 1:
+            raise ValueError(f"objective.decoder_masking must be in [0, 1], not {decoder_masking}")
+        if not 0 <= encoder_mlm_probability <= 1:
+            raise ValueError(
+                f"objective.encoder_mlm_probability must be in [0, 1], not {encoder_mlm_probability}"
+            )
+        if encoder_loss_weight < 0:
+            raise ValueError(f"objective.encoder_loss_weight must not be negative: {encoder_loss_weight}")
+        if pooling not in POOLINGS:
+            raise ValueError(f"objective.pooling={pooling!r}; there are: {', '.join(POOLINGS)}")
+        self.decoder_masking, self.encoder_mlm_probability = decoder_masking, encoder_mlm_probability
+        self.encoder_loss_weight, self.pooling = encoder_loss_weight, pooling
+
+    def compute_labels(self, tokenized: Flat) -> Flat:
+        """The `input_ids` [N] as they are, and every ordinary token as its own label; see `further` for the rest."""
+        ids = tokenized["input_ids"]
+        bits = token_bits(tokenized["keys"], tokenized["lengths"])
+        return {"input_ids": ids, "labels": np.where(self.is_special[ids], IGNORED, ids), "bits": bits}
+
+    def further(self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]) -> dict[str, Any]:
+        """`row_seeds` int32 [D, T], from which the decoder derives what each token sees.
+
+        With masking on the encoder's side also `encoder_input_ids` [D, T], `encoder_target_positions` and
+        `encoder_targets` [M].
+        """
+        ids, bits = labelled["input_ids"], labelled["bits"]
+        seeds = (mix64(bits) >> np.uint64(32)).astype(np.uint32).view(np.int32)
+        batch = {"row_seeds": spread(seeds, places, shape, 0).to(torch.int32)}
+        if self.encoder_mlm_probability:
+            masked, labels = mask_tokens(self, ids, bits, self.encoder_mlm_probability)
+            chosen = np.flatnonzero((labels != IGNORED) & (labelled["labels"] != IGNORED))
+            batch["encoder_input_ids"] = spread(masked, places, shape, self.pad_token_id)
+            batch["encoder_target_positions"] = torch.from_numpy(places[chosen])
+            batch["encoder_targets"] = torch.from_numpy(labels[chosen])
+        return batch
+
+    def task_model(self, pretrained: PreTrainedModel) -> nn.Module:
+        """The model with the enhanced decoder beside its own head."""
+        from runner.models.enhanced import EnhancedMaskedLM
+
+        share = self.encoder_mlm_probability
+        return EnhancedMaskedLM(
+            pretrained,
+            decoder_masking=self.decoder_masking,
+            encoder_loss_factor=self.encoder_loss_weight / share if share else 0.0,
+            pooling=self.pooling,
+            max_sequence_length=self.max_sequence_length,
+        )
