@@ -31,7 +31,7 @@ class Progress(ProgressBar):
         self._evaluating: str | None = None
         self._evaluated = 0
         self._outputs: Any = None
-        self._step, self._first_step = 0, 0
+        self._step = self._first_step = self._shown = 0
         self._timed_since: float | None = None
 
     def disable(self) -> None:
@@ -44,7 +44,7 @@ class Progress(ProgressBar):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Opens the bar, at the resumed step where the run goes on."""
-        self._step = self._first_step = trainer.global_step
+        self._step = self._first_step = self._shown = trainer.global_step
         self._outputs, self._timed_since = None, None
         if self._enabled:
             self._open().begin("train", _total_steps(trainer), self._step)
@@ -63,7 +63,7 @@ class Progress(ProgressBar):
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Shows the last step."""
-        if self._display is not None and self._timed_since is not None:
+        if self._display is not None and self._step != self._shown:
             self._refresh(trainer)
         self._outputs = None
         self._close()
@@ -118,6 +118,7 @@ class Progress(ProgressBar):
         if total is not None and self._timed_since is not None and done > 0:
             left = (time.monotonic() - self._timed_since) / done * (total - self._step)
         self._display.update("train", self._step, _figures(trainer, self._outputs), left)
+        self._shown = self._step
 
     def _begin_evaluation(self, name: str, num_batches: int | float | list[int | float]) -> None:
         if self._enabled:

@@ -1,0 +1,108 @@
+import math
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from lightning.pytorch import Callback, LightningModule, Trainer
+
+from runner.callbacks import Throughput, throughput
+from tests.callbacks.tiny_run import TinyModule, loader, tiny_trainer
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+class Clock:
+    """Time that passes only when a test says so."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 50.0
+        monkeypatch.setattr(throughput, "time", SimpleNamespace(perf_counter=lambda: self.now))
+
+    def pass_by(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+class SlowSave(Callback):
+    """Saves after every step, or before other callbacks see the step's end, taking its time."""
+
+    def __init__(self, clock: Clock, path: Path) -> None:
+        self.clock, self.path = clock, path
+
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+        trainer.save_checkpoint(self.path)
+        self.clock.pass_by(1000)
+
+
+def test_speed_is_tokens_by_the_time_of_steps(clock: Clock) -> None:
+    counter = Throughput(window=10)
+    tiny_trainer(4, [counter]).fit(TinyModule(on_step=lambda: clock.pass_by(2.0)), loader(4))
+    assert counter.tokens_per_second == pytest.approx(15.0)
+    assert counter.fill == pytest.approx(0.75)
+    assert counter.metrics() == pytest.approx({"perf/tokens_per_second": 15.0, "perf/fill": 0.75})
+    assert counter.total_tokens == 120
+
+
+def test_waiting_for_data_counts(clock: Clock) -> None:
+    counter = Throughput(window=100)
+    module = TinyModule(on_step=lambda: clock.pass_by(1.0))
+    tiny_trainer(101, [counter]).fit(module, loader(101, on_read=lambda: clock.pass_by(1.0)))
+    assert counter.tokens_per_second == pytest.approx(15.0, rel=0.02)  # the last batch is read one step early
+
+
+def test_evaluation_is_left_out(clock: Clock) -> None:
+    counter = Throughput(window=100)
+    module = TinyModule(on_step=lambda: clock.pass_by(1.0), on_evaluation=lambda: clock.pass_by(500.0))
+    trainer = tiny_trainer(9, [counter], val_check_interval=3, limit_val_batches=2)
+    trainer.fit(module, loader(9), loader(2))
+    assert counter.tokens_per_second == pytest.approx(30.0)
+
+
+@pytest.mark.parametrize("saves_first", [False, True])
+def test_saving_is_left_out(clock: Clock, tmp_path: Path, saves_first: bool) -> None:
+    counter, saver = Throughput(window=100), SlowSave(clock, tmp_path / "a.ckpt")
+    callbacks = [saver, counter] if saves_first else [counter, saver]
+    module = TinyModule(on_step=lambda: clock.pass_by(1.0))
+    tiny_trainer(5, callbacks).fit(module, loader(5))
+    if saves_first:  # where a step's time cannot be told from the saving's, the step is not timed
+        assert math.isnan(counter.tokens_per_second)
+    else:
+        assert counter.tokens_per_second == pytest.approx(30.0)
+    assert counter.total_tokens == 150
+
+
+def test_only_the_last_steps_count(clock: Clock) -> None:
+    counter = Throughput(window=3)
+    times = iter([9.0, 9.0, 9.0, 1.0, 2.0, 3.0])
+    tiny_trainer(6, [counter]).fit(TinyModule(on_step=lambda: clock.pass_by(next(times))), loader(6))
+    assert counter.tokens_per_second == pytest.approx(90 / 6)
+
+
+def test_total_goes_on_after_a_resume(clock: Clock, tmp_path: Path) -> None:
+    first = Throughput(window=3)
+    trainer = tiny_trainer(4, [first])
+    trainer.fit(TinyModule(), loader(10))
+    trainer.save_checkpoint(tmp_path / "a.ckpt")
+    second = Throughput(window=3)
+    tiny_trainer(10, [second]).fit(TinyModule(), loader(10), ckpt_path=str(tmp_path / "a.ckpt"))
+    assert (first.total_tokens, second.total_tokens) == (120, 300)
+
+
+def test_nothing_is_claimed_where_nothing_is_counted(clock: Clock) -> None:
+    counter, module = Throughput(window=3), TinyModule(on_step=lambda: clock.pass_by(1.0))
+    module.counts = {}
+    tiny_trainer(3, [counter]).fit(module, loader(3))
+    assert counter.metrics() == {}
+    module.counts = {"tokens": 5}
+    tiny_trainer(3, [counter]).fit(module, loader(3))
+    assert counter.metrics() == {"perf/tokens_per_second": pytest.approx(5.0)}
+
+
+def test_empty_window_is_refused() -> None:
+    with pytest.raises(ValueError, match="window must be at least 1 step, got 0"):
+        Throughput(window=0)
