@@ -140,7 +140,7 @@ def wandb_logger(
     if wandb.run is not None:  # an earlier run of this process, which would swallow the new one
         wandb.run.finish()
     folder = Path(folder)
-    return WandbLogger(
+    logger = WandbLogger(
         name="/".join(folder.resolve().parts[-2:]),
         project=project,
         save_dir=str(folder),
@@ -150,6 +150,8 @@ def wandb_logger(
         mode="offline" if _is_offline(offline) else "online",
         settings=wandb.Settings(silent=True, console="off", disable_code=True),
     )
+    logger._wandb_init.pop("anonymous", None)  # wandb warns of it even where it is None
+    return logger
 
 
 def tensorboard_logger(folder: str | Path) -> TensorBoardLogger:

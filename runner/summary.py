@@ -1,5 +1,6 @@
 """What a run says of itself at its start and at its end."""
 
+import re
 import shlex
 import sys
 from collections.abc import Mapping
@@ -51,9 +52,15 @@ def clock(seconds: float) -> str:
     return f"{hour}:{minute:02}:{second:02}" if hour else f"{minute}:{second:02}"
 
 
+def validation_set(key: str) -> str | None:
+    """The set whose loss is logged under `key`: `books` for `val/books/loss`; None for any other figure."""
+    found = re.fullmatch(r"val/(.+)/loss", key)
+    return found[1] if found else None
+
+
 def compared_losses(results: Mapping[str, float]) -> dict[str, tuple[float, float | None]]:
     """Each validation set's loss, and its unigram entropy: what knowing token frequencies alone gives."""
-    names = [key.split("/")[1] for key in results if key.startswith("val/") and key.endswith("/loss")]
+    names = [name for key in results if (name := validation_set(key)) is not None]
     return {name: (results[f"val/{name}/loss"], results.get(f"val/{name}/unigram_entropy")) for name in names}
 
 

@@ -16,6 +16,7 @@ from runner.report.page import Cell, Tile, number_cell
 from runner.report.runs import EXECUTION, Run, load_run
 from runner.report.single import save
 from runner.report.svg import colour_class, legend
+from runner.summary import validation_set
 
 MAX_SETTINGS = 12
 """Settings that have a column where the runs do not say which they were started with."""
@@ -108,7 +109,7 @@ def goal_of(runs: list[Run]) -> Goal:
         monitor = str(monitors.pop()) if len(monitors) == 1 else "val/validation/loss"
         return Goal("objective", f"best {_title(monitor).lower()}", larger)
     keys = dict.fromkeys(key for run in runs for key in [*run.metrics, *run.results])
-    key = next((key for key in keys if key.startswith("val/") and key.endswith("/loss")), "train/loss")
+    key = next((key for key in keys if validation_set(key) is not None), "train/loss")
     return Goal(key, _title(key).lower(), False)
 
 

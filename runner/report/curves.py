@@ -1,6 +1,7 @@
 """From metrics to curves fit to be drawn: smoothed, thinned out, gathered into charts."""
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -8,12 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from runner.report.metrics import Series
+from runner.summary import validation_set
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MAX_POINTS = 1000
 """Points of one curve on a page; a longer one is drawn by the least and greatest value of each stretch."""
+
+BEYOND = 1e100
+"""Numbers of this size have blown up: no axis holds them beside others, so they are gaps."""
 
 MAX_OTHER_CHARTS = 12
 """Charts for metrics of no known kind; the rest is named under them."""
@@ -89,6 +94,7 @@ def curves_of(
     """The curve of one metric; `smoothed` puts a smooth one over a faint raw one where there are many points."""
     order = np.argsort(series.steps, kind="stable")
     steps, values = series.steps[order], series.values[order]
+    values = np.where(np.abs(values) < BEYOND, values, np.nan)
     few = len(steps) <= 60
     if not smoothed or len(steps) <= 100:
         return [Curve(label, *thin_out(steps, values, points), colour, dots=few)]
@@ -122,10 +128,9 @@ def run_charts(metrics: dict[str, Series], results: dict[str, float]) -> list[Ch
 
 
 def _loss(left: dict[str, Series], results: dict[str, float]) -> Chart | None:
-    sets = [key for key in left if key.startswith("val/") and key.endswith("/loss")]
+    sets = {key: name for key in left if (name := validation_set(key)) is not None}
     curves = curves_of("training", left.pop("train/loss"), 0, smoothed=True) if "train/loss" in left else []
-    for colour, key in enumerate(sets, start=1):
-        name = key.split("/")[1]
+    for colour, (key, name) in enumerate(sets.items(), start=1):
         label = f"validation, {name}" if len(sets) > 1 else "validation"
         curves += curves_of(label, left.pop(key), colour)
     if not curves:
@@ -136,7 +141,9 @@ def _loss(left: dict[str, Series], results: dict[str, float]) -> Chart | None:
 
 def loss_levels(results: dict[str, float]) -> dict[str, float]:
     """What a loss is held against: guessing, ln(vocabulary), and each validation set's unigram entropy."""
-    unigram = {key.split("/")[1]: value for key, value in results.items() if key.endswith("/unigram_entropy")}
+    unigram = {
+        key[4:-16]: value for key, value in results.items() if re.fullmatch("val/.+/unigram_entropy", key)
+    }
     levels = {"ln(vocabulary)": results.get("uniform_entropy", math.nan)}
     for name, value in unigram.items():
         levels["unigram entropy" + (f", {name}" if len(unigram) > 1 else "")] = value

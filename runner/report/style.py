@@ -147,7 +147,7 @@ footer { margin-top: 48px; color: var(--soft); font-size: 12.5px; }
   .charts { grid-template-columns: 1fr 1fr; }
   .plot { grid-template-rows: 150px 26px; } .wide .plot { grid-template-rows: 220px 26px; }
   .cursor, .tip, .band, .reset { display: none !important; }
-  .scroll { overflow: visible; } table { font-size: 8.5pt; } th, td { padding: 3px 5px; }
+  .scroll { overflow: visible; } table { font-size: 8.5pt; } th, td, tbody th { padding: 3px 5px; font-size: 8.5pt; }
   .number { white-space: normal; }
   h2 { break-after: avoid; } tr { break-inside: avoid; }
 }
