@@ -128,6 +128,14 @@ def test_a_tied_head_is_an_embedding_and_counts_once() -> None:
     assert roles(untied)["cls.predictions.decoder.weight"][1] == "head"
 
 
+def test_matrices_inside_norms_do_not_decay() -> None:
+    model = nn.Sequential(nn.Linear(8, 8), nn.LayerNorm((4, 8)))
+    assert names_by_group(groups(model)) == {
+        "decay": ["0.weight"],
+        "no_decay": ["0.bias", "1.weight", "1.bias"],
+    }
+
+
 def test_frozen_parameters_are_left_out() -> None:
     model = tiny_bert()
     model.bert.embeddings.requires_grad_(False)

@@ -293,5 +293,23 @@ def test_the_first_step_is_as_long_as_the_norm_says(name: str, factor: float, qu
     model, start = tiny_bert(), tiny_bert()
     optimizer = make(name, quantized, model, weight_decay=0.0, lr=1e-2)
     train(model, optimizer, range(1))
-    weight, before = (m.bert.encoder.layer[0].intermediate.dense.weight.detach() for m in (model, start))
-    assert (weight - before).norm() == pytest.approx(1e-2 * factor * before.norm(), rel=1e-2)
+    name_of_one = "bert.encoder.layer.0.intermediate.dense.weight"
+    weight, before = (m.get_parameter(name_of_one).detach() for m in (model, start))
+    moved, norm = float((weight - before).norm()), float(before.norm())
+    assert moved == pytest.approx(1e-2 * factor * norm, rel=1e-2)
+
+
+@pytest.mark.parametrize("quantized", [False, True])
+def test_adam_decays_through_the_gradient_and_adamw_beside_it(quantized: bool) -> None:
+    def decayed(name: str) -> float:
+        """How much a weight of 1 moves in a step whose gradient is all but zero."""
+        weight = torch.nn.Parameter(torch.ones(64, 64))
+        if quantized:
+            pytest.importorskip("bitsandbytes", reason="the 8-bit variants need bitsandbytes")
+        optimizer = get_optimizer(name, [weight], {"lr": 1e-3, "weight_decay": 0.1}, quantized)
+        weight.grad = torch.full_like(weight, 1e-12)
+        optimizer.step()
+        return float(1 - weight.detach().mean())
+
+    assert decayed("adam") == pytest.approx(1e-3, rel=0.01)
+    assert decayed("adamw") == pytest.approx(1e-4, rel=0.01)
