@@ -1,0 +1,128 @@
+"""What the runner adds to a step: a whole fit against a bare PyTorch loop over the same micro-batches.
+
+Both run the same model on the same global batches with the same optimizer, in turn; the runner's side has loading,
+schedule, logging, progress, audit and throughput on. The loop loads its batches beforehand.
+"""
+
+import contextlib
+import os
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning.pytorch import Callback
+
+STEPS = 40
+OVERRIDES = [
+    "trainer=cpu", f"trainer.max_steps={STEPS}", "trainer.validate_every=0", "trainer.precision=32-true",
+    "checkpoint.every_steps=0", "data.num_workers=0", "trainer.log_every=10",
+]  # fmt: skip
+
+
+def compose_config(folder: Path) -> Any:
+    from hydra import compose, initialize_config_module
+    from omegaconf import OmegaConf
+
+    from runner.folder import run_folder
+
+    OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
+    with initialize_config_module("conf", version_base="1.3"):
+        return compose("config", [*OVERRIDES, f"outputs={folder}"])
+
+
+class Clock(Callback):
+    """Times the steps from the second one on."""
+
+    seconds = 0.0
+    began = 0.0
+
+    def on_train_batch_end(self, trainer: Any, *_: Any) -> None:
+        now = time.perf_counter()
+        if trainer.global_step == 1:
+            self.began = now
+        self.seconds = now - self.began
+
+
+def runner_seconds(config: Any, folder: Path) -> float:
+    """Seconds of the steps after the first in a fit as `runner.train` builds it."""
+    from runner.build import build, build_all
+    from runner.folder import RunFolder
+
+    run = RunFolder(folder)
+    run.begin(config, [])
+    data, _, module = parts(config)
+    clock = Clock()
+    trainer = build(
+        config.trainer,
+        callbacks=[*build_all(config.callback).values(), build(config.checkpoint, folder=run.checkpoints), clock],
+        loggers=build_all(config.logger, folder=str(folder)),
+        folder=run,
+        resumed_step=0,
+        max_steps=STEPS,
+    )
+    with open(os.devnull, "w") as sink, contextlib.redirect_stdout(sink):
+        trainer.fit(module, data)
+    return clock.seconds
+
+
+def parts(config: Any) -> Any:
+    """Data, objective and module as a run has them, freshly initialised."""
+    from runner.build import bind, build
+
+    data = build(config.data)
+    data.prepare_data()
+    torch.manual_seed(config.seed)
+    model = build(config.model, tokenizer=data.tokenizer)
+    objective = build(config.objective, **data.collator_arguments())
+    data.connect(bind(config.sampler), objective, STEPS, None, config.seed)
+    module = build(
+        config.module, model=objective.task_model(model), optimizer=bind(config.optimizer),
+        scheduler=bind(config.scheduler), max_steps=STEPS, seed=config.seed, log_every=10, baselines={},
+    )  # fmt: skip
+    return data, objective, module
+
+
+def bare_seconds(config: Any) -> float:
+    """Seconds of the same steps in a plain loop."""
+    from runner.data.batches import GlobalBatches
+
+    data, objective, module = parts(config)
+    batches = GlobalBatches(
+        data.train, data.sampler, objective, config.seed, 1, 0, 1, config.data.micro_batch_tokens, None, packed=False
+    )
+    loaded = [batches[k] for k in range(STEPS)]
+    model = module.model
+    optimizer = module.make_optimizer(model=model)
+    scheduler = module.make_scheduler(optimizer=optimizer, max_steps=STEPS)
+    began = 0.0
+    for k, batch in enumerate(loaded):
+        for micro_batch in batch["micro_batches"]:
+            (model(micro_batch)["loss"] / batch["weight"]).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        scheduler.step()
+        optimizer.zero_grad()
+        began = began if k else time.perf_counter()
+    return time.perf_counter() - began
+
+
+def main(repeats: int = 5) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        config = compose_config(Path(folder))
+        pairs = [
+            (runner_seconds(config, Path(folder) / str(i)) / (STEPS - 1), bare_seconds(config) / (STEPS - 1))
+            for i in range(repeats)
+        ]
+    ours, bare = (statistics.median(column) for column in zip(*pairs, strict=True))
+    ratio = statistics.median(a / b for a, b in pairs)
+    print("| step of the default config | ms (median) |\n|---|---|")
+    print(f"| runner, loading and logging included | {ours * 1e3:.1f} |")
+    print(f"| bare PyTorch loop on ready batches | {bare * 1e3:.1f} |")
+    print(f"\noverhead: {(ratio - 1) * 100:+.1f} % (median of {repeats} pairs)")
+
+
+if __name__ == "__main__":
+    main()
