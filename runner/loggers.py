@@ -1,5 +1,6 @@
 """Where metrics go: `metrics.csv` in the run folder, Weights & Biases, TensorBoard."""
 
+import contextlib
 import csv
 import io
 import netrc
@@ -108,14 +109,16 @@ class MetricsFile(Logger):
         csv.writer(text, lineterminator="\n").writerows([columns, *rows] if columns else [])
         temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            if not self.path.parent.exists():
+                self.path.parent.mkdir(parents=True)
             with temporary.open("w", encoding="utf-8", newline="") as file:
                 file.write(text.getvalue())
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(self.path)
         except OSError as error:
-            temporary.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                temporary.unlink()
             raise self._failure(error) from error
 
     def _close(self) -> None:

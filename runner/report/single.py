@@ -1,5 +1,6 @@
 """`report.html`: one run, its curves first, then how it was made and how to go on."""
 
+import contextlib
 import math
 from datetime import datetime
 from pathlib import Path
@@ -33,7 +34,8 @@ def save(path: Path, text: str) -> Path:
         temporary.write_text(text, encoding="utf-8")
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
         raise OSError(f"cannot write the report {str(path)!r}: {error.strerror or error}") from error
     return path
 

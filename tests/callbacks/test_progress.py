@@ -3,7 +3,9 @@ import re
 from contextlib import redirect_stdout
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
+import hydra
 import pytest
 import torch
 from lightning.pytorch import Trainer
@@ -163,3 +165,17 @@ def test_end_by_epochs_is_known_too(capsys: pytest.CaptureFixture[str]) -> None:
 def test_impossible_rates_are_refused(rates: tuple[float, float]) -> None:
     with pytest.raises(ValueError, match="must be positive"):
         Progress(*rates)
+
+
+def compose(*overrides: str) -> dict[str, Any]:
+    with hydra.initialize_config_module("conf", version_base="1.3"):
+        return dict(hydra.compose("config", overrides=list(overrides)).callback)
+
+
+def test_default_callbacks_take_others_beside_them() -> None:
+    ours = list(compose("callback=default"))
+    assert ours[:2] == ["throughput", "progress"]
+    assert list(compose("callback=throughput")) == ["throughput"]
+    assert compose("callback=[throughput,default]", "callback.progress=null")["progress"] is None
+    mine = "+callback.mine._target_=runner.callbacks.Throughput"
+    assert list(compose("callback=default", mine)) == [*ours, "mine"]

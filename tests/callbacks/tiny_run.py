@@ -18,7 +18,7 @@ class Numbers(Dataset[torch.Tensor]):
 
     def __getitem__(self, index: int) -> torch.Tensor:
         self.on_read()
-        return torch.full((2,), float(index % 7))
+        return torch.ones(2)
 
 
 class TinyModule(LightningModule):
@@ -46,7 +46,7 @@ class TinyModule(LightningModule):
         optimizer.step()
         self.on_step()
         for logger in self.loggers:
-            logger.log_metrics({"train/loss": float(loss)}, self.trainer.global_step)
+            logger.log_metrics({"train/loss": float(loss.detach())}, self.trainer.global_step)
         return {"loss": self.loss_of(loss), **self.counts}
 
     def validation_step(self, batch: torch.Tensor, batch_idx: int) -> None:
