@@ -1,6 +1,6 @@
 """Group `callback`: what watches the run. Options add up: `callback=[default,mine]` gives ours and yours."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 
 from .registry import register_parts
 
@@ -23,16 +23,6 @@ class Progress:
     """Redraws of the bar per second at the most; each reads the loss from the device."""
     seconds_per_line: float = 10.0
     """Seconds between two lines where there is no terminal; each tenth of the run has its line anyway."""
-
-
-@dataclass
-class Default:
-    """What every run has."""
-
-    throughput: Throughput = field(default_factory=Throughput)
-    """Counts tokens per second."""
-    progress: Progress = field(default_factory=Progress)
-    """Shows how far the run is."""
 
 
 @dataclass
