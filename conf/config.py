@@ -63,6 +63,8 @@ class Config:
     """Every random choice of the run follows from it."""
     resume: str | None = None
     """A run folder to continue, or `auto`: the newest unfinished run of this very config, else a new one."""
+    resume_changed_data: bool = False
+    """Lets a run go on although its data, sampler or batch size are not those of the checkpoint."""
     outputs: str = "outputs"
     """The folder that run folders are made in, relative to where the command is typed."""
     allowed_targets: list[str] = field(default_factory=list)

@@ -74,11 +74,16 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     data.prepare_data()
 
     torch.manual_seed(config.seed)  # the initial weights
-    model = build(config.model, tokenizer=data.tokenizer)
     objective = build(config.objective, **data.collator_arguments())
+    model = build(config.model, tokenizer=data.tokenizer, **objective.model_arguments())
     checkpoint = checkpoint_to_resume(folder, config.resume)
     max_steps = data.connect(
-        bind(config.sampler), objective, config.trainer.max_steps, config.trainer.max_epochs, config.seed
+        bind(config.sampler),
+        objective,
+        config.trainer.max_steps,
+        config.trainer.max_epochs,
+        config.seed,
+        accept_changes=config.resume_changed_data,
     )
     module = build(
         config.module,

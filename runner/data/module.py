@@ -53,13 +53,14 @@ class GlobalBatchDataModule(pl.LightningDataModule):
         max_steps: int,
         max_epochs: float | None,
         seed: int,
+        accept_changes: bool,
     ) -> int:
         """Joins data, sampler and objective; returns the number of global batches of the run.
 
         Raises:
             ValueError: neither or both of the two lengths of the run are given.
         """
-        self.collator, self.seed = collator, seed
+        self.collator, self.seed, self.accept_changes = collator, seed, accept_changes
         if (max_steps > 0) == (max_epochs is not None and max_steps < 0):
             raise ValueError(
                 f"trainer.max_steps={max_steps} and trainer.max_epochs={max_epochs}: give a positive number of "
@@ -111,13 +112,17 @@ class GlobalBatchDataModule(pl.LightningDataModule):
         """Continues after the batches a checkpoint has consumed.
 
         Raises:
-            ValueError: the data or the sampler is not the one the checkpoint was made with.
+            ValueError: the data or the sampler is not the one the checkpoint was made with, unless `connect` was told
+                to accept that.
         """
         ours = {"data": self.fingerprint(), **self.sampler.fingerprint()}
         theirs = {"data": state["data"], **state["sampler"]}
         if changed := [n for n in {**theirs, **ours} if ours.get(n) != theirs.get(n)]:
             what = ", ".join(f"{n} was {theirs.get(n)!r} and is {ours.get(n)!r}" for n in changed)
-            raise ValueError(f"cannot resume with another sample order: {what}")
+            message = f"the checkpoint belongs to another sample order: {what}"
+            if not self.accept_changes:
+                raise ValueError(f"{message}. To go on all the same, set resume_changed_data=true")
+            log.warning("%s; going on all the same", message)
         self.start = state["global_batches"]
 
     def _batches(

@@ -77,7 +77,7 @@ def parts(config: Any) -> Any:
     torch.manual_seed(config.seed)
     model = build(config.model, tokenizer=data.tokenizer)
     objective = build(config.objective, **data.collator_arguments())
-    data.connect(bind(config.sampler), objective, STEPS, None, config.seed)
+    data.connect(bind(config.sampler), objective, STEPS, None, config.seed, accept_changes=False)
     module = build(
         config.module, model=objective.task_model(model), optimizer=bind(config.optimizer),
         scheduler=bind(config.scheduler), max_steps=STEPS, seed=config.seed, log_every=10, baselines={},
