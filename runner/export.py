@@ -35,6 +35,12 @@ def export_model(
     return target
 
 
+def model_folder(name_or_path: str) -> str:
+    """The exported `model/` of a run folder; any other name or path as it is."""
+    folder = Path(name_or_path) / "model"
+    return str(folder) if folder.is_dir() else name_or_path
+
+
 def model_card(module: Any, folder: RunFolder, results: dict[str, float]) -> str:
     """The card: what the model is, what it reached, how it was made and how to load it."""
     model = module.model.pretrained

@@ -85,8 +85,10 @@ class GlobalBatches(Dataset[dict[str, Any]]):
         rows = np.zeros(1, dtype=np.int64) if filler else rows
         epochs, indices = samples[rows].T
         ids, lengths = self.sequences.gather(indices)
+        extras = getattr(self.sequences, "extras", None)  # what the samples of a task have beside their tokens
         return self.collator(
             {
+                **(extras(indices) if extras else {}),
                 "input_ids": ids,
                 "lengths": lengths,
                 "keys": sample_keys(self.seed, epochs, indices, self.stream),

@@ -1,12 +1,10 @@
 """Encoders of transformers, built from their config classes or loaded with their weights."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 from transformers import (
     AutoConfig,
-    AutoModelForMaskedLM,
     PretrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
@@ -14,6 +12,9 @@ from transformers import (
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 from runner.errors import suggest
+from runner.export import model_folder
+
+from .head import MASKED_LM, Head
 
 DROPOUT_FIELDS = (
     "hidden_dropout_prob",
@@ -36,8 +37,9 @@ def build_encoder(
     dropout: float,
     config: dict[str, Any],
     tokenizer: PreTrainedTokenizerBase,
+    head: Head = MASKED_LM,
 ) -> PreTrainedModel:
-    """A masked language model with random weights, its vocabulary and special tokens taken from the tokenizer.
+    """An encoder with random weights and the objective's head; vocabulary and special tokens as the tokenizer's.
 
     Raises:
         ValueError: an unknown architecture or config field, or sizes that do not fit together.
@@ -63,24 +65,23 @@ def build_encoder(
         )
     known = AutoConfig.for_model(architecture)
     sizes |= {name: dropout for name in DROPOUT_FIELDS if hasattr(known, name)}
-    return AutoModelForMaskedLM.from_config(
+    return head.build(
         AutoConfig.for_model(architecture, **sizes, **_checked(config, known), **_vocabulary(tokenizer))
     )
 
 
 def load_encoder(
-    name_or_path: str, config: dict[str, Any], tokenizer: PreTrainedTokenizerBase
+    name_or_path: str, config: dict[str, Any], tokenizer: PreTrainedTokenizerBase, head: Head = MASKED_LM
 ) -> PreTrainedModel:
-    """A masked language model with its weights: a hub name, a local folder, or a run folder with a `model/` in it.
+    """An encoder with its weights and the objective's head: a hub name, a local folder, or a run folder of ours.
 
     Raises:
         ValueError: nothing can be loaded under that name, or its vocabulary is too small for the tokenizer.
     """
-    folder = Path(name_or_path) / "model"
-    path = str(folder) if folder.is_dir() else name_or_path
+    path = model_folder(name_or_path)
     try:
         known = AutoConfig.from_pretrained(path)
-        model = AutoModelForMaskedLM.from_pretrained(path, **_checked(config, known))
+        model = head.load(path, known, _checked(config, known))
     except OSError as error:
         raise ValueError(f"cannot load the model {name_or_path!r}: {str(error).splitlines()[0]}") from error
     if model.config.vocab_size < len(tokenizer):

@@ -45,7 +45,14 @@ class Collator(ABC):
         text_column: str,
         label_column: str | None,
         max_sequence_length: int,
+        **foreign: Any,
     ) -> None:
+        """Raises ValueError for a mask token outside the vocabulary, and for `foreign`: data for another objective."""
+        if foreign:
+            raise ValueError(
+                f"{type(self).__name__} does not train on this data, which comes with {', '.join(foreign)}; "
+                "choose an objective that fits the data, such as objective=classification for data=classification"
+            )
         if not 0 <= mask_token_id < vocab_size:
             raise ValueError(f"mask_token_id {mask_token_id} is not in the vocabulary of {vocab_size}")
         self.pad_token_id, self.mask_token_id, self.vocab_size = pad_token_id, mask_token_id, vocab_size
@@ -68,6 +75,10 @@ class Collator(ABC):
     @abstractmethod
     def task_model(self, pretrained: PreTrainedModel) -> nn.Module:
         """The module that maps this objective's micro-batches to the sum of their losses."""
+
+    def model_arguments(self) -> dict[str, Any]:
+        """What this objective asks of the model's target beside the tokenizer: the head to build, for some."""
+        return {}
 
     def weight(self, labelled: Flat) -> float:
         """What the sum of the losses is divided by, added up over the global batch: the number of targets."""

@@ -1,0 +1,97 @@
+"""Which class of transformers a model is built as, and what of its config the task decides."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from transformers import AutoModelForMaskedLM, PretrainedConfig, PreTrainedModel
+from transformers.utils import logging as transformers_logging
+
+log = logging.getLogger("iolaus")
+
+
+class Head(NamedTuple):
+    """The head to put on an encoder: its Auto class and config fields; `fresh` starts a trained one anew."""
+
+    auto: Any = AutoModelForMaskedLM
+    config: dict[str, Any] = {}  # noqa: RUF012  a tuple's fields are not shared state
+    fresh: bool = False
+
+    def build(self, config: PretrainedConfig) -> PreTrainedModel:
+        """The model with random weights.
+
+        Raises:
+            ValueError: transformers has no such head for this architecture.
+        """
+        config.update(self.config)
+        try:
+            return self.auto.from_config(config)
+        except ValueError as error:
+            raise ValueError(
+                f"transformers has no {self.auto.__name__} for the architecture {config.model_type!r}"
+            ) from error
+
+    def load(self, path: str, known: PretrainedConfig, changes: dict[str, Any]) -> PreTrainedModel:
+        """The model with the weights in `path`, whose config is `known`; new weights are named in the log.
+
+        Raises:
+            ValueError: the weights have a head trained for other labels, and `fresh` does not say to drop it.
+        """
+        self._check_labels(path, known)
+        with _quiet():
+            model, found = self.auto.from_pretrained(
+                path, **changes, **self.config, ignore_mismatched_sizes=self.fresh, output_loading_info=True
+            )
+        if self.fresh:
+            anew = self.build(model.config)
+            anew.base_model.load_state_dict(model.base_model.state_dict())
+            model, new = anew, _below_no_encoder(anew)
+        else:
+            new = sorted(found["missing_keys"])
+        if new and self.auto is not AutoModelForMaskedLM:
+            log.info("starting anew: %s", ", ".join(dict.fromkeys(name.rpartition(".")[0] for name in new)))
+        return model
+
+    def _check_labels(self, path: str, known: PretrainedConfig) -> None:
+        """A head trained before goes on only with the labels it knows, in their order."""
+        ours = self.config.get("id2label")
+        trained = any(
+            self.auto.__name__.removeprefix("AutoModel") in name for name in known.architectures or []
+        )
+        if ours is None or not trained or self.fresh:
+            return
+        theirs = [name for _, name in sorted((known.id2label or {}).items())]
+        if theirs != list(ours.values()):
+            raise ValueError(
+                f"the model {path!r} has a head for {len(theirs)} labels ({_few(theirs)}), the data has {len(ours)} "
+                f"({_few(list(ours.values()))}): set data.labels to the model's, in their order, or "
+                "objective.new_head=true to start its head anew"
+            )
+
+
+MASKED_LM = Head()
+"""What pretraining puts on an encoder."""
+
+
+def _below_no_encoder(model: PreTrainedModel) -> list[str]:
+    inside = model.base_model_prefix + "."
+    return [name for name, _ in model.named_parameters() if not name.startswith(inside)]
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(map(str, names[:5])) + (", ..." if len(names) > 5 else "")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without transformers' table of what it did not find: a new head is what was asked for."""
+    before, bars = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(before)
+        if bars:
+            transformers_logging.enable_progress_bar()
