@@ -36,7 +36,7 @@ def end_summary(folder: Path, results: Mapping[str, float]) -> None:
 def resume_command(folder: Path) -> str:
     """The command that goes on with the run in `folder`, spelt as the one that started it."""
     try:
-        installed = (folder / "command.txt").read_text().startswith("iolaus")
+        installed = (folder / "command.txt").read_text(errors="replace").startswith("iolaus")
     except OSError:
         installed = False
     return f"{'iolaus' if installed else 'python -m runner.train'} resume={shlex.quote(str(folder))}"

@@ -133,7 +133,8 @@ SCRIPT = """
       high = Math.max(high, height);
     });
     if (low > high) return chart.all.y;
-    const room = (high - low) * 0.06 || Math.abs(high) * 0.1 || 1;
+    const size = Math.max(Math.abs(low), Math.abs(high));
+    const room = high - low > 1e-9 * size ? (high - low) * 0.06 : size * 0.1 || 1;
     return [low - room, high + room];
   }
 

@@ -45,11 +45,14 @@ def frame_of(chart: Chart) -> Frame:
     values = values[np.isfinite(values)]
     if not len(values):
         values = np.array([0.0, 1.0])
-    is_log = not chart.from_zero and values.min() > 0 and values.max() / values.min() > 100
+    is_log = (
+        not chart.from_zero and values.min() > 0 and math.log10(values.max()) - math.log10(values.min()) > 2
+    )
     if is_log:
         values = np.log10(values)
     low, high = float(values.min()), float(values.max())
-    room = (high - low) * 0.06 or abs(high) * 0.1 or 1.0
+    size = max(abs(low), abs(high))
+    room = (high - low) * 0.06 if high - low > 1e-9 * size else size * 0.1 or 1.0
     low, high = low - room, high + room
     if chart.from_zero and low > -2 * room:
         low = 0.0
@@ -103,11 +106,12 @@ def value_ticks(frame: Frame) -> list[float]:
     """Values to label: round numbers, on a log scale round powers."""
     if not frame.is_log:
         return ticks(frame.low, frame.high, 5)
-    decades = range(math.floor(frame.low), math.ceil(frame.high) + 1)
-    factors = (1, 2, 5) if frame.high - frame.low < 2.5 else (1,)
-    every = max(1, len(decades) // 6)
-    marks = [factor * 10.0**decade for decade in decades[::every] for factor in factors]
-    return [mark for mark in marks if frame.low <= math.log10(mark) <= frame.high]
+    wide = frame.high - frame.low >= 2.5
+    every = max(1, math.floor((frame.high - frame.low) / 6))
+    decades = range(math.floor(frame.low), math.ceil(frame.high) + 1)[::every]
+    marks = [(factor, decade) for decade in decades for factor in ((1,) if wide else (1, 2, 5))]
+    inside = [(f, d) for f, d in marks if frame.low <= d + math.log10(f) <= frame.high]
+    return [factor * 10.0**decade for factor, decade in inside if decade > -300]
 
 
 def label(value: float) -> str:
