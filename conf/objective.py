@@ -46,7 +46,7 @@ class MaskedDiffusion:
     max_masked: int | None = None
     """Largest number of masked tokens of a sequence; none sets no bound."""
     time_weighting: bool = True
-    """Weighs the loss at time t by 1/t, which makes it a bound on the likelihood; otherwise all targets weigh the same."""
+    """Weighs the loss at time t by 1/t, a bound on the likelihood; otherwise every masked token weighs the same."""
     evaluation_copies: int = 4
     """Times drawn for each validation sequence; more give a steadier figure and take longer."""
 

@@ -1,0 +1,98 @@
+import inspect
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conf.registry import OPTIONS
+from runner.objectives import get_collator_cls
+from runner.objectives.base import COLLATORS, IGNORED
+
+from .samples import MASK, PAD, collator, documents, flat
+
+LENGTHS = [5, 9, 3, 12, 2, 7, 7, 4]
+
+
+def test_rows_hold_the_samples_padded_to_the_longest() -> None:
+    texts = documents([4, 6, 2])
+    batch = collator("enhanced_mlm")(flat(texts))
+    assert batch["input_ids"].shape == (3, 6)
+    for text, ids, mask in zip(texts, batch["input_ids"], batch["attention_mask"], strict=True):
+        assert ids.tolist() == [*text, *[PAD] * (6 - len(text))]
+        assert mask.tolist() == [1] * len(text) + [0] * (6 - len(text))
+    assert (batch["tokens"], batch["padded_tokens"]) == (12, 18)
+
+
+@pytest.mark.parametrize("objective", ["mlm", "enhanced_mlm", "diffusion"])
+def test_targets_lie_where_the_labels_are(objective: str) -> None:
+    texts = documents(LENGTHS)
+    batch = collator(objective)(flat(texts))
+    labels = batch["labels"].flatten()
+    assert batch["target_positions"].tolist() == (labels != IGNORED).nonzero().flatten().tolist()
+    assert labels[batch["target_positions"]].equal(batch["targets"])
+    original = torch.tensor(np.concatenate([[*text, *[PAD] * (12 - len(text))] for text in texts]))
+    assert original[batch["target_positions"]].equal(batch["targets"])
+    assert len(batch["targets"]) > 0
+
+
+@pytest.mark.parametrize("objective", ["mlm", "enhanced_mlm", "diffusion"])
+def test_a_filler_counts_nothing(objective: str) -> None:
+    batch = collator(objective)(flat(documents([9, 9]), filler=True))
+    assert len(batch["targets"]) == 0
+    assert len(batch.get("encoder_targets", [])) == 0
+    assert [batch[n] for n in ("weight", "tokens", "padded_tokens", "hash_low", "hash_high")] == [0] * 5
+    assert batch["input_ids"].shape == (2, 9), "the model still has something to run on"
+
+
+@pytest.mark.parametrize("objective", ["mlm", "enhanced_mlm", "diffusion"])
+@given(cut=st.lists(st.integers(0, 3), min_size=len(LENGTHS), max_size=len(LENGTHS)))
+def test_hashes_and_weights_add_up_for_every_cut(objective: str, cut: list[int]) -> None:
+    texts, make = documents(LENGTHS), collator(objective)
+    place: Any = {"batch_size": len(LENGTHS), "batch_key": 5}
+    names = ("hash_low", "hash_high", "weight", "tokens")
+    whole = make(flat(texts, batch_places=np.arange(len(LENGTHS)), **place))
+    groups = [[i for i, part in enumerate(cut) if part == p] for p in set(cut)]
+    parts = [make(flat(texts, indices=g, batch_places=np.array(g), **place)) for g in groups]
+    assert [sum(part[name] for part in parts) for name in names] == [whole[name] for name in names]
+
+
+def test_hashes_see_token_key_label_and_order_within_a_sample() -> None:
+    texts = documents(LENGTHS)
+    make = collator("mlm")
+    known = {
+        (batch["hash_low"], batch["hash_high"]) for batch in [make(flat(texts)), make(flat(texts, epoch=1))]
+    }
+    texts[3][4] += -1 if texts[3][4] > 100 else 1
+    known |= {(batch["hash_low"], batch["hash_high"]) for batch in [make(flat(texts))]}
+    texts[1][1:3] = texts[1][2:0:-1]
+    known |= {(batch["hash_low"], batch["hash_high"]) for batch in [make(flat(texts))]}
+    assert len(known) == 4
+
+
+def test_objectives_are_found_by_their_config_name() -> None:
+    assert get_collator_cls("mlm").__name__ == "MaskedLanguageModelingCollator"
+    assert get_collator_cls("enhanced_mlm").__name__ == "EnhancedMaskedLanguageModelingCollator"
+    assert get_collator_cls("diffusion").__name__ == "MaskedDiffusionCollator"
+    with pytest.raises(
+        ValueError, match=r"unknown objective 'difusion'.*token_classification.*mean 'diffusion'"
+    ):
+        get_collator_cls("difusion")
+
+
+@pytest.mark.parametrize("name", ["mlm", "enhanced_mlm", "diffusion"])
+def test_constructor_and_option_agree_on_defaults(name: str) -> None:
+    target, option = get_collator_cls(name), OPTIONS["objective"][name]
+    signature = inspect.signature(target).parameters
+    assert name in COLLATORS
+    for field in fields(option):
+        if not field.name.startswith("_"):
+            assert signature[field.name].default == field.default, field.name
+
+
+def test_a_mask_token_outside_the_vocabulary_is_refused() -> None:
+    with pytest.raises(ValueError, match=f"mask_token_id {MASK} is not in the vocabulary of 3"):
+        collator("mlm", vocab_size=3)

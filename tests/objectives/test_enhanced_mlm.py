@@ -1,0 +1,66 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.objectives.base import IGNORED
+
+from .samples import MASK, SPECIAL, collator, documents, flat
+
+LENGTHS = [5, 9, 3, 12, 2, 7, 7, 4]
+
+
+def test_the_input_is_left_alone_and_every_ordinary_token_is_a_target() -> None:
+    tokenized = flat(documents(LENGTHS))
+    ids = tokenized["input_ids"].copy()
+    batch = collator("enhanced_mlm")(tokenized)
+    real = batch["attention_mask"].bool()
+    assert batch["input_ids"][real].numpy().tolist() == ids.tolist()
+    assert batch["labels"][real].numpy().tolist() == np.where(np.isin(ids, SPECIAL), IGNORED, ids).tolist()
+    assert batch["weight"] == np.count_nonzero(~np.isin(ids, SPECIAL))
+
+
+def test_the_encoder_reads_a_masked_copy() -> None:
+    batch = collator("enhanced_mlm", encoder_mlm_probability=0.3)(flat(documents([300] * 100)))
+    rows, positions = batch["encoder_input_ids"].flatten(), batch["encoder_target_positions"]
+    assert batch["input_ids"].flatten()[positions].equal(batch["encoder_targets"])
+    assert len(positions) / batch["weight"] == pytest.approx(0.3, abs=0.01)
+    assert float((rows[positions] == MASK).double().mean()) == pytest.approx(0.8, abs=0.02)
+    assert MASK not in batch["input_ids"]
+
+
+def test_without_masking_the_encoder_reads_the_input() -> None:
+    batch = collator("enhanced_mlm", encoder_mlm_probability=0.0)(flat(documents(LENGTHS)))
+    assert not any(name.startswith("encoder") for name in batch)
+
+
+@given(st.permutations(range(len(LENGTHS))), st.integers(1, len(LENGTHS)))
+def test_seeds_and_masks_follow_the_sample_whatever_the_grouping(order: list[int], size: int) -> None:
+    texts, make = documents(LENGTHS), collator("enhanced_mlm")
+    whole = make(flat(texts))
+    for start in range(0, len(order), size):
+        group = order[start : start + size]
+        part = make(flat(texts, indices=group))
+        for row, i in enumerate(group):
+            for name in ("row_seeds", "encoder_input_ids"):
+                assert part[name][row, : LENGTHS[i]].equal(whole[name][i, : LENGTHS[i]])
+
+
+def test_seeds_differ_between_tokens_samples_and_epochs() -> None:
+    texts, make = documents([50] * 40), collator("enhanced_mlm")
+    seeds = np.concatenate([make(flat(texts, epoch=e))["row_seeds"].numpy().ravel() for e in range(3)])
+    assert len(np.unique(seeds)) == len(seeds)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("decoder_masking", 1.5),
+        ("encoder_mlm_probability", -0.1),
+        ("encoder_loss_weight", -1.0),
+        ("pooling", "max"),
+    ],
+)
+def test_a_setting_out_of_range_is_named(field: str, value: object) -> None:
+    with pytest.raises(ValueError, match=f"objective.{field}"):
+        collator("enhanced_mlm", **{field: value})

@@ -1,0 +1,92 @@
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import BertConfig, BertForMaskedLM
+
+from runner.objectives.base import IGNORED
+
+from .samples import END, MASK, SPECIAL, START, VOCABULARY, collator, documents, flat
+
+LENGTHS = [5, 9, 3, 12, 2, 7, 7, 4]
+
+
+def test_of_the_targets_eighty_percent_are_masked_ten_random_ten_kept() -> None:
+    tokenized = flat(documents([400] * 500))
+    out = collator("mlm", mlm_probability=0.3).compute_labels(tokenized)
+    ids, labels = tokenized["input_ids"], out["labels"]
+    chosen = labels != IGNORED
+    ordinary = ~np.isin(ids, SPECIAL)
+    assert (labels[chosen] == ids[chosen]).all()
+    assert (out["input_ids"][~chosen] == ids[~chosen]).all()
+    assert chosen.sum() / ordinary.sum() == pytest.approx(0.3, abs=0.004)
+    seen, truth = out["input_ids"][chosen], ids[chosen]
+    masked, kept = seen == MASK, seen == truth
+    assert masked.mean() == pytest.approx(0.8, abs=0.006)
+    assert kept.mean() == pytest.approx(0.1 + 0.1 / 195, abs=0.005)
+    counts = np.bincount(seen[~masked & ~kept], minlength=VOCABULARY)
+    assert counts[len(SPECIAL) :].min() > 0.3 * counts[len(SPECIAL) :].mean() > 1, (
+        "every ordinary token is drawn"
+    )
+
+
+@given(st.integers(0, 2**32), st.floats(0.05, 1.0))
+def test_special_tokens_are_neither_chosen_nor_inserted(seed: int, probability: float) -> None:
+    texts = documents([1, 2, 3, 40], seed)
+    texts.append(np.array([START, *SPECIAL, 17, END]))
+    tokenized = flat(texts, epoch=seed)
+    out = collator("mlm", mlm_probability=probability).compute_labels(tokenized)
+    chosen = out["labels"] != IGNORED
+    assert not np.isin(tokenized["input_ids"][chosen], SPECIAL).any()
+    inserted = out["input_ids"][chosen]
+    assert not np.isin(inserted[inserted != MASK], SPECIAL).any()
+
+
+@given(st.permutations(range(len(LENGTHS))), st.integers(1, len(LENGTHS)))
+def test_masks_follow_the_sample_whatever_the_grouping_padding_and_order(order: list[int], size: int) -> None:
+    texts, make = documents(LENGTHS), collator("mlm")
+    whole = make(flat(texts))
+    for start in range(0, len(order), size):
+        group = order[start : start + size]
+        part = make(flat(texts, indices=group))
+        for row, i in enumerate(group):
+            for name in ("input_ids", "labels"):
+                assert part[name][row, : LENGTHS[i]].equal(whole[name][i, : LENGTHS[i]])
+
+
+def test_every_epoch_has_masks_of_its_own() -> None:
+    texts, make = documents([300] * 20), collator("mlm", mlm_probability=0.5)
+    first, second = ((make(flat(texts, epoch=epoch))["labels"] != IGNORED).double() for epoch in (0, 1))
+    both = (first * second)[:, 1:-1].mean()
+    assert float(both) == pytest.approx(0.25, abs=0.02), "independent of each other"
+
+
+def test_no_target_weighs_nothing_and_loses_nothing() -> None:
+    texts = [np.array([START, END]), np.array([START, MASK, END])]
+    make = collator("mlm")
+    batch = make(flat(texts))
+    assert batch["weight"] == 0
+    sizes: Any = {
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 1,
+        "intermediate_size": 16,
+    }
+    model = make.task_model(BertForMaskedLM(BertConfig(vocab_size=VOCABULARY, **sizes)))
+    out = model(batch)
+    out["loss"].backward()
+    assert out["loss"].item() == 0
+    assert out["correct"].item() == 0
+    grads = [p.grad for p in model.parameters() if p.requires_grad]
+    assert all(g is not None and torch.isfinite(g).all() for g in grads), (
+        "no process waits for a missing gradient"
+    )
+
+
+@pytest.mark.parametrize("probability", [0.0, -0.1, 1.5])
+def test_a_share_outside_zero_to_one_is_refused(probability: float) -> None:
+    with pytest.raises(ValueError, match=r"mlm_probability must be in \(0, 1\]"):
+        collator("mlm", mlm_probability=probability)
