@@ -95,7 +95,7 @@ class Soap(Optimizer):
     precondition_frequency: int = 10
     """Steps between two updates of the eigenbasis."""
     max_precondition_dim: int = 4096
-    """Longer sides, such as a vocabulary, keep their own basis."""
+    """Longer sides keep their own basis, as the vocabulary's side of embeddings and heads always does."""
     eps: float = 1e-8
     """Added to the denominator."""
 
@@ -145,7 +145,7 @@ class SPlus(Optimizer):
     nonstandard_constant: float = 1e-3
     """Factor on the rate of vectors and of matrices with a side above max_dim."""
     max_dim: int = 4096
-    """Longer sides, such as a vocabulary, keep their own basis."""
+    """Longer sides keep their own basis, as the vocabulary's side of embeddings and heads always does."""
 
 
 register(

@@ -29,4 +29,38 @@ class Sequential:
     """Changes nothing in the order; samples are transformed and masked under it."""
 
 
-register("sampler", shuffled=Shuffled, sequential=Sequential)
+@dataclass
+class LengthGrouped:
+    """Batches of similar lengths, in shuffled order."""
+
+    _target_: str = "runner.samplers.LengthGrouped"
+    global_batch_size: int = 256
+    """Sequences per optimizer step, over all ranks and micro-batches."""
+    seed: int = II("seed")
+    """The order of the epochs follows from it."""
+    pool_batches: int = 50
+    """Batches whose samples are sorted by length together; 1 groups nothing, more groups closer."""
+
+
+@dataclass
+class SplitModality:
+    """Every batch with images or without, the one with the longest example first."""
+
+    _target_: str = "runner.samplers.SplitModality"
+    global_batch_size: int = 256
+    """Examples per optimizer step, over all ranks and micro-batches."""
+    seed: int = II("seed")
+    """The order of the epochs follows from it."""
+    image_patches: int = 576
+    """Tokens that an image adds to the length of its example; 576 are those of CLIP ViT-L/14 at 336 pixels."""
+    drop_last: bool = False
+    """Whether to leave out the last, smaller batch of each modality."""
+
+
+register(
+    "sampler",
+    shuffled=Shuffled,
+    sequential=Sequential,
+    length_grouped=LengthGrouped,
+    split_modality=SplitModality,
+)

@@ -39,7 +39,8 @@ def suggest(wrong: str, known: Iterable[str]) -> str:
 
 def wants_traceback() -> bool:
     """Whether the user asked for full tracebacks (`HYDRA_FULL_ERROR=1`)."""
-    return os.environ.get("HYDRA_FULL_ERROR", "0") not in ("0", "", "false")
+    asked = os.environ.get("IOLAUS_FULL_ERROR", os.environ.get("HYDRA_FULL_ERROR", "0"))
+    return asked not in ("0", "", "false")
 
 
 def _causes(error: BaseException | None) -> Iterable[BaseException]:

@@ -19,7 +19,16 @@ from runner.environment import environment
 from runner.errors import explain
 
 EXECUTION_KEYS = {
-    "": {"hydra", "resume", "resume_changed_data", "outputs", "logger", "callback", "checkpoint", "allowed_targets"},
+    "": {
+        "hydra",
+        "resume",
+        "resume_changed_data",
+        "outputs",
+        "logger",
+        "callback",
+        "checkpoint",
+        "allowed_targets",
+    },
     "trainer": {"accelerator", "devices", "num_nodes", "strategy", "log_every", "profile"},
     "data": {"num_workers", "micro_batch_tokens", "micro_batch_size", "cache_dir"},
 }

@@ -1,5 +1,7 @@
 """One fresh set of rank processes per job, whatever started the job."""
 
+import contextlib
+import logging
 import os
 import subprocess
 import sys
@@ -27,6 +29,7 @@ LAUNCHED = (
 """Variables by which a launcher tells a process its rank: a fresh set of ranks must not inherit them."""
 
 RANK_CONFIG = ".rank-config.yaml"
+RANK_ERROR = ".rank-error"
 
 Train = Callable[[DictConfig, RunFolder], dict[str, float]]
 
@@ -46,23 +49,36 @@ def launch(config: DictConfig, folder: RunFolder, train: Train) -> dict[str, flo
     rank_config = folder.path / RANK_CONFIG
     with open(os.open(rank_config, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(OmegaConf.to_yaml(_for_ranks(config)))
-    command = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        f"--nproc-per-node={num_processes}",
-    ]
+    rank_error = folder.path / RANK_ERROR
+    rank_error.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "runner.launch", "--standalone", f"--nproc-per-node={num_processes}"]
     command += ["-m", "runner.train", "--rank", str(folder.path)]
     try:
         ended = subprocess.run(command, env=environment, check=False)
     finally:
         rank_config.unlink(missing_ok=True)
     if ended.returncode:
-        raise TrainingFailure(
-            folder.status().get("error") or f"a rank ended with exit status {ended.returncode}"
-        )
+        message = rank_error.read_text() if rank_error.exists() else "its traceback is above"
+        raise TrainingFailure(f"a rank ended with exit status {ended.returncode}: {message}")
     return dict(folder.status().get("results") or {})
+
+
+def leave_error(folder: Path, message: str) -> None:
+    """Leaves a rank's message for the launching process to show; the first rank to fail has the word."""
+    with contextlib.suppress(FileExistsError), open(folder / RANK_ERROR, "x") as file:
+        file.write(message)
+
+
+def main() -> None:
+    """Runs `torch.distributed.run`, leaving it to the ranks to say what went wrong."""
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.run import parse_args, run
+
+    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
+    try:
+        run(parse_args(sys.argv[1:]))
+    except ChildFailedError as error:
+        sys.exit(error.get_first_failure()[1].exitcode or 1)
 
 
 def read_rank_config(folder: Path) -> DictConfig:
@@ -100,3 +116,7 @@ def _for_ranks(config: DictConfig) -> DictConfig:
     OmegaConf.set_struct(copy, False)
     copy.pop("hydra", None)
     return copy
+
+
+if __name__ == "__main__":
+    main()

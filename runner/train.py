@@ -18,13 +18,12 @@ import conf  # noqa: F401  registers the groups
 from runner.build import allow_targets, bind, build, build_all, check_targets
 from runner.errors import explain, wants_traceback
 from runner.folder import RunFolder, run_folder, saved_overrides
-from runner.launch import launch, read_rank_config
-
-FULL_ERROR = wants_traceback()
+from runner.launch import launch, leave_error, read_rank_config
 
 
 def main() -> None:
     """Runs the command line; a wrong config or file ends with one message and exit status 1."""
+    os.environ.setdefault("IOLAUS_FULL_ERROR", os.environ.get("HYDRA_FULL_ERROR", "0"))
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra hands errors on instead of printing them its own way
     try:
         if sys.argv[1:2] == ["--rank"]:
@@ -36,8 +35,11 @@ def main() -> None:
             hydra.main(version_base="1.3", config_path="pkg://conf", config_name="config")(run)()
     except Exception as error:
         message = explain(error)
-        if FULL_ERROR or message is None:
+        if message is None or wants_traceback():
             raise
+        if sys.argv[1:2] == ["--rank"]:
+            leave_error(Path(sys.argv[2]), message)
+            sys.exit(1)
         sys.exit(f"error: {message}")
 
 
@@ -51,7 +53,7 @@ def run(config: DictConfig) -> float | None:
             return launch(config, folder, train).get("objective")
     except Exception as error:
         message = explain(error)
-        if message is None or FULL_ERROR or HydraConfig.get().mode == RunMode.MULTIRUN:
+        if message is None or wants_traceback() or HydraConfig.get().mode == RunMode.MULTIRUN:
             raise
         sys.exit(f"error: {message}")
 

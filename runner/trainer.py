@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.strategies import DDPStrategy, Strategy
-
 from transformers.utils.logging import disable_progress_bar
 
 from runner.checkpoint import AtomicCheckpointIO, ResumePoint

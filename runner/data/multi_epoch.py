@@ -12,6 +12,7 @@ coordinate by a keyed hash of the other, and a result beyond n is sent through a
 """
 
 import math
+import operator
 from abc import ABC, abstractmethod
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
@@ -122,7 +123,7 @@ class MultiEpochDatasetResampler:
         """The epoch and sample at a position of the stream. Raises IndexError outside [0, len)."""
         if not 0 <= index < self.num_samples:
             raise IndexError(f"Index {index} is outside the {self.num_samples} samples.")
-        epoch, place = divmod(int(index), len(self.dataset))
+        epoch, place = divmod(operator.index(index), len(self.dataset))
         if self.shuffle:
             place = permute(place, len(self.dataset), epoch_seed(self.seed, epoch))
         return EpochIndex(epoch, place)

@@ -8,10 +8,22 @@ from collections.abc import Sequence
 
 from torch.optim import Optimizer
 
-from runner.optim.elementwise import Overrides, pair
+from runner.optim.elementwise import Groups, Overrides, pair
 from runner.optim.groups import ParamsLike, parameter_groups
 from runner.optim.quantized import refuse_quantized
 from runner.optim.state import own_settings
+
+
+def keep_vocabulary_basis(groups: Groups, limit: str, longest: int) -> None:
+    """Sets the longest side to precondition, per group: of embeddings and heads, the shorter side alone.
+
+    The other is the vocabulary: its statistics would be by far the largest of the model and say little (SOAP
+    treats them so as well, arXiv 2409.11321, section 4).
+    """
+    for group in groups:
+        sides = [min(p.shape) for p in group["params"] if p.ndim > 1]
+        inner = group["name"].split("/")[0] == "matrices" or not sides
+        group[limit] = longest if inner else min(longest, max(sides) + 1)
 
 
 def choice(name: str, value: str, known: Sequence[str]) -> str:
@@ -154,7 +166,8 @@ def soap(
 ) -> Optimizer:
     """SOAP; its first step only measures the gradient and changes nothing."""
     refuse_quantized("soap", quantized)
-    groups = parameter_groups(model, lr, weight_decay, decay_embeddings, layer_decay, overrides)
+    groups = parameter_groups(model, lr, weight_decay, decay_embeddings, layer_decay, overrides, matrices={})
+    keep_vocabulary_basis(groups, "max_precondition_dim", max_precondition_dim)
     from pytorch_optimizer import SOAP
 
     made = SOAP(
@@ -162,7 +175,6 @@ def soap(
         betas=pair("betas", betas),
         shampoo_beta=shampoo_beta,
         precondition_frequency=precondition_frequency,
-        max_precondition_dim=max_precondition_dim,
         eps=eps,
     )
     return own_settings(made, "soap")
@@ -217,7 +229,8 @@ def splus(
 ) -> Optimizer:
     """SPlus; the loop must evaluate and export inside `loop_needs(optimizer).evaluation`."""
     refuse_quantized("splus", quantized)
-    groups = parameter_groups(model, lr, weight_decay, decay_embeddings, layer_decay, overrides)
+    groups = parameter_groups(model, lr, weight_decay, decay_embeddings, layer_decay, overrides, matrices={})
+    keep_vocabulary_basis(groups, "max_dim", max_dim)
     from runner.optim.averaged import LoopSPlus
 
     made = LoopSPlus(
@@ -226,6 +239,5 @@ def splus(
         ema_rate=ema_rate,
         inverse_steps=inverse_steps,
         nonstandard_constant=nonstandard_constant,
-        max_dim=max_dim,
     )
     return own_settings(made, "splus")

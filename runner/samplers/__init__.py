@@ -1,11 +1,26 @@
 """Which samples make up global batch k: a function of the settings, the seed and k alone.
 
-`Shuffled` is the default, `Sequential` keeps the dataset's order. Ranks, loader workers and micro-batches
-play no part here: `runner.data.partition` cuts a global batch for them.
+- `Shuffled`: every epoch in an order of its own; the default.
+- `Sequential`: the dataset's order.
+- `LengthGrouped`: batches of similar lengths, in shuffled order.
+- `SplitModality`: every batch with images or without; `SplitModalitySampler` is the same for a plain
+DataLoader.
+
+Ranks, loader workers and micro-batches play no part here: `runner.data.partition` cuts a global batch for
+them.
 """
 
 from .base import GlobalBatchSampler
+from .length_grouped import LengthGrouped
 from .sequential import Sequential
 from .shuffled import Shuffled
+from .split_modality import SplitModality, SplitModalitySampler
 
-__all__ = ["GlobalBatchSampler", "Sequential", "Shuffled"]
+__all__ = [
+    "GlobalBatchSampler",
+    "LengthGrouped",
+    "Sequential",
+    "Shuffled",
+    "SplitModality",
+    "SplitModalitySampler",
+]

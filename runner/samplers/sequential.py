@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from .base import GlobalBatchSampler
+from .base import SeamlessSampler
 
 
-class Sequential(GlobalBatchSampler):
+class Sequential(SeamlessSampler):
     """Samples 0, 1, 2, ... and again from 0: for evaluation, and for data shuffled on disk."""
 
     def epoch_order(self, epoch: int, start: int, stop: int) -> np.ndarray:

@@ -4,10 +4,10 @@ import numpy as np
 
 from runner.data.multi_epoch import epoch_seed, permute_block
 
-from .base import GlobalBatchSampler
+from .base import SeamlessSampler
 
 
-class Shuffled(GlobalBatchSampler):
+class Shuffled(SeamlessSampler):
     """Every epoch each sample once, in an order keyed by (seed, epoch): that of `MultiEpochDatasetResampler`.
 
     No table of the epoch is made, so any batch of any epoch is there at once, and memory is that of one
