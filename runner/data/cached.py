@@ -1,0 +1,92 @@
+"""Things made once and kept on disk: one process makes them, others wait, and none sees them half-made."""
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NOT_ALLOWED = {
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ENOTDIR,
+    errno.EEXIST,
+    errno.EISDIR,
+    errno.ENAMETOOLONG,
+}
+
+
+def key_of(inputs: dict[str, Any]) -> str:
+    """A name for something made from `inputs` (plain values): other inputs, another name."""
+    text = json.dumps(inputs, sort_keys=True, ensure_ascii=False)
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Holds the right to make `path`, over processes; the operating system gives it back when the holder dies."""
+    from filelock import FileLock
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(path.parent / f".{path.name}.lock"):
+        yield
+
+
+@contextmanager
+def write_errors(folder: Path, bytes_needed: Callable[[], int] | None) -> Iterator[None]:
+    """Turns a full disk or a forbidden folder into one message.
+
+    Raises:
+        OSError: with the folder, the space needed and free, and what to do.
+    """
+    try:
+        yield
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        if error.errno in _NO_ROOM:
+            needed = f"about {megabytes(bytes_needed())} needed, " if bytes_needed else ""
+            raise OSError(
+                f"cannot write {folder}: {reason} ({needed}{megabytes(free_space(folder))} free there). Nothing was "
+                "kept. Free some space, or set data.cache_dir to a folder on another disk"
+            ) from error
+        if error.errno in _NOT_ALLOWED:
+            raise type(error)(
+                f"cannot write {folder}: {reason}: {error.filename}. Set data.cache_dir to a folder that can be written"
+            ) from error
+        raise
+
+
+def free_space(folder: Path) -> int:
+    """Bytes free on the disk of `folder`, which need not exist."""
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.is_dir())
+    return shutil.disk_usage(existing).free
+
+
+def megabytes(size: int) -> str:
+    """A size to read."""
+    return f"{max(size / 1e6, 0.1):,.1f} MB"
+
+
+def write_json(path: Path, value: dict[str, Any]) -> None:
+    """Writes `value` so that the file holds either all of it or what it held before."""
+    partial = path.with_name(f".{path.name}.partial")
+    with open(partial, "w", encoding="utf-8") as file:
+        json.dump(value, file, indent=1, ensure_ascii=False)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(partial, path)
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes the names in a folder survive a crash of the machine."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

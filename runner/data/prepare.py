@@ -1,0 +1,209 @@
+"""From sources to token stores: hold out, train or load the tokenizer, tokenise, keep for the next run."""
+
+import json
+import logging
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from .cached import key_of, locked, sync_folder, write_errors, write_json
+from .chunking import SHORTEST_CHUNK, Chunker, check_chunking
+from .holdout import TRAIN, Part, check_validation, divide
+from .sources import Source
+from .store import FORMAT_VERSION, TokenStore, unigram_entropy
+from .tokenise import rust_threads, tokenise
+from .tokenizer import VERSION as TOKENIZER_VERSION
+from .tokenizer import check_tokenizer_settings, load_tokenizer, tokenizer_fingerprint, train_tokenizer
+
+log = logging.getLogger("iolaus")
+
+VERSION = 1
+"""Raised when the same inputs would give other sequences."""
+
+_TOKENIZER_TEXT = 200_000_000
+"""Characters a tokenizer is trained on at most; of more text a sample is taken."""
+
+
+@dataclass(frozen=True)
+class PreparedText:
+    """What `prepare_text` left in the cache."""
+
+    train: Path
+    """Store of the training sequences."""
+    validation: dict[str, Path]
+    """Store of each validation set."""
+    tokenizer: Path
+    """Folder of the tokenizer, for `AutoTokenizer.from_pretrained`."""
+    documents: dict[str, int] = field(default_factory=dict)
+    """Documents of `train` and of each validation set."""
+    unigram_entropy: dict[str, float] = field(default_factory=dict)
+    """Nats per token of each validation set under its own frequencies."""
+
+
+def prepare_text(
+    source: Source,
+    validation_sources: dict[str, Source],
+    validation_documents: float,
+    tokenizer: str | None,
+    tokenizer_kind: str,
+    vocab_size: int,
+    lowercase: bool,
+    max_length: int,
+    long_documents: str,
+    cache_dir: Path,
+    seed: int,
+) -> PreparedText:
+    """Tokenised training and validation sequences in `cache_dir`, made unless they are there for these very inputs.
+
+    Without validation sources `validation_documents` (a number, or a share below 1) are held out under the name
+    `held_out`. No text of a validation set is trained on. Processes that prepare the same at once wait for one of them; a
+    preparation that was killed goes on where it was.
+
+    Raises:
+        ValueError: a setting or document that cannot be used; too few documents.
+        OSError: the cache cannot be written or has no room.
+    """
+    if not tokenizer:
+        check_tokenizer_settings(tokenizer_kind, vocab_size)
+    check_validation(validation_documents)
+    _check_sources(source, validation_sources, tokenizer)
+    check_chunking(max_length, long_documents)
+    loaded = load_tokenizer(tokenizer) if tokenizer else None
+    text = _text_inputs(source, validation_sources, validation_documents, seed)
+    if loaded:
+        tokenizer_inputs: dict[str, Any] = {"content": tokenizer_fingerprint(loaded)}
+    else:
+        training = {"kind": tokenizer_kind, "vocab_size": vocab_size, "lowercase": lowercase}
+        tokenizer_inputs = {**training, "text": text, "version": TOKENIZER_VERSION}
+    cutting = {"max_length": max_length, "long_documents": long_documents, "shortest_chunk": SHORTEST_CHUNK}
+    inputs = {"text": text, "tokenizer": tokenizer_inputs, **cutting, "versions": [VERSION, FORMAT_VERSION]}
+    folder = cache_dir / "text" / key_of(inputs)
+    if prepared := _recall(folder, cache_dir):
+        return prepared
+    with write_errors(folder, None), locked(folder):
+        if prepared := _recall(folder, cache_dir):
+            return prepared
+        parts = divide(source, validation_sources, validation_documents, seed)
+        tokenizer_folder = cache_dir / "tokenizers" / key_of(tokenizer_inputs)
+        if loaded is None:
+            loaded = _trained(tokenizer_folder, parts[TRAIN], tokenizer_kind, vocab_size, lowercase)
+        else:
+            _save_tokenizer(loaded, tokenizer_folder)
+        chunker = Chunker(loaded, max_length, long_documents)
+        attributes = {**cutting, "tokenizer": tokenizer_fingerprint(loaded)}
+        size = len(loaded)
+        stores = {
+            name: tokenise(part, chunker, size, folder / name, attributes) for name, part in parts.items()
+        }
+        special = loaded.all_special_ids
+        validation = {name: store for name, store in stores.items() if name != TRAIN}
+        documents = {name: int(part.kept.sum()) for name, part in parts.items()}
+        prepared = PreparedText(
+            train=folder / TRAIN,
+            validation={name: folder / name for name in validation},
+            tokenizer=tokenizer_folder,
+            documents=documents,
+            unigram_entropy={name: unigram_entropy(store, special) for name, store in validation.items()},
+        )
+        _remember(prepared, folder, cache_dir)
+        return prepared
+
+
+@dataclass(frozen=True)
+class _Texts:
+    """Texts to train a tokenizer on: those of a part, or where it is long every n-th. Can be read repeatedly."""
+
+    part: Part
+
+    def __iter__(self) -> Iterator[str]:
+        stride = 1 + self.part.num_characters // _TOKENIZER_TEXT
+        return (str(document) for _, document in islice(self.part.numbered(), 0, None, stride))
+
+
+def _check_sources(source: Source, validation_sources: dict[str, Source], tokenizer: str | None) -> None:
+    for name, other in validation_sources.items():
+        if not re.fullmatch(r"\w[\w.-]*", name) or name == TRAIN:
+            raise ValueError(
+                f"validation set {name!r}: names are of letters, digits, - and _, and none is {TRAIN!r}"
+            )
+        if other.tokenized != source.tokenized:
+            raise ValueError(
+                f"{source.describe()} and validation set {name!r}: only one of them is tokenised already"
+            )
+    if source.tokenized and not tokenizer:
+        raise ValueError(
+            f"{source.describe()} is tokenised already (it has a column input_ids): set data.tokenizer to the name or "
+            "folder of the tokenizer its ids belong to"
+        )
+
+
+def _text_inputs(
+    source: Source, validation_sources: dict[str, Source], validation_documents: float, seed: int
+) -> dict[str, Any]:
+    """What the documents of every store depend on."""
+    inputs: dict[str, Any] = {"source": source.fingerprint()}
+    if validation_sources:
+        inputs["validation"] = {name: other.fingerprint() for name, other in validation_sources.items()}
+    elif validation_documents:
+        inputs |= {"validation_documents": validation_documents, "seed": seed}
+    return inputs
+
+
+def _trained(folder: Path, part: Part, kind: str, vocab_size: int, lowercase: bool) -> Any:
+    with locked(folder):
+        if not folder.exists():
+            log.info("training a %s tokenizer of %s tokens", kind, f"{vocab_size:,}")
+            with rust_threads():
+                tokenizer = train_tokenizer(_Texts(part), kind, vocab_size, lowercase)
+            _save_tokenizer(tokenizer, folder)
+    return load_tokenizer(str(folder))
+
+
+def _save_tokenizer(tokenizer: Any, folder: Path) -> None:
+    """Writes the folder beside its place and renames it."""
+    if folder.exists():
+        return
+    partial = folder.parent / f".{folder.name}.{os.getpid()}.partial"
+    try:
+        tokenizer.save_pretrained(partial)
+        os.rename(partial, folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _remember(prepared: PreparedText, folder: Path, cache_dir: Path) -> None:
+    """Writes last what marks the preparation as complete; paths relative, so that the cache may be moved."""
+    content = {
+        "tokenizer": prepared.tokenizer.relative_to(cache_dir).as_posix(),
+        "validation": list(prepared.validation),
+        "documents": prepared.documents,
+        "unigram_entropy": prepared.unigram_entropy,
+    }
+    write_json(folder / "prepared.json", content)
+    sync_folder(folder)
+
+
+def _recall(folder: Path, cache_dir: Path) -> PreparedText | None:
+    """What an earlier preparation left here, if it is complete."""
+    try:
+        content = json.loads((folder / "prepared.json").read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    prepared = PreparedText(
+        train=folder / TRAIN,
+        validation={name: folder / name for name in content["validation"]},
+        tokenizer=cache_dir / content["tokenizer"],
+        documents=content["documents"],
+        unigram_entropy=content["unigram_entropy"],
+    )
+    stores = [prepared.train, *prepared.validation.values()]
+    if not prepared.tokenizer.is_dir() or not all(store.is_dir() for store in stores):
+        return None
+    for store in stores:
+        TokenStore(store)
+    return prepared

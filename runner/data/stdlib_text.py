@@ -1,0 +1,109 @@
+"""The English documentation every CPython ships, as documents: some 2 MB to train on with nothing to download."""
+
+import ast
+import hashlib
+import inspect
+import os
+import platform
+import re
+import sysconfig
+import warnings
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+SKIPPED_FOLDERS = frozenset(
+    {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__", "lib-dynload"}
+)
+"""Not the standard library's own documentation: tests, and what was installed."""
+
+SHORTEST = 32
+"""Characters; what is shorter ("Return self.") says too little to be a document."""
+
+VERSION = 1
+"""Raised when the same Python would give other documents."""
+
+_RULE = re.compile(r"([^\w\s])\1{3,}")
+"""Borders of tables and underlined headings: as long as they are, they would be most of the punctuation."""
+
+_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+class StdlibText:
+    """Help topics of `pydoc_data` and docstrings of the standard library, one document each, in a fixed order.
+
+    Sources are parsed, never imported. Repeated docstrings appear once.
+    """
+
+    tokenized = False
+
+    def __init__(self) -> None:
+        self._documents: list[str] | None = None
+
+    def documents(self) -> Iterator[str]:
+        """Topics by name, then docstrings by file and line.
+
+        Raises:
+            FileNotFoundError: this Python carries no sources of its standard library.
+        """
+        if self._documents is None:
+            texts = dict.fromkeys(_RULE.sub(r"\1\1\1", inspect.cleandoc(text)) for text in _texts())
+            self._documents = [text for text in texts if len(text) >= SHORTEST]
+        if not self._documents:
+            raise FileNotFoundError(
+                f"no documentation in {_library()}: this Python ships without the sources of its standard library; "
+                "choose another source, such as data=files data.source=<path>"
+            )
+        return iter(self._documents)
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Python's version and the names and sizes of the files that are read."""
+        listing = hashlib.blake2b(digest_size=16)
+        for path in source_files():
+            listing.update(f"{path.relative_to(_library()).as_posix()} {path.stat().st_size}\n".encode())
+        return {
+            "source": "stdlib_text",
+            "version": VERSION,
+            "python": platform.python_version(),
+            "files": listing.hexdigest(),
+        }
+
+    def describe(self) -> str:
+        """One line for the summary of a run."""
+        return f"documentation of Python {platform.python_version()}"
+
+
+def source_files() -> list[Path]:
+    """The Python files of the standard library, tests left out, sorted by path."""
+    files = []
+    for folder, folders, names in os.walk(_library()):
+        folders[:] = sorted(name for name in folders if name not in SKIPPED_FOLDERS)
+        files += [Path(folder, name) for name in sorted(names) if name.endswith(".py")]
+    return files
+
+
+def docstrings(source: bytes) -> list[str]:
+    """Docstrings of a module's source in the order they stand there; none if this Python cannot parse it."""
+    try:
+        with warnings.catch_warnings():  # invalid escapes in old sources
+            warnings.simplefilter("ignore")
+            tree = ast.parse(source)
+    except (SyntaxError, ValueError):  # templates and examples of wrong syntax
+        return []
+    nodes = [node for node in ast.walk(tree) if isinstance(node, _DOCUMENTED)]
+    nodes.sort(key=lambda node: getattr(node, "lineno", 0))
+    return [text for node in nodes if (text := ast.get_docstring(node, clean=False))]
+
+
+def _texts() -> Iterator[str]:
+    with suppress(ImportError):  # some distributions package it apart
+        from pydoc_data.topics import topics
+
+        yield from (topics[name] for name in sorted(topics))
+    for path in source_files():
+        yield from docstrings(path.read_bytes())
+
+
+def _library() -> Path:
+    return Path(sysconfig.get_paths()["stdlib"])

@@ -1,0 +1,159 @@
+"""Token sequences on disk, memory-mapped: opened at once and read many at a time, whatever their number.
+
+A store is a folder of three files:
+- `tokens.bin`: token ids end to end, in the smallest unsigned integer that holds the vocabulary;
+- `offsets.bin`: int64 [D + 1], where each of the D sequences begins, then where the last one ends;
+- `meta.json`: format version, counts, fingerprint of the content, and what the writer had to say (`attributes`).
+
+It is written beside its place under a name with a dot and renamed when complete, so a folder under its own name is whole.
+What a killed writer left is taken up from its last mark by the next one.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .chunking import ranges
+
+FORMAT_VERSION = 1
+"""Version of the format; another one is refused."""
+
+_BLOCK = 1 << 22
+
+
+class TokenStore:
+    """D token sequences, read-only and memory-mapped; safe to share with forked and spawned processes.
+
+    Raises:
+        FileNotFoundError: there is no store in the folder.
+        ValueError: the store is incomplete, damaged, or of another format version.
+    """
+
+    def __init__(self, folder: Path | str) -> None:
+        self.folder = Path(folder)
+        self.meta = _read_meta(self.folder)
+        try:
+            self.num_tokens, size = int(self.meta["num_tokens"]), int(self.meta["num_sequences"])
+            self.fingerprint, self.max_token_id = (
+                str(self.meta["fingerprint"]),
+                int(self.meta["max_token_id"]),
+            )
+            dtype = np.dtype(self.meta["dtype"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise _damaged(self.folder, f"meta.json lacks or garbles {error}") from None
+        _check_size(self.folder / "tokens.bin", self.num_tokens * dtype.itemsize)
+        _check_size(self.folder / "offsets.bin", (size + 1) * 8)
+        self.tokens = np.memmap(self.folder / "tokens.bin", dtype, mode="r")
+        self.offsets = np.memmap(self.folder / "offsets.bin", np.int64, mode="r")
+        if self.offsets[0] != 0 or self.offsets[-1] != self.num_tokens:
+            raise _damaged(self.folder, "the offsets do not span the tokens")
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> NDArray[np.int64]:
+        """Tokens [T] of one sequence."""
+        if not 0 <= index < len(self):
+            raise IndexError(f"sequence {index} of a store of {len(self)}")
+        return self.tokens[self.offsets[index] : self.offsets[index + 1]].astype(np.int64)
+
+    def lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Tokens of each of the sequences [D]."""
+        return self._spans(indices)[1].astype(np.int32)
+
+    def gather(self, indices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Tokens of the sequences [D] end to end, and the length of each [D], in one vectorised read."""
+        starts, lengths = self._spans(indices)
+        return self.tokens[ranges(starts, lengths)].astype(np.int64), lengths.astype(np.int32)
+
+    def verify(self) -> None:
+        """Reads everything and compares it with the fingerprint.
+
+        Raises:
+            ValueError: the content is not what was written.
+        """
+        content = Content()
+        for start in range(0, len(self), _BLOCK):
+            content.add_lengths(np.diff(self.offsets[start : start + _BLOCK + 1]))
+        for start in range(0, self.num_tokens, _BLOCK):
+            content.add_tokens(self.tokens[start : start + _BLOCK])
+        if content.fingerprint(self.meta["attributes"]) != self.fingerprint:
+            raise _damaged(self.folder, "the content does not match its fingerprint")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TokenStore, (self.folder,)
+
+    def _spans(self, indices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        indices = np.asarray(indices, np.int64)
+        if len(indices) and (indices.min() < 0 or indices.max() >= len(self)):
+            raise IndexError(f"sequences {indices.min()} to {indices.max()} of a store of {len(self)}")
+        starts = self.offsets[indices]
+        return starts, self.offsets[indices + 1] - starts
+
+
+def unigram_entropy(store: TokenStore, special_ids: Sequence[int]) -> float:
+    """Entropy in nats per token of the tokens' own frequencies, special tokens not counted.
+
+    The loss of a model that knows the frequencies of this text and nothing else; NaN if there are only special tokens.
+    """
+    counts = np.zeros(store.max_token_id + 1, np.int64)
+    for start in range(0, store.num_tokens, _BLOCK):
+        counts += np.bincount(store.tokens[start : start + _BLOCK], minlength=len(counts))
+    counts[[token for token in special_ids if token < len(counts)]] = 0
+    shares = counts[counts > 0] / max(counts.sum(), 1)
+    return float(-(shares * np.log(shares)).sum()) if len(shares) else float("nan")
+
+
+class Content:
+    """Hash of what a store holds, independent of how it was batched."""
+
+    def __init__(self) -> None:
+        self.lengths, self.tokens = (hashlib.blake2b(digest_size=16) for _ in range(2))
+
+    def add_lengths(self, lengths: NDArray[Any]) -> None:
+        """Lengths of the sequences that follow."""
+        self.lengths.update(np.ascontiguousarray(lengths, "<i4").data)
+
+    def add_tokens(self, tokens: NDArray[Any]) -> None:
+        """Ids that follow."""
+        self.tokens.update(np.ascontiguousarray(tokens, "<u4").data)
+
+    def fingerprint(self, attributes: dict[str, Any]) -> str:
+        """Hash of all that was added, and of the attributes."""
+        parts = [json.dumps(attributes, sort_keys=True), self.lengths.hexdigest(), self.tokens.hexdigest()]
+        return hashlib.blake2b("\n".join(parts).encode(), digest_size=12).hexdigest()
+
+
+def _read_meta(folder: Path) -> dict[str, Any]:
+    try:
+        meta = json.loads((folder / "meta.json").read_bytes())
+    except FileNotFoundError:
+        raise FileNotFoundError(f"no token store in {folder}: it has no meta.json") from None
+    except ValueError:
+        raise _damaged(folder, "meta.json is no JSON") from None
+    if not isinstance(meta, dict) or "format_version" not in meta:
+        raise _damaged(folder, "meta.json names no format version")
+    if meta["format_version"] != FORMAT_VERSION:
+        raise ValueError(
+            f"the token store {folder} has format version {meta['format_version']}, this program reads version "
+            f"{FORMAT_VERSION}: delete it and prepare again"
+        )
+    return meta
+
+
+def _check_size(path: Path, expected: int) -> None:
+    try:
+        size = path.stat().st_size
+    except FileNotFoundError:
+        raise _damaged(path.parent, f"{path.name} is missing") from None
+    if size != expected:
+        raise _damaged(path.parent, f"{path.name} has {size:,} bytes where meta.json says {expected:,}")
+
+
+def _damaged(folder: Path, what: str) -> ValueError:
+    return ValueError(f"the token store {folder} is damaged ({what}): delete that folder and prepare again")
