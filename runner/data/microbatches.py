@@ -1,0 +1,123 @@
+"""A global batch, already collated, into micro-batches for loops that accumulate gradients.
+
+Letters in shapes: N micro-batches, m samples of each, T tokens.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+
+
+def split_batch_into_microbatches(
+    batch: dict[str, Any], num_microbatches: int, enforce_divisible: bool = True
+) -> list[dict[str, Any]]:
+    """A batch [N*m, ...] as N dicts with the same keys and [m, ...] values; tensors and arrays are views.
+
+    The batch length is that of the first tensor or array, or else of the first list. Tensors, arrays, lists and
+    tuples of that length are split along it, mappings and other lists and tuples inside; numbers, strings, None and
+    other objects are shared. With `enforce_divisible=False` parts may differ by one sample, the larger ones first.
+    Raises ValueError for a count below 1, a batch that does not divide, one without any batched value, and a value
+    that disagrees about the length.
+    """
+    if num_microbatches < 1:
+        raise ValueError(f"num_microbatches is {num_microbatches}: expected 1 or more.")
+    length, owner = _batch_length(batch)
+    size, larger = divmod(length, num_microbatches)
+    bounds = [i * size + min(i, larger) for i in range(num_microbatches + 1)]
+    parts = _split(batch, "", owner, bounds)
+    if enforce_divisible and larger:
+        raise ValueError(
+            f"A batch of {length} samples does not divide into {num_microbatches} micro-batches: change one of "
+            "the two, or pass enforce_divisible=False for parts that differ by one."
+        )
+    return parts
+
+
+def prepare_finetuning_batch(
+    data_iterator: Iterator[dict[str, Any]],
+    num_microbatches: int,
+    default_seq_length: int,
+    seq_key: str = "tokens",
+) -> tuple[Iterator[dict[str, Any]], int]:
+    """Takes a global batch; returns its micro-batches and their sequence length, tokens.
+
+    The length is that of `batch[seq_key]` [N*m, T], which all micro-batches keep, or the default if there is none.
+    Raises StopIteration when the data is at its end, and ValueError as `split_batch_into_microbatches` does and for
+    sequences of different lengths.
+    """
+    batch = next(data_iterator)
+    sequences = batch.get(seq_key)
+    seq_length = default_seq_length if sequences is None else _sequence_length(sequences, seq_key)
+    return iter(split_batch_into_microbatches(batch, num_microbatches)), seq_length
+
+
+def _batch_length(batch: Mapping[Any, Any]) -> tuple[int, str]:
+    """The batch length and the name of the value that says so."""
+    leaves = list(_leaves(batch, ""))
+    for kinds in ((torch.Tensor, np.ndarray), (list, tuple)):
+        for name, value in leaves:
+            if isinstance(value, kinds) and getattr(value, "ndim", None) != 0:
+                return len(value), name
+    raise ValueError(f"No value of the batch has a batch dimension; its keys are {list(batch)}.")
+
+
+def _leaves(value: Mapping[Any, Any], name: str) -> Iterator[tuple[str, Any]]:
+    """All values of a mapping and the mappings in it, with their dotted names."""
+    for key, member in value.items():
+        if isinstance(member, Mapping):
+            yield from _leaves(member, f"{name}{key}.")
+        else:
+            yield f"{name}{key}", member
+
+
+def _split(value: Any, name: str, owner: str, bounds: list[int]) -> list[Any]:
+    """The part of a value for each micro-batch."""
+    num_parts = len(bounds) - 1
+    if isinstance(value, Mapping):
+        parts = {key: _split(member, f"{name}.{key}", owner, bounds) for key, member in value.items()}
+        return [{key: column[i] for key, column in parts.items()} for i in range(num_parts)]
+    if isinstance(value, torch.Tensor | np.ndarray):
+        if not value.ndim:
+            return [value] * num_parts
+    elif not isinstance(value, list | tuple):
+        return [value] * num_parts
+    elif hasattr(value, "_fields") or (len(value) != bounds[-1] and value and all(map(_may_nest, value))):
+        columns = [_split(member, f"{name}.{i}", owner, bounds) for i, member in enumerate(value)]
+        return [_like(value, [column[i] for column in columns]) for i in range(num_parts)]
+    if len(value) != bounds[-1]:
+        raise ValueError(
+            f"batch['{name.lstrip('.')}'] has length {len(value)}, but batch['{owner}'] has {bounds[-1]}: "
+            "expected the same batch length in all tensors, arrays, lists and tuples."
+        )
+    return [value[start:stop] for start, stop in pairwise(bounds)]
+
+
+def _may_nest(value: Any) -> bool:
+    """Whether a value could be a batch itself."""
+    return isinstance(value, torch.Tensor | np.ndarray | list | tuple | Mapping)
+
+
+def _like(value: Any, members: list[Any]) -> Any:
+    """Members in the kind of list or tuple that `value` is."""
+    if hasattr(value, "_fields"):
+        return type(value)(*members)
+    return tuple(members) if isinstance(value, tuple) else members
+
+
+def _sequence_length(sequences: Any, name: str) -> int:
+    """T of sequences [B, T], or of a list of B sequences."""
+    if isinstance(sequences, torch.Tensor | np.ndarray):
+        if sequences.ndim < 2:
+            raise ValueError(
+                f"batch['{name}'] has shape {tuple(sequences.shape)}: expected [batch, sequence]."
+            )
+        return int(sequences.shape[1])
+    lengths = {len(sequence) for sequence in sequences}
+    if len(lengths) != 1:
+        raise ValueError(
+            f"batch['{name}'] has sequences of lengths {sorted(lengths)}: pad them to one length."
+        )
+    return lengths.pop()
