@@ -14,7 +14,7 @@ from runner.summary import validation_set
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-MAX_POINTS = 100000
+MAX_POINTS = 1000
 """Points of one curve on a page; a longer one is drawn by the least and greatest value of each stretch."""
 
 BEYOND = 1e100

@@ -55,12 +55,15 @@ def test_waiting_for_data_counts(clock: Clock) -> None:
     assert counter.tokens_per_second == pytest.approx(15.0, rel=0.02)  # the last batch is read one step early
 
 
-def test_evaluation_is_left_out(clock: Clock) -> None:
-    counter = Throughput(window=100)
-    module = TinyModule(on_step=lambda: clock.pass_by(1.0), on_evaluation=lambda: clock.pass_by(500.0))
-    trainer = tiny_trainer(9, [counter], val_check_interval=3, limit_val_batches=2)
+@pytest.mark.parametrize("every", [1, 3])
+def test_evaluation_is_left_out_and_no_step_is(clock: Clock, every: int) -> None:
+    counter, seconds = Throughput(window=100), iter(range(1, 10))
+    module = TinyModule(
+        on_step=lambda: clock.pass_by(next(seconds)), on_evaluation=lambda: clock.pass_by(500.0)
+    )
+    trainer = tiny_trainer(9, [counter], val_check_interval=every, limit_val_batches=2)
     trainer.fit(module, loader(9), loader(2))
-    assert counter.tokens_per_second == pytest.approx(30.0)
+    assert counter.tokens_per_second == pytest.approx(9 * 30 / 45)
 
 
 @pytest.mark.parametrize("saves_first", [False, True])
