@@ -1,0 +1,346 @@
+"""Token stores: what is written is read back, whole or not at all."""
+
+import json
+import multiprocessing
+import os
+import pickle
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runner.data import store_writer
+from runner.data.store import FORMAT_VERSION, TokenStore, unigram_entropy
+from runner.data.store_writer import Batch, StoreWriter, smallest_dtype, write_store
+
+Sequences = list[list[int]]
+
+
+def batch(sequences: Sequences, position: int = 0) -> Batch:
+    flat = [token for sequence in sequences for token in sequence]
+    return Batch(np.array(flat, np.int64), np.array([len(s) for s in sequences], np.int32), position)
+
+
+def write(folder: Path, sequences: Sequences, vocab_size: int = 300, **attributes: Any) -> TokenStore:
+    return write_store(folder, vocab_size, attributes, lambda _: iter([batch(sequences)]), lambda: 0)
+
+
+@pytest.fixture
+def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., TokenStore]:
+    return lambda *arguments, **options: write(tmp_path_factory.mktemp("store") / "s", *arguments, **options)
+
+
+sequences = st.lists(st.lists(st.integers(0, 70_000), min_size=1, max_size=600), min_size=1, max_size=30)
+
+
+@settings(deadline=None, max_examples=40)
+@given(content=sequences, draw=st.randoms(use_true_random=False))
+def test_what_is_gathered_is_what_was_written(
+    tmp_path_factory: pytest.TempPathFactory, content: Sequences, draw: Any
+) -> None:
+    store = write(tmp_path_factory.mktemp("store") / "s", content, vocab_size=70_001)
+    picked = [draw.randrange(len(content)) for _ in range(draw.randrange(60))]
+    indices = np.array(picked, np.int64)
+    ids, lengths = store.gather(indices)
+    assert ids.dtype == np.int64
+    assert lengths.dtype == np.int32
+    assert ids.tolist() == [token for i in picked for token in content[i]]
+    assert lengths.tolist() == store.lengths(indices).tolist() == [len(content[i]) for i in picked]
+    assert len(store) == len(content)
+    assert store.num_tokens == sum(map(len, content))
+    assert store.max_token_id == max(map(max, content))
+    assert [store[i].tolist() for i in range(len(store))] == content
+    store.verify()
+
+
+def test_many_short_and_few_long_sequences_gather_alike(make: Callable[..., TokenStore]) -> None:
+    rng = np.random.default_rng(0)
+    content = [rng.integers(0, 300, n).tolist() for n in [*rng.integers(1, 9, 5000), 3000, 2, 4000]]
+    store = make(content)
+    for indices in (rng.permutation(5003), np.array([5000, 5001, 5002]), np.array([], np.int64)):
+        ids, _ = store.gather(indices)
+        assert ids.tolist() == [token for i in indices for token in content[i]]
+
+
+def test_an_index_that_is_not_there_is_an_error(make: Callable[..., TokenStore]) -> None:
+    store = make([[1], [2, 3]])
+    for wrong in (-1, 2):
+        with pytest.raises(IndexError, match="store of 2"):
+            store[wrong]
+        with pytest.raises(IndexError, match="store of 2"):
+            store.gather(np.array([0, wrong]))
+        with pytest.raises(IndexError, match="store of 2"):
+            store.lengths(np.array([wrong]))
+
+
+@pytest.mark.parametrize(
+    ("vocab_size", "width"), [(1, 1), (256, 1), (257, 2), (65_536, 2), (65_537, 4), (250_000, 4)]
+)
+def test_ids_take_the_smallest_integer_that_holds_the_vocabulary(
+    tmp_path: Path, vocab_size: int, width: int
+) -> None:
+    store = write(tmp_path / "s", [[vocab_size - 1, 0]], vocab_size)
+    assert store[0].tolist() == [vocab_size - 1, 0]
+    assert (tmp_path / "s/tokens.bin").stat().st_size == 2 * width
+    assert np.iinfo(smallest_dtype(vocab_size)).max >= vocab_size - 1
+
+
+def test_the_fingerprint_is_of_content_and_attributes_not_of_batches(tmp_path: Path) -> None:
+    content = [[1, 2, 3], [4], [5, 6]]
+    whole = write(tmp_path / "a", content, tokenizer="x")
+    pieces = write_store(
+        tmp_path / "b",
+        300,
+        {"tokenizer": "x"},
+        lambda _: iter([batch(content[:1]), batch(content[1:])]),
+        lambda: 0,
+    )
+    assert whole.fingerprint == pieces.fingerprint
+    others = [
+        write(tmp_path / "c", content, tokenizer="y"),
+        write(tmp_path / "d", [[1, 2], [3, 4], [5, 6]], tokenizer="x"),
+        write(tmp_path / "e", [[1, 2, 3], [4], [5, 7]], tokenizer="x"),
+    ]
+    assert len({whole.fingerprint, *(other.fingerprint for other in others)}) == 4
+
+
+def test_a_store_travels_to_other_processes_as_its_folder(make: Callable[..., TokenStore]) -> None:
+    store = make([list(range(250))] * 4000)
+    assert len(pickle.dumps(store)) < 1000
+    assert pickle.loads(pickle.dumps(store))[3].tolist() == store[3].tolist()
+
+
+def test_a_hundred_million_sequences_open_at_once_in_constant_memory(tmp_path: Path) -> None:
+    size, folder = 10**8, tmp_path / "s"
+    write(folder, [[1]])
+    meta = json.loads((folder / "meta.json").read_text())
+    meta |= {"num_sequences": size, "num_tokens": size}
+    (folder / "meta.json").write_text(json.dumps(meta))
+    os.truncate(folder / "tokens.bin", size * np.dtype(meta["dtype"]).itemsize)
+    with open(folder / "offsets.bin", "r+b") as file:
+        file.truncate((size + 1) * 8)
+        file.seek(size * 8)
+        file.write(np.int64(size).tobytes())
+    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    store = TokenStore(folder)
+    assert len(store) == size
+    assert len(store.gather(np.arange(5) * (size // 7))[1]) == 5
+    assert time.process_time() - start < 0.1
+    assert (
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000
+    )  # KB; the offsets alone are 800 MB
+
+
+def cut(folder: Path, name: str, by: int) -> None:
+    os.truncate(folder / name, (folder / name).stat().st_size + by)
+
+
+def set_meta(folder: Path, **values: Any) -> None:
+    meta = json.loads((folder / "meta.json").read_text())
+    (folder / "meta.json").write_text(json.dumps({**meta, **values}))
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        (lambda f: cut(f, "tokens.bin", -1), r"damaged \(tokens.bin has 9 bytes where meta.json says 10\)"),
+        (lambda f: cut(f, "offsets.bin", 8), "damaged .offsets.bin has 32 bytes where"),
+        (lambda f: (f / "offsets.bin").unlink(), "damaged .offsets.bin is missing"),
+        (lambda f: (f / "offsets.bin").write_bytes(bytes(24)), "offsets do not span"),
+        (lambda f: (f / "meta.json").write_text("{"), "meta.json is no JSON"),
+        (lambda f: (f / "meta.json").write_text("{}"), "names no format version"),
+        (lambda f: set_meta(f, num_tokens="many"), "meta.json lacks or garbles"),
+        (
+            lambda f: set_meta(f, format_version=FORMAT_VERSION + 1),
+            "format version 2, this program reads version 1",
+        ),
+    ],
+)
+def test_a_damaged_store_is_refused_at_opening(
+    tmp_path: Path, harm: Callable[[Path], None], message: str
+) -> None:
+    folder = tmp_path / "s"
+    write(folder, [[1, 2, 3], [4, 5]])
+    harm(folder)
+    with pytest.raises(ValueError, match=message) as refused:
+        TokenStore(folder)
+    assert str(folder) in str(refused.value)
+
+
+def test_changed_content_is_found_by_verify(tmp_path: Path) -> None:
+    store = write(tmp_path / "s", [[1, 2, 3], [4, 5]])
+    content = bytearray((tmp_path / "s/tokens.bin").read_bytes())
+    content[2] ^= 1
+    (tmp_path / "s/tokens.bin").write_bytes(content)
+    with pytest.raises(ValueError, match="does not match its fingerprint"):
+        TokenStore(store.folder).verify()
+
+
+def test_no_store_is_an_error_that_names_the_folder(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=f"no token store in {tmp_path}"):
+        TokenStore(tmp_path)
+
+
+def test_nothing_to_write_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="the input gave no sequence"):
+        write_store(tmp_path / "s", 300, {}, lambda _: iter([batch([])]), lambda: 0)
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
+
+
+def test_an_error_while_writing_leaves_nothing(tmp_path: Path) -> None:
+    def batches(_: int) -> Iterator[Batch]:
+        yield batch([[1, 2]])
+        raise ValueError("the input is bad")
+
+    with pytest.raises(ValueError, match="the input is bad"):
+        write_store(tmp_path / "s", 300, {}, batches, lambda: 0)
+    assert not [path for path in tmp_path.iterdir() if path.is_dir()]
+
+
+def test_a_store_that_stands_is_used_and_not_written_again(tmp_path: Path) -> None:
+    first = write(tmp_path / "s", [[1, 2]])
+
+    def batches(_: int) -> Iterator[Batch]:
+        raise AssertionError("read again")
+
+    assert write_store(tmp_path / "s", 300, {}, batches, lambda: 0).fingerprint == first.fingerprint
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import numpy as np
+from runner.data import store_writer
+store_writer.SECONDS_BETWEEN_MARKS = 0.0
+def batches(position):
+    for k in range(position, 10):
+        if k == 6:
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield store_writer.Batch(np.full(k + 1, k), np.array([k + 1], np.int32), k + 1)
+store_writer.write_store(Path(sys.argv[1]), 300, {"a": 1}, batches, lambda: 0)
+"""
+
+
+def kill_a_writer(folder: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED, str(folder)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert not folder.exists()
+
+
+def counting(read: list[int]) -> Callable[[int], Iterator[Batch]]:
+    def batches(position: int) -> Iterator[Batch]:
+        for k in range(position, 10):
+            read.append(k)
+            yield Batch(np.full(k + 1, k), np.array([k + 1], np.int32), k + 1)
+
+    return batches
+
+
+def test_a_killed_writer_is_continued_from_its_mark(tmp_path: Path) -> None:
+    kill_a_writer(tmp_path / "s")
+    with open(tmp_path / ".s.partial/tokens.bin", "ab") as file:
+        file.write(b"written after the mark")
+    read: list[int] = []
+    resumed = write_store(tmp_path / "s", 300, {"a": 1}, counting(read), lambda: 0)
+    assert read == [6, 7, 8, 9]
+    resumed.verify()
+    straight = write_store(tmp_path / "straight", 300, {"a": 1}, counting([]), lambda: 0)
+    assert resumed.fingerprint == straight.fingerprint
+    assert not [path for path in tmp_path.iterdir() if path.name.endswith(".partial")]
+
+
+def test_what_a_killed_writer_of_other_settings_left_is_not_used(tmp_path: Path) -> None:
+    kill_a_writer(tmp_path / "s")
+    read: list[int] = []
+    store = write_store(tmp_path / "s", 300, {"a": 2}, counting(read), lambda: 0)
+    assert read == list(range(10))
+    store.verify()
+
+
+def test_a_mark_without_its_tokens_is_not_used(tmp_path: Path) -> None:
+    kill_a_writer(tmp_path / "s")
+    os.truncate(tmp_path / ".s.partial/tokens.bin", 3)
+    read: list[int] = []
+    write_store(tmp_path / "s", 300, {"a": 1}, counting(read), lambda: 0).verify()
+    assert read == list(range(10))
+
+
+def _write_slowly(folder: Path, log: Path) -> None:
+    def batches(_: int) -> Iterator[Batch]:
+        with open(log, "a") as file:
+            file.write("started\n")
+        for k in range(5):
+            time.sleep(0.1)
+            yield batch([[k]])
+
+    TokenStore(write_store(folder, 300, {}, batches, lambda: 0).folder).verify()
+
+
+def test_of_two_processes_one_writes_and_both_read(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    both = [context.Process(target=_write_slowly, args=(tmp_path / "s", tmp_path / "log")) for _ in range(2)]
+    for process in both:
+        process.start()
+    for process in both:
+        process.join()
+    assert [process.exitcode for process in both] == [0, 0]
+    assert (tmp_path / "log").read_text() == "started\n"
+
+
+FULL = """
+import resource, sys
+from pathlib import Path
+import numpy as np
+from runner.data.store_writer import Batch, write_store
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+tokens = np.zeros(30_000, np.int64)
+batches = lambda _: (Batch(tokens, np.array([30_000], np.int32), k) for k in range(9))
+try:
+    write_store(Path(sys.argv[1]), 300, {}, batches, lambda: 540_000)
+except OSError as error:
+    print(error)
+"""
+
+
+def test_no_room_is_one_message_and_leaves_nothing(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(tmp_path / "s")], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith(f"cannot write {tmp_path / 's'}: File too large (about 0.5 MB needed, ")
+    assert "set data.cache_dir" in done.stdout
+    assert not [path for path in tmp_path.iterdir() if path.is_dir()]
+
+
+def test_a_folder_that_cannot_be_written_is_one_message(tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file, not a folder")
+    with pytest.raises(OSError, match=r"cannot write .*cache.s: (File exists|Not a directory).*cache_dir"):
+        write(tmp_path / "cache/s", [[1]])
+    assert (tmp_path / "cache").read_text() == "a file, not a folder"
+
+
+def test_a_writer_marks_at_intervals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_writer, "SECONDS_BETWEEN_MARKS", 1e9)
+    writer = StoreWriter(tmp_path / "s", 300, {})
+    writer.append(batch([[1]], 1))
+    assert not (writer.partial / "mark.json").exists()
+    monkeypatch.setattr(store_writer, "SECONDS_BETWEEN_MARKS", 0.0)
+    writer.append(batch([[2]], 2))
+    assert json.loads((writer.partial / "mark.json").read_text())["position"] == 2
+    writer.discard()
+    assert not writer.partial.exists()
+
+
+def test_unigram_entropy_is_that_of_ordinary_tokens(make: Callable[..., TokenStore]) -> None:
+    store = make([[2, 10, 11, 10, 10, 3], [2, 12, 3]])
+    shares = np.array([3, 1, 1]) / 5
+    assert unigram_entropy(store, [2, 3, 299]) == pytest.approx(-(shares * np.log(shares)).sum())
+    assert np.isnan(unigram_entropy(store, [2, 3, 10, 11, 12]))
