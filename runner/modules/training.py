@@ -164,6 +164,8 @@ class TrainingModule(pl.LightningModule):
         check_same_model(self.state_dict(), checkpoint["state_dict"])
         step = checkpoint["global_step"]
         loop = checkpoint["loops"]["fit_loop"]
+        for counts in (loop["epoch_progress"]["total"], loop["epoch_progress"]["current"]):
+            counts.update(ready=1, started=1, processed=0, completed=0)  # in the one epoch that is the whole run
         for counts in (
             loop["epoch_loop.batch_progress"]["total"],
             loop["epoch_loop.batch_progress"]["current"],
