@@ -8,6 +8,8 @@ process, in any order.
 Letters in shapes: D documents (samples), N tokens of all documents together.
 """
 
+import operator
+
 import numpy as np
 
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -26,9 +28,9 @@ def mix64(x: np.ndarray) -> np.ndarray:
 
 def derive_seed(seed: int, *parts: int) -> int:
     """A 64-bit seed for `parts` (an epoch, a stream...) under `seed`; integers count modulo 2**64."""
-    state = _mix_int((seed + _GOLDEN) & _MASK)
+    state = _mix_int((operator.index(seed) + _GOLDEN) & _MASK)
     for part in parts:
-        state = _mix_int((state + (part + 1) * _GOLDEN) & _MASK)
+        state = _mix_int((state + (operator.index(part) + 1) * _GOLDEN) & _MASK)
     return state
 
 

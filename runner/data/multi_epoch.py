@@ -15,7 +15,7 @@ import math
 import operator
 from abc import ABC, abstractmethod
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, SupportsIndex
 
 import numpy as np
 
@@ -119,16 +119,17 @@ class MultiEpochDatasetResampler:
         self.shuffle = shuffle
         self.seed = seed
 
-    def epoch_index(self, index: int) -> EpochIndex:
+    def epoch_index(self, index: SupportsIndex) -> EpochIndex:
         """The epoch and sample at a position of the stream. Raises IndexError outside [0, len)."""
-        if not 0 <= index < self.num_samples:
-            raise IndexError(f"Index {index} is outside the {self.num_samples} samples.")
-        epoch, place = divmod(operator.index(index), len(self.dataset))
+        position = operator.index(index)
+        if not 0 <= position < self.num_samples:
+            raise IndexError(f"Index {position} is outside the {self.num_samples} samples.")
+        epoch, place = divmod(position, len(self.dataset))
         if self.shuffle:
             place = permute(place, len(self.dataset), epoch_seed(self.seed, epoch))
         return EpochIndex(epoch, place)
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(self, index: SupportsIndex) -> Any:
         return self.dataset[self.epoch_index(index)]
 
     def __len__(self) -> int:
@@ -145,6 +146,8 @@ def permute(index: int, length: int, seed: int) -> int:
 
     Raises ValueError for a length outside [1, `MAX_LENGTH`] and IndexError for an index outside [0, length).
     """
+    # Integers of numpy would overflow in what follows.
+    index, length = operator.index(index), operator.index(length)
     _check_range(index, index + 1, length)
     if length <= _SMALL:
         return _small_order(length, seed)[index]
@@ -160,6 +163,7 @@ def permute_block(start: int, stop: int, length: int, seed: int) -> np.ndarray:
 
     Raises as `permute` does.
     """
+    start, stop, length = operator.index(start), operator.index(stop), operator.index(length)
     _check_range(start, stop, length)
     if length <= _SMALL:
         return np.array(_small_order(length, seed)[start:stop], dtype=np.int64)

@@ -49,7 +49,7 @@ def joined(parts: list) -> Any:
     return first
 
 
-def assert_same(left: object, right: object) -> None:
+def assert_same(left: Any, right: Any) -> None:
     assert type(left) is type(right)
     if isinstance(left, torch.Tensor | np.ndarray):
         assert np.array_equal(np.asarray(left), np.asarray(right))
