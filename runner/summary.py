@@ -84,7 +84,7 @@ def _against(loss: float, unigram: float | None, uniform: float | None) -> str:
     """What to hold a loss against, in nats: word frequencies alone, and guessing."""
     words = []
     if unigram is not None:
-        relation = "below" if loss < unigram else "NOT below"
+        relation = "below" if loss < unigram else "above"
         words.append(f"{abs(unigram - loss):.3f} {relation} the unigram entropy {unigram:.3f}")
     if uniform is not None:
         words.append(f"guessing has {uniform:.3f}")

@@ -17,7 +17,7 @@ from runner.report import write_comparison, write_report
 from runner.report.curves import Chart, Curve, smooth, thin_out
 from runner.report.metrics import read_metrics
 from runner.report.runs import changed_settings, find_runs, load_run
-from runner.report.svg import SCALE, draw, frame_of, label, step_ticks, ticks, value_ticks
+from runner.report.svg import SCALE, draw, frame_of, label, span_of, step_ticks, ticks, value_ticks
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 
@@ -283,6 +283,32 @@ def test_settings_that_differ_come_before_the_whole_config(tmp_path: Path) -> No
     assert page.texts("details")[0].startswith("The whole config")
 
 
+def test_setting_that_depends_on_the_environment_is_no_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IOLAUS_CACHE", "/somewhere")
+    run = make_run(tmp_path / "a")
+    (run / "config.yaml").write_text("data:\n  cache_dir: ${oc.env:IOLAUS_CACHE,'~/.cache/iolaus'}\n")
+    assert changed_settings(load_run(run).settings) == []
+    assert "Every setting is the default." in read(write_report(run)).text
+
+
+def test_charts_of_a_page_share_their_steps(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a")
+    (run / "metrics.csv").write_text("step,time,train/loss,val/a/accuracy\n1,0,3,\n20,0,2,.1\n40,0,1,.2\n")
+    assert [chart["x"] for chart in read(write_report(run)).charts.values()] == [[0, 40], [0, 40]]
+
+
+def test_sets_are_named_where_there_are_several(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a")
+    (run / "metrics.csv").write_text("step,time,val/a/loss,val/b/loss\n1,0,3,2\n")
+    page = read(write_report(run))
+    assert [c["name"] for c in page.charts["Loss"]["curves"]] == ["validation, a", "validation, b"]
+    heads = read(write_comparison(tmp_path, [run])).texts("button")
+    assert "validation loss, a" in heads
+    assert "validation loss, b" in heads
+
+
 def test_parameter_norms_do_not_flood_the_page(tmp_path: Path) -> None:
     run = make_run(tmp_path / "a")
     keys = [f"optim/grad_norm/layer{i}" for i in range(50)]
@@ -375,7 +401,7 @@ def test_larger_is_better_where_the_checkpoint_says_so(tmp_path: Path) -> None:
         (run / "config.yaml").write_text("checkpoint:\n  mode: max\n  monitor: val/books/accuracy\n")
     page = read(write_comparison(tmp_path, runs))
     assert "optimizer.lr=3.0" in page.texts("pre", "command")[0]
-    assert "best validation accuracy, books" in page.texts("button")
+    assert "best validation accuracy" in page.texts("button")
 
 
 def command(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -465,13 +491,13 @@ def test_smoothing_stays_among_the_values_and_keeps_gaps(values: list[float]) ->
 def test_every_point_is_drawn_inside_its_frame(points: list[tuple[int, float]], from_zero: bool) -> None:
     steps, values = np.array([s for s, _ in points]), np.array([v for _, v in points])
     chart = Chart("t", "", [Curve("c", steps, values, 0)], from_zero=from_zero)
-    frame = frame_of(chart)
+    frame = frame_of(chart, span_of([chart]))
     down = frame.down(values)
     assert np.all((down >= 0) & (down <= SCALE))
     assert np.all((frame.across(steps) >= 0) & (frame.across(steps) <= SCALE))
     assert len(value_ticks(frame)) <= 12
     assert all(frame.first <= step <= frame.last for step in step_ticks(frame))
-    Page(f"<html><body>{draw(chart)}</body></html>")
+    Page(f"<html><body>{draw(chart, span_of([chart]))}</body></html>")
 
 
 @given(st.floats(-1e12, 1e12), st.floats(1e-6, 1e12))
@@ -485,11 +511,13 @@ def test_ticks_are_few_round_and_inside(low: float, width: float) -> None:
 
 def test_wide_positive_values_get_a_log_scale() -> None:
     steps = np.arange(4)
-    wide = frame_of(Chart("t", "", [Curve("c", steps, np.array([6e4, 900.0, 50.0, 40.0]), 0)]))
+    wide = frame_of(Chart("t", "", [Curve("c", steps, np.array([6e4, 900.0, 50.0, 40.0]), 0)]), (0, 3))
     assert wide.is_log
     assert value_ticks(wide) == [100.0, 1000.0, 10000.0]
-    assert not frame_of(Chart("t", "", [Curve("c", steps, np.array([9.0, 5.0, 4.0, 3.0]), 0)])).is_log
-    assert not frame_of(Chart("t", "", [Curve("c", steps, np.array([900.0, 1.0, 0.0, 3.0]), 0)])).is_log
+    assert not frame_of(Chart("t", "", [Curve("c", steps, np.array([9.0, 5.0, 4.0, 3.0]), 0)]), (0, 3)).is_log
+    assert not frame_of(
+        Chart("t", "", [Curve("c", steps, np.array([900.0, 1.0, 0.0, 3.0]), 0)]), (0, 3)
+    ).is_log
 
 
 @pytest.mark.parametrize(

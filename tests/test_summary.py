@@ -70,7 +70,7 @@ def test_end_says_when_only_frequencies_were_learnt(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     end_summary(tmp_path, {**RESULTS, "val/books/loss": 6.3})
-    assert "0.200 NOT below the unigram entropy" in capsys.readouterr().out
+    assert "0.200 above the unigram entropy" in capsys.readouterr().out
 
 
 def test_end_of_a_run_without_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

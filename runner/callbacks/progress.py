@@ -31,6 +31,7 @@ class Progress(ProgressBar):
         self._evaluating: str | None = None
         self._evaluated = 0
         self._outputs: Any = None
+        self._rate: Any = None
         self._step = self._first_step = self._shown = 0
         self._timed_since: float | None = None
 
@@ -48,6 +49,12 @@ class Progress(ProgressBar):
         self._outputs, self._timed_since = None, None
         if self._enabled:
             self._open().begin("train", _total_steps(trainer), self._step)
+
+    def on_train_batch_start(
+        self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int
+    ) -> None:
+        """Notes the learning rate of the step, which the schedule changes before the step's end."""
+        self._rate = trainer.optimizers[0].param_groups[0]["lr"] if trainer.optimizers else None
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -117,7 +124,7 @@ class Progress(ProgressBar):
         total, done, left = _total_steps(trainer), self._step - self._first_step, None
         if total is not None and self._timed_since is not None and done > 0:
             left = (time.monotonic() - self._timed_since) / done * (total - self._step)
-        self._display.update("train", self._step, _figures(trainer, self._outputs), left)
+        self._display.update("train", self._step, _figures(trainer, self._outputs, self._rate), left)
         self._shown = self._step
 
     def _begin_evaluation(self, name: str, num_batches: int | float | list[int | float]) -> None:
@@ -157,13 +164,13 @@ def _total_steps(trainer: Trainer) -> int | None:
     return int(batches) * epochs
 
 
-def _figures(trainer: Trainer, outputs: Any) -> dict[str, str]:
+def _figures(trainer: Trainer, outputs: Any, rate: Any) -> dict[str, str]:
     """Loss, learning rate and speed as text; what is not known is left out."""
     figures = {}
     if isinstance(outputs, Mapping) and outputs.get("loss") is not None:
         figures["loss"] = f"{float(outputs['loss']):.3f}"
-    if trainer.optimizers:
-        figures["lr"] = f"{float(trainer.optimizers[0].param_groups[0]['lr']):.1e}"
+    if rate is not None:
+        figures["lr"] = f"{float(rate):.1e}"
     throughput = next((c for c in trainer.callbacks if isinstance(c, Throughput)), None)  # type: ignore[attr-defined]
     if throughput is not None and not math.isnan(throughput.tokens_per_second):
         figures[""] = f"{throughput.tokens_per_second:,.0f} tok/s"

@@ -2,6 +2,7 @@
 
 import math
 import statistics
+from collections.abc import Iterable
 from dataclasses import replace
 from html import escape
 from os.path import relpath
@@ -103,14 +104,15 @@ def entries(runs: list[Run]) -> list[Entry]:
 
 def goal_of(runs: list[Run]) -> Goal:
     """What ranks the runs: the objective they noted, else the first validation loss, else the training loss."""
-    if any("objective" in run.results for run in runs):
-        larger = any(run.settings.get("checkpoint.mode") == "max" for run in runs)
-        monitors = {run.settings.get("checkpoint.monitor") for run in runs} - {None}
-        monitor = str(monitors.pop()) if len(monitors) == 1 else "val/validation/loss"
-        return Goal("objective", f"best {_title(monitor).lower()}", larger)
-    keys = dict.fromkeys(key for run in runs for key in [*run.metrics, *run.results])
+    keys = list(dict.fromkeys(key for run in runs for key in [*run.metrics, *run.results]))
+    titles = titles_of(keys)
     key = next((key for key in keys if validation_set(key) is not None), "train/loss")
-    return Goal(key, _title(key).lower(), False)
+    if "objective" not in keys:
+        return Goal(key, titles.get(key, "Training loss").lower(), False)
+    larger = any(run.settings.get("checkpoint.mode") == "max" for run in runs)
+    monitors = {str(run.settings.get("checkpoint.monitor") or key) for run in runs}
+    monitor = monitors.pop() if len(monitors) == 1 else "figure"
+    return Goal("objective", f"best {titles_of([*keys, monitor])[monitor]}".lower(), larger)
 
 
 def best_run(runs: list[Run], goal: Goal) -> int | None:
@@ -147,7 +149,8 @@ def _table(shown: list[Entry], goal: Goal, best: int | None, folder: Path) -> st
         figure_cells = [number_cell(run.final(key)) for key in columns]
         words = [Cell(value) for value in settings.values()]
         rows.append([Cell("", html=link), *words, Cell(run.state), number_cell(run.step), *figure_cells])
-    heads = [goal.title if key == goal.key else _title(key).lower() for key in columns]
+    titles = titles_of(keys)
+    heads = [goal.title if key == goal.key else titles[key].lower() for key in columns]
     heads = ["run", *shown[0].settings, "state", "step", *heads]
     return page.run_table(heads, rows, best)
 
@@ -174,6 +177,7 @@ def _charts(shown: list[Entry]) -> list[Chart]:
     keys = dict.fromkeys(key for entry in shown for key in entry.run.metrics)
     wanted = [key for key in keys if key.startswith("val/")]
     wanted += [key for key in ("train/loss", "perf/tokens_per_second", "optim/grad_norm") if key in keys]
+    titles = titles_of(keys)
     charts: list[Chart] = []
     for key in wanted:
         curves = []
@@ -184,7 +188,7 @@ def _charts(shown: list[Entry]) -> list[Chart]:
                 curves.append(replace(drawn, label=shown[i].label, run=i))
         levels = _levels_within(curves, loss_levels(shown[0].run.results)) if key.endswith("/loss") else {}
         smoothed = "" if key.startswith("val/") else "smoothed"
-        charts.append(Chart(_title(key), smoothed, curves, levels, wide=not charts, has_legend=False))
+        charts.append(Chart(titles[key], smoothed, curves, levels, wide=not charts, has_legend=False))
     return charts
 
 
@@ -199,14 +203,19 @@ def _levels_within(curves: list[Curve], levels: dict[str, float]) -> dict[str, f
     return {name: v for name, v in levels.items() if len(values) and values.min() <= v <= values.max()}
 
 
-def _title(key: str) -> str:
-    """A metric's name in words: `Validation loss`, `Validation accuracy, books`, `Tokens per second`."""
-    first, *rest = key.replace("_", " ").split("/")
-    if first == "val" and len(rest) == 2:
-        return f"Validation {rest[1]}" + ("" if rest[0] == "validation" else f", {rest[0]}")
-    if first == "train" and rest:
-        return f"Training {rest[-1]}"
-    return {"grad norm": "Gradient norm"}.get(rest[-1] if rest else "", (rest or [first])[-1].capitalize())
+def titles_of(keys: Iterable[str]) -> dict[str, str]:
+    """Metrics' names in words, such as `Validation loss`; with the set's name where there are several sets."""
+    parts = {key: key.replace("_", " ").split("/") for key in keys}
+    several = len({words[1] for words in parts.values() if words[0] == "val" and len(words) == 3}) > 1
+    named = {}
+    for key, words in parts.items():
+        if words[0] == "val" and len(words) == 3:
+            named[key] = f"Validation {words[2]}" + (f", {words[1]}" if several else "")
+        elif words[0] == "train":
+            named[key] = f"Training {words[-1]}"
+        else:
+            named[key] = words[-1].replace("grad norm", "gradient norm").capitalize()
+    return named
 
 
 def _named(settings: dict[str, str]) -> str:

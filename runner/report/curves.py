@@ -95,7 +95,7 @@ def curves_of(
     order = np.argsort(series.steps, kind="stable")
     steps, values = series.steps[order], series.values[order]
     values = np.where(np.abs(values) < BEYOND, values, np.nan)
-    few = len(steps) <= 60
+    few = len(steps) <= 40
     if not smoothed or len(steps) <= 100:
         return [Curve(label, *thin_out(steps, values, points), colour, dots=few)]
     faint = Curve(label, *thin_out(steps, values, points), colour, faint=True)

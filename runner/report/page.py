@@ -9,7 +9,7 @@ from typing import NamedTuple
 from runner.report.curves import Chart
 from runner.report.script import SCRIPT
 from runner.report.style import STYLE
-from runner.report.svg import draw
+from runner.report.svg import draw, span_of
 
 
 class Tile(NamedTuple):
@@ -61,9 +61,9 @@ def tiles(shown: Iterable[Tile]) -> str:
     return f'<dl class="tiles">{boxes}</dl>' if boxes else ""
 
 
-def charts(shown: Iterable[Chart], shared_legend: str = "") -> str:
-    """Charts side by side where there is room."""
-    figures = "\n".join(draw(chart) for chart in shown)
+def charts(shown: list[Chart], shared_legend: str = "") -> str:
+    """Charts over the same steps, side by side where there is room."""
+    figures = "\n".join(draw(chart, span_of(shown)) for chart in shown)
     return f'{shared_legend}<div class="charts">\n{figures}\n</div>' if figures else ""
 
 

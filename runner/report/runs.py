@@ -108,9 +108,9 @@ def changed_settings(settings: Settings) -> list[tuple[str, Any, Any]] | None:
     except Exception:  # an older run, or a plugin that is gone: the page is worth more than this table
         return None
     return [
-        (name, value, defaults.get(name))
+        (name, value, defaults.get(name, (None,))[0])
         for name, value in settings.items()
-        if not name.startswith(EXECUTION) and (name not in defaults or defaults[name] != value)
+        if not name.startswith(EXECUTION) and (name not in defaults or value not in defaults[name])
     ]
 
 
@@ -123,7 +123,8 @@ def flatten(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield f"{prefix}{name}", value
 
 
-def _default_settings() -> Settings:
+def _default_settings() -> dict[str, tuple[Any, Any]]:
+    """Each default, as it stands and before it was resolved: a run folder keeps what depends on the environment so."""
     from hydra import compose, initialize_config_module
     from hydra.core.global_hydra import GlobalHydra
 
@@ -134,7 +135,9 @@ def _default_settings() -> Settings:
     else:
         with initialize_config_module("conf", version_base="1.3"):
             config = compose("config")
-    return dict(flatten(OmegaConf.to_container(config, resolve=True)))
+    resolved = dict(flatten(OmegaConf.to_container(config, resolve=True)))
+    raw = dict(flatten(OmegaConf.to_container(config, resolve=False)))
+    return {name: (value, raw.get(name)) for name, value in resolved.items()}
 
 
 def _settings(text: str) -> Settings:

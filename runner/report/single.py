@@ -83,9 +83,10 @@ def _tiles(run: Run) -> list[Tile]:
     """The figures that matter most, at most six or so."""
     shown = []
     losses = {k: v for k in [*run.results, *run.metrics] if (v := run.final(k)) is not None}
-    for name, (loss, unigram) in compared_losses({**losses, **run.results}).items():
+    compared = compared_losses({**losses, **run.results})
+    for name, (loss, unigram) in compared.items():
         hint = "" if unigram is None else f"{_relation(loss, unigram)} the unigram entropy {unigram:.3f}"
-        title = "Validation loss" + (f", {name}" if name != "validation" else "")
+        title = "Validation loss" + (f", {name}" if len(compared) > 1 else "")
         shown.append(Tile(title, page.number(loss), hint))
     if (best := run.results.get("objective")) is not None:
         step = run.results.get("best_step")
@@ -124,12 +125,12 @@ def _environment(noted: dict[str, Any]) -> dict[str, str]:
     for name, value in noted.items():
         if isinstance(value, list):
             value = ", ".join(map(str, value)) or "none"
-        shown[str(name).replace("_", " ")] = "unknown" if value is None else _value(value)
+        shown[str(name).replace("_", " ")] = "none" if value is None else _value(value)
     return shown
 
 
 def _files(folder: Path) -> dict[str, str]:
-    names = [*FILES.values(), "status.json", "environment.json", "command.txt"]
+    names = [*FILES.values(), "status.json", "environment.json", "command.txt", "train.log", "order.txt"]
     return {name: name for name in names if name != "report.html" and (folder / name).exists()}
 
 

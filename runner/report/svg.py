@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from html import escape
 from typing import NamedTuple
 
@@ -38,9 +38,19 @@ class Frame(NamedTuple):
         return np.round((self.high - finite) / (self.high - self.low) * SCALE)
 
 
-def frame_of(chart: Chart) -> Frame:
-    """The frame that holds every number of a chart, with a little room above and below."""
-    steps = np.concatenate([curve.steps for curve in chart.curves])
+def span_of(charts: Iterable[Chart]) -> tuple[float, float]:
+    """The steps that hold every point of these charts, from 0 where they begin near it."""
+    steps = [
+        step for chart in charts for curve in chart.curves for step in (curve.steps.min(), curve.steps.max())
+    ]
+    first, last = float(min(steps)), float(max(steps))
+    if 0 < first < 0.2 * last:
+        first = 0.0
+    return (first, last) if first < last else (first - 1, last + 1)
+
+
+def frame_of(chart: Chart, span: tuple[float, float]) -> Frame:
+    """The frame that holds every value of a chart, with a little room above and below, over a span of steps."""
     values = np.concatenate([*(curve.values for curve in chart.curves), list(chart.levels.values())])
     values = values[np.isfinite(values)]
     if not len(values):
@@ -56,17 +66,12 @@ def frame_of(chart: Chart) -> Frame:
     low, high = low - room, high + room
     if chart.from_zero and low > -2 * room:
         low = 0.0
-    first, last = float(steps.min()), float(steps.max())
-    if 0 < first < 0.2 * last:
-        first = 0.0
-    if first == last:
-        first, last = first - 1, last + 1
-    return Frame(first, last, low, high, bool(is_log))
+    return Frame(*span, low, high, bool(is_log))
 
 
-def draw(chart: Chart) -> str:
+def draw(chart: Chart, span: tuple[float, float]) -> str:
     """The chart as a `figure` element, with its numbers inside for the read-out."""
-    frame = frame_of(chart)
+    frame = frame_of(chart, span)
     paths = "".join(_path(curve, frame) for curve in sorted(chart.curves, key=lambda c: not c.faint))
     rows = [(value, _down_percent(value, frame)) for value in value_ticks(frame)]
     columns = [(step, (step - frame.first) / (frame.last - frame.first) * 100) for step in step_ticks(frame)]

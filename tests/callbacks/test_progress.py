@@ -63,6 +63,18 @@ def test_long_steps_have_a_line_each_time_the_wait_is_over(capsys: pytest.Captur
     assert sum(line.startswith("step") for line in capsys.readouterr().out.splitlines()) == 30
 
 
+def test_rate_is_the_one_the_step_was_made_with(capsys: pytest.CaptureFixture[str]) -> None:
+    module = TinyModule()
+
+    def halve() -> None:
+        module.trainer.optimizers[0].param_groups[0]["lr"] /= 2
+
+    module.on_step = halve
+    tiny_trainer(3, [Progress(4, NEVER)]).fit(module, loader(3))
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("step")]
+    assert [line.split(" lr ")[1].split()[0] for line in lines] == ["1.0e-02", "5.0e-03", "2.5e-03"]
+
+
 def test_validation_figures_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     trainer = tiny_trainer(6, [Progress(4, NEVER)], val_check_interval=3, limit_val_batches=2)
     trainer.fit(TinyModule(), loader(6), loader(2))
