@@ -86,7 +86,8 @@ svg path { fill: none; vector-effect: non-scaling-stroke; }
 .lit-one path[data-run]:not(.lit) { opacity: .12; }
 .lit-one path.lit { stroke-width: 2.6; } .lit-one path.lit.dots { stroke-width: 6.5; }
 .level-name { position: absolute; right: 0; transform: translateY(-100%); padding: 0 0 2px 6px; font-size: 11.5px;
-  line-height: 1.3; color: var(--soft); pointer-events: none; }
+  line-height: 1.3; color: var(--soft); pointer-events: none;
+  text-shadow: 0 0 2px var(--panel), 0 0 2px var(--panel), 0 0 3px var(--panel); }
 .level-name.below { transform: none; padding-top: 2px; }
 .cursor { position: absolute; top: 0; bottom: 0; width: 0; border-left: 1px solid var(--soft); pointer-events: none; }
 .band { position: absolute; top: 0; bottom: 0; background: var(--c0); opacity: .14; pointer-events: none; }
