@@ -84,7 +84,7 @@ class Chunker:
                 boundaries[d] = _token_positions(encoding.offsets, sentence_starts(documents[d]))
         return self._sequences(ids, boundaries, np.ones(len(ids), bool))
 
-    def tokens(self, documents: Sequence[Sequence[int]]) -> Flat:
+    def tokens(self, documents: Sequence[Sequence[int] | NDArray[Any]]) -> Flat:
         """Sequences of documents that are tokenised already, taken as they are where they are short enough.
 
         Of a longer one every chunk gets the special tokens that surrounded it, if any did; it is cut at token boundaries.

@@ -48,7 +48,7 @@ class StdlibText:
             FileNotFoundError: this Python carries no sources of its standard library.
         """
         if self._documents is None:
-            texts = dict.fromkeys(_RULE.sub(r"\1\1\1", inspect.cleandoc(text)) for text in _texts())
+            texts = dict.fromkeys(_RULE.sub(r"\1\1\1", inspect.cleandoc(text).strip()) for text in _texts())
             self._documents = [text for text in texts if len(text) >= SHORTEST]
         if not self._documents:
             raise FileNotFoundError(

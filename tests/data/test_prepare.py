@@ -1,0 +1,411 @@
+"""From text to stores: every setting counts, nothing is done twice, nothing stays half-made."""
+
+import json
+import logging
+import math
+import multiprocessing
+import os
+import resource
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from transformers import AutoTokenizer
+
+from runner.data import prepare, store_writer, tokenise
+from runner.data.prepare import PreparedText, prepare_text
+from runner.data.sources import Source, open_source
+from runner.data.store import TokenStore, unigram_entropy
+
+WORDS = ["the", "a", "river", "runs", "under", "old", "bridge", "while", "seven", "herons", "watch", "again"]
+
+SETTINGS: dict[str, Any] = {
+    "validation_sources": {},
+    "validation_documents": 10,
+    "tokenizer": None,
+    "tokenizer_kind": "wordpiece",
+    "vocab_size": 120,
+    "lowercase": True,
+    "max_length": 16,
+    "long_documents": "sentences",
+    "seed": 0,
+}
+
+
+def paragraphs(num: int, seed: int = 0) -> list[str]:
+    rng = np.random.default_rng(seed)
+    return [" ".join(rng.choice(WORDS, rng.integers(4, 40))).capitalize() + f" {n}." for n in range(num)]
+
+
+def text_source(path: Path, documents: list[str]) -> Source:
+    path.write_text("\n\n".join(documents))
+    return open_source(path, "text", "train", "paragraph")
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Source:
+    return text_source(tmp_path / "herons.txt", paragraphs(100))
+
+
+@pytest.fixture
+def prepared(source: Source, tmp_path: Path) -> Callable[..., PreparedText]:
+    def call(source: Source = source, **changed: Any) -> PreparedText:
+        return prepare_text(source, cache_dir=tmp_path / "cache", **{**SETTINGS, **changed})
+
+    return call
+
+
+def texts(store: TokenStore, tokenizer: Any) -> list[str]:
+    rows = [store[i].tolist() for i in range(len(store))]
+    return [tokenizer.decode(row, skip_special_tokens=True) for row in rows]
+
+
+def test_the_stores_hold_the_tokens_of_the_documents(
+    prepared: Callable[..., PreparedText], tmp_path: Path
+) -> None:
+    found = prepared(max_length=200)
+    tokenizer = AutoTokenizer.from_pretrained(found.tokenizer)
+    assert found.documents == {"train": 90, "held_out": 10}
+    assert list(found.validation) == ["held_out"]
+    train, held_out = TokenStore(found.train), TokenStore(found.validation["held_out"])
+    assert (len(train), len(held_out)) == (90, 10)
+    rows = sorted(store[i].tolist() for store in (train, held_out) for i in range(len(store)))
+    assert rows == sorted(tokenizer(text)["input_ids"] for text in paragraphs(100))
+    assert not set(texts(train, tokenizer)) & set(texts(held_out, tokenizer))
+    assert found.unigram_entropy["held_out"] == unigram_entropy(held_out, tokenizer.all_special_ids)
+    assert 1 < found.unigram_entropy["held_out"] < math.log(len(tokenizer))
+
+
+def test_the_tokenizer_is_trained_on_training_documents_alone(
+    prepared: Callable[..., PreparedText], tmp_path: Path
+) -> None:
+    train = text_source(tmp_path / "train.txt", ["the river runs"] * 5)
+    validation = {"birds": text_source(tmp_path / "birds.txt", ["zebras quack"] * 5)}
+    tokenizer = AutoTokenizer.from_pretrained(prepared(train, validation_sources=validation).tokenizer)
+    assert "river" in tokenizer.get_vocab()
+    assert "z" not in tokenizer.get_vocab()
+
+
+def test_validation_sources_are_kept_by_name(prepared: Callable[..., PreparedText], tmp_path: Path) -> None:
+    validation = {
+        name: text_source(tmp_path / f"{name}.txt", paragraphs(9, seed)) for seed, name in enumerate("ab", 1)
+    }
+    found = prepared(validation_sources=validation)
+    assert found.documents == {"train": 100, "a": 9, "b": 9}
+    assert set(found.unigram_entropy) == set(found.validation) == {"a", "b"}
+    assert TokenStore(found.validation["a"]).fingerprint != TokenStore(found.validation["b"]).fingerprint
+
+
+def test_without_validation_there_is_none(prepared: Callable[..., PreparedText]) -> None:
+    found = prepared(validation_documents=0)
+    assert found.validation == {}
+    assert found.documents == {"train": 100}
+
+
+CHANGES: dict[str, Any] = {
+    "validation_documents": 11,
+    "tokenizer_kind": "bpe",
+    "vocab_size": 100,
+    "lowercase": False,
+    "max_length": 15,
+    "long_documents": "tokens",
+    "seed": 1,
+}
+
+
+@pytest.mark.parametrize("setting", CHANGES)
+def test_a_changed_setting_never_takes_stale_tokens(
+    prepared: Callable[..., PreparedText], setting: str
+) -> None:
+    base = SETTINGS | {"vocab_size": 300}
+    first = prepared(**base)
+    changed = prepared(**base | {setting: CHANGES[setting]})
+    assert changed.train != first.train
+    assert TokenStore(changed.train).fingerprint != TokenStore(first.train).fingerprint
+    assert prepared(**base) == first
+
+
+def test_a_changed_text_never_takes_stale_tokens(
+    prepared: Callable[..., PreparedText], tmp_path: Path
+) -> None:
+    documents = paragraphs(100)
+    first = prepared()
+    documents[50] += " Another word."
+    second = prepared(text_source(tmp_path / "herons.txt", documents))
+    assert second.train != first.train
+    validation = {"v": text_source(tmp_path / "v.txt", paragraphs(5, 7))}
+    third = prepared(validation_sources=validation)
+    validation = {"v": text_source(tmp_path / "v.txt", paragraphs(6, 7))}
+    fourth = prepared(validation_sources=validation)
+    assert len({first.train, second.train, third.train, fourth.train}) == 4
+    assert prepared(validation_sources=validation) == fourth
+
+
+def test_another_tokenizer_under_the_same_name_never_takes_stale_tokens(
+    prepared: Callable[..., PreparedText], tmp_path: Path
+) -> None:
+    small, large = prepared(vocab_size=60), prepared(vocab_size=200)
+    shutil.copytree(small.tokenizer, tmp_path / "tokenizer")
+    first = prepared(tokenizer=str(tmp_path / "tokenizer"))
+    shutil.rmtree(tmp_path / "tokenizer")
+    shutil.copytree(large.tokenizer, tmp_path / "tokenizer")
+    second = prepared(tokenizer=str(tmp_path / "tokenizer"))
+    assert TokenStore(first.train).fingerprint == TokenStore(small.train).fingerprint
+    assert TokenStore(second.train).fingerprint == TokenStore(large.train).fingerprint
+    assert first.tokenizer != second.tokenizer
+
+
+def test_a_second_call_reads_nothing_and_takes_no_time(
+    prepared: Callable[..., PreparedText], source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = prepared()
+    monkeypatch.setattr(type(source), "documents", lambda self: pytest.fail("read again"))
+    start = time.process_time()
+    assert prepared() == first
+    assert time.process_time() - start < 0.1
+
+
+def test_a_moved_cache_is_still_of_use(
+    prepared: Callable[..., PreparedText], source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared()
+    (tmp_path / "cache").rename(tmp_path / "moved")
+    monkeypatch.setattr(type(source), "documents", lambda self: pytest.fail("read again"))
+    found = prepare_text(source, cache_dir=tmp_path / "moved", **SETTINGS)
+    assert TokenStore(found.train).num_tokens > 0
+    assert found.tokenizer.is_dir()
+
+
+def test_a_removed_store_or_tokenizer_is_made_again(prepared: Callable[..., PreparedText]) -> None:
+    found = prepared()
+    fingerprint = TokenStore(found.train).fingerprint
+    shutil.rmtree(found.train)
+    assert prepared() == found
+    shutil.rmtree(found.tokenizer)
+    assert prepared() == found
+    assert TokenStore(found.train).fingerprint == fingerprint
+    AutoTokenizer.from_pretrained(found.tokenizer)
+
+
+def test_a_damaged_store_is_an_error_that_says_what_to_delete(prepared: Callable[..., PreparedText]) -> None:
+    found = prepared()
+    os.truncate(found.train / "tokens.bin", 100)
+    with pytest.raises(ValueError, match=r"damaged .*: delete that folder") as error:
+        prepared()
+    assert str(found.train) in str(error.value)
+    shutil.rmtree(found.train)
+    assert prepared() == found
+
+
+def test_tokenised_input_is_taken_as_it_is(prepared: Callable[..., PreparedText], tmp_path: Path) -> None:
+    folder = str(prepared().tokenizer)
+    rows = [[2, 7, 8 + n, 3] for n in range(20)]
+    (tmp_path / "a.jsonl").write_text("\n".join(json.dumps({"input_ids": row}) for row in rows))
+    tokens = open_source(tmp_path / "a.jsonl", "text", "train", "paragraph")
+    store = TokenStore(prepared(tokens, tokenizer=folder, validation_documents=0).train)
+    assert [store[i].tolist() for i in range(20)] == rows
+    with pytest.raises(ValueError, match=r"is tokenised already .*: set data.tokenizer"):
+        prepared(tokens)
+    with pytest.raises(ValueError, match="only one of them is tokenised already"):
+        prepared(tokens, tokenizer=folder, validation_sources={"v": text_source(tmp_path / "v.txt", ["x"])})
+
+
+@pytest.mark.parametrize("wrong", [5000, -1])
+def test_token_ids_beyond_the_vocabulary_are_named(
+    prepared: Callable[..., PreparedText], tmp_path: Path, wrong: int
+) -> None:
+    tokenizer = prepared().tokenizer
+    size = len(AutoTokenizer.from_pretrained(tokenizer))
+    rows = [[2, 5, 3], [2, 6, 3], [2, wrong, 3]]
+    (tmp_path / "a.jsonl").write_text("\n".join(json.dumps({"input_ids": row}) for row in rows))
+    tokens = open_source(tmp_path / "a.jsonl", "text", "train", "paragraph")
+    message = rf"sample 2 of .*a.jsonl has token id {wrong}, but the tokenizer's vocabulary has {size}"
+    with pytest.raises(ValueError, match=message):
+        prepared(tokens, tokenizer=str(tokenizer), validation_documents=0)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"vocab_size": -3}, "data.vocab_size=-3 is too small"),
+        ({"max_length": 0}, "data.max_length must be at least 1 token, not 0"),
+        ({"max_length": 2}, "data.max_length=2 leaves no room"),
+        ({"long_documents": "drop"}, "data.long_documents='drop'; there are: truncate, sentences, tokens"),
+        ({"tokenizer_kind": "char"}, "data.tokenizer_kind='char'; there are: wordpiece, bpe"),
+        ({"validation_documents": 100}, "would hold out 100 of 100 distinct documents and leave none"),
+        (
+            {"validation_documents": -0.5},
+            "data.validation_documents=-0.5: give a number of documents, or a share",
+        ),
+        ({"tokenizer": "no/such"}, "data.tokenizer='no/such': there is no tokenizer"),
+        ({"validation_sources": {"../x": None}}, r"validation set '../x': names are of letters, digits"),
+    ],
+)
+def test_a_wrong_setting_is_one_message(
+    prepared: Callable[..., PreparedText], tmp_path: Path, changed: dict[str, Any], message: str
+) -> None:
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        prepared(**changed)
+    assert not list(tmp_path.glob("cache/text/*/*"))
+
+
+def test_no_text_is_an_error(prepared: Callable[..., PreparedText], tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"blank.txt holds no documents"):
+        prepared(text_source(tmp_path / "blank.txt", ["", "  "]))
+
+
+def test_it_says_how_far_it_is(
+    prepared: Callable[..., PreparedText], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(tokenise, "_SECONDS_BETWEEN_LINES", -1.0)
+    monkeypatch.setattr(tokenise, "_BATCH_DOCUMENTS", 40)
+    with caplog.at_level(logging.INFO, "iolaus"):
+        prepared(validation_documents=0)
+    lines = [record.getMessage() for record in caplog.records]
+    assert any(line.startswith("tokenising train: 40 of 100 documents, ") for line in lines)
+    assert any("100 documents (train 100)" in line for line in lines)
+
+
+def test_batches_change_nothing(
+    prepared: Callable[..., PreparedText], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = prepared()
+    fingerprint = TokenStore(first.train).fingerprint
+    shutil.rmtree(first.train)
+    monkeypatch.setattr(tokenise, "_BATCH_DOCUMENTS", 7)
+    assert TokenStore(prepared().train).fingerprint == fingerprint
+
+
+def test_a_tokenizer_of_much_text_is_trained_on_a_sample(
+    prepared: Callable[..., PreparedText], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+
+    def train_tokenizer(documents: Any, *settings: Any) -> Any:
+        read.extend(documents)
+        return original(documents, *settings)
+
+    original = prepare.train_tokenizer
+    monkeypatch.setattr(prepare, "train_tokenizer", train_tokenizer)
+    monkeypatch.setattr(prepare, "_TOKENIZER_TEXT", 4000)
+    prepared(validation_documents=0)
+    assert 1000 < sum(map(len, read)) < 4000
+    assert read[0] == paragraphs(1)[0]
+
+
+def test_afterwards_forked_processes_do_not_warn(
+    prepared: Callable[..., PreparedText], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("TOKENIZERS_PARALLELISM", raising=False)
+    prepared()
+    child = multiprocessing.get_context("fork").Process(target=int)
+    child.start()
+    child.join()
+    assert "parallelism" not in capfd.readouterr().err
+
+
+def start(work: Callable[[], Any], answer: Path) -> Any:
+    """A forked process, which has the imports already; `answer` gets the result, or the message of the error."""
+
+    def run() -> None:
+        os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the threads of rust are not forked
+        try:
+            result = work()
+        except OSError as error:
+            result = error
+        answer.write_text(str(result))
+
+    process = multiprocessing.get_context("fork").Process(target=run)
+    process.start()
+    return process
+
+
+def test_a_killed_preparation_is_continued_and_two_at_once_do_not_collide(
+    prepared: Callable[..., PreparedText], source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def preparation(last_batch: int) -> str:
+        done = 0
+
+        def append_or_die(writer: store_writer.StoreWriter, batch: store_writer.Batch) -> None:
+            nonlocal done
+            if done == last_batch:
+                os.kill(os.getpid(), signal.SIGKILL)
+            done += 1
+            append(writer, batch)
+            time.sleep(0.05)
+
+        monkeypatch.setattr(store_writer.StoreWriter, "append", append_or_die)
+        found = prepare_text(source, cache_dir=tmp_path / "killed", **SETTINGS)
+        return f"{found.train} {done}"
+
+    append, expected = store_writer.StoreWriter.append, TokenStore(prepared().train).fingerprint
+    monkeypatch.setattr(store_writer, "SECONDS_BETWEEN_MARKS", 0.0)
+    monkeypatch.setattr(tokenise, "_BATCH_DOCUMENTS", 10)
+    killed = start(lambda: preparation(last_batch=6), tmp_path / "none")
+    killed.join()
+    assert killed.exitcode == -signal.SIGKILL
+    assert not list(tmp_path.glob("killed/text/*/train"))
+    assert not list(tmp_path.glob("killed/text/*/prepared.json"))
+    both = [start(lambda: preparation(last_batch=-1), tmp_path / name) for name in ("one", "other")]
+    for process in both:
+        process.join()
+    results = [(tmp_path / name).read_text().split() for name in ("one", "other")]
+    assert results[0][0] == results[1][0]
+    assert sorted(int(done) for _, done in results) == [0, 9 - 6 + 1]  # of nine to train on, and one held out
+    store = TokenStore(results[0][0])
+    store.verify()
+    assert store.fingerprint == expected
+    assert not list((tmp_path / "killed").rglob("*.partial"))
+
+
+def test_no_room_is_one_message_and_leaves_nothing(
+    prepared: Callable[..., PreparedText], tmp_path: Path
+) -> None:
+    tokenizer, cache = prepared().tokenizer, tmp_path / "full"
+    large = text_source(tmp_path / "large.txt", paragraphs(5000))
+
+    def work() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+        prepare_text(large, cache_dir=cache, **{**SETTINGS, "tokenizer": str(tokenizer)})
+
+    process = start(work, tmp_path / "message")
+    process.join()
+    message = (tmp_path / "message").read_text()
+    assert message.startswith(f"cannot write {cache}/text/")
+    assert "File too large (about 0." in message
+    assert "MB needed" in message
+    assert "\n" not in message
+    assert not list(cache.rglob("*.partial"))
+    assert not list(cache.rglob("tokens.bin"))
+
+
+def test_a_cache_that_cannot_be_written_is_one_message(source: Source, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(OSError, match=r"cannot write .*: Not a directory.*Set data.cache_dir"):
+        prepare_text(source, cache_dir=tmp_path / "file/cache", **SETTINGS)
+    assert (tmp_path / "file").read_text() == "not a folder"
+
+
+class Own:
+    """Nothing but the methods a source must have."""
+
+    tokenized = False
+
+    def documents(self) -> Iterator[str]:
+        yield from paragraphs(20)
+
+    def fingerprint(self) -> dict[str, Any]:
+        return {"own": 1}
+
+    def describe(self) -> str:
+        return "own"
+
+
+def test_a_source_of_ones_own_is_prepared(prepared: Callable[..., PreparedText]) -> None:
+    found = prepared(Own(), validation_documents=0.1)
+    assert found.documents == {"train": 18, "held_out": 2}
