@@ -1,0 +1,44 @@
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.report.pages import read, sweep
+
+
+def command(*arguments: object) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-m", "runner.report", *map(str, arguments)]
+    return subprocess.run(
+        words, capture_output=True, text=True, check=False, cwd=Path(__file__).parent.parent
+    )
+
+
+def test_command_draws_a_run_several_or_a_sweep(tmp_path: Path) -> None:
+    runs = sweep(tmp_path / "sweep")
+    one = command(runs[0])
+    assert (one.returncode, one.stdout) == (0, f"{runs[0]}/report.html\n")
+    several = command(*runs[:2], "--out", tmp_path / "page.html")
+    assert several.stdout == f"{tmp_path}/page.html\n"
+    assert "2 runs" in read(tmp_path / "page.html").texts("h1")
+    assert command(tmp_path / "sweep").stdout == f"{tmp_path}/sweep/comparison.html\n"
+    assert "5 runs" in read(tmp_path / "sweep" / "comparison.html").texts("h1")
+
+
+def test_command_says_what_is_no_run(tmp_path: Path) -> None:
+    done = command(tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"error: {str(tmp_path)!r} is no run folder: it holds none of status.json, metrics.csv, config.yaml. "
+        "Name a folder such as outputs/<date>/<time>-<id>\n"
+    )
+
+
+def test_report_imports_neither_torch_nor_lightning() -> None:
+    check = (
+        "import sys, runner.report; sys.exit(bool({'torch', 'lightning', 'transformers'} & set(sys.modules)))"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", check], check=False, cwd=Path(__file__).parent.parent
+        ).returncode
+        == 0
+    )

@@ -1,0 +1,84 @@
+from pathlib import Path
+
+import numpy as np
+
+from runner.report import write_comparison, write_report
+from runner.report.runs import find_runs, load_run
+from tests.report.pages import make_run, read, sweep
+
+
+def test_comparison_ranks_runs_and_names_the_best_command(tmp_path: Path) -> None:
+    runs = sweep(tmp_path / "sweep")
+    write_report(runs[0])
+    path = write_comparison(tmp_path / "sweep", runs)
+    page = read(path)
+    finals = [load_run(run).final("objective") for run in runs]
+    best = min(range(5), key=lambda i: finals[i] or 0)
+    assert path == tmp_path / "sweep" / "comparison.html"
+    assert page.texts("pre", "command") == [(runs[best] / "command.txt").read_text().strip()]
+    assert [
+        marks["data-run"] for tag, marks, _ in page.elements if tag == "tr" and marks.get("class") == "best"
+    ] == [str(best)]
+    heads = page.texts("button")
+    assert heads[:6] == ["run", "seed", "optimizer.lr", "state", "step", "best validation loss"]
+    links = [marks["href"] for tag, marks, _ in page.elements if tag == "a"]
+    assert links == ["0/report.html", "1", "2", "3", "4"]
+    values = [float(m["data-value"]) for tag, m, _ in page.elements if tag == "td" and m.get("data-value")]
+    assert [value for value in values if value in finals][:5] == finals
+
+
+def test_comparison_averages_over_seeds(tmp_path: Path) -> None:
+    runs = sweep(tmp_path / "sweep")
+    page = read(write_comparison(tmp_path / "sweep", runs))
+    finals = [load_run(run).final("objective") or 0.0 for run in runs]
+    rows = ["".join(t) for tag, marks, t in page.elements if tag == "tr" and "data-run" not in marks]
+    (row,) = [row for row in rows if row.startswith("lr=2.0")]
+    mean, deviation = np.mean(finals[2:4]), np.std(finals[2:4], ddof=1)
+    assert f"2{mean:.3f}"[:6] in row
+    assert f"{deviation:.4g}"[:5] in row
+    assert page.texts("ul", "legend")[0] == "lr=3.0lr=2.0lr=2.5"
+    classes = [m["class"] for tag, m, _ in page.elements if tag == "path" and "line" in m.get("class", "")]
+    assert classes[:5] == ["line c0", "line c0", "line c1", "line c1", "line c2"], (
+        "seeds of one setting share a colour"
+    )
+
+
+def test_comparison_has_no_seed_table_where_seeds_do_not_vary(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / name, loss=loss) for name, loss in (("a", 2.0), ("b", 3.0))]
+    assert "Over seeds" not in read(write_comparison(tmp_path, runs)).text
+
+
+def test_comparison_keeps_runs_that_failed(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / "a"), make_run(tmp_path / "b", seed=1, state="failed", results={})]
+    (runs[1] / "metrics.csv").unlink()
+    page = read(write_comparison(tmp_path, runs))
+    assert "1 of 2 done" in page.text
+    assert "failed" in page.texts("td", "wrap")
+    for run in runs:
+        for file in run.iterdir():
+            if file.name != "config.yaml":
+                file.unlink()
+    assert "No run has logged a loss yet." in read(write_comparison(tmp_path, runs)).text
+
+
+def test_comparison_falls_back_on_the_configs(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / name, loss=loss) for name, loss in (("a", 2.0), ("b", 3.0))]
+    for run in runs:
+        (run / "overrides.json").unlink()
+    assert read(write_comparison(tmp_path, runs)).texts("button")[:3] == ["run", "optimizer.lr", "state"]
+
+
+def test_larger_is_better_where_the_checkpoint_says_so(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / name, loss=loss) for name, loss in (("a", 2.0), ("b", 3.0))]
+    for run in runs:
+        (run / "config.yaml").write_text("checkpoint:\n  mode: max\n  monitor: val/books/accuracy\n")
+    page = read(write_comparison(tmp_path, runs))
+    assert "optimizer.lr=3.0" in page.texts("pre", "command")[0]
+    assert "best validation accuracy" in page.texts("button")
+
+
+def test_runs_of_a_sweep_are_found_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    for i in range(12):
+        make_run(tmp_path / f"{i}")
+    assert [run.name for run in find_runs(tmp_path)] == [str(i) for i in range(12)]
+    assert find_runs(tmp_path / "3") == []

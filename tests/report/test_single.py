@@ -1,0 +1,233 @@
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from runner.report import write_comparison, write_report
+from runner.report.runs import changed_settings, load_run
+from tests.report.pages import make_run, read
+
+
+def test_report_shows_curves_figures_and_how_to_go_on(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "2026-11-03" / "12-30-11-ab12")
+    path = write_report(run)
+    page = read(path)
+    assert path == run / "report.html"
+    assert page.texts("h1") == ["2026-11-03/12-30-11-ab12"]
+    assert list(page.charts) == ["Loss", "Learning rate", "Throughput", "Gradient norm"]
+    assert [c["name"] for c in page.charts["Loss"]["curves"]] == ["training", "validation"]
+    assert [c["name"] for c in page.charts["Learning rate"]["curves"]] == ["decay, no_decay"]
+    assert page.texts("span", "level-name") == ["ln(vocabulary) 9.010", "unigram entropy 6.250"]
+    assert "below the unigram entropy 6.250" in page.text
+    assert page.texts("pre", "command") == [
+        "python -m runner.train seed=0 optimizer.lr=4.0",
+        f"python -m runner.train resume={run}",
+    ]
+    assert "3.11.2" in page.text
+    assert [p.name for p in run.iterdir() if p.name.startswith(".")] == []
+
+
+def test_report_names_a_folder_below_here_as_one_would_type_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_run(tmp_path / "outputs" / "a")
+    monkeypatch.chdir(tmp_path)
+    assert "resume=outputs/a" in read(write_report(Path("outputs/a"))).texts("pre", "command")[1]
+
+
+def test_page_needs_nothing_but_itself(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / name) for name in ("a", "b")]
+    for path in (write_report(runs[0]), write_comparison(tmp_path, runs)):
+        for tag, marks, _ in read(path).elements:
+            assert tag not in ("link", "img", "iframe", "object", "base")
+            assert "src" not in marks
+            assert not any(name.startswith("on") for name in marks)
+            assert not marks.get("href", "").startswith(("http", "//"))
+        style = "".join(read(path).texts("style"))
+        assert "@import" not in style
+        assert "url(" not in style
+
+
+def test_page_has_light_dark_phone_and_print(tmp_path: Path) -> None:
+    page = read(write_report(make_run(tmp_path / "a")))
+    style = "".join(page.texts("style"))
+    for query in ("prefers-color-scheme: dark", "max-width: 560px", "@media print"):
+        assert query in style
+    views = [marks["content"] for tag, marks, _ in page.elements if marks.get("name") == "viewport"]
+    assert views == ["width=device-width, initial-scale=1"]
+
+
+@pytest.mark.parametrize("kept", [(), ("status.json",), ("metrics.csv",), ("config.yaml",)])
+def test_missing_files_are_left_out(tmp_path: Path, kept: tuple[str, ...]) -> None:
+    run = make_run(tmp_path / "a")
+    for file in run.iterdir():
+        if file.name not in kept:
+            file.unlink()
+    if not kept:
+        with pytest.raises(
+            ValueError, match=r"'.*a' is no run folder: it holds none of status.json, metrics.csv"
+        ):
+            write_report(run)
+    else:
+        page = read(write_report(run))
+        assert ("Nothing has been logged yet." in page.text) == ("metrics.csv" not in kept)
+
+
+@pytest.mark.parametrize(
+    "metrics",
+    [
+        "",
+        "step,time",
+        "step,time,train/loss\n",
+        "no,header\n1,2\n",
+        "\0\0\0",
+        "step,time,train/loss\n1,2\n3,4,5,6\n",
+    ],
+)
+def test_metrics_without_rows_make_a_page(tmp_path: Path, metrics: str) -> None:
+    run = make_run(tmp_path / "a")
+    (run / "metrics.csv").write_text(metrics)
+    assert "Nothing has been logged yet." in read(write_report(run)).text
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["2.5"],
+        ["nan"],
+        ["inf", "-inf", "nan"],
+        ["2.5", "nan", "2.25"],
+        ["1e308", "-1e308", "1e-308"],
+        ["3", "3", "3"],
+        ["0", "0"],
+        ["word", "2"],
+    ],
+)
+def test_values_of_any_kind_make_a_page(tmp_path: Path, cells: list[str]) -> None:
+    run = make_run(tmp_path / "a")
+    rows = [f"{step},{1e9},{cell}" for step, cell in enumerate(cells, start=1)]
+    (run / "metrics.csv").write_text("\n".join(["step,time,train/loss", *rows]) + "\n")
+    page = read(write_report(run))
+    drawn = [
+        marks["d"] for tag, marks, _ in page.elements if tag == "path" and "line" in marks.get("class", "")
+    ]
+    assert len(drawn) == 1
+    assert "nan" not in drawn[0]
+    if any(cell in ("nan", "inf") for cell in cells):
+        assert "training: not a number at step" in page.text
+
+
+def test_gap_is_where_the_values_are_no_numbers(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a")
+    (run / "metrics.csv").write_text("step,time,train/loss\n1,0,2\n2,0,3\n3,0,nan\n4,0,3\n5,0,2\n")
+    page = read(write_report(run))
+    (line,) = [marks["d"] for tag, marks, _ in page.elements if "line" in marks.get("class", "")]
+    assert re.fullmatch(r"M\d+ \d+l\d+ -?\d+M\d+ \d+l\d+ -?\d+", line)
+    assert page.charts["Loss"]["curves"][0]["y"] == [2, 3, None, 3, 2]
+
+
+def test_damaged_files_are_no_obstacle(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a")
+    for name in ("status.json", "environment.json", "overrides.json"):
+        (run / name).write_text('{"cut')
+    (run / "config.yaml").write_text("a: [1\nb: ${oc.env:NOWHERE}")
+    (run / "command.txt").write_bytes(b"\xff\xfe python")
+    assert read(write_report(run)).texts("span", "state") == ["unknown"]
+    (run / "status.json").write_text(
+        '{"results": [1], "step": "x", "seconds": NaN, "started": "now", "max_steps": "y"}'
+    )
+    assert "started now" in read(write_report(run)).text
+
+
+def test_everything_shown_is_escaped(tmp_path: Path) -> None:
+    evil = "</script><script>alert(1)</script><b x=\"'&"
+    run = make_run(
+        tmp_path / "<img src=x>",
+        error=evil,
+        state=evil,
+        started=evil,
+        results={evil: 1.0, f"val/{evil}/loss": 2.0},
+    )
+    quoted = evil.replace('"', '""')
+    (run / "metrics.csv").write_text(f'step,time,"val/{quoted}/loss","{quoted}"\n1,0,2,3\n2,0,1,3\n')
+    (run / "environment.json").write_text(json.dumps({evil: evil, "gpus": [evil]}))
+    (run / "overrides.json").write_text(json.dumps([f"seed={evil}", f"{evil}=2"]))
+    (run / "command.txt").write_text(evil)
+    (run / "config.yaml").write_text(f"seed: {json.dumps(evil)}\n")
+    other = make_run(tmp_path / "b", seed=1)
+    for page in (read(write_report(run)), read(write_comparison(tmp_path, [run, other]))):
+        scripts = [t for name, _, t in page.elements if name == "script"]
+        assert len(scripts) == len(page.charts) + 1
+        assert {name for name, _, _ in page.elements}.isdisjoint({"b", "img"})
+        assert evil in page.text
+
+
+def test_long_run_stays_small_and_keeps_its_spikes(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a", steps=10_000)
+    lines = (run / "metrics.csv").read_text().splitlines()
+    lines[7001] = re.sub(r"^(\d+,[^,]+),[^,]+", r"\1,77.5", lines[7001])
+    (run / "metrics.csv").write_text("\n".join(lines) + "\n")
+    path = write_report(run)
+    assert path.stat().st_size < 500_000
+    raw, smoothed, _ = read(path).charts["Loss"]["curves"]
+    assert raw["faint"]
+    assert max(raw["y"]) == 77.5
+    assert len(raw["x"]) <= 1010
+    assert smoothed["name"] == "training, smoothed"
+
+
+def test_settings_that_differ_come_before_the_whole_config(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a")
+    (run / "config.yaml").write_text(
+        "seed: 7\nresume: null\ncallback:\n  mine: 1\noptimizer:\n  strange: true\n"
+    )
+    changed = changed_settings(load_run(run).settings)
+    assert changed == [("seed", 7, 42), ("optimizer.strange", True, None)]
+    page = read(write_report(run))
+    assert page.texts("td", "wrap") == ["7", "42", "true", ""]
+    assert page.texts("details")[0].startswith("The whole config")
+
+
+def test_setting_that_depends_on_the_environment_is_no_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IOLAUS_CACHE", "/somewhere")
+    run = make_run(tmp_path / "a")
+    (run / "config.yaml").write_text("data:\n  cache_dir: ${oc.env:IOLAUS_CACHE,'~/.cache/iolaus'}\n")
+    assert changed_settings(load_run(run).settings) == []
+    assert "Every setting is the default." in read(write_report(run)).text
+
+
+def test_charts_of_a_page_share_their_steps(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a")
+    (run / "metrics.csv").write_text("step,time,train/loss,val/a/accuracy\n1,0,3,\n20,0,2,.1\n40,0,1,.2\n")
+    assert [chart["x"] for chart in read(write_report(run)).charts.values()] == [[0, 40], [0, 40]]
+
+
+def test_sets_are_named_where_there_are_several(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a")
+    (run / "metrics.csv").write_text("step,time,val/a/loss,val/b/loss\n1,0,3,2\n")
+    page = read(write_report(run))
+    assert [c["name"] for c in page.charts["Loss"]["curves"]] == ["validation, a", "validation, b"]
+    heads = read(write_comparison(tmp_path, [run])).texts("button")
+    assert "validation loss, a" in heads
+    assert "validation loss, b" in heads
+
+
+def test_parameter_norms_do_not_flood_the_page(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a")
+    keys = [f"optim/grad_norm/layer{i}" for i in range(50)]
+    (run / "metrics.csv").write_text(f"step,time,{','.join(keys)}\n" + f"1,0{',1.5' * 50}\n")
+    page = read(write_report(run))
+    assert len(page.charts) == 12
+    assert re.search(r"Not drawn, but in metrics.csv: .* and 30 more\.", page.text)
+
+
+def test_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"there is no run folder '.*nowhere'"):
+        write_report(tmp_path / "nowhere")
+    with pytest.raises(FileNotFoundError, match="no run folder"):
+        write_comparison(tmp_path, [tmp_path / "nowhere"])
+    with pytest.raises(ValueError, match="there is no run to compare"):
+        write_comparison(tmp_path, [])
