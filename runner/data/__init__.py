@@ -8,9 +8,9 @@ all data modules share.
 from importlib import import_module
 from typing import Any
 
-_HOMES = {"PretrainingDataModule": "pretraining"}
+_HOMES = {"FinetuningDataModule": "finetuning", "PretrainingDataModule": "pretraining"}
 
-__all__ = ["PretrainingDataModule"]
+__all__ = ["FinetuningDataModule", "PretrainingDataModule"]
 
 
 def __getattr__(name: str) -> Any:
