@@ -1,0 +1,89 @@
+"""Predictions for the words of sentences."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from runner.metrics import EntityF1, entities, is_bio
+
+from .base import Gather, Predictions, confusion_tables, measured, scores
+
+
+class TokenPredictions(Predictions):
+    """A label per word; a word that the tokenizer makes nothing of gets the most frequent one."""
+
+    def size(self) -> int:
+        """Words of all sentences."""
+        return len(self.sequences.word_labels)
+
+    def read(self, micro_batch: Mapping[str, Any], output: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The most probable label of each word, and its probability."""
+        probability, predicted = output["logits"].softmax(-1).max(-1)
+        return {"places": micro_batch["words"], "predicted": predicted, "probability": probability}
+
+    def join(self, gather: Gather) -> None:
+        """Also completes the sentences."""
+        super().join(gather)
+        starts = self.sequences.word_starts
+        any_seen = np.add.reduceat(self.seen, starts[:-1]) > 0
+        self.evaluated = np.repeat(any_seen, np.diff(starts))
+        for name, default in (("predicted", self.sequences.default_label), ("probability", 0.0)):
+            self.values[name][self.evaluated & ~self.seen] = default
+
+    def metrics(self) -> dict[str, float]:
+        """Accuracy over words and, where labels are BIO tags, F1 over entities."""
+        known = self._known()
+        true, predicted = self.sequences.word_labels[known], self.values["predicted"][known]
+        found = measured(
+            "token_classification", len(self.sequences.names), predicted, true, leave_out=["entity_f1"]
+        )
+        if found and is_bio(self.sequences.names):
+            metric = EntityF1(sync_on_compute=False)
+            pairs = list(self._tags())
+            metric.update([p for p, _ in pairs], [t for _, t in pairs])
+            found["entity_f1"] = float(metric.compute())
+        return found
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Lists, an item per word."""
+        names = self.sequences.names
+        for i, e in enumerate(self.sequences.examples):
+            words = slice(*self.sequences.word_starts[i : i + 2])
+            if self.evaluated[words].all():
+                yield {
+                    "id": e.id,
+                    "text": " ".join(e.words),
+                    "words": e.words,
+                    "gold": e.labels,
+                    "predicted": [names[n] for n in self.values["predicted"][words]],
+                    "probability": [round(float(p), 6) for p in self.values["probability"][words]],
+                }
+
+    def tables(self) -> dict[str, Any]:
+        """Per-tag figures and confusions, and figures per type of entity."""
+        known = self._known()
+        names = self.sequences.names
+        found = confusion_tables(names, self.sequences.word_labels[known], self.values["predicted"][known])
+        if is_bio(names):
+            correct, ours, theirs = Counter[str](), Counter[str](), Counter[str]()
+            for predicted, true in self._tags():
+                p, t = entities(predicted), entities(true)
+                for counter, spans in ((correct, p & t), (ours, p), (theirs, t)):
+                    counter.update(kind for _, _, kind in spans)
+            found["entities"] = [scores(k, correct[k], ours[k], theirs[k]) for k in sorted({*ours, *theirs})]
+        return found
+
+    def _known(self) -> NDArray[np.bool_]:
+        return self.evaluated & (self.sequences.word_labels >= 0)
+
+    def _tags(self) -> Iterator[tuple[list[str], list[str]]]:
+        """Predicted and true tags of every labelled sentence."""
+        names = self.sequences.names
+        for i, e in enumerate(self.sequences.examples):
+            words = slice(*self.sequences.word_starts[i : i + 2])
+            if e.labels is not None and self.evaluated[words].all():
+                yield [names[n] for n in self.values["predicted"][words]], e.labels
