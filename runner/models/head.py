@@ -51,7 +51,7 @@ class Head(NamedTuple):
             new = sorted(found["missing_keys"])
         if new and self.auto is not AutoModelForMaskedLM:
             log.info("starting anew: %s", ", ".join(dict.fromkeys(name.rpartition(".")[0] for name in new)))
-        return model
+        return model.train()  # as one with random weights is; dropout is off in one that has been loaded
 
     def _check_labels(self, path: str, known: PretrainedConfig) -> None:
         """A head trained before goes on only with the labels it knows, in their order."""

@@ -1,0 +1,47 @@
+"""What the objectives of finetuning share: their head, their checks, and tensors that all of them hand on."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from transformers import PreTrainedModel
+
+from .base import Flat, spread
+
+
+def task_head(auto: Any, names: Sequence[str], fresh: bool, **config: Any) -> dict[str, Any]:
+    """The model argument `head`: an Auto class of transformers, with label names for the model's config."""
+    from runner.models.head import Head
+
+    labels = {"id2label": dict(enumerate(names)), "label2id": {name: i for i, name in enumerate(names)}}
+    return {"head": Head(auto, {**labels, **config}, fresh)}
+
+
+def check_labels(labels: Sequence[str], problem_type: str, objective: str) -> None:
+    """Raises ValueError where the data has no labels to learn."""
+    if not labels and problem_type != "regression":
+        raise ValueError(f"objective={objective} needs labelled data, such as data={objective}")
+
+
+def check_length(pretrained: PreTrainedModel, max_sequence_length: int) -> None:
+    """Raises ValueError where samples may be longer than the model can read."""
+    longest = getattr(pretrained.config, "max_position_embeddings", None)
+    if longest and 0 < longest < max_sequence_length:
+        raise ValueError(
+            f"data.max_length={max_sequence_length} is more than the {longest} tokens that this model can read"
+        )
+
+
+def sample_numbers(labelled: Flat) -> torch.Tensor:
+    """Which samples of their set the rows are [D], -1 for those that only keep a rank busy."""
+    samples = labelled["samples"]
+    return torch.from_numpy(np.full_like(samples, -1) if labelled.get("filler") else samples)
+
+
+def token_types(labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]) -> dict[str, torch.Tensor]:
+    """`token_type_ids` [D, T] where the samples have them."""
+    if "token_type_ids" not in labelled:
+        return {}
+    return {"token_type_ids": spread(labelled["token_type_ids"], places, shape, 0)}
