@@ -1,6 +1,6 @@
 """Group `module`: the LightningModule around model and objective."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .registry import register
 
@@ -20,4 +20,15 @@ class Pretraining:
     """Logs the gradient norm of every single parameter; costs time."""
 
 
-register("module", pretraining=Pretraining)
+@dataclass
+class Finetuning(Pretraining):
+    """Finetuning on a task: its metrics, and a last test, predictions and export with the best weights."""
+
+    _target_: str = "runner.modules.FinetuningModule"
+    freeze: list[str] = field(default_factory=list)
+    """Parameters that keep their weights: patterns of whole names, `*` for anything, or `re:...`."""
+    load_best: bool = True
+    """Tests and exports the best checkpoint by `checkpoint.monitor`; otherwise the last weights."""
+
+
+register("module", pretraining=Pretraining, finetuning=Finetuning)

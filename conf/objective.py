@@ -51,5 +51,42 @@ class MaskedDiffusion:
     """Times drawn for each validation sequence; more give a steadier figure and take longer."""
 
 
+@dataclass
+class SequenceClassification:
+    """Labels of texts or pairs of texts: one, several, or a number, as the data has it."""
+
+    _target_: str = "runner.objectives.SequenceClassificationCollator"
+    new_head: bool = False
+    """Starts the head anew of a model that was trained for other labels; otherwise that is an error."""
+
+
+@dataclass
+class TokenClassification:
+    """Labels of words."""
+
+    _target_: str = "runner.objectives.TokenClassificationCollator"
+    label_all_pieces: bool = False
+    """Whether every piece of a word is a target, or the first one alone; predictions are read from the first."""
+    new_head: bool = False
+    """Starts the head anew of a model that was trained for other labels; otherwise that is an error."""
+
+
+@dataclass
+class QuestionAnswering:
+    """The span of a context that answers a question (SQuAD, arXiv 1606.05250 and 1806.03822)."""
+
+    _target_: str = "runner.objectives.QuestionAnsweringCollator"
+    max_answer_tokens: int = 30
+    """Longest answer in tokens that is predicted."""
+    null_threshold: float = 0.0
+    """How much more than the best span `no answer` must score; counts where the training data has such questions."""
+
+
 register("objective", mlm=MaskedLanguageModeling)
 register("objective", enhanced_mlm=EnhancedMaskedLanguageModeling, diffusion=MaskedDiffusion)
+register(
+    "objective",
+    classification=SequenceClassification,
+    token_classification=TokenClassification,
+    question_answering=QuestionAnswering,
+)

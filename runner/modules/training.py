@@ -1,6 +1,7 @@
 """The step that every objective shares: one global batch, cut anyhow, divided by the weight of all of it."""
 
 import contextlib
+import logging
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,7 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from runner.errors import TrainingFailure
+from runner.folder import RunFolder
 from runner.optim import LoopNeeds, groups_table, loop_needs
+
+log = logging.getLogger("iolaus")
 
 Batch = dict[str, Any]
 """A rank's share of a global batch, as `runner.data.batches.GlobalBatches` makes it."""
@@ -52,6 +56,7 @@ class TrainingModule(pl.LightningModule):
         )
         self.max_steps, self.seed, self.log_every = max_steps, seed, log_every
         self.baselines = baselines
+        self._saved_rates: list[float] | None = None
         self.validated_step = -1
         self.last_metrics: dict[str, float] = {}
         if gradient_checkpointing:
@@ -163,9 +168,14 @@ class TrainingModule(pl.LightningModule):
         """Checks that the weights fit, and tells Lightning's loop how many global batches are consumed."""
         check_same_model(self.state_dict(), checkpoint["state_dict"])
         step = checkpoint["global_step"]
+        self._saved_rates = [
+            float(group["lr"]) for group in checkpoint["optimizer_states"][0]["param_groups"]
+        ]
         loop = checkpoint["loops"]["fit_loop"]
         for counts in (loop["epoch_progress"]["total"], loop["epoch_progress"]["current"]):
-            counts.update(ready=1, started=1, processed=0, completed=0)  # in the one epoch that is the whole run
+            counts.update(
+                ready=1, started=1, processed=0, completed=0
+            )  # in the one epoch that is the whole run
         for counts in (
             loop["epoch_loop.batch_progress"]["total"],
             loop["epoch_loop.batch_progress"]["current"],
@@ -174,9 +184,23 @@ class TrainingModule(pl.LightningModule):
         loop["epoch_loop.batch_progress"]["is_last_batch"] = False
         loop["epoch_loop.state_dict"]["_batches_that_stepped"] = step
 
+    def conclude(self, folder: RunFolder) -> None:
+        """What follows the training, on every rank, before the model is exported: nothing, unless a task needs it."""
+
     def results(self) -> dict[str, float]:
         """The last validation figures and the baselines to hold them against."""
         return {**self.last_metrics, **self.baselines}
+
+    def on_train_start(self) -> None:
+        """Warns where a branch takes up another learning rate than the checkpoint was trained at."""
+        ours = [float(group["lr"]) for group in self.trainer.optimizers[0].param_groups]
+        if self._saved_rates not in (None, ours):
+            log.warning(
+                "the learning rate changes from %s to %s at step %d, where this run goes on",
+                self._saved_rates,
+                ours,
+                self.trainer.global_step,
+            )
 
     def describe(self) -> dict[str, str]:
         """Model and schedule in words, for the summary at the start."""

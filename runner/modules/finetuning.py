@@ -1,0 +1,187 @@
+"""Finetuning: the shared step, evaluation by the task's metrics, and a last word with the best weights."""
+
+import fnmatch
+import logging
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from runner.errors import suggest
+from runner.folder import RunFolder
+from runner.predictions import Predictions, write_predictions
+
+from .training import Batch, TrainingModule
+
+log = logging.getLogger("iolaus")
+
+
+class FinetuningModule(TrainingModule):
+    """Trains a model on the labels of a task; afterwards evaluates, and leaves, the best checkpoint.
+
+    `freeze`: patterns of parameter names that keep their weights; `load_best`: whether the best checkpoint (by
+    `checkpoint.monitor`) rather than the last weights is tested and exported.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: Callable[..., Any],
+        scheduler: Callable[..., Any],
+        max_grad_norm: float,
+        compile_model: bool,
+        gradient_checkpointing: bool,
+        log_parameter_norms: bool,
+        freeze: Sequence[str],
+        load_best: bool,
+        max_steps: int,
+        seed: int,
+        log_every: int,
+        baselines: dict[str, float],
+    ) -> None:
+        freeze_parameters(model, freeze)
+        super().__init__(
+            model=model,
+            optimizer=optimizer,
+            scheduler=scheduler,
+            max_grad_norm=max_grad_norm,
+            compile_model=compile_model,
+            gradient_checkpointing=gradient_checkpointing,
+            log_parameter_norms=log_parameter_norms,
+            max_steps=max_steps,
+            seed=seed,
+            log_every=log_every,
+            baselines=baselines,
+        )
+        self.load_best = load_best
+        self.predictions: dict[str, Predictions] = {}
+        self.test_metrics: dict[str, float] = {}
+        self._concluding = False
+
+    def on_validation_start(self) -> None:
+        """Starts collecting, with the weights to evaluate."""
+        self._begin({f"val/{name}": s for name, s in self.trainer.datamodule.validation.items()})  # type: ignore[attr-defined]
+
+    def validation_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
+        """Takes in this rank's share of a batch."""
+        self._add(batch, dataloader_idx)
+
+    def on_validation_epoch_end(self) -> None:
+        """Joins what the ranks have predicted, and logs loss and metrics of every set."""
+        step = self.trainer.global_step
+        self.validated_step, self.last_metrics = step, self._finish()
+        if not self._concluding:
+            self.log_metrics(self.last_metrics, step)
+
+    def on_validation_end(self) -> None:
+        """Goes back to the weights that are trained."""
+        self._evaluation.__exit__(None, None, None)
+
+    def on_test_start(self) -> None:
+        """Starts collecting, with the weights to evaluate."""
+        self._begin({f"test/{name}": s for name, s in self.trainer.datamodule.test.items()})  # type: ignore[attr-defined]
+
+    def test_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
+        """Takes in this rank's share of a batch."""
+        self._add(batch, dataloader_idx)
+
+    def on_test_epoch_end(self) -> None:
+        """Joins what the ranks have predicted, and measures every set."""
+        self.test_metrics = self._finish()
+
+    def on_test_end(self) -> None:
+        """Goes back to the weights that are trained."""
+        self._evaluation.__exit__(None, None, None)
+
+    def conclude(self, folder: RunFolder) -> None:
+        """Takes the best weights, evaluates and tests them, and writes the predictions into the run folder."""
+        trainer, data = self.trainer, self.trainer.datamodule  # type: ignore[attr-defined]
+        step = self._take_best(folder) if self.load_best else None
+        self._concluding = True
+        evaluated = trainer.num_val_batches != []
+        if evaluated and data.validation_names and (step is not None or not self.predictions):
+            trainer.validate(self, data, verbose=False)
+        if data.test_names:
+            trainer.test(self, data, verbose=False)
+        if trainer.is_global_zero:
+            metrics = {**self.last_metrics, **self.test_metrics}
+            facts = {"task": data.task.name, "step": trainer.global_step if step is None else step}
+            write_predictions(folder.path, self.predictions, metrics, facts)
+
+    def results(self) -> dict[str, float]:
+        """The figures of the weights that are exported, and the baselines to hold them against."""
+        return {**self.last_metrics, **self.test_metrics, **self.baselines}
+
+    def _take_best(self, folder: RunFolder) -> int | None:
+        """Loads the best checkpoint, unless it is the last state anyway; returns its step."""
+        path = folder.checkpoints / "best.ckpt"
+        if not path.exists() or path.resolve().stem == f"step-{self.trainer.global_step:08d}":
+            return None
+        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+        self.load_state_dict(checkpoint["state_dict"])
+        for optimizer, state in zip(self.trainer.optimizers, checkpoint["optimizer_states"], strict=False):
+            optimizer.load_state_dict(state)  # some optimizers hold the weights to evaluate
+        return int(checkpoint["global_step"])
+
+    def _begin(self, sets: dict[str, Any]) -> None:
+        self._sets = [(name, self.model.predictions(sequences)) for name, sequences in sets.items()]  # type: ignore[operator]
+        self._sums = [torch.zeros(2, dtype=torch.float64, device=self.device) for _ in sets]
+        self._evaluation = self.evaluation_weights()
+        self._evaluation.__enter__()
+
+    def _add(self, batch: Batch, number: int) -> None:
+        for micro_batch in batch["micro_batches"]:
+            output = self.model(micro_batch)
+            weight = torch.tensor(micro_batch["weight"], dtype=torch.float64, device=self.device)
+            self._sums[number] += torch.stack([output["loss"].double(), weight])
+            self._sets[number][1].add(micro_batch, output)
+
+    def _finish(self) -> dict[str, float]:
+        metrics = {}
+        for (name, predictions), sums in zip(self._sets, self._sums, strict=True):
+            predictions.join(self._gather)
+            loss, weight = sums.tolist()
+            totals = self.sum_over_ranks({"loss": loss, "weight": weight})
+            if found := predictions.metrics():
+                metrics[f"{name}/loss"] = totals["loss"] / max(totals["weight"], 1e-12)
+                metrics |= {f"{name}/{figure}": value for figure, value in found.items()}
+            self.predictions[name] = predictions
+        self.log_dict(metrics, logger=False, rank_zero_only=True)
+        return metrics
+
+    def _gather(self, mine: Any) -> list[Any]:
+        if self.trainer.world_size == 1:
+            return [mine]
+        ranks: list[Any] = [None] * self.trainer.world_size
+        torch.distributed.all_gather_object(ranks, mine)
+        return ranks
+
+
+def freeze_parameters(model: nn.Module, patterns: Sequence[str]) -> None:
+    """Keeps the parameters whose names match from being trained.
+
+    Patterns match whole names, `*` for anything; `re:...` is a regular expression anywhere in them.
+
+    Raises:
+        ValueError: a pattern that matches nothing.
+    """
+    names = dict(model.named_parameters())
+    for pattern in patterns:
+        if pattern.startswith("re:"):
+            matching = [name for name in names if re.search(pattern[3:], name)]
+        else:
+            matching = [name for name in names if fnmatch.fnmatchcase(name, pattern)]
+        if not matching:
+            raise ValueError(
+                f"module.freeze: the pattern {pattern!r} matches no parameter; they have names such as "
+                f"{', '.join(list(names)[:3])}" + suggest(pattern, names)
+            )
+        for name in matching:
+            names[name].requires_grad_(False)
+    if patterns:
+        frozen = sum(p.numel() for p in names.values() if not p.requires_grad)
+        log.info(
+            "%s of %s parameters are frozen", f"{frozen:,}", f"{sum(p.numel() for p in names.values()):,}"
+        )
