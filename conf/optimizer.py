@@ -100,7 +100,7 @@ class Lamb(Optimizer):
     """Adam's update scaled to the norm of each tensor, for large batches (arXiv 1904.00962)."""
 
     _target_: str = "runner.optim.lamb"
-    lr: float = 2e-3
+    lr: float = 1e-2
     """Peak learning rate, relative to the norm of each tensor."""
     weight_decay: float = 1e-2
     """Decay of matrices outside norms."""
@@ -129,10 +129,10 @@ class Lars(Optimizer):
 
 @dataclass
 class Lion(Optimizer):
-    """The sign of an interpolated momentum (arXiv 2302.06675): needs a tenth of AdamW's rate, more decay."""
+    """The sign of an interpolated momentum (arXiv 2302.06675): needs a third to a tenth of AdamW's rate."""
 
     _target_: str = "runner.optim.lion"
-    lr: float = 1e-4
+    lr: float = 3e-4
     """Peak learning rate: what every single weight moves by."""
     weight_decay: float = 1e-1
     """Decay of matrices outside norms, times the rate."""

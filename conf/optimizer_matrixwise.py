@@ -132,7 +132,7 @@ class SPlus(Optimizer):
     """Signs taken in Shampoo's eigenbasis; evaluates and exports a running average (arXiv 2506.07254)."""
 
     _target_: str = "runner.optim.splus"
-    lr: float = 1e-1
+    lr: float = 2e-1
     """Peak learning rate; a matrix moves by 2 / (rows + columns) of it."""
     weight_decay: float = 1e-2
     """Decay of matrices outside norms, times their rate."""
@@ -143,7 +143,7 @@ class SPlus(Optimizer):
     inverse_steps: int = 100
     """Steps between two computations of the eigenbasis."""
     nonstandard_constant: float = 1e-3
-    """Factor on the rate of vectors and of matrices with a side above max_dim."""
+    """Factor on the rate of vectors, embeddings, heads, and matrices with a side above max_dim."""
     max_dim: int = 4096
     """Longer sides keep their own basis, as the vocabulary's side of embeddings and heads always does."""
 

@@ -18,7 +18,7 @@ from transformers import (
 
 from runner.optim import get_optimizer, groups_table, parameter_groups
 from runner.optim.groups import roles
-from tests.optim.tiny import VOCABULARY, tiny_bert
+from tests.optim.tiny import VOCABULARY, make, tiny_bert, train
 
 LAYER = "bert.encoder.layer.{}."
 MATRICES = [
@@ -239,3 +239,17 @@ def test_the_table_has_a_row_per_group() -> None:
     assert rows[0]["example"] == MATRICES[0]
     assert rows[0]["tensors"] == len(MATRICES)
     assert {row["lr"] for row in rows} == {0.5}
+
+
+@pytest.mark.parametrize(("name", "entry"), [("soap", "Q"), ("splus", "q_sides")])
+def test_no_statistics_are_kept_of_the_vocabulary(name: str, entry: str) -> None:
+    model = tiny_bert()
+    optimizer = make(name, False, model)
+    train(model, optimizer, range(2))
+    sides = {
+        n: [0 if s is None else len(s) for s in optimizer.state[p][entry]]
+        for n, p in model.named_parameters()
+        if p.ndim > 1
+    }
+    assert sides["bert.embeddings.word_embeddings.weight"] == [0, 64]
+    assert sides["bert.encoder.layer.0.intermediate.dense.weight"] == [96, 64]
