@@ -12,7 +12,7 @@ class Shuffled:
     """Every epoch in a new order."""
 
     _target_: str = "runner.samplers.Shuffled"
-    global_batch_size: int = 256
+    global_batch_size: int = 32
     """Sequences per optimizer step, over all ranks and micro-batches."""
     seed: int = II("seed")
     """The order of the epochs follows from it."""
@@ -23,7 +23,7 @@ class Sequential:
     """Every epoch in the dataset's own order."""
 
     _target_: str = "runner.samplers.Sequential"
-    global_batch_size: int = 256
+    global_batch_size: int = 32
     """Sequences per optimizer step, over all ranks and micro-batches."""
     seed: int = II("seed")
     """Changes nothing in the order; samples are transformed and masked under it."""
@@ -34,7 +34,7 @@ class LengthGrouped:
     """Batches of similar lengths, in shuffled order."""
 
     _target_: str = "runner.samplers.LengthGrouped"
-    global_batch_size: int = 256
+    global_batch_size: int = 32
     """Sequences per optimizer step, over all ranks and micro-batches."""
     seed: int = II("seed")
     """The order of the epochs follows from it."""
@@ -47,7 +47,7 @@ class SplitModality:
     """Every batch with images or without, the one with the longest example first."""
 
     _target_: str = "runner.samplers.SplitModality"
-    global_batch_size: int = 256
+    global_batch_size: int = 32
     """Examples per optimizer step, over all ranks and micro-batches."""
     seed: int = II("seed")
     """The order of the epochs follows from it."""

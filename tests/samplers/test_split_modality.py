@@ -1,0 +1,250 @@
+import logging
+import time
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.samplers import SplitModality, SplitModalitySampler
+
+from .sequences import Sequences, sequences
+
+pairs_of = st.lists(st.tuples(st.booleans(), st.integers(1, 40)), min_size=1, max_size=60)
+
+
+def mixed(count: int = 200) -> list[tuple[bool, int]]:
+    data = sequences(count)
+    return list(zip(data.has_image.tolist(), data.table.tolist(), strict=True))
+
+
+def make(
+    pairs: list[tuple[bool, int]], size: int, num_ranks: int = 1, rank: int = 0, seed: int = 0, **more: int
+) -> SplitModalitySampler:
+    return SplitModalitySampler(range(len(pairs)), pairs, size, num_ranks, rank, seed, **more)  # type: ignore[arg-type]
+
+
+def by_rank(pairs: list[tuple[bool, int]], size: int, num_ranks: int, **more: int) -> np.ndarray:
+    """Examples of an epoch, int [batches, ranks, examples of a rank]."""
+    share = size // num_ranks
+    ranks = [
+        np.array(list(make(pairs, size, num_ranks, rank, **more))).reshape(-1, share)
+        for rank in range(num_ranks)
+    ]
+    return np.stack(ranks, axis=1)
+
+
+def dealt_in_plain_python(lengths: list[int], num_ranks: int) -> list[list[int]]:
+    """Positions of falling lengths by rank: to the rank with the least so far, equally many to each."""
+    ranks: list[list[int]] = [[] for _ in range(num_ranks)]
+    for position, _ in enumerate(lengths):
+        open_ranks = [rank for rank in ranks if len(rank) < len(lengths) // num_ranks]
+        min(open_ranks, key=lambda rank: sum(lengths[i] for i in rank)).append(position)
+    return ranks
+
+
+@given(pairs_of, st.integers(1, 5), st.integers(1, 4), st.integers(0, 9))
+def test_each_batch_is_of_one_modality_and_each_example_comes(
+    pairs: list[tuple[bool, int]], share: int, num_ranks: int, seed: int
+) -> None:
+    size = share * num_ranks
+    batches = by_rank(pairs, size, num_ranks, seed=seed).reshape(-1, size)
+    has_image = np.array([pair[0] for pair in pairs])
+    assert (has_image[batches].all(axis=1) | ~has_image[batches].any(axis=1)).all()
+    counts = np.bincount(batches.ravel(), minlength=len(pairs))
+    for modality in (True, False):
+        own = counts[has_image == modality]
+        if len(own):
+            # Repeats fill up one batch at most, none more than once more often than another.
+            assert own.min() >= 1
+            assert own.max() - own.min() <= 1
+            assert own.sum() == -(-len(own) // size) * size
+    assert make(pairs, size).num_repeated == counts.sum() - len(pairs)
+
+
+@given(pairs_of, st.integers(1, 5), st.integers(1, 4))
+def test_examples_are_dealt_longest_first_to_the_rank_with_the_least(
+    pairs: list[tuple[bool, int]], share: int, num_ranks: int
+) -> None:
+    for batch in by_rank(pairs, share * num_ranks, num_ranks, image_patches=7):
+        lengths = [[pairs[i][1] + 7 * pairs[i][0] for i in rank] for rank in batch.tolist()]
+        falling = sorted((length for rank in lengths for length in rank), reverse=True)
+        plain = [[falling[i] for i in rank] for rank in dealt_in_plain_python(falling, num_ranks)]
+        assert lengths == plain
+
+
+def test_ranks_have_almost_equal_work() -> None:
+    pairs = mixed(4000)
+    lengths = np.array([length + 576 * image for image, length in pairs])
+    loads = lengths[by_rank(pairs, 128, 8)].sum(axis=2)
+    assert (loads.max(axis=1) / loads.mean(axis=1)).max() < 1.05
+
+
+@given(pairs_of, st.integers(1, 12), st.integers(0, 5))
+def test_the_batch_with_the_longest_example_comes_first(
+    pairs: list[tuple[bool, int]], size: int, seed: int
+) -> None:
+    first = by_rank(pairs, size, 1, seed=seed)[0, 0]
+    lengths = [length + 576 * image for image, length in pairs]
+    assert max(lengths[i] for i in first) == max(lengths)
+
+
+def test_image_patches_decide_which_batch_is_the_longest() -> None:
+    pairs = [(True, 10)] * 4 + [(False, 100)] * 4
+    assert pairs[next(iter(make(pairs, 4)))][0]
+    assert not pairs[next(iter(make(pairs, 4, image_patches=50)))][0]
+
+
+@pytest.mark.parametrize("has_image", [True, False])
+def test_one_modality_alone_will_do(has_image: bool) -> None:
+    pairs = [(has_image, length) for length in range(1, 21)]
+    assert sorted(make(pairs, 5)) == list(range(20))
+
+
+def test_fewer_examples_than_a_batch_fill_it_evenly_and_say_so(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        sampler = make([(True, 3), (True, 4), (True, 5)], 8)
+    assert sorted(Counter(sampler).values()) == [2, 3, 3]
+    assert sampler.num_repeated == 5
+    assert "repeats 5 examples with images" in caplog.text
+
+
+def test_dropping_leaves_out_other_examples_each_epoch(caplog: pytest.LogCaptureFixture) -> None:
+    pairs = [(True, 5)] * 10 + [(False, 5)] * 7
+    with caplog.at_level(logging.INFO):
+        sampler = make(pairs, 4, drop_last=True)
+    assert (len(sampler), sampler.num_repeated) == (12, 0)
+    assert "leaves out 2 examples with images" in caplog.text
+    assert "leaves out 3 examples without images" in caplog.text
+    seen = []
+    for epoch in range(5):
+        sampler.set_epoch(epoch)
+        seen.append(frozenset(sampler))
+        assert len(seen[-1]) == 12
+    assert len(set(seen)) > 1
+    with pytest.raises(
+        ValueError, match=r"No batch is left: global_batch_size is 20, there are 10 .* and 7 without"
+    ):
+        make(pairs, 20, drop_last=True)
+
+
+def test_epochs_and_seeds_give_other_orders_and_the_same_again() -> None:
+    pairs = mixed()
+    sampler = make(pairs, 8, 2, 1)
+    first = list(sampler)
+    sampler.set_epoch(1)
+    second = list(sampler)
+    sampler.set_epoch(0)
+    assert list(sampler) == list(sampler) == first
+    assert second != first
+    assert list(make(pairs, 8, 2, 1, seed=1)) not in (first, second)
+    assert len(first) == len(sampler)
+
+
+@given(st.integers(0, 119), st.sampled_from([1, 2, 4]))
+def test_a_restart_anywhere_in_an_epoch_equals_the_tail(stop: int, num_ranks: int) -> None:
+    pairs = mixed(480)
+    whole = make(pairs, 12, num_ranks, 0)
+    whole.set_epoch(3)
+    expected = list(whole)
+    first = make(pairs, 12, num_ranks, 0)
+    first.set_epoch(3)
+    drawn = iter(first)
+    head = [next(drawn) for _ in range(stop)]
+    second = make(pairs, 12, num_ranks, 0)
+    second.load_state_dict(first.state_dict())
+    second.set_epoch(3)
+    assert head + list(second) == expected
+
+
+def test_a_restart_between_batches_may_have_other_ranks() -> None:
+    pairs = mixed()
+    batches = by_rank(pairs, 8, 2).reshape(-1, 8)
+    first = make(pairs, 8, 2, 0)
+    drawn = iter(first)
+    for _ in range(3 * 4):
+        next(drawn)
+    parts = []
+    for rank in range(4):
+        second = make(pairs, 8, 4, rank)
+        second.load_state_dict(first.state_dict())
+        parts.append(np.array(list(second)).reshape(-1, 2))
+    assert np.array_equal(np.sort(np.concatenate(parts, axis=1)), np.sort(batches[3:]))
+    next(drawn)
+    with pytest.raises(ValueError, match="dealt to 2 ranks, and there are 4"):
+        make(pairs, 8, 4, 0).load_state_dict(first.state_dict())
+
+
+def test_another_order_is_refused_by_name() -> None:
+    state = make(mixed(), 8).state_dict()
+    with pytest.raises(ValueError, match="global_batch_size was 8 and is 4, image_patches was 576 and is 9"):
+        make(mixed(), 4, image_patches=9).load_state_dict(state)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            (range(4), 6, 4, 0),
+            "global_batch_size is 6, which 4 ranks do not divide: set it to a multiple of 4",
+        ),
+        ((range(4), 0, 1, 0), "global_batch_size is 0"),
+        ((range(5), 2, 1, 0), "modality_lengths has 4 entries, but the dataset has 5 examples"),
+        ((range(4), 4, 2, 2), "rank is 2: expected one of the 2 ranks"),
+        ((range(0), 4, 1, 0), "dataset is empty"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(arguments: tuple[range, int, int, int], message: str) -> None:
+    data, size, num_ranks, rank = arguments
+    with pytest.raises(ValueError, match=message):
+        SplitModalitySampler(data, [(True, 1)] * 4, size, num_ranks, rank)
+
+
+def test_without_a_process_group_there_is_one_rank() -> None:
+    pairs = mixed()
+    assert list(SplitModalitySampler(range(len(pairs)), pairs, 8)) == list(make(pairs, 8))
+
+
+def test_it_serves_a_data_loader_and_takes_arrays() -> None:
+    pairs = mixed(64)
+    sampler = SplitModalitySampler(range(64), np.array(pairs), 8, 2, 1)
+    loader: Any = torch.utils.data.DataLoader(range(64), batch_size=4, sampler=sampler)  # type: ignore[arg-type]
+    assert [batch.tolist() for batch in loader] == np.array(list(make(pairs, 8, 2, 1))).reshape(
+        -1, 4
+    ).tolist()
+
+
+@given(st.integers(8, 60), st.integers(1, 8), st.floats(0, 1), st.booleans())
+def test_the_option_repeats_nothing_and_mixes_nothing(
+    count: int, size: int, share: float, drop_last: bool
+) -> None:
+    data = sequences(count, share)
+    kinds = [int(data.has_image.sum()), int((~data.has_image).sum())]
+    if drop_last and max(kinds) < size:
+        return
+    sampler = SplitModality(data, 2, None, size, 0, image_patches=9, drop_last=drop_last)
+    batches = [sampler.global_batch(step) for step in range(len(sampler))]
+    assert all(len(set(data.has_image[batch[:, 1]])) == 1 for batch in batches)
+    expected = sum(kind // size * size if drop_last else kind for kind in kinds)
+    for epoch in range(2):
+        drawn = np.concatenate([batch[batch[:, 0] == epoch, 1] for batch in batches])
+        assert len(drawn) == len(set(drawn)) == expected
+    assert len(sampler) == 2 * sum(kind // size if drop_last else -(-kind // size) for kind in kinds)
+
+
+def test_the_option_puts_the_longest_first_in_every_epoch() -> None:
+    data = Sequences(np.arange(1, 41), np.arange(40) % 2 == 0)
+    sampler = SplitModality(data, 3, None, 4, 0, image_patches=0, drop_last=False)
+    for epoch in range(3):
+        assert 39 in sampler.global_batch(epoch * 10)[:, 1]
+
+
+def test_a_million_examples_take_a_moment() -> None:
+    draw = np.random.default_rng(0)
+    pairs = np.stack([draw.random(10**6) < 0.5, draw.integers(1, 2048, 10**6)], axis=1)
+    start = time.process_time()
+    next(iter(SplitModalitySampler(range(10**6), pairs, 256, 8, 3)))
+    assert time.process_time() - start < 1
