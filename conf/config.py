@@ -10,7 +10,7 @@ DEFAULTS: list[Any] = [
     {"data": "stdlib_text"},
     {"objective": "mlm"},
     {"sampler": "shuffled"},
-    {"model": "bert_tiny"},
+    {"model": "modernbert_tiny"},
     {"module": "pretraining"},
     {"optimizer": "adamw"},
     {"scheduler": "wsd"},

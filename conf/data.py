@@ -29,7 +29,7 @@ class PretrainingData:
     """Name or folder of a Hugging Face tokenizer; none trains one on the training documents."""
     tokenizer_kind: str = "wordpiece"
     """Kind of tokenizer to train: `wordpiece` or `bpe`."""
-    vocab_size: int = 8192
+    vocab_size: int = 4096
     """Size of the vocabulary to train, special tokens included."""
     lowercase: bool = True
     """Whether a trained tokenizer lower-cases."""
@@ -71,3 +71,5 @@ class Hub(PretrainingData):
 
 
 register("data", stdlib_text=StdlibText, files=Files, hub=Hub)
+
+from . import data_tasks  # noqa: E402, F401  the labelled data

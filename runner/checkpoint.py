@@ -194,20 +194,28 @@ def checkpoint_to_resume(folder: RunFolder, resume: str | None) -> ResumePoint |
     """
     if found := newest_checkpoint(folder.checkpoints):
         return found
-    if resume in (None, "auto") or Path(str(resume)).resolve() == folder.path.resolve():
+    if resume in (None, "auto") or folder.is_same(Path(str(resume))):
         return None
-    if found := newest_checkpoint(Path(str(resume)) / "checkpoints"):
-        return found
-    raise ValueError(f"resume: the run {resume!r} has no usable checkpoint yet")
+    named = Path(str(resume)).resolve()
+    found = _resume_point(named) if named.suffix == ".ckpt" else newest_checkpoint(named / "checkpoints")
+    if found is None:
+        raise ValueError(f"resume: the run {resume!r} has no usable checkpoint")
+    return found
 
 
 def newest_checkpoint(folder: Path) -> ResumePoint | None:
     """The checkpoint of the highest step in `folder` that is whole; damaged ones are named in the log and passed over."""
     for path in sorted(folder.glob("step-*.ckpt"), reverse=True):
-        damage = damage_of(path)
-        if damage is None:
-            return ResumePoint(path, int(path.stem.removeprefix("step-")))
-        log.warning("passing over the damaged checkpoint %s: %s", path, damage)
+        if found := _resume_point(path):
+            return found
+    return None
+
+
+def _resume_point(path: Path) -> ResumePoint | None:
+    damage = damage_of(path)
+    if damage is None:
+        return ResumePoint(path, int(path.stem.removeprefix("step-")))
+    log.warning("passing over the damaged checkpoint %s: %s", path, damage)
     return None
 
 

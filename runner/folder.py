@@ -55,49 +55,6 @@ def new_name() -> Path:
     return Path(datetime.now().strftime("%Y-%m-%d/%H-%M-%S") + "-" + secrets.token_hex(2))
 
 
-def run_folder(*, _root_: DictConfig) -> str:
-    """The folder of the run that a composed config asks for: the resolver `${run_folder:}`.
-
-    Raises:
-        ValueError: `resume` names a folder that is no run, or one that another process is training in.
-    """
-    outputs = Path(_root_.outputs)
-    if _root_.resume is None:
-        return str(outputs / new_name())
-    identity = config_hash(_root_)
-    if _root_.resume == "auto":
-        return str(find_unfinished(outputs, identity) or outputs / new_name())
-    folder = RunFolder(Path(_root_.resume))
-    folder.check_resumable()
-    same = folder.status().get("config_hash") == identity
-    return str(folder.path if same else outputs / new_name())
-
-
-def find_unfinished(outputs: Path, identity: str) -> Path | None:
-    """The newest run under `outputs` with this config hash that has not ended and that nobody is training."""
-    found = []
-    for file in outputs.glob("**/status.json"):
-        folder = RunFolder(file.parent)
-        status = folder.status()
-        if status.get("config_hash") == identity and status.get("state") != "done" and not folder.is_locked():
-            found.append((status.get("started") or "", folder.path))
-    return max(found)[1] if found else None
-
-
-def saved_overrides(arguments: list[str]) -> list[str]:
-    """Command-line arguments with the overrides of the run named by `resume=<folder>` put before them.
-
-    So `resume=<folder>` alone means that run's own config, and further overrides change it.
-    """
-    names = [a.split("=", 1)[1] for a in arguments if a.startswith("resume=")]
-    if not names or names[-1] in ("auto", "null", ""):
-        return arguments
-    folder = RunFolder(Path(names[-1].strip("'\"")))
-    folder.check_resumable()
-    first = next(i for i, a in enumerate(arguments) if "=" in a and not a.startswith("-"))
-    return arguments[:first] + folder.overrides() + arguments[first:]
-
-
 class RunFolder:
     """One run's folder: `status.json`, the config it was started with, and a lock while it trains."""
 
@@ -177,6 +134,10 @@ class RunFolder:
             raise ValueError(f"resume: {str(self.path)!r} is not a run folder (it has no status.json)")
         if self.is_locked():
             raise ValueError(f"resume: a process is training in {str(self.path)!r} at this moment")
+
+    def is_same(self, path: Path) -> bool:
+        """Whether `path` is this folder or something in it."""
+        return path.resolve().is_relative_to(self.path.resolve())
 
     def is_locked(self) -> bool:
         """Whether a living process holds the folder's lock."""

@@ -17,8 +17,9 @@ from omegaconf import DictConfig, OmegaConf
 import conf  # noqa: F401  registers the groups
 from runner.build import allow_targets, bind, build, build_all, check_targets
 from runner.errors import explain, wants_traceback
-from runner.folder import RunFolder, run_folder, saved_overrides
+from runner.folder import RunFolder
 from runner.launch import launch, leave_error, read_rank_config
+from runner.resume import inherit, run_folder, saved_overrides
 
 
 def main() -> None:
@@ -50,6 +51,7 @@ def run(config: DictConfig) -> float | None:
         allow_targets(config.allowed_targets)
         check_targets(config)
         with folder.lock(), folder.recorded(config, list(HydraConfig.get().overrides.task)):
+            inherit(folder, config.resume)
             return launch(config, folder, train).get("objective")
     except Exception as error:
         message = explain(error)
@@ -110,6 +112,7 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
         start_summary(describe_run(trainer, module, data, folder, checkpoint))
     trainer.fit(module, data, ckpt_path=checkpoint and str(checkpoint.path), weights_only=True)
     final_validation(trainer, module, data)
+    module.conclude(folder)
 
     results: dict[str, Any] = {**module.results(), **saver.results()}
     if trainer.is_global_zero:

@@ -135,13 +135,21 @@ def describe_run(
         "data": data.describe(),
         "model": module.describe(),
         "run": {
-            "steps": f"{trainer.max_steps:,}"
-            + (f", continuing at {checkpoint.step:,}" if checkpoint else ""),
+            "steps": f"{trainer.max_steps:,}" + _origin(folder, checkpoint),
             "device": f"{name} x {trainer.world_size}" if trainer.world_size > 1 else name,
             "precision": str(trainer.precision),
             "folder": str(folder.path),
         },
     }
+
+
+def _origin(folder: RunFolder, checkpoint: ResumePoint | None) -> str:
+    """Where a resumed run goes on from, in words."""
+    if checkpoint is None:
+        return ""
+    if folder.is_same(checkpoint.path):
+        return f", continuing at step {checkpoint.step:,}"
+    return f", branching off at step {checkpoint.step:,} of {checkpoint.path.parent.parent.resolve()}"
 
 
 def _accelerator(name: str) -> str:

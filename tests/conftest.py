@@ -95,7 +95,8 @@ def run_here(tmp_path: Path, text_file: Path) -> Callable[..., Any]:
     from hydra import compose, initialize_config_module
     from omegaconf import OmegaConf
 
-    from runner.folder import RunFolder, run_folder
+    from runner.folder import RunFolder
+    from runner.resume import run_folder
     from runner.train import train
 
     def call(*overrides: str, folder: str = "run") -> RunFolder:

@@ -40,7 +40,7 @@ def broken(name: str) -> Callable[[Path], Path]:
     return make
 
 
-CASES = [
+CASES: list[tuple[str, list[str], list[str]]] = [
     ("gone.txt", [], ["gone.txt"]),
     ("empty.txt", [], ["empty.txt", "empty"]),
     ("latin.txt", [], ["latin.txt", "UTF-8", "3"]),
@@ -53,7 +53,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "overrides", "words"), CASES, ids=[case[0] for case in CASES])
-def test_broken_data_is_named(iolaus: Command, tmp_path: Path, name: str, overrides: list[str], words: list[str]) -> None:
+def test_broken_data_is_named(
+    iolaus: Command, tmp_path: Path, name: str, overrides: list[str], words: list[str]
+) -> None:
     source = broken(name)(tmp_path)
     content = source.read_bytes() if source.exists() else None
     done = iolaus(*TINY, f"data.source={source}", *overrides, check=False)
@@ -108,22 +110,25 @@ def test_wrong_setting_is_named(
 def test_token_ids_beyond_the_vocabulary_are_named(iolaus: Command, tmp_path: Path) -> None:
     from runner.data.tokenizer import train_tokenizer
 
-    train_tokenizer(iter(["some words to learn from"] * 20), "wordpiece", 60, True).save_pretrained(tmp_path / "tokenizer")
+    tokenizer = train_tokenizer(iter(["some words to learn from"] * 20), "wordpiece", 60, True)
+    tokenizer.save_pretrained(tmp_path / "tokenizer")
     source = broken("ids.jsonl")(tmp_path)
     done = iolaus(*TINY, f"data.source={source}", f"data.tokenizer={tmp_path / 'tokenizer'}", check=False)
     assert_one_message(done, ["999999", "vocabulary"])
 
 
 @pytest.mark.parametrize("limit", [20_000, 2_000_000], ids=["preparing", "saving"])
-def test_full_disk_leaves_nothing_half_written(tmp_path: Path, text_file: Path, limit: int, cache: Path) -> None:
+def test_full_disk_leaves_nothing_half_written(
+    tmp_path: Path, text_file: Path, limit: int, cache: Path
+) -> None:
     """A limit on the size of files stands in for the disk: writes fail half-way all the same."""
     longer = tmp_path / "longer.txt"
     longer.write_text(text_file.read_text() * 3)
     command = [sys.executable, "-m", "runner.train", *TINY, f"data.source={longer}", "model.hidden_size=256"]
     done = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, check=False,
-        env={"PYTHONPATH": str(ROOT), "IOLAUS_CACHE": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1",
-             "PYTHONDONTWRITEBYTECODE": "1"},
+        env={"PYTHONPATH": str(ROOT), "IOLAUS_CACHE": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "1",
+             "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"},
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
     )  # fmt: skip
     assert_one_message(done, [str(tmp_path)])

@@ -10,7 +10,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from .module import GlobalBatchDataModule
 from .prepare import PreparedText, prepare_text
 from .sources import open_source
-from .store import TokenStore, unigram_entropy
+from .store import TokenStore
 
 
 class PretrainingDataModule(GlobalBatchDataModule):
@@ -92,10 +92,9 @@ class PretrainingDataModule(GlobalBatchDataModule):
 
     def baselines(self) -> dict[str, float]:
         """Figures a model must beat, in nats per token: ln(vocabulary), and each validation set's unigram entropy."""
-        special = self.tokenizer.all_special_ids
+        assert self.prepared is not None
         entropies = {
-            f"val/{name}/unigram_entropy": unigram_entropy(store, special)
-            for name, store in self.validation.items()
+            f"val/{name}/unigram_entropy": value for name, value in self.prepared.unigram_entropy.items()
         }
         return {"uniform_entropy": math.log(len(self.tokenizer)), **entropies}
 
@@ -106,7 +105,8 @@ class PretrainingDataModule(GlobalBatchDataModule):
         held_out: dict[str, Any] = dict(self.validation)
         return {
             "source": self.source.describe(),
-            "training": f"{len(store):,} sequences, {store.num_tokens:,} tokens",
+            "training": f"{self.prepared.documents['train']:,} documents, {len(store):,} sequences, "
+            f"{store.num_tokens:,} tokens",
             "validation": ", ".join(f"{n}: {len(s):,} sequences" for n, s in held_out.items()) or "none",
             "vocabulary": f"{len(self.tokenizer):,} tokens",
             "global batch": f"{self.sampler.global_batch_size} sequences, "

@@ -26,7 +26,7 @@ def compose_config(folder: Path) -> Any:
     from hydra import compose, initialize_config_module
     from omegaconf import OmegaConf
 
-    from runner.folder import run_folder
+    from runner.resume import run_folder
 
     OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
     with initialize_config_module("conf", version_base="1.3"):

@@ -1,0 +1,105 @@
+"""Which run a command continues: its folder, its overrides, its checkpoint. Imports no torch.
+
+`resume=auto` finds the newest unfinished run of the very same config. `resume=<run folder>` goes on in that folder;
+with further overrides that change what is computed, or with `resume=<run folder>/checkpoints/step-....ckpt`, it
+branches: a new folder that starts from there and carries the curves so far.
+"""
+
+import shutil
+from pathlib import Path
+
+from omegaconf import DictConfig
+
+from runner.folder import RunFolder, config_hash, new_name
+
+CARRIED = ("metrics.csv", "order.txt")
+"""What a branch takes over from the run it starts from; each is cut at the checkpoint's step."""
+
+
+def run_folder(*, _root_: DictConfig) -> str:
+    """The folder of the run that a composed config asks for: the resolver `${run_folder:}`.
+
+    Raises:
+        ValueError: `resume` names a folder that is no run, or one that another process is training in.
+    """
+    outputs = Path(_root_.outputs)
+    if _root_.resume is None:
+        return str(outputs / new_name())
+    identity = config_hash(_root_)
+    if _root_.resume == "auto":
+        return str(find_unfinished(outputs, identity) or outputs / new_name())
+    parent = named_run(_root_.resume)
+    goes_on = parent.status().get("config_hash") == identity and not _root_.resume.endswith(".ckpt")
+    return str(parent.path if goes_on else outputs / new_name())
+
+
+def find_unfinished(outputs: Path, identity: str) -> Path | None:
+    """The newest run under `outputs` with this config hash that has not ended and that nobody is training."""
+    found = []
+    for file in outputs.glob("**/status.json"):
+        folder = RunFolder(file.parent)
+        status = folder.status()
+        if status.get("config_hash") == identity and status.get("state") != "done" and not folder.is_locked():
+            found.append((status.get("started") or "", folder.path))
+    return max(found)[1] if found else None
+
+
+def named_run(resume: str) -> RunFolder:
+    """The run that `resume` names by its folder or by one of its checkpoints.
+
+    Raises:
+        ValueError: it is no run, or one that another process is training in.
+    """
+    path = Path(resume)
+    if path.suffix == ".ckpt":
+        if not path.exists():
+            raise ValueError(f"resume: there is no checkpoint {resume!r}; there are: {_names(path.parent)}")
+        path = path.parent.parent
+    folder = RunFolder(path)
+    folder.check_resumable()
+    return folder
+
+
+def saved_overrides(arguments: list[str]) -> list[str]:
+    """Command-line arguments with the overrides of the run named by `resume=<folder>` put before them.
+
+    So `resume=<folder>` alone means that run's own config, and further overrides change it. A new
+    `scheduler.cooldown_steps` without `trainer.max_steps` ends the run so many steps after the checkpoint.
+    """
+    resume = _value("resume", arguments)
+    if resume in (None, "", "auto", "null"):
+        return arguments
+    folder = named_run(str(resume))
+    cooldown, added = _value("scheduler.cooldown_steps", arguments), []
+    if cooldown and cooldown.isdigit() and _value("trainer.max_steps", arguments) is None:
+        added = [f"trainer.max_steps={_step(folder, str(resume)) + int(cooldown)}"]
+    first = next(i for i, a in enumerate(arguments) if "=" in a and not a.startswith("-"))
+    return arguments[:first] + folder.overrides() + arguments[first:] + added
+
+
+def inherit(folder: RunFolder, resume: str | None) -> None:
+    """Gives a branch the curves of the run it starts from."""
+    if resume in (None, "auto"):
+        return
+    parent = named_run(str(resume)) if not folder.is_same(Path(str(resume))) else folder
+    for name in CARRIED:
+        if (parent.path / name).exists() and not (folder.path / name).exists():
+            shutil.copyfile(parent.path / name, folder.path / name)
+
+
+def _value(name: str, arguments: list[str]) -> str | None:
+    """The value an override gives `name` on the command line, the last one if there are several."""
+    values = [a.partition("=")[2].strip("'\"") for a in arguments if a.partition("=")[0] == name]
+    return values[-1] if values else None
+
+
+def _step(folder: RunFolder, resume: str) -> int:
+    """The step of the checkpoint that `resume` names, by its file name."""
+    names = [Path(resume)] if resume.endswith(".ckpt") else sorted(folder.checkpoints.glob("step-*.ckpt"))
+    if not names:
+        raise ValueError(f"resume: the run {resume!r} has no checkpoint yet")
+    return int(names[-1].resolve().stem.removeprefix("step-"))
+
+
+def _names(folder: Path) -> str:
+    return ", ".join(sorted(path.name for path in folder.glob("*.ckpt"))) or "none"

@@ -1,0 +1,88 @@
+"""Which run `resume` finds, and branching off a run with a cool-down."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from runner import audit
+from runner.folder import RunFolder
+from runner.resume import find_unfinished, saved_overrides
+from tests.conftest import TINY, Command
+from tests.test_kill import only_run
+from tests.test_train import rows
+
+
+def pretend_run(folder: Path, **status: object) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "status.json").write_text(json.dumps({"config_hash": "abc", "state": "failed", **status}))
+    (folder / "overrides.json").write_text(json.dumps(["seed=7", "model=bert_tiny"]))
+    (folder / "checkpoints").mkdir()
+    for step in (500, 1000):
+        (folder / "checkpoints" / f"step-{step:08d}.ckpt").write_text("")
+    return folder
+
+
+def test_auto_takes_the_newest_unfinished_run_of_the_same_config(tmp_path: Path) -> None:
+    pretend_run(tmp_path / "d" / "old", started="2026-01-01")
+    newest = pretend_run(tmp_path / "d" / "new", started="2026-01-02")
+    pretend_run(tmp_path / "d" / "done", started="2026-01-03", state="done")
+    pretend_run(tmp_path / "d" / "other", started="2026-01-04", config_hash="xyz")
+    busy = pretend_run(tmp_path / "d" / "busy", started="2026-01-05")
+    with RunFolder(busy).lock():
+        assert find_unfinished(tmp_path, "abc") == newest
+    assert find_unfinished(tmp_path, "abc") == busy
+    assert find_unfinished(tmp_path, "none") is None
+
+
+def test_resume_brings_back_the_overrides_of_the_run(tmp_path: Path) -> None:
+    run = pretend_run(tmp_path / "run")
+    assert saved_overrides([f"resume={run}"]) == ["seed=7", "model=bert_tiny", f"resume={run}"]
+    assert saved_overrides(["--cfg", "job", f"resume={run}", "seed=8"]) == [
+        "--cfg", "job", "seed=7", "model=bert_tiny", f"resume={run}", "seed=8",
+    ]  # fmt: skip
+    assert saved_overrides(["resume=auto", "seed=8"]) == ["resume=auto", "seed=8"]
+
+
+def test_new_cooldown_ends_the_run_that_many_steps_after_the_checkpoint(tmp_path: Path) -> None:
+    run = pretend_run(tmp_path / "run")
+    assert saved_overrides([f"resume={run}", "scheduler.cooldown_steps=50"])[-1] == "trainer.max_steps=1050"
+    earlier = run / "checkpoints" / "step-00000500.ckpt"
+    assert (
+        saved_overrides([f"resume={earlier}", "scheduler.cooldown_steps=50"])[-1] == "trainer.max_steps=550"
+    )
+    given = [f"resume={run}", "scheduler.cooldown_steps=50", "trainer.max_steps=2000"]
+    assert saved_overrides(given)[-1] == "trainer.max_steps=2000"
+
+
+def test_run_in_use_and_missing_checkpoint_are_refused(tmp_path: Path) -> None:
+    run = pretend_run(tmp_path / "run")
+    with RunFolder(run).lock(), pytest.raises(ValueError, match="a process is training in"):
+        saved_overrides([f"resume={run}"])
+    with pytest.raises(ValueError, match=r"there are: step-00000500.ckpt, step-00001000.ckpt"):
+        saved_overrides([f"resume={run / 'checkpoints' / 'step-00000700.ckpt'}"])
+
+
+def test_cooldown_branches_off_a_constant_run(iolaus: Command, tmp_path: Path, text_file: Path) -> None:
+    constant = [
+        *TINY,
+        f"data.source={text_file}",
+        "scheduler=constant",
+        "checkpoint.every_steps=4",
+        "checkpoint.keep_last=9",
+    ]
+    iolaus(*constant)
+    parent = only_run(tmp_path / "outputs")
+    checkpoint = parent.checkpoints / "step-00000008.ckpt"
+    done = iolaus(f"resume={checkpoint}", "scheduler.cooldown_steps=5", "outputs=branches")
+    branch = only_run(tmp_path / "branches")
+    assert f"step 8 of {parent.path.resolve()}" in done.stdout.replace("\n", "")
+    assert branch.status()["step"] == 13
+    assert audit.compare(parent.path, branch.path) is None
+    rates = [float(row["optim/lr/decay"]) / 0.003 for row in rows(branch) if row["train/loss"]]
+    expected = [1.0] * 9 + [1 - (s / 5) ** 0.5 for s in range(1, 5)]
+    assert rates == pytest.approx(expected)
+    assert rows(branch)[:8] == rows(parent)[:8]
+    again = iolaus(f"resume={branch.path}", check=False)
+    assert again.returncode == 0, again.stderr
+    assert parent.status()["step"] == 12, "the parent is untouched"
