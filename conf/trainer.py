@@ -11,7 +11,7 @@ class Trainer:
     """Lightning's Trainer, as this project drives it: one optimizer step per global batch."""
 
     _target_: str = "runner.trainer.build_trainer"
-    max_steps: int = 1000
+    max_steps: int = 1500
     """Global batches to train on, which is optimizer steps; -1 follows `max_epochs`."""
     max_epochs: Any = None
     """Passes over the training set (may be a fraction); takes effect when `max_steps` is -1."""
