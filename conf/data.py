@@ -43,7 +43,7 @@ class PretrainingData:
     """Chooses the held-out documents."""
     layout: str = "padded"
     """`padded`: rows padded to the longest of their micro-batch."""
-    micro_batch_tokens: Any = 4096
+    micro_batch_tokens: Any = 2048
     """Token budget of one micro-batch, padding included; none sets no bound."""
     micro_batch_size: Any = None
     """Most rows of one micro-batch; none sets no bound."""
