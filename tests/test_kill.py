@@ -26,7 +26,9 @@ def start(arguments: list[str], cwd: Path) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "runner.train", *arguments]
     with open(cwd / "output.txt", "ab") as output:
-        return subprocess.Popen(command, cwd=cwd, env=environment, stdout=output, stderr=output, start_new_session=True)
+        return subprocess.Popen(
+            command, cwd=cwd, env=environment, stdout=output, stderr=output, start_new_session=True
+        )
 
 
 def only_run(outputs: Path) -> RunFolder:
@@ -41,7 +43,11 @@ def killed_and_restarted(arguments: list[str], cwd: Path, kills: int, draw: rand
         process = start(arguments, cwd)
         deadline = time.monotonic() + 120
         begun = progress(cwd)
-        while progress(cwd) < begun + draw.randint(2, 5) and time.monotonic() < deadline and process.poll() is None:
+        while (
+            progress(cwd) < begun + draw.randint(2, 5)
+            and time.monotonic() < deadline
+            and process.poll() is None
+        ):
             time.sleep(0.005)
         time.sleep(draw.random() * 0.1)
         if process.poll() is None:
@@ -64,7 +70,9 @@ def check(tmp_path: Path, text_file: Path, kills: int, devices: int, workers: in
     ]  # fmt: skip
     (tmp_path / "whole").mkdir()
     (tmp_path / "killed").mkdir()
-    assert start(arguments, tmp_path / "whole").wait(timeout=300) == 0, (tmp_path / "whole" / "output.txt").read_text()
+    assert start(arguments, tmp_path / "whole").wait(timeout=300) == 0, (
+        tmp_path / "whole" / "output.txt"
+    ).read_text()
     whole = only_run(tmp_path / "whole" / "outputs")
     killed = killed_and_restarted(arguments, tmp_path / "killed", kills, random.Random(kills * 10 + devices))
     assert audit.compare(whole.path, killed.path) is None
@@ -84,12 +92,16 @@ def test_twenty_kills_leave_no_trace(tmp_path: Path, text_file: Path, devices: i
     check(tmp_path, text_file, kills=20, devices=devices, workers=workers)
 
 
-def test_number_of_processes_changes_neither_order_nor_loss(iolaus: Command, tmp_path: Path, text_file: Path) -> None:
+def test_number_of_processes_changes_neither_order_nor_loss(
+    iolaus: Command, tmp_path: Path, text_file: Path
+) -> None:
     runs = []
     for devices in (1, 2):
         cwd = tmp_path / str(devices)
         cwd.mkdir()
-        iolaus(*TINY, f"data.source={text_file}", f"trainer.devices={devices}", "trainer.max_steps=8", cwd=cwd)
+        iolaus(
+            *TINY, f"data.source={text_file}", f"trainer.devices={devices}", "trainer.max_steps=8", cwd=cwd
+        )
         runs.append(only_run(cwd / "outputs"))
     assert audit.compare(runs[0].path, runs[1].path) is None
     for ours, theirs in zip(rows(runs[0]), rows(runs[1]), strict=True):
