@@ -25,6 +25,7 @@ DEFAULTS: list[Any] = [
 HYDRA: dict[str, Any] = {
     "run": {"dir": "${run_folder:}"},
     "sweep": {"dir": "${outputs}/${now:%Y-%m-%d}/${now:%H-%M-%S}-sweep", "subdir": "${hydra.job.num}"},
+    "callbacks": {"sweep_page": {"_target_": "runner.sweep.SweepPage"}},
     "output_subdir": None,
     "job": {"chdir": False},
     "job_logging": {"formatters": {"simple": {"format": "%(message)s"}}},
