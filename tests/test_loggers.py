@@ -213,20 +213,23 @@ def test_wandb_keeps_runs_apart_and_ids_over_resumes(tmp_path: Path) -> None:
         assert (logger.experiment.name, logger.experiment.group) == (f"2026-11-03/{name}", "sweep")
         return str(logger.experiment.id)
 
-    first, second, again = train("a", "train/first"), train("b", "train/second"), train("a", "train/again")
+    first, second = train("a", "train/first"), train("b", "train/second")
+    time.sleep(1.1)  # wandb names the folder of a part of a run by the second
+    again = train("a", "train/again")
     wandb.finish()
     assert first == again != second
-    logs = {
-        name: b"".join(
-            file.read_bytes() for file in (tmp_path / "2026-11-03" / name).glob("wandb/offline-run-*/*.wandb")
-        )
-        for name in ("a", "b")
-    }
-    assert b"train/first" in logs["a"]
-    assert b"train/again" in logs["a"]
-    assert b"train/second" in logs["b"]
-    assert b"train/second" not in logs["a"]
-    assert b"train/first" not in logs["b"]
+
+    def written(name: str) -> bytes:
+        files = (tmp_path / "2026-11-03" / name).glob("wandb/offline-run-*/*.wandb")
+        return b"".join(file.read_bytes() for file in files)
+
+    deadline = time.time() + 30  # wandb's own process writes the last rows, a moment after `finish` returns
+    while b"train/again" not in written("a") or b"train/second" not in written("b"):
+        assert time.time() < deadline
+        time.sleep(0.05)
+    assert b"train/first" in written("a")
+    assert b"train/second" not in written("a")
+    assert b"train/first" not in written("b")
 
 
 @pytest.mark.usefixtures("_no_wandb_key")
