@@ -1,6 +1,7 @@
 """Group `callback`: what watches the run. Options add up: `callback=[default,mine]` gives ours and yours."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from .registry import register_parts
 
@@ -32,4 +33,20 @@ class OrderAudit:
     _target_: str = "runner.callbacks.OrderAudit"
 
 
+@dataclass
+class EarlyStopping:
+    """Ends the run when the monitored metric has stopped getting better: `callback=[default,early_stopping]`."""
+
+    _target_: str = "runner.callbacks.EarlyStopping"
+    monitor: Any = "${checkpoint.monitor}"
+    """A logged metric; none takes the loss of the first validation set."""
+    mode: str = "${checkpoint.mode}"
+    """Whether the metric is better when small (`min`) or large (`max`)."""
+    patience: int = 3
+    """Validations without improvement before the run ends."""
+    min_delta: float = 0.0
+    """How much better counts as improvement."""
+
+
 register_parts("callback", together="default", throughput=Throughput, progress=Progress, audit=OrderAudit)
+register_parts("callback", early_stopping=EarlyStopping)

@@ -1,7 +1,8 @@
 """What watches a run while it trains."""
 
 from runner.callbacks.audit import OrderAudit
+from runner.callbacks.early_stopping import EarlyStopping
 from runner.callbacks.progress import Progress
 from runner.callbacks.throughput import Throughput
 
-__all__ = ["OrderAudit", "Progress", "Throughput"]
+__all__ = ["EarlyStopping", "OrderAudit", "Progress", "Throughput"]
