@@ -48,5 +48,19 @@ class EarlyStopping:
     """How much better counts as improvement."""
 
 
-register_parts("callback", together="default", throughput=Throughput, progress=Progress, audit=OrderAudit)
+@dataclass
+class ParameterGroups:
+    """Prints the parameter groups at the start, and writes their names to `parameter_groups.json`."""
+
+    _target_: str = "runner.callbacks.ParameterGroups"
+
+
+register_parts(
+    "callback",
+    together="default",
+    throughput=Throughput,
+    progress=Progress,
+    audit=OrderAudit,
+    groups=ParameterGroups,
+)
 register_parts("callback", early_stopping=EarlyStopping)

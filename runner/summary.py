@@ -3,8 +3,9 @@
 import re
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.panel import Panel
@@ -31,6 +32,16 @@ def end_summary(folder: Path, results: Mapping[str, float]) -> None:
     files = {what: str(folder / name) for what, name in FILES.items() if (folder / name).exists()}
     _show("done", {"result": _figures(results), "files": files})
     print(f"go on with: {resume_command(folder)}", flush=True)  # outside the panel, fit to be copied
+
+
+def group_summary(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Prints the parameter groups of an optimizer, as `runner.optim.groups_table` lists them."""
+    groups = {
+        row["name"]: f"{row['parameters']:,} in {row['tensors']} tensors such as {row['example']}, "
+        f"lr {row['lr']:.3g}, decay {row['weight_decay']:.3g}"
+        for row in rows
+    }
+    _show("parameter groups", {"groups": groups})
 
 
 def resume_command(folder: Path) -> str:

@@ -147,3 +147,22 @@ def test_diverging_run_stops_and_names_step_and_samples(run_here: Run) -> None:
 
     with pytest.raises(TrainingFailure, match=r"not a number at step \d+ \(samples epoch:index 0:\d+"):
         run_here("optimizer.lr=1e30", "module.max_grad_norm=0", "optimizer=sgd")
+
+
+def test_parameter_groups_are_written_and_decay_matrices_alone(
+    run_here: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = run_here(
+        "trainer.max_steps=1", "trainer.validate_every=0", "model=modernbert_tiny", "model.hidden_size=32"
+    )
+    groups = json.loads((run.path / "parameter_groups.json").read_text())
+    state = weights(run, 1)
+    decayed = [name for name in groups["decay"]]
+    assert decayed
+    for name in decayed:
+        tensor = next(value for key, value in state.items() if key.endswith(name))
+        assert tensor.ndim == 2, name
+        assert "norm" not in name
+        assert "embedding" not in name
+    assert any("norm" in name for name in groups["no_decay"])
+    assert "tensors such as" in capsys.readouterr().out

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from runner.errors import TrainingFailure
 from runner.folder import RunFolder
-from runner.optim import LoopNeeds, groups_table, loop_needs
+from runner.optim import LoopNeeds, loop_needs
 
 log = logging.getLogger("iolaus")
 
@@ -206,10 +206,6 @@ class TrainingModule(pl.LightningModule):
         """Model and schedule in words, for the summary at the start."""
         parameters = sum(p.numel() for p in self.model.parameters() if p.requires_grad)
         return {"network": self.model.describe(), "parameters": f"{parameters:,} trainable"}  # type: ignore[operator]
-
-    def parameter_table(self) -> list[Any]:
-        """The optimizer's parameter groups, a row each."""
-        return groups_table(self.trainer.optimizers[0])
 
 
 def step_seed(seed: int, step: int, rank: int) -> int:

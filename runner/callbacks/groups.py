@@ -1,0 +1,25 @@
+"""Says at the start which parameters are updated how."""
+
+import json
+from pathlib import Path
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+
+from runner.folder import write_atomically
+from runner.optim import groups_table
+from runner.summary import group_summary
+
+
+class ParameterGroups(Callback):
+    """Prints the optimizer's parameter groups, and writes every name in each to `parameter_groups.json`."""
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """The optimizer is made by now, the first step not yet taken."""
+        if not trainer.is_global_zero:
+            return
+        optimizer = trainer.optimizers[0]
+        group_summary(groups_table(optimizer))
+        names = {group["name"]: list(group["param_names"]) for group in optimizer.param_groups}
+        write_atomically(
+            Path(trainer.default_root_dir) / "parameter_groups.json", json.dumps(names, indent=1)
+        )
