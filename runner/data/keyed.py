@@ -2,8 +2,8 @@
 
 A counter-based generator: the key of a sample is a hash of (seed, stream, epoch, index), the bits of a token
 a hash of (key, position). It is SplitMix64 (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number
-generators", section 6) with the key as its state, so the same bits come out on every platform, in any
-process, in any order.
+generators") with the key as its state, so the same bits come out on every platform, in any process, in any
+order.
 
 Letters in shapes: D documents (samples), N tokens of all documents together.
 """
