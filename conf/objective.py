@@ -25,7 +25,7 @@ class EnhancedMaskedLanguageModeling:
     encoder_mlm_probability: float = 0.3
     """Share of the tokens masked on the encoder's side, with a loss of their own; 0 masks none."""
     encoder_loss_weight: float = 1.0
-    """Factor of the encoder's mean loss per target beside the decoder's."""
+    """What the encoder's loss per target weighs in the mean, where the decoder's weighs 1."""
     pooling: str = "cls"
     """The sentence embedding: `cls`, the first token's hidden state, or `mean`, that of all tokens."""
 

@@ -13,8 +13,8 @@ class GaLore(Optimizer):
     _target_: str = "runner.optim.galore"
     lr: float = 1e-2
     """Peak learning rate; hidden matrices move by `scale` times as much."""
-    rank: int = 128
-    """Dimensions of the space; the state of a matrix shrinks by rank over its smaller side."""
+    rank: float = 0.25
+    """Dimensions of the space: a number, or a fraction of the smaller side. State shrinks by as much."""
     update_proj_gap: int = 200
     """Steps between two choices of the space."""
     scale: float = 0.25

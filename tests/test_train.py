@@ -157,9 +157,8 @@ def test_parameter_groups_are_written_and_decay_matrices_alone(
     )
     groups = json.loads((run.path / "parameter_groups.json").read_text())
     state = weights(run, 1)
-    decayed = [name for name in groups["decay"]]
-    assert decayed
-    for name in decayed:
+    assert groups["decay"]
+    for name in groups["decay"]:
         tensor = next(value for key, value in state.items() if key.endswith(name))
         assert tensor.ndim == 2, name
         assert "norm" not in name

@@ -1,12 +1,13 @@
 """Documents to sequences of at most `max_length` tokens: truncated, or split at sentence or token boundaries."""
 
-import re
 from collections.abc import Sequence
-from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .encoding import encoder_for
+from .ranges import ranges
 
 LONG_DOCUMENTS = ("truncate", "sentences", "tokens")
 """What can be done with a document over the length."""
@@ -16,13 +17,6 @@ SHORTEST_CHUNK = 8
 
 Flat = tuple[NDArray[np.int64], NDArray[np.int32]]
 """Sequences end to end, and the length of each in tokens."""
-
-_SENTENCE_END = re.compile(r"""[.!?…]["'”’)\]]*\s+|[。！？]["'”’)\]」』]*|\n\s*\n\s*""")  # noqa: RUF001
-
-
-def sentence_starts(text: str) -> NDArray[np.int64]:
-    """Character positions where a sentence or a paragraph begins, the first one left out."""
-    return np.fromiter((match.end() for match in _SENTENCE_END.finditer(text)), np.int64)
 
 
 def cut(num_tokens: int, budget: int, boundaries: NDArray[np.int64], shortest: int) -> list[int]:
@@ -51,18 +45,19 @@ def cut(num_tokens: int, budget: int, boundaries: NDArray[np.int64], shortest: i
 class Chunker:
     """Tokenises batches of documents and cuts them into sequences, special tokens around each.
 
-    Nothing of a document is dropped or repeated unless `long_documents` is `truncate`.
+    Nothing of a document is dropped or repeated unless `long_documents` is `truncate`. `backend`: a tokenizer of the
+    `tokenizers` library (`tokenizer.backend_tokenizer`); its truncation and padding are switched off.
 
     Raises:
         ValueError: an unknown `long_documents`, or a `max_length` without room for a token.
     """
 
-    def __init__(self, tokenizer: Any, max_length: int, long_documents: str) -> None:
+    def __init__(self, backend: Any, max_length: int, long_documents: str) -> None:
         check_chunking(max_length, long_documents)
-        self.backend = tokenizer.backend_tokenizer
-        self.backend.no_truncation()
-        self.backend.no_padding()
-        self.prefix, self.suffix = surrounding_tokens(self.backend)
+        backend.no_truncation()
+        backend.no_padding()
+        self.encoder = encoder_for(backend)
+        self.prefix, self.suffix = surrounding_tokens(backend)
         self.max_length, self.long_documents = max_length, long_documents
         num_special = len(self.prefix) + len(self.suffix)
         if max_length <= num_special:
@@ -73,16 +68,13 @@ class Chunker:
 
     def texts(self, documents: Sequence[str]) -> Flat:
         """Sequences of the documents, in their order; a document without any token gives none."""
-        documents = list(documents)
-        ids = [e.ids for e in self.backend.encode_batch_fast(documents, add_special_tokens=False)]
+        content, sizes = self.encoder.encode(documents)
         budget = self.max_length - len(self.prefix) - len(self.suffix)
         boundaries: dict[int, NDArray[np.int64]] = {}
         if self.long_documents == "sentences":
-            long = [d for d, tokens in enumerate(ids) if len(tokens) > budget]
-            located = self.backend.encode_batch([documents[d] for d in long], add_special_tokens=False)
-            for d, encoding in zip(long, located, strict=True):
-                boundaries[d] = _token_positions(encoding.offsets, sentence_starts(documents[d]))
-        return self._sequences(ids, boundaries, np.ones(len(ids), bool))
+            long = np.flatnonzero(sizes > budget).tolist()
+            boundaries = dict(zip(long, self.encoder.sentences([documents[d] for d in long]), strict=True))
+        return self._sequences(content, sizes, boundaries, np.ones(len(sizes), bool))
 
     def tokens(self, documents: Sequence[Sequence[int] | NDArray[Any]]) -> Flat:
         """Sequences of documents that are tokenised already, taken as they are where they are short enough.
@@ -97,17 +89,19 @@ class Chunker:
             if end >= p and np.array_equal(ids[:p], self.prefix) and np.array_equal(ids[end:], self.suffix):
                 ids, surrounded[d] = ids[p:end], True
             bare.append(ids)
-        return self._sequences(bare, {}, surrounded)
+        content = np.concatenate(bare) if bare else np.empty(0, np.int64)
+        sizes = np.fromiter(map(len, bare), np.int64, len(bare))
+        return self._sequences(content, sizes, {}, surrounded)
 
     def _sequences(
         self,
-        documents: Sequence[Sequence[int]] | list[NDArray[np.int64]],
+        content: NDArray[np.int64],
+        sizes: NDArray[np.int64],
         boundaries: dict[int, NDArray[np.int64]],
         surrounded: NDArray[np.bool_],
     ) -> Flat:
-        """`surrounded` [D]: whether special tokens go around the chunks of a document."""
-        sizes = np.fromiter(map(len, documents), np.int64, len(documents))
-        content = np.fromiter(chain.from_iterable(documents), np.int64, int(sizes.sum()))
+        """`content`: ids of the documents end to end, `sizes` [D] of each; `surrounded` [D]: whether special tokens go
+        around the chunks of a document."""
         offsets = np.cumsum(sizes) - sizes
         budgets = self.max_length - surrounded * (len(self.prefix) + len(self.suffix))
         owners, starts, ends = np.flatnonzero(sizes), offsets[sizes > 0], (offsets + sizes)[sizes > 0]
@@ -165,13 +159,6 @@ def check_chunking(max_length: int, long_documents: str) -> None:
         raise ValueError(f"data.max_length must be at least 1 token, not {max_length}")
 
 
-def ranges(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The integers `starts[i] ... starts[i] + lengths[i] - 1` of every i, end to end."""
-    stops = np.cumsum(lengths)
-    shifts = starts - (stops - lengths)
-    return np.arange(stops[-1] if len(stops) else 0) + np.repeat(shifts, lengths)
-
-
 def surrounding_tokens(backend: Any) -> tuple[list[int], list[int]]:
     """Ids of the special tokens a tokenizer puts before and after a text."""
     bare = backend.encode("a", add_special_tokens=False).ids
@@ -185,9 +172,3 @@ def surrounding_tokens(backend: Any) -> tuple[list[int], list[int]]:
 
 
 _NOWHERE: NDArray[np.int64] = np.empty(0, np.int64)
-
-
-def _token_positions(offsets: Sequence[tuple[int, int]], characters: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The first token that reaches beyond each character position; several may share one."""
-    ends = np.maximum.accumulate(np.array(offsets, np.int64)[:, 1])
-    return np.unique(np.searchsorted(ends, characters, side="right"))

@@ -69,6 +69,8 @@ class Labels:
             raise ValueError(
                 f"the training data has one label only, {few(self.names)}: nothing to tell apart"
             )
+        if self.problem_type == MULTI and not self.names:
+            raise ValueError("the training data has no label: every list of labels is empty")
 
     def target(self, found: Found) -> Any:
         """What is to be predicted: a class number, a number, or 0 and 1 for each label.

@@ -94,7 +94,7 @@ def prepare_text(
             loaded = _trained(tokenizer_folder, parts[TRAIN], tokenizer_kind, vocab_size, lowercase)
         else:
             _save_tokenizer(loaded, tokenizer_folder)
-        chunker = Chunker(loaded, max_length, long_documents)
+        chunker = Chunker(loaded.backend_tokenizer, max_length, long_documents)
         attributes = {**cutting, "tokenizer": tokenizer_fingerprint(loaded)}
         size = len(loaded)
         stores = {

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .chunking import ranges
+from .ranges import ranges
 
 FORMAT_VERSION = 1
 """Version of the format; another one is refused."""

@@ -3,8 +3,9 @@
 import logging
 import os
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,12 +22,14 @@ log = logging.getLogger("iolaus")
 
 _BATCH_DOCUMENTS, _BATCH_CHARACTERS = 4096, 1 << 20
 _SECONDS_BETWEEN_LINES = 10.0
+_MUCH_TEXT = 50_000_000
+"""Characters from which processes are worth their start."""
 
 
 def tokenise(
     part: Part, chunker: Chunker, vocab_size: int, folder: Path, attributes: dict[str, Any]
 ) -> TokenStore:
-    """The store of a part's sequences; while one batch is tokenised, the next is read and the last written.
+    """The store of a part's sequences; while batches are tokenised, the next are read and the last written.
 
     Raises:
         ValueError: token ids beyond the vocabulary in a source that is tokenised already.
@@ -34,25 +37,53 @@ def tokenise(
     """
     progress = _Progress(part, np.dtype(smallest_dtype(vocab_size)).itemsize)
 
-    def work(numbers: list[int], documents: list[Any]) -> Flat:
-        if not part.source.tokenized:
-            return chunker.texts(documents)
-        for number, ids in zip(numbers, documents, strict=True):
-            _check_ids(ids, number, vocab_size, part)
-        return chunker.tokens(documents)
-
     def batches(position: int) -> Iterator[Batch]:
-        with rust_threads(), ThreadPoolExecutor(1) as pool:
-            pending: tuple[Future[Flat], int] | None = None
+        with _workers(chunker, part.num_characters) as (pool, num_workers):
+            pending: deque[tuple[Future[Flat], int]] = deque()
             for numbers, documents in _grouped(part, position):
-                following = pool.submit(work, numbers, documents), numbers[-1] + 1
-                if pending:
-                    yield progress.batch(*pending)
-                pending = following
-            if pending:
-                yield progress.batch(*pending)
+                if part.source.tokenized:
+                    _check_ids(documents, numbers, vocab_size, part)
+                pending.append((pool.submit(_chunk, documents, part.source.tokenized), numbers[-1] + 1))
+                while len(pending) > 2 * num_workers:
+                    yield progress.batch(*pending.popleft())
+            while pending:
+                yield progress.batch(*pending.popleft())
 
     return write_store(folder, vocab_size, attributes, batches, progress.bytes_needed)
+
+
+_chunker: Chunker
+"""The one of this process or thread pool."""
+
+
+def _start_worker(chunker: Chunker, alone: bool) -> None:
+    global _chunker
+    _chunker = chunker
+    if alone:
+        os.environ["TOKENIZERS_PARALLELISM"] = "false"  # one core each
+
+
+def _chunk(documents: list[Any], tokenized: bool) -> Flat:
+    return _chunker.tokens(documents) if tokenized else _chunker.texts(documents)
+
+
+@contextmanager
+def _workers(chunker: Chunker, num_characters: int) -> Iterator[tuple[Executor, int]]:
+    """A thread over the threads of `tokenizers`, or for much text a process per core, which all the work is shared by."""
+    num_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    pool: Executor
+    if num_characters < _MUCH_TEXT or num_cores == 1:
+        with (
+            rust_threads(),
+            ThreadPoolExecutor(1, initializer=_start_worker, initargs=(chunker, False)) as pool,
+        ):
+            yield pool, 1
+        return
+    with ProcessPoolExecutor(num_cores, initializer=_start_worker, initargs=(chunker, True)) as pool:
+        try:
+            yield pool, num_cores
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 @contextmanager
@@ -114,11 +145,12 @@ def _grouped(part: Part, position: int) -> Iterator[tuple[list[int], list[Docume
         yield numbers, documents
 
 
-def _check_ids(ids: Sequence[int], number: int, vocab_size: int, part: Part) -> None:
-    lowest, highest = int(np.min(ids)), int(np.max(ids))
-    if lowest < 0 or highest >= vocab_size:
-        wrong = lowest if lowest < 0 else highest
-        raise ValueError(
-            f"sample {number} of {part.source.describe()} has token id {wrong}, but the tokenizer's vocabulary has "
-            f"{vocab_size} (ids 0 to {vocab_size - 1}): set data.tokenizer to the one the ids were made with"
-        )
+def _check_ids(documents: list[Any], numbers: list[int], vocab_size: int, part: Part) -> None:
+    for number, ids in zip(numbers, documents, strict=True):
+        lowest, highest = int(np.min(ids)), int(np.max(ids))
+        if lowest < 0 or highest >= vocab_size:
+            wrong = lowest if lowest < 0 else highest
+            raise ValueError(
+                f"sample {number} of {part.source.describe()} has token id {wrong}, but the tokenizer's vocabulary has "
+                f"{vocab_size} (ids 0 to {vocab_size - 1}): set data.tokenizer to the one the ids were made with"
+            )

@@ -24,14 +24,15 @@ class EnhancedMaskedLM(SparseMaskedLM):
         self,
         pretrained: PreTrainedModel,
         decoder_masking: float,
-        encoder_loss_factor: float,
+        decoder_factor: float,
+        encoder_factor: float,
         pooling: str,
         max_sequence_length: int,
     ) -> None:
         super().__init__(pretrained)
         config, embeddings = pretrained.config, pretrained.get_input_embeddings()
         assert isinstance(embeddings, nn.Embedding)
-        self.encoder_loss_factor, self.pooling = encoder_loss_factor, pooling
+        self.decoder_factor, self.encoder_factor, self.pooling = decoder_factor, encoder_factor, pooling
         self.decoder = EnhancedDecoder(
             embedding_size=embeddings.embedding_dim,
             hidden_size=config.hidden_size,
@@ -42,7 +43,7 @@ class EnhancedMaskedLM(SparseMaskedLM):
         )
 
     def forward(self, micro_batch: dict[str, Any]) -> dict[str, Tensor]:
-        """Sums over the micro-batch: `loss` and `correct` of the decoder; the encoder's are in `loss` too, by its factor.
+        """Sums over the micro-batch: `loss` of decoder and encoder by their factors, `correct` of the decoder.
 
         With masking on the encoder's side also `decoder_loss`, `encoder_loss`, `encoder_correct`, `encoder_targets`.
         """
@@ -61,7 +62,7 @@ class EnhancedMaskedLM(SparseMaskedLM):
         targets = micro_batch["encoder_targets"]
         encoder = self.score(rows_at(hidden, micro_batch["encoder_target_positions"]), targets, None)
         return {
-            "loss": sums["loss"] + self.encoder_loss_factor * encoder["loss"],
+            "loss": self.decoder_factor * sums["loss"] + self.encoder_factor * encoder["loss"],
             "correct": sums["correct"],
             "decoder_loss": sums["loss"].detach(),
             "encoder_loss": encoder["loss"].detach(),

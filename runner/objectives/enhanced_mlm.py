@@ -24,9 +24,9 @@ class EnhancedMaskedLanguageModelingCollator(Collator):
     `encoder_mlm_probability` above 0 the encoder reads a masked copy of the input and has a masked language modelling
     loss of its own.
 
-    The loss is the sum over all ordinary tokens of the decoder's, divided by their number, plus
-    `encoder_loss_weight` times the encoder's *mean* over its targets. That mean is taken by their expected number,
-    `encoder_mlm_probability` times the ordinary tokens, so that one denominator serves the whole global batch.
+    The loss is the mean of the decoder's loss per ordinary token and the encoder's loss per target, weighted
+    1 to `encoder_loss_weight`. The number of the encoder's targets is taken to be the expected one, `encoder_mlm_probability`
+    times the ordinary tokens, so that one denominator, the number of ordinary tokens, serves the whole global batch.
     """
 
     def __init__(
@@ -79,10 +79,12 @@ class EnhancedMaskedLanguageModelingCollator(Collator):
         from runner.models.enhanced import EnhancedMaskedLM
 
         share = self.encoder_mlm_probability
+        factor = self.encoder_loss_weight if share else 0.0
         return EnhancedMaskedLM(
             pretrained,
             decoder_masking=self.decoder_masking,
-            encoder_loss_factor=self.encoder_loss_weight / share if share else 0.0,
+            decoder_factor=1 / (1 + factor),
+            encoder_factor=factor / (1 + factor) / share if share else 0.0,
             pooling=self.pooling,
             max_sequence_length=self.max_sequence_length,
         )

@@ -33,6 +33,30 @@ def choice(name: str, value: str, known: Sequence[str]) -> str:
     return value
 
 
+def with_ranks(groups: Groups, rank: float) -> Groups:
+    """Groups in which each hidden matrix has its rank; raises ValueError for one that its sides do not allow."""
+    ranked: Groups = []
+    for group in groups:
+        if group["name"].split("/")[0] != "matrices":
+            ranked.append(group)
+            continue
+        by_rank: dict[int, Groups] = {}
+        for name, parameter in zip(group["param_names"], group["params"], strict=True):
+            side = min(parameter.shape)
+            dimensions = max(1, round(rank * side)) if rank < 1 else int(rank)
+            if (dimensions != rank and rank >= 1) or not 0 < dimensions < side:
+                raise ValueError(
+                    f"rank={rank:g} must be a whole number below the smaller side of each hidden matrix, or a "
+                    f"fraction of it between 0 and 1; {name} has {' x '.join(map(str, parameter.shape))}"
+                )
+            by_rank.setdefault(dimensions, []).append({"params": parameter, "param_names": name})
+        for dimensions, members in by_rank.items():
+            lists = {key: [member[key] for member in members] for key in ("params", "param_names")}
+            label = f"/rank{dimensions}" if len(by_rank) > 1 else ""
+            ranked.append({**group, **lists, "name": group["name"] + label, "rank": dimensions})
+    return ranked
+
+
 def galore(
     model: ParamsLike,
     lr: float,
@@ -41,7 +65,7 @@ def galore(
     layer_decay: float,
     overrides: Overrides,
     quantized: bool,
-    rank: int,
+    rank: float,
     update_proj_gap: int,
     scale: float,
     projection_type: str,
@@ -51,20 +75,15 @@ def galore(
     """GaLore: hidden matrices by AdamW in a space of `rank` dimensions, everything else by AdamW."""
     refuse_quantized("galore", quantized)
     choice("projection_type", projection_type, ("std", "reverse_std", "right", "left", "full"))
-    if rank < 1 or update_proj_gap < 1:
-        raise ValueError(f"rank={rank} and update_proj_gap={update_proj_gap} must be at least 1")
-    projected = {
-        "rank": rank,
-        "update_proj_gap": update_proj_gap,
-        "scale": scale,
-        "projection_type": projection_type,
-    }
+    if rank <= 0 or update_proj_gap < 1:
+        raise ValueError(f"rank={rank} must be above 0, update_proj_gap={update_proj_gap} at least 1")
+    projected = {"update_proj_gap": update_proj_gap, "scale": scale, "projection_type": projection_type}
     groups = parameter_groups(
         model, lr, weight_decay, decay_embeddings, layer_decay, overrides, matrices=projected
     )
     from runner.optim.plain_state import PlainGaLore
 
-    return own_settings(PlainGaLore(groups, betas=pair("betas", betas), eps=eps), "galore")
+    return own_settings(PlainGaLore(with_ranks(groups, rank), betas=pair("betas", betas), eps=eps), "galore")
 
 
 def muon(

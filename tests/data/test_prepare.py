@@ -281,6 +281,18 @@ def test_batches_change_nothing(
     assert TokenStore(prepared().train).fingerprint == fingerprint
 
 
+@pytest.mark.parametrize("kind", ["wordpiece", "bpe"])
+def test_processes_change_nothing(
+    prepared: Callable[..., PreparedText], monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    first = prepared(tokenizer_kind=kind, vocab_size=300)
+    fingerprint = TokenStore(first.train).fingerprint
+    shutil.rmtree(first.train)
+    monkeypatch.setattr(tokenise, "_BATCH_DOCUMENTS", 7)
+    monkeypatch.setattr(tokenise, "_MUCH_TEXT", 0)
+    assert TokenStore(prepared(tokenizer_kind=kind, vocab_size=300).train).fingerprint == fingerprint
+
+
 def test_a_tokenizer_of_much_text_is_trained_on_a_sample(
     prepared: Callable[..., PreparedText], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -221,6 +221,11 @@ def test_galore_projects_the_hidden_matrices() -> None:
     assert made["matrices"]["param_names"] == MATRICES
     assert made["matrices"]["rank"] == 7
     assert "rank" not in made["embeddings"]
+    share = get_optimizer("galore", tiny_bert(intermediate_size=32), {"rank": 0.25}).param_groups
+    ranks = {name: group["rank"] for group in share if "rank" in group for name in group["param_names"]}
+    assert ranks["bert.encoder.layer.0.attention.self.key.weight"] == 16
+    assert ranks["bert.encoder.layer.0.intermediate.dense.weight"] == 8
+    assert [group["name"] for group in share][:2] == ["matrices/rank16", "matrices/rank8"]
 
 
 def test_bare_parameters_follow_the_same_rule() -> None:

@@ -244,6 +244,8 @@ def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
         ("adamw", {"lr": -1.0}, False, "must not be negative"),
         ("galore", {"projection_type": "random"}, False, "projection_type='random' must be one of"),
         ("galore", {"rank": 0}, False, "rank=0"),
+        ("galore", {"rank": 64}, False, r"rank=64 must be .*query\.weight has 64 x 64"),
+        ("galore", {"rank": 2.5}, False, "rank=2.5 must be a whole number"),
         ("shampoo", {"graft_type": "adam"}, False, "graft_type='adam' must be one of"),
         ("sophiah", {"hessian_distribution": "uniform"}, False, "hessian_distribution='uniform'"),
     ],

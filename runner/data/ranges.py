@@ -1,0 +1,11 @@
+"""Runs of consecutive integers, vectorised."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def ranges(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The integers `starts[i] ... starts[i] + lengths[i] - 1` of every i, end to end."""
+    stops = np.cumsum(lengths)
+    shifts = starts - (stops - lengths)
+    return np.arange(stops[-1] if len(stops) else 0) + np.repeat(shifts, lengths)
