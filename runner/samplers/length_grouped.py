@@ -1,0 +1,66 @@
+"""Batches of similar lengths, in shuffled order."""
+
+import numpy as np
+
+from runner.data.keyed import derive_seed
+from runner.data.multi_epoch import SizedSequences, epoch_seed, permute_block
+
+from .base import SeamlessSampler
+
+_BATCHES = 0x62617463686573
+"""What a derived seed is for ("batches" in ASCII)."""
+
+
+class LengthGrouped(SeamlessSampler):
+    """Every epoch each sample once; samples of similar lengths meet in a batch, and batches come in any
+    order.
+
+    The shuffled epoch is cut into pools of `pool_batches` batches; each pool is sorted by length and cut into
+    batches, and the batches of all pools are shuffled. Pools differ between epochs, and so do the batches.
+    The batch between two epochs holds samples of any length. The order of an epoch is made when it is
+    entered, and kept.
+    """
+
+    def __init__(
+        self,
+        dataset: SizedSequences,
+        num_epochs: float | None,
+        num_batches: int | None,
+        global_batch_size: int,
+        seed: int,
+        pool_batches: int,
+    ) -> None:
+        """Raises ValueError as every sampler does, and for `pool_batches` below 1."""
+        super().__init__(dataset, num_epochs, num_batches, global_batch_size, seed)
+        if pool_batches < 1:
+            raise ValueError(f"pool_batches is {pool_batches}: expected 1 or more (1 groups nothing).")
+        self.pool_batches = pool_batches
+        self._orders: dict[int, np.ndarray] = {}
+
+    def fingerprint(self) -> dict[str, object]:
+        """What the order depends on."""
+        return {**super().fingerprint(), "pool_batches": self.pool_batches}
+
+    def epoch_order(self, epoch: int, start: int, stop: int) -> np.ndarray:
+        """The samples at places [start, stop) of an epoch, int64 [stop - start]."""
+        if epoch not in self._orders:
+            # A batch may straddle two epochs: the one before is kept.
+            self._orders = {e: order for e, order in self._orders.items() if e == epoch - 1}
+            self._orders[epoch] = self._make_order(epoch)
+        return self._orders[epoch][start:stop]
+
+    def _make_order(self, epoch: int) -> np.ndarray:
+        """The whole epoch, int64 [samples]: what completes the batch before, whole batches, and the rest."""
+        length, size = len(self.dataset), self.global_batch_size
+        seed = epoch_seed(self.seed, epoch)
+        order = permute_block(0, length, length, seed)
+        head = -epoch * length % size
+        count = (length - head) // size
+        if count:
+            body = order[head : head + count * size]
+            num_pools = -(-count // self.pool_batches)
+            pools = np.repeat(np.arange(count) * num_pools // count, size)
+            lengths = self.dataset.lengths(body).astype(np.int64)
+            batches = body[np.argsort(pools << 32 | lengths, kind="stable")].reshape(count, size)
+            body[:] = batches[permute_block(0, count, count, derive_seed(seed, _BATCHES))].ravel()
+        return order
