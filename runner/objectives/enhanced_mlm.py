@@ -24,9 +24,9 @@ class EnhancedMaskedLanguageModelingCollator(Collator):
     `encoder_mlm_probability` above 0 the encoder reads a masked copy of the input and has a masked language modelling
     loss of its own.
 
-    The loss is the mean of the decoder's loss per ordinary token and the encoder's loss per target, weighted
-    1 to `encoder_loss_weight`. The number of the encoder's targets is taken to be the expected one, `encoder_mlm_probability`
-    times the ordinary tokens, so that one denominator, the number of ordinary tokens, serves the whole global batch.
+    The loss is the mean of the decoder's loss per ordinary token and the encoder's loss per target, weighted 1 to
+    `encoder_loss_weight`. The encoder's targets are counted by their expected number, `encoder_mlm_probability` times the
+    ordinary tokens, so that one denominator, the number of ordinary tokens, serves the whole global batch.
     """
 
     def __init__(
