@@ -3,31 +3,25 @@
 As LLaVA 1.5 does it (Liu et al. 2023, arXiv 2310.03744; `group_by_modality_length` in its code): a batch without
 images skips the vision tower, and ranks with like work do not wait for each other.
 
-Letters in shapes: N examples, B examples of a global batch, R ranks, M batches handled at a time.
+Letters in shapes: N examples, B examples of a global batch.
 """
 
 import logging
 from collections.abc import Iterator, Sequence, Sized
 from operator import itemgetter
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from runner.data.keyed import derive_seed
-from runner.data.multi_epoch import SizedSequences, epoch_seed, permute_block
+from runner.data.multi_epoch import SizedSequences, epoch_seed
 
 from .base import GlobalBatchSampler, check_fingerprint, check_sizes
+from .modality_batches import INDEX, Epoch, ModalityBatches
 
 log = logging.getLogger("iolaus")
 
-_BATCHES = 0x62617463686573
-"""What a derived seed is for ("batches" in ASCII)."""
-
 _CHUNK = 1 << 19
 """Examples dealt to the ranks at a time."""
-
-_INDEX = (1 << 32) - 1
-"""The index in a word; above it stands how much shorter than the longest the example is."""
 
 
 class ModalitySequences(SizedSequences, Protocol):
@@ -36,59 +30,6 @@ class ModalitySequences(SizedSequences, Protocol):
     def modalities(self, indices: np.ndarray, /) -> np.ndarray:
         """Whether each sample has images, bool [D], of int64 indices [D]."""
         ...
-
-
-class _Epoch(NamedTuple):
-    """The batches of an epoch: words int64 [batches, B], and how many of each row are no repeats."""
-
-    words: np.ndarray
-    sizes: np.ndarray
-
-
-class ModalityBatches:
-    """Cuts each modality's examples, shuffled, into batches; the batches are shuffled, with the longest first.
-
-    The batch with the longest example comes first so that running out of memory shows at the first step. A last
-    batch of a modality that is not full is filled up from the start of that modality's order, so that no example
-    comes more than once more often than another of its kind; with `drop_last` it is left out.
-
-    An example is a word, (longest length - length) above and index below, so that sorting words puts the longest
-    example first and a batch needs no look-up of lengths.
-    """
-
-    def __init__(self, has_image: np.ndarray, lengths: np.ndarray, size: int, drop_last: bool) -> None:
-        """Takes bool [N] and tokens int64 [N]. Raises ValueError if all batches would be left out."""
-        self.longest = int(lengths.max())
-        assert self.longest >> 31 == len(lengths) >> 32 == 0
-        words = (self.longest - lengths) << 32
-        words |= np.arange(len(lengths))
-        self.size = size
-        self.members = [words[has_image], words[~has_image]]
-        counts = [len(members) for members in self.members]
-        self.num_batches = [n // size if drop_last else -(-n // size) for n in counts]
-        self.num_repeated = [max(0, m * size - n) for n, m in zip(counts, self.num_batches, strict=True)]
-        self.num_dropped = [max(0, n - m * size) for n, m in zip(counts, self.num_batches, strict=True)]
-        if not sum(self.num_batches):
-            raise ValueError(
-                f"No batch is left: global_batch_size is {size}, there are {counts[0]} examples with images and "
-                f"{counts[1]} without, and drop_last leaves out what does not fill a batch. Lower "
-                "global_batch_size or set drop_last=False."
-            )
-
-    def epoch(self, seed: int) -> _Epoch:
-        """The batches in the order of one epoch's seed."""
-        words, sizes = [], []
-        for number, (members, count) in enumerate(zip(self.members, self.num_batches, strict=True)):
-            if count:
-                order = members[permute_block(0, len(members), len(members), derive_seed(seed, number))]
-                words.append(np.resize(order, (count, self.size)))
-                sizes.append(np.full(count, self.size))
-                sizes[-1][-1] -= self.num_repeated[number]
-        table, real = np.concatenate(words), np.concatenate(sizes)
-        order = permute_block(0, len(table), len(table), derive_seed(seed, _BATCHES))
-        first = int(table.min(axis=1)[order].argmin())
-        order[[0, first]] = order[[first, 0]]
-        return _Epoch(table[order], real[order])
 
 
 class SplitModality(GlobalBatchSampler):
@@ -116,7 +57,7 @@ class SplitModality(GlobalBatchSampler):
         has_image = np.asarray(dataset.modalities(indices), dtype=bool)
         lengths = dataset.lengths(indices).astype(np.int64) + has_image * image_patches
         self._batches = ModalityBatches(has_image, lengths, global_batch_size, drop_last)
-        self._epoch: tuple[int, _Epoch] | None = None
+        self._epoch: tuple[int, Epoch] | None = None
 
     def fingerprint(self) -> dict[str, Any]:
         """What the order depends on."""
@@ -130,7 +71,7 @@ class SplitModality(GlobalBatchSampler):
         if self._epoch is None or self._epoch[0] != epoch:
             self._epoch = epoch, self._batches.epoch(epoch_seed(self.seed, epoch))
         words, sizes = self._epoch[1]
-        indices = words[number, : sizes[number]] & _INDEX
+        indices = words[number, : sizes[number]] & INDEX
         return np.stack([np.full(len(indices), epoch), indices], axis=1)
 
     def __len__(self) -> int:
@@ -253,17 +194,11 @@ class SplitModalitySampler:
         share, step = self._share(), max(1, _CHUNK // self.global_batch_size)
         batch, skipped = divmod(self.position, share)
         for start in range(batch, len(words), step):
-            indices = self._deal(words[start : start + step])[skipped:].tolist()
-            for index in indices:
+            indices = self._batches.dealt(words[start : start + step], self.num_replicas, self.rank)
+            for index in indices[skipped:].tolist():
                 self.position += 1
                 yield index
             skipped = 0
-
-    def _deal(self, words: np.ndarray) -> np.ndarray:
-        """This rank's examples of batches [M, B], one after the other, int64 [M * B / R]."""
-        words = np.sort(words, axis=1)
-        owners = _deal_longest_first(self._batches.longest - (words >> 32), self.num_replicas)
-        return words[np.ascontiguousarray((owners == self.rank).T)] & _INDEX
 
     def _share(self) -> int:
         return self.global_batch_size // self.num_replicas
@@ -279,37 +214,6 @@ class SplitModalitySampler:
                 log.info("Each epoch repeats %d examples %s to fill up their last batch.", repeated, name)
             if dropped:
                 log.info("Each epoch leaves out %d examples %s that fill no batch.", dropped, name)
-
-
-def _deal_longest_first(lengths: np.ndarray, num_ranks: int) -> np.ndarray:
-    """The rank of each example, int64 [B, M], given lengths int64 [M, B] that fall along each row.
-
-    Each example goes to the rank with the least so far, of equals to the first; a rank with B / R examples is full.
-    All batches take a step together. One word per rank and batch holds, from the top: the load, the word's own place
-    in the table, the number of examples; so the least word of a batch tells where it stands.
-    """
-    num_batches, size = lengths.shape
-    if num_ranks == 1:
-        return np.zeros((size, num_batches), dtype=np.int64)
-    share, full = size // num_ranks, 1 << 62
-    count_bits, place_bits = share.bit_length(), (num_ranks * num_batches).bit_length()
-    assert int(lengths.max()) * share < full >> (count_bits + place_bits)
-    words = (np.arange(num_ranks * num_batches) << count_bits).reshape(num_ranks, num_batches)
-    flat = words.reshape(-1)
-    amounts = np.left_shift(lengths.T, count_bits + place_bits, order="C") + 1
-    places = np.empty_like(amounts)
-    least, count = np.empty((2, num_batches), dtype=np.int64)
-    is_full = np.empty(num_batches, dtype=bool)
-    for place, amount in zip(places, amounts, strict=True):
-        np.min(words, axis=0, out=least)
-        np.right_shift(least, count_bits, out=place)
-        np.bitwise_and(place, (1 << place_bits) - 1, out=place)
-        np.add(least, amount, out=least)
-        np.bitwise_and(least, (1 << count_bits) - 1, out=count)
-        np.equal(count, share, out=is_full)
-        np.putmask(least, is_full, full)
-        flat[place] = least
-    return places // num_batches
 
 
 def _columns(modality_lengths: Sequence[tuple[bool, int]] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
