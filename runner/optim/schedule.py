@@ -187,6 +187,13 @@ class ThreePhaseSchedule:
                 f"{self.max_steps - end} steps would train nothing. Set training_steps=-1 or max_steps={end}."
             )
 
+    def describe(self) -> str:
+        """The phases in words, such as `warmup 75 steps (linear), training 1,125 steps (constant)`."""
+        return ", ".join(
+            f"{phase.name} {'to the end' if phase.num_steps is None else f'{phase.num_steps:,} steps'} ({phase.kind})"
+            for phase in self.phases
+        )
+
     @property
     def num_steps(self) -> int | None:
         """Steps of all phases together; None where the training phase has no end."""

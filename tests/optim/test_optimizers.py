@@ -12,7 +12,7 @@ from conf.registry import OPTIONS
 from runner.build import build
 from runner.optim import OPTIMIZERS, get_optimizer
 from runner.optim.table import defaults
-from tests.optim.tiny import EIGHT_BIT, NAMES, QUICK, VARIANTS, make, short_schedule, tiny_bert, train
+from tests.optim.tiny import NAMES, QUICK, VARIANTS, make, short_schedule, state_bytes, tiny_bert, train
 
 
 def equal(first: torch.nn.Module, second: torch.nn.Module) -> bool:
@@ -24,17 +24,6 @@ def through_a_file(state: Any) -> Any:
     torch.save(state, file)
     file.seek(0)
     return torch.load(file, weights_only=True)
-
-
-def state_bytes(optimizer: Optimizer) -> int:
-    def size(value: Any) -> int:
-        if isinstance(value, torch.Tensor):
-            return value.numel() * value.element_size()
-        if isinstance(value, dict):
-            return sum(size(item) for key, item in value.items() if not str(key).startswith("qmap"))
-        return sum(map(size, value)) if isinstance(value, list | tuple) else 0
-
-    return size(optimizer.state_dict()["state"])
 
 
 @pytest.mark.parametrize(("name", "quantized"), VARIANTS)
@@ -139,27 +128,6 @@ def test_soap_only_measures_in_its_first_step() -> None:
     assert not equal(model, start)
 
 
-@pytest.mark.parametrize("name", EIGHT_BIT)
-def test_the_8_bit_variant_does_what_the_other_does(name: str) -> None:
-    finals = []
-    for quantized in (False, True):
-        model = tiny_bert()
-        losses = train(model, make(name, quantized, model, weight_decay=0.1), range(12))
-        finals.append(losses[0] - losses[-1])
-    assert finals[1] == pytest.approx(finals[0], rel=0.1)
-
-
-@pytest.mark.parametrize("name", EIGHT_BIT)
-def test_8_bit_state_is_a_quarter(name: str) -> None:
-    sizes = []
-    for quantized in (False, True):
-        model = tiny_bert(hidden_size=128, intermediate_size=256)
-        optimizer = make(name, quantized, model)
-        train(model, optimizer, range(1))
-        sizes.append(state_bytes(optimizer))
-    assert 0.24 < sizes[1] / sizes[0] < 0.33
-
-
 @pytest.mark.parametrize(
     ("name", "settings", "low", "high"),
     [
@@ -218,21 +186,6 @@ def test_an_unknown_optimizer_is_an_error_that_lists_the_known() -> None:
         get_optimizer("adanw", tiny_bert(), {})
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) - set(EIGHT_BIT)))
-def test_no_8_bit_variant_is_an_error(name: str) -> None:
-    with pytest.raises(ValueError, match=f"{name} has no 8-bit variant"):
-        get_optimizer(name, tiny_bert(), {}, quantized=True)
-
-
-def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str, *arguments: Any, **keywords: Any) -> Any:
-        raise ImportError(f"No module named {name!r}")
-
-    monkeypatch.setattr("runner.optim.quantized.import_module", missing)
-    with pytest.raises(ImportError, match=r"iolaus\[quantized\]"):
-        get_optimizer("adamw", tiny_bert(), {}, quantized=True)
-
-
 @pytest.mark.parametrize(
     ("name", "settings", "quantized", "message"),
     [
@@ -287,31 +240,3 @@ def test_the_command_line_reaches_groups_and_settings() -> None:
     assert rates["bert.encoder.layer.0.output.dense.weight"] == pytest.approx(0.1 * config.optimizer.lr)
     assert rates["bert.encoder.layer.1.output.dense.weight"] == pytest.approx(config.optimizer.lr)
     assert rates["bert.encoder.layer.1.output.dense.bias"] == pytest.approx(0.004)
-
-
-@pytest.mark.parametrize("quantized", [False, True])
-@pytest.mark.parametrize(("name", "factor"), [("lamb", 1.0), ("lars", 1e-3)])
-def test_the_first_step_is_as_long_as_the_norm_says(name: str, factor: float, quantized: bool) -> None:
-    model, start = tiny_bert(), tiny_bert()
-    optimizer = make(name, quantized, model, weight_decay=0.0, lr=1e-2)
-    train(model, optimizer, range(1))
-    name_of_one = "bert.encoder.layer.0.intermediate.dense.weight"
-    weight, before = (m.get_parameter(name_of_one).detach() for m in (model, start))
-    moved, norm = float((weight - before).norm()), float(before.norm())
-    assert moved == pytest.approx(1e-2 * factor * norm, rel=1e-2)
-
-
-@pytest.mark.parametrize("quantized", [False, True])
-def test_adam_decays_through_the_gradient_and_adamw_beside_it(quantized: bool) -> None:
-    def decayed(name: str) -> float:
-        """How much a weight of 1 moves in a step whose gradient is all but zero."""
-        weight = torch.nn.Parameter(torch.ones(64, 64))
-        if quantized:
-            pytest.importorskip("bitsandbytes", reason="the 8-bit variants need bitsandbytes")
-        optimizer = get_optimizer(name, [weight], {"lr": 1e-3, "weight_decay": 0.1}, quantized)
-        weight.grad = torch.full_like(weight, 1e-12)
-        optimizer.step()
-        return float(1 - weight.detach().mean())
-
-    assert decayed("adam") == pytest.approx(1e-3, rel=0.01)
-    assert decayed("adamw") == pytest.approx(1e-4, rel=0.01)

@@ -86,3 +86,16 @@ def train(
 def short_schedule(optimizer: Optimizer) -> ThreePhaseScheduler:
     """Warm-up, a stable phase and a cool-down within 12 steps."""
     return get_scheduler(optimizer, warmup_steps=4, warmup_decay=0.1, cooldown_steps=4, max_steps=12)
+
+
+def state_bytes(optimizer: Optimizer) -> int:
+    """Bytes of the state, without the quantisation levels that all 8-bit tensors share."""
+
+    def size(value: Any) -> int:
+        if isinstance(value, torch.Tensor):
+            return value.numel() * value.element_size()
+        if isinstance(value, dict):
+            return sum(size(item) for key, item in value.items() if not str(key).startswith("qmap"))
+        return sum(map(size, value)) if isinstance(value, list | tuple) else 0
+
+    return size(optimizer.state_dict()["state"])
