@@ -1,5 +1,6 @@
 """Labels of classification: what kind of problem they make, what they are called, and what is predicted for each."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -170,8 +171,9 @@ def _kind(label: Any) -> str:
 
 def _regressed(label: Any, where: str) -> float:
     try:
-        return float(label)
+        number = float(label)
     except (TypeError, ValueError):
-        raise ValueError(
-            f"{where}: the label {label!r:.60} is no number, as in the rest of the data"
-        ) from None
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"{where}: the label is {label!r:.60}; expected a finite number, as in the rest of the data")
+    return number

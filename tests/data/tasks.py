@@ -1,0 +1,70 @@
+"""Labelled data of a few words, and data modules over it, shared by the tests of finetuning."""
+
+import random
+from typing import Any
+
+from omegaconf import OmegaConf
+
+import conf  # noqa: F401
+from conf.registry import OPTIONS
+from runner.data import FinetuningDataModule
+
+WORDS = "the a river runs under old bridge while seven herons watch and nobody speaks of winter again"
+
+
+def data_module(option: str, **fields: Any) -> FinetuningDataModule:
+    """The data module of an option, with a small tokenizer trained on its own texts."""
+    fields = {"train": None, "tokenizer": None, "vocab_size": 300, "seed": 3, "max_length": 64, **fields}
+    made = OmegaConf.to_container(OmegaConf.merge(OmegaConf.structured(OPTIONS["data"][option]), fields))
+    assert isinstance(made, dict)
+    del made["_target_"]
+    return FinetuningDataModule(**made)  # type: ignore[arg-type]
+
+
+def texts(count: int = 60, seed: int = 0) -> list[dict[str, Any]]:
+    """Texts of 2 to 30 words, labelled by whether they name the herons or the bridge more often."""
+    draw = random.Random(seed)
+    rows: list[dict[str, Any]] = []
+    while len(rows) < count:
+        words = draw.choices(WORDS.split(), k=draw.randint(2, 30))
+        herons, bridge = words.count("herons"), words.count("bridge")
+        label = "birds" if herons > bridge else "stones" if bridge > herons else "none"
+        rows.append({"text": " ".join(words), "label": label})
+    return rows
+
+
+PARTS = (
+    (["old", "bridge"], ["B-PLACE", "I-PLACE"]),
+    (["herons"], ["B-ANIMAL"]),
+    (["river"], ["O"]),
+    (["runs"], ["O"]),
+)
+
+
+def sentences(count: int = 60, seed: int = 0) -> list[dict[str, Any]]:
+    """Sentences in which `old bridge` is a place and `herons` are animals."""
+    draw = random.Random(seed)
+    rows = []
+    for _ in range(count):
+        parts = draw.choices(PARTS, k=draw.randint(1, 12))
+        words = [word for part, _ in parts for word in part]
+        rows.append({"words": words, "labels": [tag for _, tags in parts for tag in tags]})
+    return rows
+
+
+def questions(count: int = 40, seed: int = 0) -> list[dict[str, Any]]:
+    """Questions on what comes after a word, in contexts of 5 to 120 words; every fifth has no answer."""
+    draw = random.Random(seed)
+    rows = []
+    for number in range(count):
+        words = draw.choices(WORDS.split()[2:12], k=draw.randint(5, 120))
+        place = draw.randrange(len(words))
+        context = " ".join(words)
+        start = sum(len(word) + 1 for word in words[:place])
+        answers: dict[str, Any] = {"text": [words[place]], "answer_start": [start]}
+        if number % 5 == 4:
+            answers = {"text": [], "answer_start": []}
+        rows.append(
+            {"id": f"q{number}", "question": "what stands here", "context": context, "answers": answers}
+        )
+    return rows
