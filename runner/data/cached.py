@@ -83,9 +83,9 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
     os.replace(partial, path)
 
 
-def sync_folder(folder: Path) -> None:
-    """Makes the names in a folder survive a crash of the machine."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Makes the content of a file, or the names in a folder, survive a crash of the machine."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -15,8 +15,8 @@ from .formats import FORMATS, TEXT_FORMATS, read_text
 TEXT_UNITS = ("paragraph", "line", "file")
 """What one document can be in txt and md files."""
 
-_SMALL_FILE = 64 << 20
-"""Bytes up to which a file is known by its content, above by size and time of change."""
+_SMALL = 64 << 20
+"""Bytes up to which files are known by their content; more are known by size and time of change."""
 
 
 class FileSource:
@@ -54,13 +54,17 @@ class FileSource:
                     yield document
 
     def fingerprint(self) -> dict[str, Any]:
-        """Name, size and content (of large files: time of change) of every file, and how it is read."""
-        common = self.files[0].parent if len(self.files) == 1 else _common_folder(self.files)
+        """Name, size and content (where that is much: time of change) of every file, and how it is read."""
+        common = Path(os.path.commonpath([file.absolute().parent for file in self.files]))
+        small = sum(file.stat().st_size for file in self.files) <= _SMALL
         return {
             "source": "files",
             "text_column": self.text_column,
             "text_unit": self.text_unit,
-            "files": [[file.relative_to(common).as_posix(), *_identity(file)] for file in self.files],
+            "files": [
+                [file.absolute().relative_to(common).as_posix(), file.stat().st_size, _state(file, small)]
+                for file in self.files
+            ],
         }
 
     def describe(self) -> str:
@@ -145,15 +149,8 @@ def _load_json(path: Path) -> Any:
     return json.loads(path.read_bytes())
 
 
-def _common_folder(files: list[Path]) -> Path:
-    return Path(os.path.commonpath([file.parent for file in files]))
-
-
-def _identity(file: Path) -> tuple[int, str]:
-    status = file.stat()
-    if status.st_size > _SMALL_FILE:
-        return status.st_size, f"changed {status.st_mtime_ns}"
+def _state(file: Path, small: bool) -> str:
+    if not small:
+        return f"changed {file.stat().st_mtime_ns}"
     with open(file, "rb") as opened:
-        return status.st_size, hashlib.file_digest(
-            opened, lambda: hashlib.blake2b(digest_size=16)
-        ).hexdigest()
+        return hashlib.file_digest(opened, lambda: hashlib.blake2b(digest_size=16)).hexdigest()

@@ -16,6 +16,8 @@ log = logging.getLogger("iolaus")
 TRAIN, HELD_OUT = "train", "held_out"
 """Names of the training part, and of the validation set that is held out of the training source."""
 
+_BLOCK = 1 << 20
+
 
 @dataclass(frozen=True)
 class Part:
@@ -53,14 +55,14 @@ def divide(
             theirs, size = _scan(other)
             parts[name] = Part(name, other, np.ones(len(theirs), bool), size)
             held_out = np.union1d(held_out, theirs)
-        kept = ~np.isin(digests, held_out)
+        kept = ~_among(digests, held_out)
         if not kept.any():
             raise ValueError(
                 f"every document of {source.describe()} is also in a validation set: nothing to train on"
             )
     else:
         held_out = split_documents(digests, validation_documents, seed)
-        kept = ~np.isin(digests, held_out)
+        kept = ~_among(digests, held_out)
         if len(held_out):
             first = np.zeros(len(digests), bool)
             first[np.unique(digests, return_index=True)[1]] = True
@@ -69,6 +71,16 @@ def divide(
     counts = ", ".join(f"{name} {int(part.kept.sum()):,}" for name, part in parts.items())
     log.info("read %s: %s documents (%s)", source.describe(), f"{len(digests):,}", counts)
     return parts
+
+
+def _among(digests: NDArray[np.uint64], chosen: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Which digests are among the chosen, which ascend; needs no memory in proportion to the digests but the answer."""
+    found = np.zeros(len(digests), bool)
+    for start in range(0, len(digests) if len(chosen) else 0, _BLOCK):
+        block = digests[start : start + _BLOCK]
+        nearest = np.searchsorted(chosen, block).clip(max=len(chosen) - 1)
+        found[start : start + _BLOCK] = chosen[nearest] == block
+    return found
 
 
 def _scan(source: Source) -> tuple[NDArray[np.uint64], int]:
@@ -115,8 +127,8 @@ def split_documents(digests: NDArray[np.uint64], validation: float, seed: int) -
             f"data.validation_documents={validation} would hold out {count} of {len(distinct)} distinct documents and "
             "leave none to train on: hold out fewer, or give a validation source"
         )
-    order = np.argsort(mix64(distinct ^ np.uint64(derive_seed(seed, _HELD_OUT))), kind="stable")
-    return np.sort(distinct[order[:count]])
+    keys = mix64(distinct ^ np.uint64(derive_seed(seed, _HELD_OUT)))
+    return np.sort(distinct[np.argpartition(keys, count)[:count]])
 
 
 def check_validation(validation: float) -> None:

@@ -5,13 +5,14 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from .cached import key_of, locked, sync_folder, write_errors, write_json
+from .cached import key_of, locked, sync, write_errors, write_json
 from .chunking import SHORTEST_CHUNK, Chunker, check_chunking
 from .holdout import TRAIN, Part, check_validation, divide
 from .sources import Source
@@ -90,10 +91,12 @@ def prepare_text(
             return prepared
         parts = divide(source, validation_sources, validation_documents, seed)
         tokenizer_folder = cache_dir / "tokenizers" / key_of(tokenizer_inputs)
-        if loaded is None:
-            loaded = _trained(tokenizer_folder, parts[TRAIN], tokenizer_kind, vocab_size, lowercase)
+        if loaded:
+            _keep_tokenizer(tokenizer_folder, lambda: loaded)
         else:
-            _save_tokenizer(loaded, tokenizer_folder)
+            make = partial(_train, parts[TRAIN], tokenizer_kind, vocab_size, lowercase)
+            _keep_tokenizer(tokenizer_folder, make)
+            loaded = load_tokenizer(str(tokenizer_folder))
         chunker = Chunker(loaded.backend_tokenizer, max_length, long_documents)
         attributes = {**cutting, "tokenizer": tokenizer_fingerprint(loaded)}
         size = len(loaded)
@@ -154,26 +157,30 @@ def _text_inputs(
     return inputs
 
 
-def _trained(folder: Path, part: Part, kind: str, vocab_size: int, lowercase: bool) -> Any:
+def _keep_tokenizer(folder: Path, make: Callable[[], Any]) -> None:
+    """Writes what `make` gives beside the folder and renames it, unless it stands already."""
+    beside = folder.parent / f".{folder.name}.partial"
     with locked(folder):
-        if not folder.exists():
-            log.info("training a %s tokenizer of %s tokens", kind, f"{vocab_size:,}")
-            with rust_threads():
-                tokenizer = train_tokenizer(_Texts(part), kind, vocab_size, lowercase)
-            _save_tokenizer(tokenizer, folder)
-    return load_tokenizer(str(folder))
+        if folder.exists():
+            return
+        shutil.rmtree(beside, ignore_errors=True)  # what a killed process left
+        try:
+            make().save_pretrained(beside)
+            for file in beside.iterdir():
+                sync(file)
+            os.rename(beside, folder)
+        except Exception as error:
+            if number := re.search(r"\(os error (\d+)\)", str(error)):  # rust's kind of OSError
+                raise OSError(int(number[1]), os.strerror(int(number[1])), str(folder)) from error
+            raise
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
 
 
-def _save_tokenizer(tokenizer: Any, folder: Path) -> None:
-    """Writes the folder beside its place and renames it."""
-    if folder.exists():
-        return
-    partial = folder.parent / f".{folder.name}.{os.getpid()}.partial"
-    try:
-        tokenizer.save_pretrained(partial)
-        os.rename(partial, folder)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+def _train(part: Part, kind: str, vocab_size: int, lowercase: bool) -> Any:
+    log.info("training a %s tokenizer of %s tokens", kind, f"{vocab_size:,}")
+    with rust_threads():
+        return train_tokenizer(_Texts(part), kind, vocab_size, lowercase)
 
 
 def _remember(prepared: PreparedText, folder: Path, cache_dir: Path) -> None:
@@ -185,7 +192,7 @@ def _remember(prepared: PreparedText, folder: Path, cache_dir: Path) -> None:
         "unigram_entropy": prepared.unigram_entropy,
     }
     write_json(folder / "prepared.json", content)
-    sync_folder(folder)
+    sync(folder)
 
 
 def _recall(folder: Path, cache_dir: Path) -> PreparedText | None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .cached import locked, sync_folder, write_errors, write_json
+from .cached import locked, sync, write_errors, write_json
 from .store import FORMAT_VERSION, Content, TokenStore
 
 SECONDS_BETWEEN_MARKS = 15.0
@@ -94,7 +94,7 @@ class StoreWriter:
         write_json(self.partial / "meta.json", meta)
         (self.partial / "mark.json").unlink(missing_ok=True)
         os.rename(self.partial, self.folder)
-        sync_folder(self.folder.parent)
+        sync(self.folder.parent)
 
     def close(self) -> None:
         """Closes the files, whatever state they are in."""

@@ -3,11 +3,9 @@
 import json
 import logging
 import math
-import multiprocessing
-import os
-import resource
 import shutil
-import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,12 +15,13 @@ import numpy as np
 import pytest
 from transformers import AutoTokenizer
 
-from runner.data import prepare, store_writer, tokenise
+from runner.data import prepare, tokenise
 from runner.data.prepare import PreparedText, prepare_text
 from runner.data.sources import Source, open_source
 from runner.data.store import TokenStore, unigram_entropy
 
 WORDS = ["the", "a", "river", "runs", "under", "old", "bridge", "while", "seven", "herons", "watch", "again"]
+
 
 SETTINGS: dict[str, Any] = {
     "validation_sources": {},
@@ -47,13 +46,13 @@ def text_source(path: Path, documents: list[str]) -> Source:
     return open_source(path, "text", "train", "paragraph")
 
 
-@pytest.fixture
-def source(tmp_path: Path) -> Source:
+@pytest.fixture(name="source")
+def source_fixture(tmp_path: Path) -> Source:
     return text_source(tmp_path / "herons.txt", paragraphs(100))
 
 
-@pytest.fixture
-def prepared(source: Source, tmp_path: Path) -> Callable[..., PreparedText]:
+@pytest.fixture(name="prepared")
+def prepared_fixture(source: Source, tmp_path: Path) -> Callable[..., PreparedText]:
     def call(source: Source = source, **changed: Any) -> PreparedText:
         return prepare_text(source, cache_dir=tmp_path / "cache", **{**SETTINGS, **changed})
 
@@ -181,27 +180,6 @@ def test_a_moved_cache_is_still_of_use(
     assert found.tokenizer.is_dir()
 
 
-def test_a_removed_store_or_tokenizer_is_made_again(prepared: Callable[..., PreparedText]) -> None:
-    found = prepared()
-    fingerprint = TokenStore(found.train).fingerprint
-    shutil.rmtree(found.train)
-    assert prepared() == found
-    shutil.rmtree(found.tokenizer)
-    assert prepared() == found
-    assert TokenStore(found.train).fingerprint == fingerprint
-    AutoTokenizer.from_pretrained(found.tokenizer)
-
-
-def test_a_damaged_store_is_an_error_that_says_what_to_delete(prepared: Callable[..., PreparedText]) -> None:
-    found = prepared()
-    os.truncate(found.train / "tokens.bin", 100)
-    with pytest.raises(ValueError, match=r"damaged .*: delete that folder") as error:
-        prepared()
-    assert str(found.train) in str(error.value)
-    shutil.rmtree(found.train)
-    assert prepared() == found
-
-
 def test_tokenised_input_is_taken_as_it_is(prepared: Callable[..., PreparedText], tmp_path: Path) -> None:
     folder = str(prepared().tokenizer)
     rows = [[2, 7, 8 + n, 3] for n in range(20)]
@@ -213,50 +191,6 @@ def test_tokenised_input_is_taken_as_it_is(prepared: Callable[..., PreparedText]
         prepared(tokens)
     with pytest.raises(ValueError, match="only one of them is tokenised already"):
         prepared(tokens, tokenizer=folder, validation_sources={"v": text_source(tmp_path / "v.txt", ["x"])})
-
-
-@pytest.mark.parametrize("wrong", [5000, -1])
-def test_token_ids_beyond_the_vocabulary_are_named(
-    prepared: Callable[..., PreparedText], tmp_path: Path, wrong: int
-) -> None:
-    tokenizer = prepared().tokenizer
-    size = len(AutoTokenizer.from_pretrained(tokenizer))
-    rows = [[2, 5, 3], [2, 6, 3], [2, wrong, 3]]
-    (tmp_path / "a.jsonl").write_text("\n".join(json.dumps({"input_ids": row}) for row in rows))
-    tokens = open_source(tmp_path / "a.jsonl", "text", "train", "paragraph")
-    message = rf"sample 2 of .*a.jsonl has token id {wrong}, but the tokenizer's vocabulary has {size}"
-    with pytest.raises(ValueError, match=message):
-        prepared(tokens, tokenizer=str(tokenizer), validation_documents=0)
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"vocab_size": -3}, "data.vocab_size=-3 is too small"),
-        ({"max_length": 0}, "data.max_length must be at least 1 token, not 0"),
-        ({"max_length": 2}, "data.max_length=2 leaves no room"),
-        ({"long_documents": "drop"}, "data.long_documents='drop'; there are: truncate, sentences, tokens"),
-        ({"tokenizer_kind": "char"}, "data.tokenizer_kind='char'; there are: wordpiece, bpe"),
-        ({"validation_documents": 100}, "would hold out 100 of 100 distinct documents and leave none"),
-        (
-            {"validation_documents": -0.5},
-            "data.validation_documents=-0.5: give a number of documents, or a share",
-        ),
-        ({"tokenizer": "no/such"}, "data.tokenizer='no/such': there is no tokenizer"),
-        ({"validation_sources": {"../x": None}}, r"validation set '../x': names are of letters, digits"),
-    ],
-)
-def test_a_wrong_setting_is_one_message(
-    prepared: Callable[..., PreparedText], tmp_path: Path, changed: dict[str, Any], message: str
-) -> None:
-    with pytest.raises((ValueError, FileNotFoundError), match=message):
-        prepared(**changed)
-    assert not list(tmp_path.glob("cache/text/*/*"))
-
-
-def test_no_text_is_an_error(prepared: Callable[..., PreparedText], tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"blank.txt holds no documents"):
-        prepared(text_source(tmp_path / "blank.txt", ["", "  "]))
 
 
 def test_it_says_how_far_it_is(
@@ -310,97 +244,12 @@ def test_a_tokenizer_of_much_text_is_trained_on_a_sample(
     assert read[0] == paragraphs(1)[0]
 
 
-def test_afterwards_forked_processes_do_not_warn(
-    prepared: Callable[..., PreparedText], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.delenv("TOKENIZERS_PARALLELISM", raising=False)
-    prepared()
-    child = multiprocessing.get_context("fork").Process(target=int)
-    child.start()
-    child.join()
-    assert "parallelism" not in capfd.readouterr().err
-
-
-def start(work: Callable[[], Any], answer: Path) -> Any:
-    """A forked process, which has the imports already; `answer` gets the result, or the message of the error."""
-
-    def run() -> None:
-        os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the threads of rust are not forked
-        try:
-            result = work()
-        except OSError as error:
-            result = error
-        answer.write_text(str(result))
-
-    process = multiprocessing.get_context("fork").Process(target=run)
-    process.start()
-    return process
-
-
-def test_a_killed_preparation_is_continued_and_two_at_once_do_not_collide(
-    prepared: Callable[..., PreparedText], source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def preparation(last_batch: int) -> str:
-        done = 0
-
-        def append_or_die(writer: store_writer.StoreWriter, batch: store_writer.Batch) -> None:
-            nonlocal done
-            if done == last_batch:
-                os.kill(os.getpid(), signal.SIGKILL)
-            done += 1
-            append(writer, batch)
-            time.sleep(0.05)
-
-        monkeypatch.setattr(store_writer.StoreWriter, "append", append_or_die)
-        found = prepare_text(source, cache_dir=tmp_path / "killed", **SETTINGS)
-        return f"{found.train} {done}"
-
-    append, expected = store_writer.StoreWriter.append, TokenStore(prepared().train).fingerprint
-    monkeypatch.setattr(store_writer, "SECONDS_BETWEEN_MARKS", 0.0)
-    monkeypatch.setattr(tokenise, "_BATCH_DOCUMENTS", 10)
-    killed = start(lambda: preparation(last_batch=6), tmp_path / "none")
-    killed.join()
-    assert killed.exitcode == -signal.SIGKILL
-    assert not list(tmp_path.glob("killed/text/*/train"))
-    assert not list(tmp_path.glob("killed/text/*/prepared.json"))
-    both = [start(lambda: preparation(last_batch=-1), tmp_path / name) for name in ("one", "other")]
-    for process in both:
-        process.join()
-    results = [(tmp_path / name).read_text().split() for name in ("one", "other")]
-    assert results[0][0] == results[1][0]
-    assert sorted(int(done) for _, done in results) == [0, 9 - 6 + 1]  # of nine to train on, and one held out
-    store = TokenStore(results[0][0])
-    store.verify()
-    assert store.fingerprint == expected
-    assert not list((tmp_path / "killed").rglob("*.partial"))
-
-
-def test_no_room_is_one_message_and_leaves_nothing(
-    prepared: Callable[..., PreparedText], tmp_path: Path
-) -> None:
-    tokenizer, cache = prepared().tokenizer, tmp_path / "full"
-    large = text_source(tmp_path / "large.txt", paragraphs(5000))
-
-    def work() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-        prepare_text(large, cache_dir=cache, **{**SETTINGS, "tokenizer": str(tokenizer)})
-
-    process = start(work, tmp_path / "message")
-    process.join()
-    message = (tmp_path / "message").read_text()
-    assert message.startswith(f"cannot write {cache}/text/")
-    assert "File too large (about 0." in message
-    assert "MB needed" in message
-    assert "\n" not in message
-    assert not list(cache.rglob("*.partial"))
-    assert not list(cache.rglob("tokens.bin"))
-
-
-def test_a_cache_that_cannot_be_written_is_one_message(source: Source, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("not a folder")
-    with pytest.raises(OSError, match=r"cannot write .*: Not a directory.*Set data.cache_dir"):
-        prepare_text(source, cache_dir=tmp_path / "file/cache", **SETTINGS)
-    assert (tmp_path / "file").read_text() == "not a folder"
+def test_importing_the_way_to_tokens_is_cheap() -> None:
+    code = "import sys, runner.data.prepare, runner.data.stdlib_text; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"torch", "lightning", "transformers", "tokenizers", "datasets", "pyarrow"} & set(
+        done.stdout.split()
+    )
 
 
 class Own:
