@@ -134,6 +134,7 @@ class Checkpoint(Callback):
             self._saved_step, self._saved_at = step, time.monotonic()
         if trainer.is_global_zero:
             self._link("last.ckpt", step)
+            RunFolder(self.folder.parent).update_status(step=step)
             periodic = sorted(self.folder.glob("step-*.ckpt"))
             for old in periodic[: -self.keep_last]:
                 if old != self._path(self.best_step):

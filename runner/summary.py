@@ -34,14 +34,14 @@ def end_summary(folder: Path, results: Mapping[str, float]) -> None:
     print(f"go on with: {resume_command(folder)}", flush=True)  # outside the panel, fit to be copied
 
 
-def group_summary(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Prints the parameter groups of an optimizer, as `runner.optim.groups_table` lists them."""
+def group_summary(rows: Sequence[Mapping[str, Any]], schedule: str) -> None:
+    """Prints the parameter groups of an optimizer, as `runner.optim.groups_table` lists them, and its schedule."""
     groups = {
         row["name"]: f"{row['parameters']:,} in {row['tensors']} tensors such as {row['example']}, "
         f"lr {row['lr']:.3g}, decay {row['weight_decay']:.3g}"
         for row in rows
     }
-    _show("parameter groups", {"groups": groups})
+    _show("update", {"parameters": groups, "schedule": {"phases": schedule} if schedule else {}})
 
 
 def resume_command(folder: Path) -> str:

@@ -54,10 +54,19 @@ def run(config: DictConfig) -> float | None:
             inherit(folder, config.resume)
             return launch(config, folder, train).get("objective")
     except Exception as error:
+        report_failure(folder)
         message = explain(error)
         if message is None or wants_traceback() or HydraConfig.get().mode == RunMode.MULTIRUN:
             raise
         sys.exit(f"error: {message}")
+
+
+def report_failure(folder: RunFolder) -> None:
+    """Draws the curves of a run that failed, as far as it got."""
+    if (folder.path / "metrics.csv").exists():
+        from runner.report import write_report
+
+        write_report(folder.path)
 
 
 def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
@@ -109,6 +118,7 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
         max_steps=max_steps,
     )
     if trainer.is_global_zero:
+        folder.update_status(max_steps=max_steps)
         start_summary(describe_run(trainer, module, data, folder, checkpoint))
     trainer.fit(module, data, ckpt_path=checkpoint and str(checkpoint.path), weights_only=True)
     final_validation(trainer, module, data)

@@ -21,6 +21,8 @@ EXPECTED_WARNINGS = (
     ".*dataloader is not resumable.*",
     ".*does not have many workers.*",
     ".*Checkpoint directory.*exists and is not empty.*",
+    ".*smaller than the logging interval.*",
+    ".*`broadcast_buffers` is deprecated.*",
     ".*torch.utils._pytree.*",
     ".*LeafSpec.*",
 )

@@ -165,3 +165,20 @@ def test_parameter_groups_are_written_and_decay_matrices_alone(
         assert "embedding" not in name
     assert any("norm" in name for name in groups["no_decay"])
     assert "tensors such as" in capsys.readouterr().out
+
+
+def test_failed_run_has_its_reason_and_its_curves(iolaus: Command, tmp_path: Path, text_file: Path) -> None:
+    done = iolaus(
+        *TINY, f"data.source={text_file}", "trainer.devices=2", "optimizer=sgd", "optimizer.lr=1e9",
+        "module.max_grad_norm=0", "checkpoint.every_steps=1", "trainer.max_steps=60", check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr, done.stderr
+    assert done.stderr.count("error:") == 1, done.stderr
+    assert "not a number at step" in done.stderr
+    folder = next((tmp_path / "outputs").glob("*/*"))
+    status = RunFolder(folder).status()
+    assert status["state"] == "failed"
+    assert "not a number" in status["error"]
+    assert status["max_steps"] == 60
+    assert "not a number" in (folder / "report.html").read_text()

@@ -11,14 +11,15 @@ from runner.summary import group_summary
 
 
 class ParameterGroups(Callback):
-    """Prints the optimizer's parameter groups, and writes every name in each to `parameter_groups.json`."""
+    """Prints the optimizer's parameter groups and schedule, and writes every name in each to `parameter_groups.json`."""
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """The optimizer is made by now, the first step not yet taken."""
         if not trainer.is_global_zero:
             return
         optimizer = trainer.optimizers[0]
-        group_summary(groups_table(optimizer))
+        schedule = getattr(trainer.lr_scheduler_configs[0].scheduler, "schedule", None)
+        group_summary(groups_table(optimizer), schedule.describe() if schedule else "")
         names = {group["name"]: list(group["param_names"]) for group in optimizer.param_groups}
         write_atomically(
             Path(trainer.default_root_dir) / "parameter_groups.json", json.dumps(names, indent=1)

@@ -96,7 +96,7 @@ class TrainingModule(pl.LightningModule):
         return {"loss": loss, "order": order, **counts}
 
     def _backward(self, micro_batches: list[dict[str, Any]], weight: float, needs: LoopNeeds) -> Tensor:
-        """Adds up the gradients of the share; returns this rank's part of the mean loss of the global batch."""
+        """Adds up the gradients of the share; returns the mean loss of the global batch, 0-dim."""
         scale = self.trainer.world_size / max(weight, 1e-12)
         total = torch.zeros((), device=self.device)
         for i, micro_batch in enumerate(micro_batches):
@@ -107,6 +107,8 @@ class TrainingModule(pl.LightningModule):
                 self.manual_backward(loss_sum * scale, create_graph=needs.create_graph)
                 needs.after_backward()
             total += loss_sum.detach()
+        if self.trainer.world_size > 1:
+            torch.distributed.all_reduce(total)
         return total / max(weight, 1e-12)
 
     def _clip(self) -> Tensor:
@@ -125,8 +127,7 @@ class TrainingModule(pl.LightningModule):
     def _log_step(
         self, step: int, loss: Tensor, grad_norm: Tensor, rates: dict[str, float], totals: dict[str, float]
     ) -> None:
-        mean = self.sum_over_ranks({"loss": float(loss)})["loss"]
-        metrics = {"train/loss": mean, "optim/grad_norm": float(grad_norm), **rates}
+        metrics = {"train/loss": float(loss), "optim/grad_norm": float(grad_norm), **rates}
         metrics["train/epoch"] = self.trainer.datamodule.epoch_at(step)  # type: ignore[attr-defined]
         for callback in self.trainer.callbacks:  # type: ignore[attr-defined]
             metrics.update(getattr(callback, "metrics", dict)())
