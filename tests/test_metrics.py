@@ -1,0 +1,208 @@
+"""Task metrics against their definitions, and over two processes against one."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runner.metrics import TASKS, EntityF1, entities, exact_match, get_metrics_for_task, is_bio, token_f1
+from tests.conftest import ROOT
+
+TAGS = st.sampled_from(["O", "B-X", "I-X", "B-Y", "I-Y"])
+
+
+@pytest.mark.parametrize(
+    ("predicted", "answers", "exact", "f1"),
+    [
+        ("the Cat", ["cat"], 1.0, 1.0),
+        ("An answer!", ["answer"], 1.0, 1.0),
+        ("cat, dog", ["cat dog"], 1.0, 1.0),
+        ("anthem", ["them"], 0.0, 0.0),
+        ("  white   space ", ["white space"], 1.0, 1.0),
+        ("north of the river", ["the river"], 0.0, 0.5),
+        ("a b b", ["b b c"], 0.0, 0.8),
+        ("river", ["bridge", "the river", "old"], 1.0, 1.0),
+        ("old bridge", ["bridge", "a very old bridge"], 0.0, 0.8),
+        ("", [], 1.0, 1.0),
+        ("something", [], 0.0, 0.0),
+        ("", ["something"], 0.0, 0.0),
+        ("", ["the"], 1.0, 1.0),
+        ("the", ["something"], 0.0, 0.0),
+        ("U.S.", ["US"], 1.0, 1.0),
+    ],
+)
+def test_squads_definition(predicted: str, answers: list[str], exact: float, f1: float) -> None:
+    metrics = get_metrics_for_task("question_answering", 0)
+    for metric in metrics.values():
+        metric.update([predicted], [answers])
+    assert float(metrics["exact_match"].compute()) == exact
+    assert float(metrics["f1"].compute()) == pytest.approx(f1)
+
+
+def test_answers_are_averaged_over_questions() -> None:
+    metric = get_metrics_for_task("question_answering", 0)["f1"]
+    metric.update(["the river", "herons"], [["river"], ["a bridge"]])
+    metric.update(["old bridge"], [["bridge"]])
+    assert float(metric.compute()) == pytest.approx((1 + 0 + 2 / 3) / 3)
+
+
+@given(st.text(), st.text())
+def test_overlap_is_symmetric_and_exact_answers_have_f1_one(first: str, second: str) -> None:
+    assert token_f1(first, second) == token_f1(second, first)
+    assert exact_match(first, first) == token_f1(first, first) == 1.0
+    if exact_match(first, second):
+        assert token_f1(first, second) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("tags", "expected"),
+    [
+        ("B-X I-X O B-X", {(0, 2, "X"), (3, 4, "X")}),
+        ("B-X B-X", {(0, 1, "X"), (1, 2, "X")}),
+        ("I-X I-X O", {(0, 2, "X")}),
+        ("B-X I-Y", {(0, 1, "X"), (1, 2, "Y")}),
+        ("O I-Y I-X", {(1, 2, "Y"), (2, 3, "X")}),
+        ("B-a-b I-a-b", {(0, 2, "a-b")}),
+        ("O O", set()),
+        ("", set()),
+    ],
+)
+def test_entities_are_conlls(tags: str, expected: set[Any]) -> None:
+    assert entities(tags.split()) == expected
+
+
+@given(st.lists(TAGS, max_size=12))
+def test_entities_cover_exactly_the_tagged_words(tags: list[str]) -> None:
+    covered = [i for begin, end, _ in entities(tags) for i in range(begin, end)]
+    assert sorted(covered) == [i for i, tag in enumerate(tags) if tag != "O"]
+    assert all({tags[i][2:] for i in range(begin, end)} == {kind} for begin, end, kind in entities(tags))
+
+
+def test_entity_f1_wants_begin_end_and_type() -> None:
+    metric = EntityF1()
+    true = [["B-X", "I-X", "O", "B-Y"], ["B-X", "O"]]
+    predicted = [["B-X", "O", "O", "B-Y"], ["B-Y", "O"]]
+    metric.update(predicted, true)  # of three each, only the first sentence's Y is right
+    assert float(metric.compute()) == pytest.approx(1 / 3)
+    empty = EntityF1()
+    empty.update([["O"]], [["O"]])
+    assert float(empty.compute()) == 0.0
+
+
+def test_bio_labels() -> None:
+    assert is_bio(["O", "B-X", "I-X"])
+    assert not is_bio(["NOUN", "VERB"])
+    assert not is_bio(["O", "B-X", "S-X"])
+    assert not is_bio(["O"])
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=30))
+def test_classification_follows_the_confusion_matrix(pairs: list[tuple[int, int]]) -> None:
+    predicted, true = torch.tensor(pairs).T
+    found = {}
+    for name, metric in get_metrics_for_task("classification", 4).items():
+        metric.update(predicted, true)
+        found[name] = float(metric.compute())
+    matrix = np.zeros((4, 4))
+    np.add.at(matrix, (true.numpy(), predicted.numpy()), 1)
+    correct, ours, theirs = matrix.diagonal(), matrix.sum(0), matrix.sum(1)
+    present = ours + theirs > 0
+    f1 = (2 * correct / np.maximum(ours + theirs, 1))[present].mean()
+    assert found["accuracy"] == pytest.approx(correct.sum() / len(pairs))
+    assert found["macro_f1"] == pytest.approx(f1, abs=1e-6)
+    assert found["recall"] == pytest.approx((correct / np.maximum(theirs, 1))[present].mean(), abs=1e-6)
+
+
+def test_regression_metrics() -> None:
+    metrics = get_metrics_for_task("regression", 1)
+    predicted, true = torch.tensor([1.0, 2.0, 4.0, 3.0]).double(), torch.tensor([1.0, 3.0, 9.0, 4.0]).double()
+    for metric in metrics.values():
+        metric.update(predicted, true)
+    assert float(metrics["mse"].compute()) == pytest.approx((0 + 1 + 25 + 1) / 4)
+    assert float(metrics["spearman"].compute()) == pytest.approx(1.0)
+    assert float(metrics["pearson"].compute()) == pytest.approx(np.corrcoef(predicted, true)[0, 1])
+
+
+def test_unknown_task_lists_the_known_ones() -> None:
+    with pytest.raises(ValueError, match=r"no metrics for 'classifcation'; .*Did you mean 'classification'"):
+        get_metrics_for_task("classifcation", 3)
+    assert all(get_metrics_for_task(task, 3) for task in TASKS)
+
+
+TWO_PROCESSES = """
+import json, os, sys
+import torch
+import torch.distributed as dist
+from tests.test_metrics import data, updated
+if len(sys.argv) > 1:
+    dist.init_process_group("gloo")
+rank, size = (dist.get_rank(), dist.get_world_size()) if len(sys.argv) > 1 else (0, 1)
+found = updated(data(), rank, size)
+if rank == 0:
+    print("FOUND" + json.dumps(found), flush=True)
+if size > 1:
+    dist.barrier()
+    dist.destroy_process_group()
+"""
+
+
+def data() -> dict[str, Any]:
+    draw = torch.Generator().manual_seed(1)
+    count = 103  # does not divide
+    tags = [["O", "B-X", "I-X", "B-Y"][i] for i in torch.randint(0, 4, (count * 2,), generator=draw)]
+    texts = ["the river", "a bridge", "old herons", "", "seven herons"]
+    chosen = torch.randint(0, 5, (count * 2,), generator=draw).tolist()
+    return {
+        "classification": torch.randint(0, 7, (2, count), generator=draw).unbind(),
+        "multi_label": (torch.rand(2, count, 7, generator=draw) > 0.6).unbind(),
+        "regression": torch.randn(2, count, generator=draw).double().unbind(),
+        "entities": ([[t] for t in tags[:count]], [[t] for t in tags[count:]]),
+        "answers": ([texts[i] for i in chosen[:count]], [[texts[i]] for i in chosen[count:]]),
+    }
+
+
+def updated(given: dict[str, Any], rank: int, size: int) -> dict[str, float]:
+    """Every metric over this rank's contiguous share, of which rank 0 has the larger, in two updates."""
+    found = {}
+    kinds = {"entities": "token_classification", "answers": "question_answering"}
+    for kind, (predicted, true) in given.items():
+        cut = len(true) if size == 1 else 61
+        share = slice(0, cut) if rank == 0 else slice(cut, None)
+        for name, metric in get_metrics_for_task(kinds.get(kind, kind), 7).items():
+            if kind == "entities" and name == "accuracy":
+                continue
+            mine = predicted[share], true[share]
+            for part in (slice(0, 20), slice(20, None)):
+                metric.update(mine[0][part], mine[1][part])
+            found[f"{kind}/{name}"] = float(metric.compute())
+    return found
+
+
+def run(*arguments: str) -> dict[str, float]:
+    import json
+
+    done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    line = next(line for line in done.stdout.splitlines() if "FOUND" in line)
+    return json.loads(line.partition("FOUND")[2])
+
+
+def test_two_processes_give_the_figures_of_one(tmp_path: Path) -> None:
+    program = tmp_path / "ranks.py"
+    program.write_text(f"import sys\nsys.path.insert(0, {str(ROOT)!r})\n{TWO_PROCESSES}")
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    two = run(sys.executable, *launcher, str(program), "distributed")
+    one = run(sys.executable, str(program))
+    assert two.keys() == one.keys()
+    for name, value in one.items():
+        if name in ("regression/pearson", "regression/spearman", "regression/mse"):
+            assert two[name] == pytest.approx(value, rel=1e-6), name
+        else:
+            assert two[name] == value, name
