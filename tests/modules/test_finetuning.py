@@ -1,0 +1,285 @@
+"""Finetuning as a user runs it: metrics, best weights, predictions, resume, ranks, and from a pretraining run."""
+
+import csv
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hydra import compose, initialize_config_module
+from omegaconf import OmegaConf
+
+from runner.folder import RunFolder
+from runner.resume import run_folder
+from runner.train import train
+from tests.conftest import Command
+from tests.data.tasks import questions, sentences, texts
+
+TINY = [
+    "data.max_length=48", "data.micro_batch_tokens=400", "data.validation_documents=0", "module=finetuning",
+    "sampler.global_batch_size=12", "trainer=cpu", "trainer.precision=32-true", "trainer.max_steps=8",
+    "trainer.validate_every=4", "trainer.log_every=1", "optimizer.lr=0.01", "scheduler=constant",
+]  # fmt: skip
+NEW = ["model=bert_tiny", "model.hidden_size=32", "model.intermediate_size=64", "data.vocab_size=300"]
+"""A model from scratch, with a tokenizer of its own."""
+TASKS = {
+    "classification": ["data=classification", "objective=classification"],
+    "token_classification": ["data=token_classification", "objective=token_classification"],
+    "question_answering": ["data=question_answering", "objective=question_answering", "data.doc_stride=12"],
+}
+ROWS: dict[str, Callable[[int, int], list[dict[str, Any]]]] = {
+    "classification": texts,
+    "token_classification": sentences,
+    "question_answering": questions,
+}
+
+Finetune = Callable[..., RunFolder]
+
+
+@pytest.fixture(scope="session")
+def task_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """Overrides that name training and validation files, and a test file of 17 examples, by task."""
+    folder = tmp_path_factory.mktemp("tasks")
+    found = {}
+    for task, rows in ROWS.items():
+        found[task] = list(TASKS[task])
+        for seed, (name, count) in enumerate({"train": 60, "validation": 23, "test": 17}.items()):
+            path = folder / f"{task}-{name}.jsonl"
+            path.write_text("".join(json.dumps(row) + "\n" for row in rows(count, seed)))
+            found[task].append(f"data.{name}={path}")
+    return found
+
+
+@pytest.fixture
+def finetune(tmp_path: Path, task_files: dict[str, list[str]]) -> Finetune:
+    """Finetunes in this process: `finetune("classification", "optimizer=lion", folder="name")`.
+
+    `start` is the run folder to start from, otherwise the model is new.
+    """
+
+    def call(task: str, *overrides: str, folder: str = "run", start: RunFolder | None = None) -> RunFolder:
+        OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
+        run = RunFolder(tmp_path / folder)
+        model = NEW if start is None else ["model=pretrained", f"model.name_or_path={start.path}"]
+        arguments = [*task_files[task], *TINY, *model, *overrides]
+        with initialize_config_module("conf", version_base="1.3"):
+            config = compose("config", arguments)
+        run.begin(config, arguments)
+        train(config, run)
+        return run
+
+    return call
+
+
+def predictions(run: RunFolder) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run.path / "predictions.jsonl").read_text().splitlines()]
+
+
+def evaluation(run: RunFolder) -> dict[str, Any]:
+    return json.loads((run.path / "evaluation.json").read_text())
+
+
+def validations(run: RunFolder) -> list[dict[str, str]]:
+    with open(run.path / "metrics.csv") as file:
+        return [row for row in csv.DictReader(file) if row["val/validation/loss"]]
+
+
+def weights(run: RunFolder, name: str) -> dict[str, torch.Tensor]:
+    return torch.load(run.checkpoints / name, weights_only=True)["state_dict"]
+
+
+def test_classification_leaves_metrics_predictions_and_a_model_with_its_labels(finetune: Finetune) -> None:
+    from transformers import pipeline
+
+    run = finetune("classification")
+    lines, results = predictions(run), evaluation(run)
+    assert [line["set"] for line in lines] == ["val/validation"] * 23 + ["test/test"] * 17
+    rows = texts(17, 2)
+    assert [(line["text"], line["gold"]) for line in lines[23:]] == [
+        (row["text"], row["label"]) for row in rows
+    ]
+    right = sum(line["gold"] == line["predicted"] for line in lines[23:])
+    test = results["sets"]["test/test"]
+    assert test["metrics"]["accuracy"] == pytest.approx(right / 17)
+    assert test["labels"] == ["birds", "none", "stones"]
+    assert [sum(row) for row in test["confusion"]] == [row["support"] for row in test["per_class"]]
+    assert sum(row[i] for i, row in enumerate(test["confusion"])) == right
+    model = str(run.path / "model")
+    found = pipeline("text-classification", model=model, tokenizer=model)([line["text"] for line in lines])
+    for line, theirs in zip(lines, found, strict=True):
+        assert line["predicted"] == theirs["label"]
+        assert line["probability"] == pytest.approx(theirs["score"], abs=1e-4)
+
+
+def test_token_classification_agrees_with_its_predictions(finetune: Finetune) -> None:
+    from runner.metrics import EntityF1
+
+    run = finetune("token_classification", "trainer.max_steps=40")
+    lines = [line for line in predictions(run) if line["set"] == "test/test"]
+    metric = EntityF1()
+    metric.update([line["predicted"] for line in lines], [line["gold"] for line in lines])
+    test = evaluation(run)["sets"]["test/test"]
+    assert test["metrics"]["entity_f1"] == pytest.approx(float(metric.compute())) == pytest.approx(1.0)
+    assert [line["words"] for line in lines] == [row["words"] for row in sentences(17, 2)]
+    assert {row["label"]: row["f1"] for row in test["entities"]} == {"ANIMAL": 1.0, "PLACE": 1.0}
+
+
+def test_answers_are_spans_of_their_contexts_in_squads_format(finetune: Finetune) -> None:
+    run = finetune("question_answering")
+    answers = json.loads((run.path / "answers-test-test.json").read_text())
+    rows = {row["id"]: row for row in questions(17, 2)}
+    assert answers.keys() == rows.keys()
+    assert all(text in rows[name]["context"] for name, text in answers.items())
+    metrics = evaluation(run)["sets"]["test/test"]["metrics"]
+    assert {"exact_match", "f1", "f1_answerable", "f1_unanswerable", "loss"} <= metrics.keys()
+
+
+@pytest.mark.parametrize(
+    ("labels", "metric"),
+    [(lambda row: float(row["text"].count("herons")) / 2, "pearson"), (lambda row: row["text"].split()[:2], "micro_f1")],
+)  # fmt: skip
+def test_numbers_and_several_labels(
+    finetune: Finetune, tmp_path: Path, labels: Callable[[dict[str, Any]], Any], metric: str
+) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps({**row, "label": labels(row)}) + "\n" for row in texts(60)))
+    run = finetune("classification", f"data.train={path}", f"data.validation={path}", "data.test=null")
+    assert metric in evaluation(run)["sets"]["val/validation"]["metrics"]
+    assert len(predictions(run)) == 60
+    losses = [float(row["val/validation/loss"]) for row in validations(run)]
+    assert losses[-1] < losses[0]
+
+
+def test_best_weights_are_tested_and_exported(finetune: Finetune) -> None:
+    from transformers import AutoModelForSequenceClassification
+
+    largest = ["checkpoint.monitor=val/validation/loss", "checkpoint.mode=max"]  # which is the first one
+    run = finetune("classification", *largest)
+    first, second = (float(row["val/validation/loss"]) for row in validations(run))
+    assert first > second
+    results = json.loads((run.path / "status.json").read_text())["results"]
+    assert (evaluation(run)["step"], results["best_step"]) == (4, 4.0)
+    assert results["val/validation/loss"] == pytest.approx(first, rel=1e-6)
+    exported = AutoModelForSequenceClassification.from_pretrained(run.path / "model").state_dict()
+    best, last = weights(run, "best.ckpt"), weights(run, "last.ckpt")
+    name = "classifier.weight"
+    assert torch.equal(exported[name], best[f"model.pretrained.{name}"])
+    assert not torch.equal(exported[name], last[f"model.pretrained.{name}"])
+    last_ones = finetune("classification", *largest, "module.load_best=false", folder="last")
+    assert evaluation(last_ones)["step"] == 8
+
+
+def test_resumed_run_is_bitwise_the_undisturbed_one(finetune: Finetune) -> None:
+    settings = ["checkpoint.every_steps=3", "checkpoint.keep_last=9", "model.dropout=0.1"]
+    whole = finetune("classification", *settings)
+    copy = RunFolder(whole.path.with_name("copy"))
+    shutil.copytree(whole.path, copy.path, symlinks=True)
+    for checkpoint in copy.checkpoints.glob("step-*.ckpt"):
+        if int(checkpoint.stem.removeprefix("step-")) > 3:
+            checkpoint.unlink()
+    resumed = finetune("classification", *settings, folder="copy")
+    ours, theirs = weights(whole, "step-00000008.ckpt"), weights(resumed, "step-00000008.ckpt")
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    assert predictions(whole) == predictions(resumed)
+
+
+def test_resume_with_other_labels_is_refused(finetune: Finetune, tmp_path: Path) -> None:
+    finetune("classification", "trainer.max_steps=2", "trainer.validate_every=0", "data.test=null")
+    renamed = tmp_path / "renamed.jsonl"
+    other = {"birds": "none", "none": "birds"}
+    rows = [{**row, "label": other.get(row["label"], row["label"])} for row in texts(60, 0)]
+    renamed.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(ValueError, match="belongs to another sample order: data was"):
+        finetune("classification", f"data.train={renamed}", "data.validation=null", "data.test=null")
+
+
+def test_frozen_parameters_keep_their_weights(finetune: Finetune) -> None:
+    run = finetune(
+        "classification", "module.freeze=['*.embeddings.*','re:layer\\.0\\.']", "checkpoint.every_steps=1",
+        "checkpoint.keep_last=9", "optimizer.weight_decay=0.1",
+    )  # fmt: skip
+    first, last = weights(run, "step-00000001.ckpt"), weights(run, "step-00000008.ckpt")
+    frozen = [name for name in first if ".embeddings." in name or "layer.0." in name]
+    assert frozen
+    for name in first:
+        assert torch.equal(first[name], last[name]) == (name in frozen), name
+    with pytest.raises(
+        ValueError, match=r"module\.freeze: the pattern '\*\.layers\.0\.\*' matches no parameter"
+    ):
+        finetune("classification", "module.freeze=['*.layers.0.*']", folder="other")
+
+
+def test_layers_have_rates_of_their_own(finetune: Finetune) -> None:
+    run = finetune(
+        "classification", "optimizer.layer_decay=0.5", "trainer.max_steps=1", "trainer.validate_every=0"
+    )
+    with open(run.path / "metrics.csv") as file:
+        row = next(csv.DictReader(file))
+    rates = {name: float(value) for name, value in row.items() if name.startswith("optim/lr/decay")}
+    assert rates == {
+        "optim/lr/decay/top": 0.01,
+        "optim/lr/decay/layer1": 0.005,
+        "optim/lr/decay/layer0": 0.0025,
+    }
+
+
+def test_early_stopping_ends_the_run_and_keeps_the_best(finetune: Finetune) -> None:
+    run = finetune(
+        "classification", "callback=[default,early_stopping]", "callback.early_stopping.patience=2",
+        "optimizer.lr=0", "trainer.max_steps=50", "trainer.validate_every=3", "data.test=null",
+    )  # fmt: skip
+    assert [row["step"] for row in validations(run)] == ["3", "6", "9"]
+    assert json.loads((run.path / "status.json").read_text())["step"] == 9
+    assert evaluation(run)["step"] == 3
+
+
+def test_finetuning_starts_from_a_pretraining_run(
+    run_here: Callable[..., RunFolder], finetune: Finetune, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = run_here(folder="first")
+    with caplog.at_level("INFO"):
+        second = finetune("classification", "trainer.max_steps=1", "optimizer.lr=0", start=first)
+    assert "starting anew: bert.pooler.dense, classifier" in caplog.text
+    ours, theirs = weights(second, "last.ckpt"), weights(first, "last.ckpt")
+    shared = [name for name in ours if ".encoder." in name or ".embeddings." in name]
+    assert shared
+    assert all(torch.equal(ours[name], theirs[name]) for name in shared)
+    tokenizers = [json.loads((run.path / "model/tokenizer.json").read_text()) for run in (first, second)]
+    assert tokenizers[0]["model"] == tokenizers[1]["model"]
+
+
+def test_model_trained_for_other_labels_is_refused_or_given_a_new_head(
+    finetune: Finetune, tmp_path: Path
+) -> None:
+    first = finetune("classification", "trainer.max_steps=1", "data.test=null")
+    name = "model.pretrained.classifier.weight"
+    again = finetune("classification", "optimizer.lr=0", "trainer.max_steps=1", folder="again", start=first)
+    assert torch.equal(weights(again, "last.ckpt")[name], weights(first, "last.ckpt")[name])
+    two = tmp_path / "two.jsonl"
+    rows = [{**row, "label": "birds" if row["label"] == "birds" else "other"} for row in texts(60, 0)]
+    two.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    other = [f"data.train={two}", "data.validation=null", "data.test=null", "trainer.max_steps=1"]
+    with pytest.raises(ValueError, match=r"has a head for 3 labels \(birds, none, stones\), the data has 2"):
+        finetune("classification", *other, folder="other", start=first)
+    fresh = finetune("classification", *other, "objective.new_head=true", folder="new", start=first)
+    assert weights(fresh, "last.ckpt")[name].shape[0] == 2
+
+
+def test_two_processes_evaluate_as_one(
+    finetune: Finetune, iolaus: Command, tmp_path: Path, task_files: dict[str, list[str]]
+) -> None:
+    evaluate = ["trainer.max_steps=1", "trainer.validate_every=1", "optimizer.lr=0"]
+    one = finetune("question_answering", *evaluate)
+    iolaus(*task_files["question_answering"], *TINY, *NEW, *evaluate, "trainer.devices=2")
+    two = RunFolder(next((tmp_path / "outputs").glob("*/*")))
+    assert predictions(one) == predictions(two)
+    assert len(predictions(one)) == 23 + 17
+    for name, found in evaluation(one)["sets"].items():
+        for metric, value in evaluation(two)["sets"][name]["metrics"].items():
+            if metric == "loss":
+                assert value == pytest.approx(found["metrics"][metric], rel=1e-6)
+            else:
+                assert value == found["metrics"][metric], metric
