@@ -29,6 +29,7 @@ class MetricsFile(Logger):
         super().__init__()
         self.path = Path(folder) / "metrics.csv"
         self._columns: list[str] = []
+        self._kept: set[tuple[int, frozenset[str]]] = set()
         self._file: TextIO | None = None
 
     @property
@@ -52,13 +53,13 @@ class MetricsFile(Logger):
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
-        """Adds a row with these values; without metrics it adds none.
+        """Adds a row with these values; without metrics it adds none, nor again what a resumed run has already.
 
         Raises:
             ValueError: no step is given, or a metric is named like one of the fixed columns.
             OSError: the file cannot be written.
         """
-        if not metrics:
+        if not metrics or (step, frozenset(metrics)) in self._kept:
             return
         if step is None or not metrics.keys().isdisjoint(FIXED_COLUMNS):
             raise ValueError(
@@ -79,7 +80,13 @@ class MetricsFile(Logger):
             return
         self._close()
         columns, rows = whole_rows(self.path)
-        self._rewrite(columns, [row for row in rows if int(row[0]) <= step])
+        kept = [row for row in rows if int(row[0]) <= step]
+        self._rewrite(columns, kept)
+        # The validation after the last step is repeated where the run was killed behind it
+        for row in kept:
+            if int(row[0]) == step:
+                names = zip(columns, row, strict=True)
+                self._kept.add((step, frozenset(n for n, cell in names if cell and n not in FIXED_COLUMNS)))
 
     @rank_zero_only
     def finalize(self, status: str) -> None:

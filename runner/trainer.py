@@ -115,7 +115,7 @@ def cpu_has_bf16() -> bool:
 def final_validation(trainer: Trainer, module: Any, data: Any) -> None:
     """Validates at the last step, where no validation fell on it."""
     if (
-        trainer.num_val_batches == []
+        trainer.limit_val_batches == 0
         or data.validation_names == []
         or module.validated_step == trainer.global_step
     ):

@@ -182,3 +182,16 @@ def test_failed_run_has_its_reason_and_its_curves(iolaus: Command, tmp_path: Pat
     assert "not a number" in status["error"]
     assert status["max_steps"] == 60
     assert "not a number" in (folder / "report.html").read_text()
+
+
+def test_run_killed_behind_its_last_step_still_validates_once(run_here: Run) -> None:
+    whole = run_here("trainer.validate_every=5", folder="whole")
+    copy = RunFolder(whole.path.with_name("copy"))
+    shutil.copytree(whole.path, copy.path, symlinks=True)
+    lines = (copy.path / "metrics.csv").read_text().splitlines(keepends=True)
+    (copy.path / "metrics.csv").write_text("".join(lines[:-1]))
+    assert lines[-1].startswith("12,")
+    for _ in range(2):
+        resumed = run_here("trainer.validate_every=5", folder="copy")
+        assert rows(whole) == rows(resumed)
+    assert resumed.status()["results"]["val/held_out/loss"] == whole.status()["results"]["val/held_out/loss"]

@@ -100,7 +100,7 @@ class FinetuningModule(TrainingModule):
         trainer, data = self.trainer, self.trainer.datamodule  # type: ignore[attr-defined]
         step = self._take_best(folder) if self.load_best else None
         self._concluding = True
-        evaluated = trainer.num_val_batches != []
+        evaluated = trainer.limit_val_batches != 0
         if evaluated and data.validation_names and (step is not None or not self.predictions):
             trainer.validate(self, data, verbose=False)
         if data.test_names:
