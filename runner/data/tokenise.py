@@ -60,7 +60,7 @@ def _start_worker(chunker: Chunker, alone: bool) -> None:
     global _chunker
     _chunker = chunker
     if alone:
-        os.environ["TOKENIZERS_PARALLELISM"] = "false"  # one core each
+        os.environ[_SWITCH] = "false"  # one core each
 
 
 def _chunk(documents: list[Any], tokenized: bool) -> Flat:
@@ -88,18 +88,24 @@ def _workers(chunker: Chunker, num_characters: int) -> Iterator[tuple[Executor, 
 
 @contextmanager
 def rust_threads() -> Iterator[None]:
-    """Lets `tokenizers` use all cores inside, and not again after: forked loader workers would warn or hang.
+    """Lets `tokenizers` use all cores inside, and one after: in forked loader workers its threads would be missing.
 
     What the user has set in TOKENIZERS_PARALLELISM stays.
     """
-    if "TOKENIZERS_PARALLELISM" in os.environ:
+    global _switched_off_by
+    if _SWITCH in os.environ and _switched_off_by != os.getpid():
         yield
         return
-    os.environ["TOKENIZERS_PARALLELISM"] = "true"
+    os.environ.pop(_SWITCH, None)
     try:
         yield
     finally:
-        os.environ["TOKENIZERS_PARALLELISM"] = "false"
+        os.environ[_SWITCH], _switched_off_by = "false", os.getpid()
+
+
+_SWITCH = "TOKENIZERS_PARALLELISM"
+_switched_off_by = 0
+"""The process that did; a forked one must leave it so."""
 
 
 class _Progress:

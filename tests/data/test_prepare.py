@@ -224,6 +224,7 @@ def test_processes_change_nothing(
     shutil.rmtree(first.train)
     monkeypatch.setattr(tokenise, "_BATCH_DOCUMENTS", 7)
     monkeypatch.setattr(tokenise, "_MUCH_TEXT", 0)
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "true")  # what a forked process must not believe
     assert TokenStore(prepared(tokenizer_kind=kind, vocab_size=300).train).fingerprint == fingerprint
 
 

@@ -18,9 +18,13 @@ from runner.data import store_writer, tokenise
 from runner.data.prepare import PreparedText, prepare_text
 from runner.data.sources import Source, open_source
 from runner.data.store import TokenStore
-from tests.data.test_prepare import SETTINGS, paragraphs, text_source
-from tests.data.test_prepare import prepared_fixture as prepared_fixture
-from tests.data.test_prepare import source_fixture as source_fixture
+from tests.data.test_prepare import (  # noqa: F401  fixtures among them
+    SETTINGS,
+    paragraphs,
+    prepared_fixture,
+    source_fixture,
+    text_source,
+)
 
 
 def test_a_removed_store_or_tokenizer_is_made_again(prepared: Callable[..., PreparedText]) -> None:
@@ -88,15 +92,25 @@ def test_no_text_is_an_error(prepared: Callable[..., PreparedText], tmp_path: Pa
         prepared(text_source(tmp_path / "blank.txt", ["", "  "]))
 
 
-def test_afterwards_forked_processes_do_not_warn(
-    prepared: Callable[..., PreparedText], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+def test_tokenizers_use_all_cores_while_preparing_and_forked_processes_afterwards(
+    prepared: Callable[..., PreparedText], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("TOKENIZERS_PARALLELISM", raising=False)
-    prepared()
-    child = multiprocessing.get_context("fork").Process(target=int)
-    child.start()
-    child.join()
-    assert "parallelism" not in capfd.readouterr().err
+    tokenizer = AutoTokenizer.from_pretrained(prepared().tokenizer)
+    for _ in range(2):
+        with tokenise.rust_threads():
+            assert "TOKENIZERS_PARALLELISM" not in os.environ
+            assert len(tokenizer(["the river"] * 100)["input_ids"]) == 100
+        assert os.environ["TOKENIZERS_PARALLELISM"] == "false"
+    encode = multiprocessing.get_context("fork").Process(target=tokenizer, args=(["the river"] * 100,))
+    encode.start()
+    encode.join(timeout=60)
+    assert encode.exitcode == 0
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "true")
+    monkeypatch.setattr(tokenise, "_switched_off_by", 0)
+    with tokenise.rust_threads():
+        assert os.environ["TOKENIZERS_PARALLELISM"] == "true"
+    assert os.environ["TOKENIZERS_PARALLELISM"] == "true"
 
 
 def start(work: Callable[[], Any], answer: Path) -> Any:
