@@ -144,8 +144,6 @@ def source_pieces(source: str) -> Iterator[tuple[int, list[str], list[str]]]:
     """First line, words and BIO tags of runs of lines that cut through no token."""
     lines = source.splitlines(keepends=True)
     spans = list(_token_spans(source, lines))
-    if not spans:
-        return
     starts = [0]
     for line in lines:
         starts.append(starts[-1] + len(line))
@@ -156,14 +154,12 @@ def source_pieces(source: str) -> Iterator[tuple[int, list[str], list[str]]]:
         if row + 1 in crossed or (row - first + 1 < LINES_OF_A_PIECE and row < len(lines)):
             continue
         words, labels = [], []
-        begin, end = starts[first - 1], starts[row]
-        while at < len(spans) and spans[at][1][0] < end:
+        while at < len(spans) and spans[at][1][0] < starts[row]:
             _, (low, high), kind = spans[at]
             found = re.findall(r"\w+|[^\w\s]", source[low:high])
             words += found
             labels += ["O"] * len(found) if kind == "OP" else [f"B-{kind}", *[f"I-{kind}"] * (len(found) - 1)]
             at += 1
-        assert begin <= end
         if 4 <= len(words) <= MOST_WORDS:
             yield first, words, labels
         first = row + 1
@@ -175,16 +171,17 @@ def _token_spans(source: str, lines: list[str]) -> Iterator[tuple[tuple[int, int
     for line in lines:
         starts.append(starts[-1] + len(line))
     try:
-        for token in tokenize.generate_tokens(io.StringIO(source).readline):
-            kind = tokenize.tok_name[token.type]
-            kind = "STRING" if kind.startswith("FSTRING") else kind
-            if kind == "NAME" and keyword.iskeyword(token.string):
-                kind = "KEYWORD"
-            if kind in ("NAME", "KEYWORD", "NUMBER", "STRING", "COMMENT", "OP") and token.string.strip():
-                rows = (token.start[0], token.end[0])
-                yield rows, (starts[rows[0]] + token.start[1], starts[rows[1]] + token.end[1]), kind
+        tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
     except (tokenize.TokenError, SyntaxError):
         return
+    for token in tokens:
+        kind = tokenize.tok_name[token.type]
+        kind = "STRING" if kind.startswith("FSTRING") else kind
+        if kind == "NAME" and keyword.iskeyword(token.string):
+            kind = "KEYWORD"
+        if kind in ("NAME", "KEYWORD", "NUMBER", "STRING", "COMMENT", "OP") and token.string.strip():
+            rows = (token.start[0], token.end[0])
+            yield rows, (starts[rows[0]] + token.start[1], starts[rows[1]] + token.end[1]), kind
 
 
 @cache
