@@ -90,31 +90,34 @@ def prepare_text(
         if prepared := _recall(folder, cache_dir):
             return prepared
         parts = divide(source, validation_sources, validation_documents, seed)
-        tokenizer_folder = cache_dir / "tokenizers" / key_of(tokenizer_inputs)
-        if loaded:
-            _keep_tokenizer(tokenizer_folder, lambda: loaded)
-        else:
-            make = partial(_train, parts[TRAIN], tokenizer_kind, vocab_size, lowercase)
-            _keep_tokenizer(tokenizer_folder, make)
-            loaded = load_tokenizer(str(tokenizer_folder))
-        chunker = Chunker(loaded.backend_tokenizer, max_length, long_documents)
-        attributes = {**cutting, "tokenizer": tokenizer_fingerprint(loaded)}
-        size = len(loaded)
-        stores = {
-            name: tokenise(part, chunker, size, folder / name, attributes) for name, part in parts.items()
-        }
-        special = loaded.all_special_ids
-        validation = {name: store for name, store in stores.items() if name != TRAIN}
-        documents = {name: int(part.kept.sum()) for name, part in parts.items()}
-        prepared = PreparedText(
-            train=folder / TRAIN,
-            validation={name: folder / name for name in validation},
-            tokenizer=tokenizer_folder,
-            documents=documents,
-            unigram_entropy={name: unigram_entropy(store, special) for name, store in validation.items()},
+        make = (
+            partial(_train, parts[TRAIN], tokenizer_kind, vocab_size, lowercase)
+            if not loaded
+            else lambda: loaded
         )
+        tokenizer_folder = cache_dir / "tokenizers" / key_of(tokenizer_inputs)
+        _keep_tokenizer(tokenizer_folder, make)
+        prepared = _fill(folder, parts, tokenizer_folder, cutting)
         _remember(prepared, folder, cache_dir)
         return prepared
+
+
+def _fill(
+    folder: Path, parts: dict[str, Part], tokenizer_folder: Path, cutting: dict[str, Any]
+) -> PreparedText:
+    """The stores of all parts."""
+    tokenizer = load_tokenizer(str(tokenizer_folder))
+    chunker = Chunker(tokenizer.backend_tokenizer, cutting["max_length"], cutting["long_documents"])
+    attributes, size = {**cutting, "tokenizer": tokenizer_fingerprint(tokenizer)}, len(tokenizer)
+    stores = {name: tokenise(part, chunker, size, folder / name, attributes) for name, part in parts.items()}
+    special = tokenizer.all_special_ids
+    return PreparedText(
+        train=folder / TRAIN,
+        validation={name: folder / name for name in parts if name != TRAIN},
+        tokenizer=tokenizer_folder,
+        documents={name: int(part.kept.sum()) for name, part in parts.items()},
+        unigram_entropy={n: unigram_entropy(store, special) for n, store in stores.items() if n != TRAIN},
+    )
 
 
 @dataclass(frozen=True)
