@@ -28,6 +28,10 @@ HYDRA: dict[str, Any] = {
     "callbacks": {"sweep_page": {"_target_": "runner.sweep.SweepPage"}},
     "output_subdir": None,
     "job": {"chdir": False},
+    "help": {
+        "app_name": "iolaus",
+        "header": "iolaus GROUP=OPTION ... FIELD=VALUE ...   pretrain or finetune; without arguments, the default run.",
+    },
     "job_logging": {"formatters": {"simple": {"format": "%(message)s"}}},
 }
 
