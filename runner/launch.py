@@ -107,7 +107,6 @@ def quiet_threads() -> None:
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     os.environ.setdefault("GOMP_SPINCOUNT", "0")
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
 
 
 def _for_ranks(config: DictConfig) -> DictConfig:
