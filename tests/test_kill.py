@@ -15,9 +15,8 @@ from runner.folder import RunFolder
 from tests.conftest import ROOT, TINY, Command
 from tests.test_train import assert_bitwise, rows, weights
 
-STEPS = 60
 LONGER = [
-    *TINY, f"trainer.max_steps={STEPS}", "trainer.validate_every=7", "checkpoint.every_steps=3", "model.dropout=0.1",
+    *TINY, "trainer.validate_every=7", "checkpoint.every_steps=3", "model.dropout=0.1",
     "model.hidden_size=64", "resume=auto",
 ]  # fmt: skip
 
@@ -44,7 +43,7 @@ def killed_and_restarted(arguments: list[str], cwd: Path, kills: int, draw: rand
         deadline = time.monotonic() + 120
         begun = progress(cwd)
         while (
-            progress(cwd) < begun + draw.randint(2, 5)
+            progress(cwd) < begun + draw.randint(1, 4)
             and time.monotonic() < deadline
             and process.poll() is None
         ):
@@ -65,8 +64,10 @@ def progress(cwd: Path) -> int:
 
 
 def check(tmp_path: Path, text_file: Path, kills: int, devices: int, workers: int) -> None:
+    steps = 8 * kills + 20  # a run that ends before its last kill would be followed by a second one
     arguments = [
         *LONGER, f"data.source={text_file}", f"data.num_workers={workers}", f"trainer.devices={devices}",
+        f"trainer.max_steps={steps}",
     ]  # fmt: skip
     (tmp_path / "whole").mkdir()
     (tmp_path / "killed").mkdir()
@@ -76,8 +77,8 @@ def check(tmp_path: Path, text_file: Path, kills: int, devices: int, workers: in
     whole = only_run(tmp_path / "whole" / "outputs")
     killed = killed_and_restarted(arguments, tmp_path / "killed", kills, random.Random(kills * 10 + devices))
     assert audit.compare(whole.path, killed.path) is None
-    assert audit.length(killed.path) == STEPS
-    assert_bitwise(weights(whole, STEPS), weights(killed, STEPS))
+    assert audit.length(killed.path) == steps
+    assert_bitwise(weights(whole, steps), weights(killed, steps))
     assert rows(whole) == rows(killed)
 
 
