@@ -60,7 +60,7 @@ class FinetuningData:
     """Longest sample in tokens. Texts are cut there; sentences and contexts go on in further samples."""
     seed: int = II("seed")
     """Chooses the held-out examples."""
-    micro_batch_tokens: Any = 2048
+    micro_batch_tokens: Any = 1024
     """Token budget of one micro-batch, padding included; none sets no bound."""
     micro_batch_size: Any = None
     """Most rows of one micro-batch; none sets no bound."""
