@@ -4,6 +4,9 @@ from importlib.metadata import entry_points
 
 from hydra.core.config_store import ConfigStore
 
+# Hydra copies the whole store once per group for --help, seconds of work; `load` hands out copies of its nodes anyway
+ConfigStore.__deepcopy__ = lambda store, memo: store  # type: ignore[attr-defined]
+
 OPTIONS: dict[str, dict[str, type]] = {}
 """The dataclass behind each registered option, by group and name."""
 
