@@ -271,12 +271,24 @@ def test_model_trained_for_other_labels_is_refused_or_given_a_new_head(
 def test_two_processes_evaluate_as_one(
     finetune: Finetune, iolaus: Command, tmp_path: Path, task_files: dict[str, list[str]]
 ) -> None:
-    evaluate = ["trainer.max_steps=1", "trainer.validate_every=1", "optimizer.lr=0"]
-    one = finetune("question_answering", *evaluate)
-    iolaus(*task_files["question_answering"], *TINY, *NEW, *evaluate, "trainer.devices=2")
+    single = tmp_path / "single.jsonl"  # of which one of two ranks has no share
+    single.write_text(json.dumps(questions(1, 5)[0]) + "\n")
+    evaluate = [
+        "trainer.max_steps=1",
+        "trainer.validate_every=1",
+        "optimizer.lr=0",
+        f"+data.validation.single={single}",
+    ]
+    files = [
+        f.replace("data.validation=", "data.validation={validation:")
+        for f in task_files["question_answering"]
+    ]
+    files = [f + "}" if "{validation:" in f else f for f in files]
+    one = finetune("question_answering", *files, *evaluate)
+    iolaus(*files, *TINY, *NEW, *evaluate, "trainer.devices=2")
     two = RunFolder(next((tmp_path / "outputs").glob("*/*")))
     assert predictions(one) == predictions(two)
-    assert len(predictions(one)) == 23 + 17
+    assert len(predictions(one)) == 23 + 1 + 17
     for name, found in evaluation(one)["sets"].items():
         for metric, value in evaluation(two)["sets"][name]["metrics"].items():
             if metric == "loss":

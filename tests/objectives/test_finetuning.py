@@ -40,10 +40,11 @@ def collated(sequences: Any, collator: Collator, indices: list[int], filler: boo
 def model(collator: Collator, **config: Any) -> torch.nn.Module:
     """The task's model: a tiny BERT without dropout."""
     torch.manual_seed(0)
-    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
-    no_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    head = collator.model_arguments()["head"]
-    made = head.build(BertConfig(vocab_size=collator.vocab_size, **sizes, **no_dropout, **config))
+    fields: dict[str, Any] = {
+        "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64,
+        "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "vocab_size": collator.vocab_size,
+    }  # fmt: skip
+    made = collator.model_arguments()["head"].build(BertConfig(**fields, **config))
     return collator.task_model(made)
 
 
@@ -75,7 +76,7 @@ def test_cut_does_not_show_in_sums(task: str) -> None:
     whole = collated(sequences, collator, every)
     loss = task_model(whole)["loss"]
     loss.backward()
-    gradients = [p.grad.clone() for p in task_model.parameters()]
+    gradients = [torch.clone(p.grad) for p in task_model.parameters()]  # type: ignore[arg-type]
     task_model.zero_grad()
     cut = [collated(sequences, collator, some) for some in (every[3:5], every[:3], every[5:])]
     cut.append(collated(sequences, collator, [0], filler=True))
@@ -124,7 +125,7 @@ def test_batch_of_ignored_targets_has_loss_zero(task: str) -> None:
     loss = task_model(batch)["loss"]
     loss.backward()
     assert (batch["weight"], float(loss)) == (0, 0.0)
-    assert all(torch.isfinite(p.grad).all() for p in task_model.parameters())
+    assert all(torch.isfinite(p.grad).all() for p in task_model.parameters())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("task", ["classification", "multi_label", "regression", "token_classification"])

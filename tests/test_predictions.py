@@ -1,0 +1,164 @@
+"""Predictions of several ranks joined, windows joined to answers, and the files they are written to."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from runner.predictions import (
+    ClassificationPredictions,
+    QuestionPredictions,
+    TokenPredictions,
+    write_predictions,
+)
+from tests.data.tasks import data_module, questions, sentences, texts
+
+
+def sequences(option: str, rows: Any, **fields: Any) -> Any:
+    data = data_module(option, train=rows, validation_documents=0, **fields)
+    data.prepare_data()
+    return data.train
+
+
+def add(predictions: ClassificationPredictions, samples: list[int], chosen: list[int]) -> None:
+    logits = torch.full((len(samples), 3), -2.0)
+    logits[torch.arange(len(samples)), torch.tensor(chosen)] = 3.0
+    predictions.add({"samples": torch.tensor(samples)}, {"logits": logits})
+
+
+def test_ranks_are_joined_in_the_order_of_the_set_and_fillers_left_out() -> None:
+    data = sequences("classification", texts(6))
+    gold = data.labels.tolist()
+    one = ClassificationPredictions(data)
+    add(one, [0, 1, 2, 3, 4, 5], gold)
+    one.join(lambda mine: [mine])
+    parts = []
+    for samples in ([5, 2, -1], [0, 4, 1, 3], [-1]):
+        rank = ClassificationPredictions(data)
+        add(rank, samples, [gold[i] if i >= 0 else 0 for i in samples])
+        rank.join(lambda mine: parts.append(mine.copy()) or [mine])  # type: ignore[func-returns-value]
+    several = ClassificationPredictions(data)
+    several.join(lambda mine: [mine, *parts])
+    assert list(several.rows()) == list(one.rows())
+    assert several.metrics() == one.metrics()
+    assert several.metrics()["accuracy"] == 1.0
+    assert [row["id"] for row in several.rows()] == [str(i) for i in range(6)]
+
+
+def test_places_that_were_not_evaluated_do_not_count() -> None:
+    data = sequences("classification", texts(6))
+    some = ClassificationPredictions(data)
+    wrong = (int(data.labels[3]) + 1) % 3
+    add(some, [1, 3], [int(data.labels[1]), wrong])
+    some.join(lambda mine: [mine])
+    assert some.metrics()["accuracy"] == 0.5
+    assert [row["id"] for row in some.rows()] == ["1", "3"]
+    assert sum(map(sum, some.tables()["confusion"])) == 2
+
+
+def test_set_without_labels_is_predicted_but_not_measured() -> None:
+    data = sequences("classification", texts(4))
+    data.labels[:] = -100
+    unlabelled = ClassificationPredictions(data)
+    add(unlabelled, [0, 1, 2, 3], [0, 1, 2, 0])
+    unlabelled.join(lambda mine: [mine])
+    assert unlabelled.metrics() == {}
+    assert [row["gold"] for row in unlabelled.rows()] == [None] * 4
+
+
+def test_word_without_pieces_has_the_most_frequent_label() -> None:
+    rows = [{"words": ["herons", "\u200b", "runs"], "labels": ["B-ANIMAL", "O", "O"]}, *sentences(5)]
+    data = sequences("token_classification", rows)
+    assert (data.words == 1).sum() == 0, "the tokenizer makes something of it after all"
+    found = TokenPredictions(data)
+    words = np.unique(data.words[data.words >= 0])
+    logits = torch.nn.functional.one_hot(torch.from_numpy(data.word_labels[words]), len(data.names)) * 9.0
+    found.add({"words": torch.from_numpy(words).long()}, {"logits": logits})
+    found.join(lambda mine: [mine])
+    most = data.names[data.default_label]
+    assert next(iter(found.rows()))["predicted"] == ["B-ANIMAL", most, "O"]
+    assert found.metrics()["accuracy"] == pytest.approx(1.0 if most == "O" else 1 - 1 / len(data.word_labels))
+
+
+def windows(data: Any, **values: list[float]) -> QuestionPredictions:
+    """Predictions for every window, of whose scores, null scores, first and last tokens some are given."""
+    made = QuestionPredictions(data, null_threshold=0.0)
+    size = len(data)
+    output = {
+        "score": torch.tensor(values.get("score", [0.0] * size)),
+        "null_score": torch.tensor(values.get("null", [-9.0] * size)),
+        "probability": torch.full((size,), 0.5),
+        "first": torch.tensor(values.get("first", [0.0] * size)).long(),
+        "last": torch.tensor(values.get("last", [0.0] * size)).long(),
+    }
+    made.add({"samples": torch.arange(size)}, output)
+    made.join(lambda mine: [mine])
+    return made
+
+
+def context_token(data: Any, window: int) -> int:
+    """The first token of a window that lies in the context."""
+    places = data.places(np.array([window]))
+    return int(np.flatnonzero(data.char_starts[places] >= 0)[0])
+
+
+def test_answer_comes_from_the_best_window() -> None:
+    rows = questions(3)
+    rows[0]["context"] = rows[0]["context"] + " river" * 80
+    data = sequences("question_answering", rows, max_length=40, doc_stride=8)
+    mine = np.flatnonzero(data.questions == 0)
+    assert len(mine) > 2
+    first = [float(context_token(data, window)) for window in range(len(data))]
+    for best in mine:
+        scores = [5.0 if window == best else float(window % 3) for window in range(len(data))]
+        found = windows(data, score=scores, first=first, last=[f + 1 for f in first])
+        places = data.places(np.array([best]))[context_token(data, int(best)) :]
+        text = rows[0]["context"][data.char_starts[places[0]] : data.char_ends[places[1]]]
+        assert found.answers[0][0] == text
+
+
+def test_no_answer_must_be_allowed_and_score_more_in_every_window() -> None:
+    rows = questions(5)  # the fifth has none, so predictions may be empty
+    data = sequences("question_answering", rows, max_length=60, doc_stride=8)
+    first = [float(context_token(data, window)) for window in range(len(data))]
+    size = len(data)
+
+    def empty(null: list[float]) -> list[bool]:
+        found = windows(data, score=[1.0] * size, null=null, first=first, last=first)
+        return [found.answers[i][0] == "" for i in range(5)]
+
+    assert empty([2.0] * size) == [True] * 5
+    assert empty([0.5] * size) == [False] * 5
+    one_low = [0.5 if window == 0 else 2.0 for window in range(size)]
+    assert empty(one_low) == [False, True, True, True, True]
+    data.may_be_empty = False
+    assert empty([2.0] * size) == [False] * 5
+
+
+def test_measures_are_split_by_whether_there_is_an_answer() -> None:
+    data = sequences("question_answering", questions(10), max_length=512, doc_stride=8)
+    first = [float(context_token(data, window)) for window in range(len(data))]
+    found = windows(data, null=[9.0] * len(data), first=first, last=first).metrics()
+    assert found["exact_match"] == found["f1"] == pytest.approx(0.2)
+    assert (found["f1_unanswerable"], found["f1_answerable"]) == (1.0, 0.0)
+
+
+def test_files_hold_what_was_predicted(tmp_path: Path) -> None:
+    data = sequences("question_answering", questions(4), max_length=512, doc_stride=8)
+    first = [float(context_token(data, window)) for window in range(len(data))]
+    predictions = windows(data, first=first, last=first)
+    metrics = {"test/hard/f1": 0.25, "val/validation/f1": 0.5}
+    write_predictions(
+        tmp_path, {"test/hard": predictions}, metrics, {"task": "question_answering", "step": 7}
+    )
+    lines = [json.loads(line) for line in (tmp_path / "predictions.jsonl").read_text().splitlines()]
+    assert [line["set"] for line in lines] == ["test/hard"] * 4
+    assert {"set", "id", "text", "gold", "predicted", "probability"} == lines[0].keys()
+    evaluation = json.loads((tmp_path / "evaluation.json").read_text())
+    assert (evaluation["task"], evaluation["step"]) == ("question_answering", 7)
+    assert evaluation["sets"]["test/hard"] == {"examples": 4, "metrics": {"f1": 0.25}}
+    answers = json.loads((tmp_path / "answers-test-hard.json").read_text())
+    assert answers == {line["id"]: line["predicted"] for line in lines}
