@@ -64,7 +64,7 @@ Trained with Iolaus for {module.trainer.global_step:,} steps:
 |---|---|
 {figures}
 
-Losses and entropies are in nats per token.
+Losses are per target (a token, an example, a question); cross-entropies are in nats.
 
 ## Use
 

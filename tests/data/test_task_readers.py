@@ -145,6 +145,10 @@ def test_squad_without_a_field_names_the_paragraph(tmp_path: Path) -> None:
 def test_missing_file_and_wrong_names(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"there is no file 'nowhere.csv'"):
         read("nowhere.csv")
+    with pytest.raises(
+        ValueError, match=r"cannot load 'nowhere@train': there is no such file, and the hub says"
+    ):
+        read("nowhere@train")
     file = written(tmp_path / "a.conllu", "")
     with pytest.raises(ValueError, match=r"data\.tag_field='posn' names no column .* one of id, form"):
         read(file, tag_field="posn")
