@@ -17,7 +17,7 @@ class Row(NamedTuple):
 def read_conll(path: Path, word_field: int | str, tag_field: int | str | None) -> Iterator[Row]:
     """Columns by white space or tabs, a blank line between sentences; `-DOCSTART-` lines are passed over."""
 
-    def parse(line: str, columns: int | None) -> list[str] | None:
+    def parse(line: str) -> list[str] | None:
         if line.startswith("-DOCSTART-") or (line.startswith("# ") and "\t" not in line and tabs):
             return None
         return line.split("\t") if tabs else line.split()
@@ -32,7 +32,7 @@ def read_conll(path: Path, word_field: int | str, tag_field: int | str | None) -
 def read_conllu(path: Path, word_field: int | str, tag_field: int | str | None) -> Iterator[Row]:
     """Universal Dependencies; ranges of words written as one and empty nodes are passed over."""
 
-    def parse(line: str, columns: int | None) -> list[str] | None:
+    def parse(line: str) -> list[str] | None:
         if line.startswith("#"):
             return None
         fields = line.split("\t")
@@ -45,7 +45,7 @@ def read_conllu(path: Path, word_field: int | str, tag_field: int | str | None) 
 
 def _sentences(
     path: Path,
-    parse: Callable[[str, int | None], list[str] | None],
+    parse: Callable[[str], list[str] | None],
     word: int,
     tag: int,
     columns: int | None = None,
@@ -61,7 +61,7 @@ def _sentences(
                     values = {"id": f"{path.stem}-{first}", "words": words, "labels": labels}
                     yield Row(f"{path}, line {first}", values)
                 words, labels = [], []
-            elif (fields := parse(line, columns)) is not None:
+            elif (fields := parse(line)) is not None:
                 columns = columns or len(fields)
                 needed = max(word + 1, tag + 1, -word, -tag)
                 if len(fields) != columns or columns < max(needed, 2):
@@ -69,6 +69,8 @@ def _sentences(
                         f"{path}, line {number}: {len(fields)} columns where {max(columns, needed, 2)} are expected: "
                         f"{line[:60]!r}"
                     )
+                if not fields[word].strip() or not fields[tag].strip():
+                    raise ValueError(f"{path}, line {number}: the word or its label is empty: {line[:60]!r}")
                 first = first if words else number
                 words.append(fields[word])
                 labels.append(fields[tag])

@@ -83,10 +83,10 @@ def test_data_sets_of_the_library_keep_their_class_names(tmp_path: Path) -> None
 
 
 def test_conll_by_tabs_and_by_spaces(tmp_path: Path) -> None:
-    tabs = written(tmp_path / "a.conll", "-DOCSTART-\tO\n\nNew York\tB-LOC\n# \tO\n\n# id 3\nrains\tO\n")
+    tabs = written(tmp_path / "a.conll", "-DOCSTART-\tO\n\nNew York\tB-LOC\n#\tO\n\n# id 3\nrains\tO\n")
     spaces = written(tmp_path / "b.conll", "Herons NNS B-ANIMAL\n# SYM O\n\n\nfly VBP O")
     first, second = read(tabs)
-    assert (first["words"], first["labels"]) == (["New York", "# "], ["B-LOC", "O"])
+    assert (first["words"], first["labels"]) == (["New York", "#"], ["B-LOC", "O"])
     assert second["words"] == ["rains"]
     assert [row["labels"] for row in read(spaces)] == [["B-ANIMAL", "O"], ["O"]]
     assert [row["labels"] for row in read(spaces, tag_field=1)] == [["NNS", "SYM"], ["VBP"]]
@@ -126,6 +126,7 @@ def test_squad_of_both_versions(tmp_path: Path) -> None:
         ("a.conll", "heron\tO\n\nfish\n", r"a\.conll, line 3: 1 columns where 2 are expected: 'fish'"),
         ("a.conll", "one word\nper line here\n", "line 2: 3 columns where 2 are expected"),
         ("a.conll", "only\nwords\n", "line 1: 1 columns where 2 are expected"),
+        ("a.conll", "heron\tO\nfish\t\n", r"a\.conll, line 2: the word or its label is empty: 'fish\\t'"),
         ("a.conllu", "1\theron\tO\n", "line 1: 3 columns where 10 are expected"),
         ("a.xyz", "heron", r"unknown ending; set data\.format to one of csv"),
     ],
