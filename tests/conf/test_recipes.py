@@ -1,0 +1,30 @@
+"""Every recipe composes, and its header says how to run it, how long that takes and what comes out."""
+
+import re
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_module
+from omegaconf import OmegaConf
+
+from runner.build import check_targets
+from runner.resume import run_folder
+
+RECIPES = sorted((Path(__file__).parents[2] / "conf" / "experiment").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
+def test_recipe_composes(recipe: Path) -> None:
+    OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
+    with initialize_config_module("conf", version_base="1.3"):
+        config = compose("config", [f"experiment={recipe.stem}"])
+    for group in ("data", "objective", "sampler", "model", "module", "optimizer", "scheduler", "trainer"):
+        check_targets(config[group])
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
+def test_recipe_says_how_to_run_it_how_long_it_takes_and_what_it_reaches(recipe: Path) -> None:
+    header = "".join(line for line in recipe.read_text().splitlines(True) if line.startswith("#"))
+    assert f"iolaus experiment={recipe.stem}" in header
+    assert re.search(r"\b(minutes?|seconds?|hours?)\b", header)
+    assert re.search(r"[Rr]eaches .*\d", header)
