@@ -6,12 +6,23 @@ from runner.optim import OPTIMIZERS, ThreePhaseSchedule
 from tests.test_train import Run, assert_bitwise, continued, rows, weights
 
 STEPS = 9
-OFTEN = [f"trainer.max_steps={STEPS}", "trainer.validate_every=3", "checkpoint.every_steps=4", "checkpoint.keep_last=9"]
+OFTEN = [
+    f"trainer.max_steps={STEPS}",
+    "trainer.validate_every=3",
+    "checkpoint.every_steps=4",
+    "checkpoint.keep_last=9",
+]
 
 
 @pytest.mark.parametrize("name", sorted(OPTIMIZERS))
 def test_resumed_run_is_bitwise_and_follows_the_schedule(run_here: Run, name: str) -> None:
-    own = [*OFTEN, f"optimizer={name}", "optimizer.lr=0.002", "scheduler.warmup_steps=2", "scheduler.cooldown_steps=3"]
+    own = [
+        *OFTEN,
+        f"optimizer={name}",
+        "optimizer.lr=0.002",
+        "scheduler.warmup_steps=2",
+        "scheduler.cooldown_steps=3",
+    ]
     whole = run_here(*own)
     continued(whole, 4, "copy")
     resumed = run_here(*own, folder="copy")

@@ -175,5 +175,7 @@ def _regressed(label: Any, where: str) -> float:
     except (TypeError, ValueError):
         number = math.nan
     if not math.isfinite(number):
-        raise ValueError(f"{where}: the label is {label!r:.60}; expected a finite number, as in the rest of the data")
+        raise ValueError(
+            f"{where}: the label is {label!r:.60}; expected a finite number, as in the rest of the data"
+        )
     return number

@@ -18,7 +18,9 @@ def measure(command: list[str], folder: str) -> tuple[float, float]:
     """CPU seconds and wall seconds of a command."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
-    subprocess.run(command, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.run(
+        command, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, time.perf_counter() - began
 
@@ -34,7 +36,9 @@ def main(repeats: int = 5) -> None:
     }
     with tempfile.TemporaryDirectory() as folder:
         measure(commands["whole run of one step, data cached"], folder)  # fills the cache
-        samples = {name: [measure(command, folder) for _ in range(repeats)] for name, command in commands.items()}
+        samples = {
+            name: [measure(command, folder) for _ in range(repeats)] for name, command in commands.items()
+        }
     print("| command | CPU seconds | wall seconds |\n|---|---|---|")
     for name, pairs in samples.items():
         cpu, wall = (statistics.median(column) for column in zip(*pairs, strict=True))

@@ -58,7 +58,11 @@ def runner_seconds(config: Any, folder: Path) -> float:
     clock = Clock()
     trainer = build(
         config.trainer,
-        callbacks=[*build_all(config.callback).values(), build(config.checkpoint, folder=run.checkpoints), clock],
+        callbacks=[
+            *build_all(config.callback).values(),
+            build(config.checkpoint, folder=run.checkpoints),
+            clock,
+        ],
         loggers=build_all(config.logger, folder=str(folder)),
         folder=run,
         resumed_step=0,
@@ -92,7 +96,16 @@ def bare_seconds(config: Any) -> float:
 
     data, objective, module = parts(config)
     batches = GlobalBatches(
-        data.train, data.sampler, objective, config.seed, 1, 0, 1, config.data.micro_batch_tokens, None, packed=False
+        data.train,
+        data.sampler,
+        objective,
+        config.seed,
+        1,
+        0,
+        1,
+        config.data.micro_batch_tokens,
+        None,
+        packed=False,
     )
     loaded = [batches[k] for k in range(STEPS)]
     model = module.model
