@@ -111,7 +111,7 @@ class RunFolder:
         try:
             yield
         except BaseException as error:
-            state = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+            state = "interrupted" if isinstance(error, KeyboardInterrupt | SystemExit) else "failed"
             self.end(state, error=explain(error) or repr(error))
             raise
 

@@ -92,7 +92,10 @@ def processes_per_node(trainer: Any) -> int:
     """How many ranks a trainer config asks for on one node."""
     devices = trainer.get("devices", 1)
     if devices not in ("auto", -1, "-1"):
-        return len(devices) if isinstance(devices, list) else int(devices)
+        count = len(devices) if isinstance(devices, list) else int(devices)
+        if count < 1:
+            raise ValueError(f"trainer.devices={devices}: expected 1 or more, or auto")
+        return count
     if trainer.get("accelerator") == "cpu":
         return 1
     import torch

@@ -53,6 +53,10 @@ def run(config: DictConfig) -> float | None:
         with folder.lock(), folder.recorded(config, list(HydraConfig.get().overrides.task)):
             inherit(folder, config.resume)
             return launch(config, folder, train).get("objective")
+    except SystemExit:  # what Lightning makes of Ctrl-C
+        from runner.summary import resume_command
+
+        sys.exit(f"interrupted; go on from the last checkpoint with: {resume_command(folder.path)}")
     except Exception as error:
         report_failure(folder)
         message = explain(error)

@@ -22,6 +22,7 @@ EXPECTED_WARNINGS = (
     ".*does not have many workers.*",
     ".*Checkpoint directory.*exists and is not empty.*",
     ".*smaller than the logging interval.*",
+    ".*It is recommended to use `self.log.*sync_dist=True.*",
     ".*`broadcast_buffers` is deprecated.*",
     ".*torch.utils._pytree.*",
     ".*LeafSpec.*",
