@@ -153,10 +153,14 @@ def test_numbers_and_several_labels(
     assert losses[-1] < losses[0]
 
 
-def test_best_weights_are_tested_and_exported(finetune: Finetune) -> None:
+@pytest.mark.parametrize("optimizer", ["adamw", "splus"])  # splus evaluates an average of the weights
+def test_best_weights_are_tested_and_exported(finetune: Finetune, optimizer: str) -> None:
     from transformers import AutoModelForSequenceClassification
 
     largest = ["checkpoint.monitor=val/validation/loss", "checkpoint.mode=max"]  # which is the first one
+    largest += [f"optimizer={optimizer}"]
+    if optimizer == "splus":
+        largest += ["optimizer.lr=0.5", "optimizer.ema_rate=0.5"]
     run = finetune("classification", *largest)
     first, second = (float(row["val/validation/loss"]) for row in validations(run))
     assert first > second
