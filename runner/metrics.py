@@ -1,9 +1,7 @@
 """Task metrics, as torchmetrics: their states add up over ranks to those of one process over the whole set."""
 
 import re
-import string
 import warnings
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -23,6 +21,7 @@ from torchmetrics.classification import (
 )
 from torchmetrics.regression import MeanSquaredError, PearsonCorrCoef, SpearmanCorrCoef
 
+from runner.answers import exact_match, normalized, token_f1
 from runner.errors import suggest
 
 TASKS = ("classification", "multi_label", "regression", "token_classification", "question_answering")
@@ -159,26 +158,3 @@ def is_bio(names: Iterable[str]) -> bool:
     """Whether label names are BIO tags: `O`, `B-` and `I-` with a type."""
     names = list(names)
     return any("-" in name for name in names) and all(re.fullmatch(r"O|[BI]-.+", name) for name in names)
-
-
-def normalized(answer: str) -> str:
-    """An answer as SQuAD compares it."""
-    text = "".join(letter for letter in answer.lower() if letter not in _PUNCTUATION)
-    return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
-
-
-def exact_match(predicted: str, answer: str) -> float:
-    """1 where both are the same once normalised."""
-    return float(normalized(predicted) == normalized(answer))
-
-
-def token_f1(predicted: str, answer: str) -> float:
-    """F1 of the bags of words; where one has no word, 1 if neither has."""
-    ours, theirs = normalized(predicted).split(), normalized(answer).split()
-    if not ours or not theirs:
-        return float(ours == theirs)
-    common = (Counter(ours) & Counter(theirs)).total()
-    return 2 * common / (len(ours) + len(theirs))
-
-
-_PUNCTUATION = frozenset(string.punctuation)

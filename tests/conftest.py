@@ -8,6 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# The same examples every time: a red run is a change's fault. HYPOTHESIS_PROFILE=default looks for new ones.
+settings.register_profile("repeatable", derandomize=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 os.environ |= {
     "HF_HUB_OFFLINE": "1",

@@ -11,7 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.metrics import TASKS, EntityF1, entities, exact_match, get_metrics_for_task, is_bio, token_f1
+from runner.answers import exact_match, token_f1
+from runner.metrics import TASKS, EntityF1, entities, get_metrics_for_task, is_bio
 from tests.conftest import ROOT
 
 TAGS = st.sampled_from(["O", "B-X", "I-X", "B-Y", "I-Y"])

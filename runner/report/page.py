@@ -83,13 +83,23 @@ def facts(shown: Mapping[str, str]) -> str:
 
 def command(text: str, name: str = "") -> str:
     """A command to copy: one click selects it."""
-    shown = f'<p class="label">{escape(name)}</p>' if name else ""
+    shown = label(name) if name else ""
     return f'{shown}<pre class="command">{escape(text)}</pre>' if text else ""
 
 
 def folded(title: str, text: str) -> str:
     """A long text, folded away."""
-    return f"<details><summary>{escape(title)}</summary><pre>{escape(text)}</pre></details>" if text else ""
+    return details(title, f"<pre>{escape(text)}</pre>" if text else "")
+
+
+def details(title: str, body: str) -> str:
+    """A part that is folded away."""
+    return f"<details><summary>{escape(title)}</summary>{body}</details>" if body else ""
+
+
+def label(text: str) -> str:
+    """What follows, in a few words."""
+    return f'<p class="label">{escape(text)}</p>'
 
 
 def files(shown: Mapping[str, str]) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from runner.report import page
 from runner.report.curves import run_charts
+from runner.report.evaluation import evaluation_sections
 from runner.report.page import Cell, Tile
 from runner.report.runs import Run, changed_settings, load_run
 from runner.summary import FILES, clock, compared_losses, resume_command
@@ -49,6 +50,7 @@ def report_page(run: Run) -> str:
             page.header("Iolaus run", run.name, _meta(run), run.state, str(run.status.get("error") or "")),
             page.tiles(_tiles(run)),
             charts or '<p class="note">Nothing has been logged yet.</p>',
+            *evaluation_sections(run.path),
             page.section(
                 "Run it again",
                 page.command(run.command, "The command that made it"),

@@ -111,6 +111,10 @@ tbody th { color: var(--ink); font-weight: 500; font-size: 13.5px; }
 thead .number { white-space: normal; min-width: 88px; }
 tbody .run { white-space: nowrap; }
 .fits { table-layout: fixed; } .fits .wrap { overflow-wrap: anywhere; }
+.matrix { width: auto; } .matrix th, .matrix td { padding: 3px 6px; border: 0; font-size: 12.5px; }
+.matrix thead th { vertical-align: bottom; } .matrix thead span { writing-mode: vertical-rl; }
+.matrix tbody td { min-width: 34px; background: color-mix(in srgb, var(--c1) calc(var(--share) * 80%), transparent); }
+.matrix tbody td.right { background: color-mix(in srgb, var(--c2) calc(var(--share) * 60%), transparent); }
 th button { font: inherit; color: inherit; background: none; border: 0; padding: 0; cursor: pointer;
   text-align: inherit; }
 th[aria-sort=ascending] button::after { content: " \\2191"; }

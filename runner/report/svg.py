@@ -64,7 +64,7 @@ def frame_of(chart: Chart, span: tuple[float, float]) -> Frame:
     size = max(abs(low), abs(high))
     room = (high - low) * 0.06 if high - low > 1e-9 * size else size * 0.1 or 1.0
     low, high = low - room, high + room
-    if chart.from_zero and low > -2 * room:
+    if chart.from_zero and low > -2 * room and values.min() >= 0:
         low = 0.0
     return Frame(*span, low, high, bool(is_log))
 

@@ -71,6 +71,13 @@ def test_ticks_are_few_round_and_inside(low: float, width: float) -> None:
     assert all(low - width * 1e-6 <= tick <= high + width * 1e-6 for tick in found)
 
 
+def test_a_value_below_zero_is_drawn_where_the_axis_would_start_at_zero() -> None:
+    values = np.array([16.0, -1.0])
+    chart = Chart("t", "", [Curve("c", np.array([0, 0]), values, 0)], from_zero=True)
+    down = frame_of(chart, span_of([chart])).down(values)
+    assert np.all((down >= 0) & (down <= SCALE))
+
+
 def test_wide_positive_values_get_a_log_scale() -> None:
     steps = np.arange(4)
     wide = frame_of(Chart("t", "", [Curve("c", steps, np.array([6e4, 900.0, 50.0, 40.0]), 0)]), (0, 3))
