@@ -1,17 +1,14 @@
-"""Checkpoints that survive: written beside their name, synced, renamed; checked before they are trusted."""
+"""When to save, what to keep, and which checkpoint a run goes on from."""
 
-import contextlib
 import logging
 import os
 import time
-import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
-from lightning.fabric.plugins import CheckpointIO
 from lightning.pytorch import Callback, LightningModule, Trainer
 
+from runner.checkpoint_io import AtomicCheckpointIO, damage_of
 from runner.folder import RunFolder
 
 log = logging.getLogger("iolaus")
@@ -22,49 +19,6 @@ class ResumePoint(NamedTuple):
 
     path: Path
     step: int
-
-
-class AtomicCheckpointIO(CheckpointIO):
-    """Reads and writes checkpoint files; a name either holds a whole checkpoint or what it held before."""
-
-    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
-        """Writes `checkpoint` to `path`, durably.
-
-        Raises:
-            OSError: the folder cannot be written or is full; nothing is left behind, nothing overwritten.
-        """
-        path = Path(path)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with open(temporary, "wb") as file:
-                torch.save(checkpoint, file)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        except (OSError, RuntimeError) as error:
-            with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
-            reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
-            raise OSError(
-                f"cannot save the checkpoint {str(path)!r}: {reason}. Earlier checkpoints are intact"
-            ) from error
-
-    def load_checkpoint(
-        self, path: Any, map_location: Any = None, weights_only: bool | None = None
-    ) -> dict[str, Any]:
-        """The checkpoint in `path`; only plain values and tensors are loaded, never code.
-
-        Raises:
-            ValueError: the file is damaged.
-        """
-        if (damage := damage_of(Path(path))) is not None:
-            raise ValueError(f"the checkpoint {str(path)!r} is damaged: {damage}")
-        return torch.load(path, map_location=map_location or "cpu", weights_only=True)
-
-    def remove_checkpoint(self, path: Any) -> None:
-        """Deletes the file, if it is there."""
-        Path(path).unlink(missing_ok=True)
 
 
 class Checkpoint(Callback):
@@ -95,6 +49,7 @@ class Checkpoint(Callback):
         self.best_value: float | None = None
         self.best_step = -1
         self._saved_step = -1
+        self._reserved = False
         self._saved_at = time.monotonic()
 
     def state_dict(self) -> dict[str, Any]:
@@ -106,8 +61,14 @@ class Checkpoint(Callback):
         self.best_value, self.best_step = state["best_value"], state["best_step"]
 
     def on_train_batch_end(self, trainer: Trainer, module: LightningModule, *_: Any) -> None:
-        """Saves when due, unless a validation follows this step."""
+        """Saves when due, unless a validation follows this step; raises OSError where an earlier save has failed."""
         step = trainer.global_step
+        if (
+            not self._reserved and trainer.is_global_zero
+        ):  # after the first step, when the optimizer has its state
+            self._reserved = True
+            _io(trainer).reserve([module.state_dict(), *(o.state_dict() for o in trainer.optimizers)])
+        _io(trainer).check()
         if self._is_due(trainer, step) and not self._validates_after(trainer, step):
             self.save(trainer)
 
@@ -117,28 +78,31 @@ class Checkpoint(Callback):
         improved = self._improved(trainer, step)
         if improved or self._is_due(trainer, step):
             self.save(trainer)
-        if improved:
-            self._link("best.ckpt", step)
+        if improved and trainer.is_global_zero:
+            _io(trainer).then(lambda: self._link("best.ckpt", step))
 
     def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """Saves the last state."""
+        """Saves the last state, and waits until it is on disk."""
         if trainer.global_step > self._saved_step and not trainer.interrupted:
             self.save(trainer)
+        _io(trainer).wait()
 
     def save(self, trainer: Trainer) -> None:
-        """Writes the checkpoint of this step, points `last.ckpt` to it and drops those not kept; collective."""
+        """Saves this step; once it is on disk `last.ckpt` points to it and those not kept are dropped; collective."""
         step = trainer.global_step
-        path = self._path(step)
         if step != self._saved_step:
-            trainer.save_checkpoint(path)
+            trainer.save_checkpoint(self._path(step))
             self._saved_step, self._saved_at = step, time.monotonic()
         if trainer.is_global_zero:
-            self._link("last.ckpt", step)
-            RunFolder(self.folder.parent).update_status(step=step)
-            periodic = sorted(self.folder.glob("step-*.ckpt"))
-            for old in periodic[: -self.keep_last]:
-                if old != self._path(self.best_step):
-                    old.unlink()
+            best = self._path(self.best_step)
+            _io(trainer).then(lambda: self._written(step, best))
+
+    def _written(self, step: int, best: Path) -> None:
+        self._link("last.ckpt", step)
+        RunFolder(self.folder.parent).update_status(step=step)
+        for old in sorted(self.folder.glob("step-*.ckpt"))[: -self.keep_last]:
+            if old != best:
+                old.unlink()
 
     def results(self) -> dict[str, float]:
         """The best value of the monitored metric as `objective`, and its step."""
@@ -187,6 +151,12 @@ class Checkpoint(Callback):
         temporary.replace(self.folder / name)
 
 
+def _io(trainer: Trainer) -> AtomicCheckpointIO:
+    io = trainer.strategy.checkpoint_io
+    assert isinstance(io, AtomicCheckpointIO)
+    return io
+
+
 def checkpoint_to_resume(folder: RunFolder, resume: str | None) -> ResumePoint | None:
     """The newest whole checkpoint of this run, or of the run that `resume` names where this one has none yet.
 
@@ -218,13 +188,3 @@ def _resume_point(path: Path) -> ResumePoint | None:
         return ResumePoint(path, int(path.stem.removeprefix("step-")))
     log.warning("passing over the damaged checkpoint %s: %s", path, damage)
     return None
-
-
-def damage_of(path: Path) -> str | None:
-    """What is wrong with a checkpoint file, by the checksums in its own archive; None where it is whole."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            bad = archive.testzip()
-        return f"{bad} fails its checksum" if bad else None
-    except (zipfile.BadZipFile, OSError, EOFError) as error:
-        return str(error)

@@ -11,7 +11,8 @@ from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.strategies import DDPStrategy, Strategy
 from transformers.utils.logging import disable_progress_bar
 
-from runner.checkpoint import AtomicCheckpointIO, ResumePoint
+from runner.checkpoint import ResumePoint
+from runner.checkpoint_io import AtomicCheckpointIO
 from runner.folder import RunFolder
 from runner.launch import processes_per_node
 from runner.loggers import MetricsFile
