@@ -16,6 +16,7 @@ from . import (
     optimizer,
     sampler,
     scheduler,
+    sweeper,
     trainer,
 )
 from .registry import load_plugins
@@ -34,5 +35,6 @@ __all__ = [
     "optimizer",
     "sampler",
     "scheduler",
+    "sweeper",
     "trainer",
 ]

@@ -20,11 +20,12 @@ DEFAULTS: list[Any] = [
     {"logger": "csv"},
     "_self_",
     {"experiment": None},
+    {"override hydra/sweeper": "grid"},
 ]
 
 HYDRA: dict[str, Any] = {
     "run": {"dir": "${run_folder:}"},
-    "sweep": {"dir": "${outputs}/${now:%Y-%m-%d}/${now:%H-%M-%S}-sweep", "subdir": "${hydra.job.num}"},
+    "sweep": {"dir": "${sweep_folder:}", "subdir": "${hydra.job.num}"},
     "callbacks": {"sweep_page": {"_target_": "runner.sweep.SweepPage"}},
     "output_subdir": None,
     "job": {"chdir": False},
@@ -67,7 +68,8 @@ class Config:
     seed: int = 42
     """Every random choice of the run follows from it."""
     resume: str | None = None
-    """A run folder to continue, or `auto`: the newest unfinished run of this very config, else a new one."""
+    """The folder of a run or a sweep to continue, or `auto`: the newest unfinished run of this very config (with `-m`
+    the newest sweep of these very overrides), else a new one."""
     resume_changed_data: bool = False
     """Lets a run go on although its data, sampler or batch size are not those of the checkpoint."""
     outputs: str = "outputs"

@@ -20,7 +20,7 @@ class Wandb:
     project: str = "iolaus"
     """Project the run appears in."""
     group: str | None = None
-    """Runs of one group are shown together; none leaves the run alone."""
+    """Runs of one group are shown together; none is the sweep's name for a job of a sweep, else leaves the run alone."""
     tags: list[str] = field(default_factory=list)
     """Words to find the run by."""
     offline: str = "auto"

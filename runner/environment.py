@@ -3,14 +3,19 @@
 import platform
 import shutil
 import subprocess
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 PACKAGES = ("iolaus", "torch", "lightning", "transformers", "datasets", "hydra-core", "omegaconf", "numpy")
 
 
+@cache
 def environment() -> dict[str, str | bool | None]:
-    """Versions of Python and of the packages that matter, processor, GPUs, host and the git state of the folder."""
+    """Versions of Python and of the packages that matter, processor, GPUs, host and the git state of the folder.
+
+    Asked once in a process: the code it runs is the one it started with.
+    """
     facts: dict[str, str | bool | None] = {
         "python": platform.python_version(),
         "platform": platform.platform(),

@@ -34,6 +34,9 @@ EXECUTION_KEYS = {
 }
 """Settings that say how a run is executed, not what it computes: they may change when it is resumed."""
 
+CONFIG_FLAGS = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn")
+"""Hydra's flags that say where configs lie."""
+
 SECRET_WORDS = ("key", "token", "secret", "password", "credential")
 """A text setting whose name ends in one of these words is not written to the run folder."""
 
@@ -81,17 +84,21 @@ class RunFolder:
         """The command-line overrides the run was started with."""
         return list(json.loads((self.path / "overrides.json").read_text()))
 
+    def announce(self, identity: str, overrides: list[str]) -> None:
+        """Writes what a job of a sweep will be, before it begins: `identity` is the hash of its config."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        kept = public_overrides(overrides)
+        write_atomically(self.path / "overrides.json", json.dumps(kept))
+        command = [program(), *map(shlex.quote, [*flags(), *kept])]
+        write_atomically(self.path / "command.txt", " ".join(command) + "\n")
+        self.update_status(state="waiting", config_hash=identity)
+
     def begin(self, config: DictConfig, overrides: list[str]) -> None:
         """Writes what the run is before it starts: config without secrets, command, overrides, status."""
         self.path.mkdir(parents=True, exist_ok=True)
         write_atomically(self.path / "config.yaml", OmegaConf.to_yaml(without_secrets(config)))
         if not (self.path / "overrides.json").exists():
-            kept = [
-                o
-                for o in overrides
-                if not o.startswith(("resume=", "hydra.")) and not _is_secret(o.split("=")[0])
-            ]
-            write_atomically(self.path / "overrides.json", json.dumps(kept))
+            write_atomically(self.path / "overrides.json", json.dumps(public_overrides(overrides)))
             write_atomically(self.path / "command.txt", command_line() + "\n")
         write_atomically(self.path / "environment.json", json.dumps(environment(), indent=1))
         started = self.status().get("started") or datetime.now().isoformat(timespec="seconds")
@@ -188,8 +195,27 @@ def command_line() -> str:
     words = [
         f"{a.split('=')[0]}=***" if "=" in a and _is_secret(a.split("=")[0]) else a for a in sys.argv[1:]
     ]
-    program = "iolaus" if Path(sys.argv[0]).name == "iolaus" else "python -m runner.train"
-    return f"{program} {shlex.join(words)}".strip()
+    return f"{program()} {shlex.join(words)}".strip()
+
+
+def program() -> str:
+    """The program as it was called."""
+    return "iolaus" if Path(sys.argv[0]).name == "iolaus" else "python -m runner.train"
+
+
+def flags() -> list[str]:
+    """The words of the command that say where configs lie, such as `--config-dir FOLDER`."""
+    words = sys.argv[1:]
+    long = [word for word in words if word.startswith(CONFIG_FLAGS) and "=" in word]
+    pairs = [words[i : i + 2] for i, word in enumerate(words) if word in CONFIG_FLAGS]
+    return [*long, *(word for pair in pairs for word in pair)]
+
+
+def public_overrides(overrides: list[str]) -> list[str]:
+    """The overrides that say what a run is: without `resume`, those of Hydra itself, and secrets."""
+    return [
+        o for o in overrides if not o.startswith(("resume=", "hydra.")) and not _is_secret(o.split("=")[0])
+    ]
 
 
 def _resolve(node: Any) -> None:

@@ -6,8 +6,9 @@ import io
 import netrc
 import os
 import secrets
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TextIO
@@ -17,6 +18,7 @@ from lightning.pytorch.loggers import Logger, TensorBoardLogger, WandbLogger
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from runner.report.metrics import FIXED_COLUMNS, whole_rows
+from runner.sweep import read_sweep
 
 
 class MetricsFile(Logger):
@@ -155,13 +157,21 @@ def wandb_logger(
         project=project,
         save_dir=str(folder),
         id=_run_id(folder / "wandb_id.txt"),
-        group=group,
+        group=group or _sweep_of(folder),
         tags=tags,
         mode="offline" if _is_offline(offline) else "online",
         settings=wandb.Settings(silent=True, console="off", disable_code=True),
     )
     logger._wandb_init.pop("anonymous", None)  # wandb warns of it even where it is None
     return logger
+
+
+def finish_loggers(loggers: Iterable[Any]) -> None:
+    """Ends what a run has begun to log elsewhere, so that the next run of this process begins one of its own."""
+    if any(isinstance(logger, WandbLogger) for logger in loggers):
+        import wandb
+
+        wandb.finish(exit_code=int(sys.exc_info()[0] is not None))
 
 
 def tensorboard_logger(folder: str | Path) -> TensorBoardLogger:
@@ -173,6 +183,12 @@ def tensorboard_logger(folder: str | Path) -> TensorBoardLogger:
     if find_spec("tensorboard") is None:
         raise ImportError("logger=tensorboard needs the package tensorboard: pip install tensorboard")
     return TensorBoardLogger(save_dir=str(folder), name="tensorboard", version="")
+
+
+def _sweep_of(folder: Path) -> str | None:
+    """The name of the sweep that a run folder lies in."""
+    whole = folder.resolve().parent
+    return "/".join(whole.parts[-2:]) if read_sweep(whole) else None
 
 
 def _cell(value: Any) -> str:

@@ -7,10 +7,12 @@ branches: a new folder that starts from there and carries the curves so far.
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 from omegaconf import DictConfig
 
 from runner.folder import RunFolder, config_hash, new_name
+from runner.sweep import quoted, read_sweep
 
 CARRIED = ("metrics.csv", "order.txt")
 """What a branch takes over from the run it starts from; each is cut at the checkpoint's step."""
@@ -69,12 +71,21 @@ def saved_overrides(arguments: list[str]) -> list[str]:
     resume = _value("resume", arguments)
     if resume in (None, "", "auto", "null"):
         return arguments
+    if sweep := read_sweep(Path(str(resume))):
+        return _saved_sweep(sweep, Path(str(resume)), arguments)
     folder = named_run(str(resume))
     cooldown, added = _value("scheduler.cooldown_steps", arguments), []
     if cooldown and cooldown.isdigit() and _value("trainer.max_steps", arguments) is None:
         added = [f"trainer.max_steps={_step(folder, str(resume)) + int(cooldown)}"]
     first = next(i for i, a in enumerate(arguments) if "=" in a and not a.startswith("-"))
     return arguments[:first] + folder.overrides() + arguments[first:] + added
+
+
+def _saved_sweep(sweep: dict[str, Any], folder: Path, arguments: list[str]) -> list[str]:
+    """The command of a sweep, to be run again in its folder, with what else is on this command line."""
+    hydra = [*sweep["hydra"], f"hydra.sweep.dir={quoted(str(folder))}"]
+    rest = [a for a in arguments if a not in ("-m", "--multirun") and not a.startswith("resume=")]
+    return ["-m", *sweep["flags"], *hydra, *sweep["overrides"], *rest]
 
 
 def inherit(folder: RunFolder, resume: str | None) -> None:

@@ -5,7 +5,9 @@ a process group; rank processes are started with `--rank <run folder>` and are n
 """
 
 import os
+import shlex
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +19,10 @@ from omegaconf import DictConfig, OmegaConf
 import conf  # noqa: F401  registers the groups
 from runner.build import allow_targets, bind, build, build_all, check_targets
 from runner.errors import explain, wants_traceback
-from runner.folder import RunFolder
+from runner.folder import RunFolder, program
 from runner.launch import launch, leave_error, read_rank_config
 from runner.resume import inherit, run_folder, saved_overrides
+from runner.sweep import read_sweep, register_sweepers, sweep_folder
 
 
 def main() -> None:
@@ -33,6 +36,8 @@ def main() -> None:
         else:
             sys.argv[1:] = saved_overrides(sys.argv[1:])
             OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
+            OmegaConf.register_new_resolver("sweep_folder", sweep_folder, replace=True)
+            register_sweepers()
             hydra.main(version_base="1.3", config_path="pkg://conf", config_name="config")(run)()
     except Exception as error:
         message = explain(error)
@@ -47,6 +52,7 @@ def main() -> None:
 def run(config: DictConfig) -> float | None:
     """One job: writes the run folder, trains in as many processes as the config asks for, records how it ended."""
     folder = RunFolder(Path(HydraConfig.get().runtime.output_dir))
+    in_sweep = HydraConfig.get().mode == RunMode.MULTIRUN
     try:
         allow_targets(config.allowed_targets)
         check_targets(config)
@@ -54,13 +60,15 @@ def run(config: DictConfig) -> float | None:
             inherit(folder, config.resume)
             return launch(config, folder, train).get("objective")
     except SystemExit:  # what Lightning makes of Ctrl-C
-        from runner.summary import resume_command
-
-        sys.exit(f"interrupted; go on from the last checkpoint with: {resume_command(folder.path)}")
+        whole = folder.path.parent if in_sweep and read_sweep(folder.path.parent) else folder.path
+        again = f"{program()} resume={shlex.quote(str(whole))}"
+        sys.exit(f"interrupted; go on from the last checkpoint with: {again}")
     except Exception as error:
         report_failure(folder)
         message = explain(error)
-        if message is None or wants_traceback() or HydraConfig.get().mode == RunMode.MULTIRUN:
+        if in_sweep:
+            report_job_failure(folder, error, message)
+        if message is None or wants_traceback() or in_sweep:
             raise
         sys.exit(f"error: {message}")
 
@@ -73,6 +81,14 @@ def report_failure(folder: RunFolder) -> None:
         write_report(folder.path)
 
 
+def report_job_failure(folder: RunFolder, error: Exception, message: str | None) -> None:
+    """Says why a job of a sweep failed, and lets go of what its frames hold: the next job needs the memory."""
+    if message is None or wants_traceback():
+        traceback.print_exc()
+    print(f"error: {folder.path.name}: {message or repr(error)}", file=sys.stderr, flush=True)
+    traceback.clear_frames(error.__traceback__)
+
+
 def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     """Builds the parts the config names, trains, exports and reports; every rank runs it.
 
@@ -82,6 +98,7 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
 
     from runner.checkpoint import checkpoint_to_resume
     from runner.export import export_model
+    from runner.loggers import finish_loggers
     from runner.report import write_report
     from runner.summary import end_summary, start_summary
     from runner.trainer import describe_run, final_validation
@@ -124,9 +141,12 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     if trainer.is_global_zero:
         folder.update_status(max_steps=max_steps)
         start_summary(describe_run(trainer, module, data, folder, checkpoint))
-    trainer.fit(module, data, ckpt_path=checkpoint and str(checkpoint.path), weights_only=True)
-    final_validation(trainer, module, data)
-    module.conclude(folder)
+    try:
+        trainer.fit(module, data, ckpt_path=checkpoint and str(checkpoint.path), weights_only=True)
+        final_validation(trainer, module, data)
+        module.conclude(folder)
+    finally:
+        finish_loggers(trainer.loggers)
 
     results: dict[str, Any] = {**module.results(), **saver.results()}
     if trainer.is_global_zero:

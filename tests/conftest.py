@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,23 +36,22 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def run_program(
+    *arguments: str, cwd: Path, check: bool = True, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs the program as a user calls it, in the folder `cwd`."""
+    command = [sys.executable, "-m", "runner.train", *arguments]
+    paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).strip(os.pathsep)
+    env = {**os.environ, "PYTHONPATH": paths, **environment}
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=300, check=False)
+    assert not check or done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
 @pytest.fixture
 def iolaus(tmp_path: Path) -> Command:
     """Runs the program in an empty folder: `iolaus("trainer.max_steps=3", "data=files")`."""
-
-    def call(
-        *arguments: str, cwd: Path = tmp_path, check: bool = True, **environment: str
-    ) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "runner.train", *arguments]
-        paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).strip(os.pathsep)
-        env = {**os.environ, "PYTHONPATH": paths, **environment}
-        done = subprocess.run(
-            command, cwd=cwd, env=env, capture_output=True, text=True, timeout=300, check=False
-        )
-        assert not check or done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-        return done
-
-    return call
+    return partial(run_program, cwd=tmp_path)
 
 
 TINY = [

@@ -2,12 +2,12 @@
 
     python -m runner.report outputs/2026-11-03/12-30-11-ab12             writes its report.html
     python -m runner.report outputs/2026-11-03/*                         writes comparison.html beside them
-    python -m runner.report outputs/2026-11-03/12-40-02-cd34             the folder of a sweep: compares its runs
+    python -m runner.report outputs/2026-11-03/12-40-02-cd34             the folder of a sweep: writes its report.html
 
 The pages are single files: no network, no libraries. The drawings are made here, a small script reads values out.
 """
 
-from runner.report.comparison import write_comparison
+from runner.report.comparison import write_comparison, write_sweep_report
 from runner.report.single import write_report
 
-__all__ = ["write_comparison", "write_report"]
+__all__ = ["write_comparison", "write_report", "write_sweep_report"]

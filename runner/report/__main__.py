@@ -33,7 +33,7 @@ def write(folders: list[Path], out: Path | None) -> Path:
         return save(out or folders[0] / "report.html", report_page(load_run(folders[0])))
     runs = [run for folder in folders for run in (find_runs(folder) or [folder])]
     common = Path(os.path.commonpath([run.resolve().parent for run in runs]))
-    path = out or common / "comparison.html"
+    path = out or (folders[0] / "report.html" if len(folders) == 1 else common / "comparison.html")
     return save(path, comparison_page([load_run(run) for run in runs], path.parent))
 
 

@@ -61,6 +61,12 @@ def write_comparison(folder: Path, runs: list[Path]) -> Path:
     return save(path, comparison_page([load_run(Path(run)) for run in runs], path.parent))
 
 
+def write_sweep_report(folder: Path, runs: list[Path]) -> Path:
+    """Writes `report.html` into the folder of a sweep; returns its path. Raises as `write_comparison` does."""
+    path = Path(folder) / "report.html"
+    return save(path, comparison_page([load_run(Path(run)) for run in runs], path.parent))
+
+
 def comparison_page(runs: list[Run], folder: Path) -> str:
     """The page as text, with links that hold for a page in `folder`."""
     if not runs:

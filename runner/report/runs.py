@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,7 @@ def flatten(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield f"{prefix}{name}", value
 
 
+@cache
 def _default_settings() -> dict[str, tuple[Any, Any]]:
     """Each default, as it stands and before it was resolved: a run folder keeps what depends on the environment so."""
     from hydra import compose, initialize_config_module

@@ -1,0 +1,7 @@
+"""The project's sweepers, under the one name that Hydra takes plugins from."""
+
+from runner import sweep
+
+
+class GridSweeper(sweep.Grid):
+    """`hydra/sweeper=grid`, the default."""
