@@ -42,7 +42,8 @@ class PretrainingData:
     seed: int = 0
     """Chooses the held-out documents; runs of different `seed` are measured on the same ones."""
     layout: str = "padded"
-    """`padded`: rows padded to the longest of their micro-batch."""
+    """`packed`: whole documents end to end in one row, none of which sees another; `padded`: one row each, padded to the
+    longest of the micro-batch, for objectives and architectures that cannot be packed."""
     micro_batch_tokens: Any = 2048
     """Token budget of one micro-batch, padding included; none sets no bound."""
     micro_batch_size: Any = None

@@ -119,9 +119,12 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
         config.seed,
         accept_changes=config.resume_changed_data,
     )
+    task_model = objective.task_model(model)
+    if data.layout == "packed":
+        task_model.pack_rows()
     module = build(
         config.module,
-        model=objective.task_model(model),
+        model=task_model,
         optimizer=bind(config.optimizer),
         scheduler=bind(config.scheduler),
         max_steps=max_steps,

@@ -95,6 +95,7 @@ class GlobalBatches(Dataset[dict[str, Any]]):
                 "lengths": lengths,
                 "keys": sample_keys(self.seed, epochs, indices, self.stream),
                 "filler": filler,
+                "packed": self.packed,
                 "evaluation": self.stream == VALIDATION_STREAM,
                 "batch_places": rows,
                 "batch_size": len(samples),

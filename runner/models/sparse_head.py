@@ -11,8 +11,10 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
-MODEL_INPUTS = ("input_ids", "attention_mask", "position_ids")
-"""What of a micro-batch goes to the encoder."""
+from .packed_rows import encoder_inputs, set_up_packed_rows
+
+MODEL_INPUTS = ("input_ids", "attention_mask")
+"""What of a padded micro-batch goes to the encoder."""
 
 LOGITS_AT_ONCE = 2**25
 """Logits made at a time: 128 MiB in fp32. More targets go through the head in chunks."""
@@ -30,6 +32,15 @@ class SparseMaskedLM(nn.Module):
         self.pretrained = pretrained
         if pretrained.base_model is pretrained:
             raise ValueError(f"{type(pretrained).__name__} has no encoder below its head")
+        self.position_offset: int | None = None
+
+    def pack_rows(self) -> None:
+        """Sets the encoder up for packed rows, for good.
+
+        Raises:
+            ValueError: this architecture lets packed documents see each other, or cannot place them.
+        """
+        self.position_offset = set_up_packed_rows(self.pretrained)
 
     def forward(self, micro_batch: dict[str, Any]) -> dict[str, Tensor]:
         """Sums over the micro-batch: `loss` in nats, weighted by `target_weights` where given, and `correct` targets."""
@@ -37,7 +48,10 @@ class SparseMaskedLM(nn.Module):
         return self.score(chosen, micro_batch["targets"], micro_batch.get("target_weights"))
 
     def encode(self, micro_batch: dict[str, Any]) -> Tensor:
-        """The encoder's last hidden states [B, T, H]."""
+        """The encoder's last hidden states [B, T, H]; B is 1 for packed rows."""
+        if "cu_seqlens" in micro_batch:
+            assert self.position_offset is not None, "packed rows need pack_rows first"
+            return self.pretrained.base_model(**encoder_inputs(micro_batch, self.position_offset))[0]
         return self.pretrained.base_model(**{n: micro_batch[n] for n in MODEL_INPUTS if n in micro_batch})[0]
 
     def score(self, hidden: Tensor, targets: Tensor, weights: Tensor | None) -> dict[str, Tensor]:

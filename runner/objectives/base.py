@@ -19,7 +19,7 @@ IGNORED = -100
 
 Flat = dict[str, Any]
 """Tokenised samples end to end: `input_ids` int64 [N], `lengths` int32 [D], `keys` uint64 [D]; `filler` marks
-samples that only keep a rank busy and must not count."""
+samples that only keep a rank busy and must not count, `packed` says how to lay them out."""
 
 
 COLLATORS = {
@@ -35,6 +35,9 @@ COLLATORS = {
 
 class Collator(ABC):
     """Makes micro-batches of one objective; everything random in them follows from the samples' keys."""
+
+    packs = False
+    """Whether the objective's model takes packed rows as well."""
 
     def __init__(
         self,
@@ -89,22 +92,30 @@ class Collator(ABC):
         return {}
 
     def __call__(self, tokenized: Flat) -> dict[str, Any]:
-        """The micro-batch of D samples, padded to the longest, T tokens.
+        """The micro-batch of D samples: rows padded to the longest, T tokens, or all in one row of T tokens.
 
-        `input_ids`, `attention_mask` and `labels` [D, T]; `target_positions` and `targets` [M] for the M targets, row
+        `input_ids` and `labels` [D, T], or [1, T] if packed; `target_positions` and `targets` [M] for the M targets, row
         by row; `weight`; `tokens` (real) and `padded_tokens`; `hash_low`, `hash_high`: see `runner.data.audit`.
+
+        Padded rows have an `attention_mask` [D, T]; a packed one `position_ids` [1, T] that begin anew with each sample,
+        `cu_seqlens` int32 [D + 1], where samples begin and the last one ends, and `max_length`, that of the longest.
         """
         labelled = {**tokenized, **self.compute_labels(tokenized)}
         if tokenized.get("filler"):
             labelled["labels"] = np.full_like(labelled["labels"], IGNORED)
         lengths = labelled["lengths"].astype(np.int64)
         longest = int(lengths.max())
-        places = flat_places(lengths, longest)
-        shape = (len(lengths), longest)
+        num_tokens = int(lengths.sum())
+        if tokenized.get("packed"):
+            places, shape = np.arange(num_tokens), (1, num_tokens)
+            extent = packed_extent(lengths, places)
+        else:
+            places, shape = flat_places(lengths, longest), (len(lengths), longest)
+            extent = {"attention_mask": spread(np.ones(num_tokens, dtype=np.int64), places, shape, 0)}
         is_target = labelled["labels"] != IGNORED
         batch: dict[str, Any] = {
             "input_ids": spread(labelled["input_ids"], places, shape, self.pad_token_id),
-            "attention_mask": spread(np.ones(len(places), dtype=np.int64), places, shape, 0),
+            **extent,
             "labels": spread(labelled["labels"], places, shape, IGNORED),
             "target_positions": torch.from_numpy(places[is_target]),
             "targets": torch.from_numpy(labelled["labels"][is_target]),
@@ -116,7 +127,7 @@ class Collator(ABC):
         counts = not tokenized.get("filler")
         low, high = sample_hashes(labelled) if counts else (0, 0)
         return batch | {
-            "tokens": len(places) if counts else 0,
+            "tokens": num_tokens if counts else 0,
             "padded_tokens": shape[0] * shape[1] if counts else 0,
             "hash_low": low,
             "hash_high": high,
@@ -127,6 +138,16 @@ def flat_places(lengths: NDArray[np.int64], width: int) -> NDArray[np.int64]:
     """Where each token of flat samples [N] lies in rows of `width`, counted row by row."""
     starts = np.cumsum(lengths) - lengths
     return np.arange(lengths.sum()) + np.repeat(np.arange(len(lengths)) * width - starts, lengths)
+
+
+def packed_extent(lengths: NDArray[np.int64], places: NDArray[np.int64]) -> dict[str, Any]:
+    """Where samples of `lengths` [D] lie in one row whose places [T] are counted from 0."""
+    ends = np.cumsum(lengths)
+    return {
+        "position_ids": torch.from_numpy(places - np.repeat(ends - lengths, lengths))[None],
+        "cu_seqlens": torch.from_numpy(np.concatenate([[0], ends]).astype(np.int32)),
+        "max_length": int(lengths.max()),
+    }
 
 
 def sample_hashes(labelled: Flat) -> tuple[int, int]:

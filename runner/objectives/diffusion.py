@@ -27,6 +27,8 @@ class MaskedDiffusionCollator(Collator):
     Evaluation does not depend on any of that: see `_evaluation`.
     """
 
+    packs = True
+
     def __init__(
         self,
         num_steps: int = 1000,

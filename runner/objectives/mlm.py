@@ -17,6 +17,8 @@ class MaskedLanguageModelingCollator(Collator):
     chosen and never inserted.
     """
 
+    packs = True
+
     def __init__(self, mlm_probability: float = 0.3, **collator: int) -> None:
         super().__init__(**collator)  # type: ignore[arg-type]
         if not 0 < mlm_probability <= 1:

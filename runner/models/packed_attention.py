@@ -1,0 +1,190 @@
+"""Attention over one flat row of whole documents, none of which sees another, as an interface of transformers.
+
+- On a GPU in half precision: torch's variable-length flash attention.
+- On a CPU: flash attention document by document, in fp32; an operator of its own, so that torch.compile neither unrolls
+  the documents nor compiles anew for other lengths.
+- Elsewhere, and with dropout of attention: a loop over the documents.
+
+Letters in shapes: D documents, T tokens of all of them, N heads, H size of a head.
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from transformers import AttentionInterface
+
+NAME = "packed_documents"
+"""What transformers knows this attention by."""
+
+_flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+_flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+
+
+def packed_attention(
+    module: torch.nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    sliding_window: int | None = None,
+    cu_seq_lens_q: Tensor | None = None,
+    max_length_q: int | None = None,
+    **_: Any,
+) -> tuple[Tensor, None]:
+    """Queries [1, N, T, H], keys and values [1, N or fewer, T, H] to [1, T, N, H], for any encoder of transformers.
+
+    Document d is tokens `cu_seq_lens_q[d]` to `cu_seq_lens_q[d + 1] - 1` (int32 [D + 1]); with a `sliding_window` tokens
+    see others less than that far away.
+
+    Raises:
+        ValueError: the rows come without `cu_seq_lens_q`, padded ones for instance.
+    """
+    if cu_seq_lens_q is None or max_length_q is None:
+        raise ValueError("a model set up for packed documents got rows that do not say where documents begin")
+    if torch.is_autocast_enabled(query.device.type):
+        dtype = torch.get_autocast_dtype(query.device.type)
+        query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
+    groups = query.shape[1] // key.shape[1]
+    if groups > 1:
+        key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
+    q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
+    window = -1 if sliding_window is None else sliding_window - 1
+    scale = query.shape[-1] ** -0.5 if scaling is None else float(scaling)
+    if dropout == 0 and query.device.type == "cpu":
+        q, k, v = q.float(), k.float(), v.float()  # backward in bf16 is up to ten times slower
+        out = document_attention(q, k, v, cu_seq_lens_q, window, scale)[0].to(query.dtype)
+    elif dropout == 0 and _has_flash(query):
+        from torch.nn.attention.varlen import varlen_attn
+
+        ends, longest, sides = cu_seq_lens_q, max_length_q, (window, window)
+        out = varlen_attn(q, k, v, ends, ends, longest, longest, scale=scale, window_size=sides)
+    else:
+        out = _loop(q, k, v, cu_seq_lens_q, window, scale, dropout)
+    return out[None], None
+
+
+def _has_flash(query: Tensor) -> bool:
+    """Whether flash attention takes these queries: half precision, heads of up to 256, compute capability 8 or more."""
+    return (
+        query.is_cuda
+        and query.dtype in (torch.float16, torch.bfloat16)
+        and query.shape[-1] <= 256
+        and torch.cuda.get_device_capability(query.device) >= (8, 0)
+    )
+
+
+@torch.compiler.disable
+def _loop(
+    query: Tensor, key: Tensor, value: Tensor, cu_seqlens: Tensor, window: int, scale: float, dropout: float
+) -> Tensor:
+    """Attention [T, N, H] document by document, of documents of one length together."""
+    parts = []
+    for start, stop, length in _runs(cu_seqlens):
+        q, k, v = (_documents(x, start, stop, length) for x in (query, key, value))
+        mask = _window_mask(length, window, q)
+        out = functional.scaled_dot_product_attention(q, k, v, mask, dropout, scale=scale)
+        parts.append(out.transpose(1, 2).flatten(0, 1))
+    return torch.cat(parts)
+
+
+@torch.library.custom_op("iolaus::document_attention", mutates_args=())
+def document_attention(
+    query: Tensor, key: Tensor, value: Tensor, cu_seqlens: Tensor, window: int, scale: float
+) -> tuple[Tensor, Tensor]:
+    """Attention [T, N, H] on a CPU, and the logarithm of each softmax's sum [T, N] for the backward pass."""
+    out = torch.empty(query.shape, dtype=query.dtype)
+    sums = torch.empty(query.shape[:2], dtype=torch.float32)
+    for start, stop, length in _runs(cu_seqlens):
+        q, k, v = (_documents(x, start, stop, length) for x in (query, key, value))
+        found = _flash(q, k, v, attn_mask=_window_mask(length, window, q), scale=scale)
+        for whole, part in zip((out, sums), found, strict=True):
+            _documents(whole, start, stop, length).copy_(part)
+    return out, sums
+
+
+@torch.library.custom_op("iolaus::document_attention_backward", mutates_args=())
+def document_attention_backward(
+    gradient: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    out: Tensor,
+    sums: Tensor,
+    cu_seqlens: Tensor,
+    window: int,
+    scale: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients [T, N, H] of query, key and value."""
+    gradients = tuple(torch.empty(query.shape, dtype=query.dtype) for _ in range(3))
+    for start, stop, length in _runs(cu_seqlens):
+        tensors = (gradient, query, key, value, out, sums)
+        parts = [_documents(x, start, stop, length) for x in tensors]
+        mask = _window_mask(length, window, parts[1])
+        found = _flash_backward(*parts, 0.0, False, attn_mask=mask, scale=scale)
+        for whole, part in zip(gradients, found, strict=True):
+            _documents(whole, start, stop, length).copy_(part)
+    return gradients  # type: ignore[return-value]
+
+
+@document_attention.register_fake
+def _(query: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+    return query.new_empty(query.shape), query.new_empty(query.shape[:2], dtype=torch.float32)
+
+
+@document_attention_backward.register_fake
+def _(gradient: Tensor, query: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
+    return query.new_empty(query.shape), query.new_empty(query.shape), query.new_empty(query.shape)
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    *tensors, ctx.window, ctx.scale = inputs
+    ctx.save_for_backward(*tensors, *output)
+
+
+def _backward(ctx: Any, gradient: Tensor, _: Any) -> tuple[Tensor | None, ...]:
+    query, key, value, cu_seqlens, out, sums = ctx.saved_tensors
+    saved = (query, key, value, out, sums, cu_seqlens, ctx.window, ctx.scale)
+    return (*document_attention_backward(gradient, *saved), None, None, None)
+
+
+document_attention.register_autograd(_backward, setup_context=_save)
+
+
+def _runs(cu_seqlens: Tensor) -> Iterator[tuple[int, int, int]]:
+    """First token, token behind the last, and length of documents, of neighbours of one length together."""
+    bounds = cu_seqlens.tolist()
+    start = bounds[0]
+    for i in range(1, len(bounds)):
+        length = bounds[i] - bounds[i - 1]
+        if i + 1 == len(bounds) or bounds[i + 1] - bounds[i] != length:
+            yield start, bounds[i], length
+            start = bounds[i]
+
+
+def _documents(flat: Tensor, start: int, stop: int, length: int) -> Tensor:
+    """Tokens `start` to `stop - 1` of [T, N, ...] as documents [D, N, length, ...], a view."""
+    return flat[start:stop].unflatten(0, (-1, length)).transpose(1, 2)
+
+
+def _window_mask(length: int, window: int, query: Tensor) -> Tensor | None:
+    """What is added to scores [length, length]: minus infinity for pairs more than `window` apart; -1 for no window."""
+    if window < 0 or length <= window + 1:
+        return None
+    return _band(1 << (length - 1).bit_length(), window, query.dtype, query.device)[:length, :length]
+
+
+@lru_cache(maxsize=4)
+@torch.inference_mode(False)  # what an evaluation leaves here is used in training
+def _band(length: int, window: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    places = torch.arange(length, device=device)
+    far = (places[:, None] - places).abs() > window
+    return torch.zeros(far.shape, dtype=dtype, device=device).masked_fill_(far, -torch.inf)
+
+
+AttentionInterface.register(NAME, packed_attention)

@@ -1,0 +1,79 @@
+"""Whole runs in the packed layout: the same training as in the padded one, in fewer places."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from runner import audit
+from runner.folder import RunFolder
+from tests.conftest import TINY, Command
+from tests.test_data_order import losses, validation_figures
+from tests.test_kill import only_run
+from tests.test_train import Run, assert_bitwise, continued, weights
+
+FIFTY = ["trainer.max_steps=50", "trainer.validate_every=25"]
+
+
+def fill(run: RunFolder) -> float:
+    with open(run.path / "metrics.csv") as file:
+        return float([row["perf/fill"] for row in csv.DictReader(file) if row["perf/fill"]][-1])
+
+
+@pytest.mark.parametrize("model", ["bert_tiny", "modernbert_tiny"])
+def test_fifty_steps_are_those_of_the_padded_layout(run_here: Run, model: str) -> None:
+    sizes = [f"model={model}", "model.hidden_size=32", "model.intermediate_size=64"]
+    if model == "modernbert_tiny":
+        sizes.append("+model.config.local_attention=16")
+    padded = run_here(*FIFTY, *sizes, "data.layout=padded", folder="padded")
+    packed = run_here(*FIFTY, *sizes, "data.layout=packed", folder="packed")
+    assert audit.compare(padded.path, packed.path) is None
+    assert audit.length(packed.path) == 50
+    assert losses(packed) == pytest.approx(losses(padded), rel=1e-5)
+    assert validation_figures(packed) == pytest.approx(validation_figures(padded), rel=1e-5)
+    assert fill(packed) == 1.0 > fill(padded)
+
+
+def test_packed_diffusion_is_that_of_the_padded_layout(run_here: Run) -> None:
+    overrides = ["objective=diffusion", "trainer.max_steps=6"]
+    padded = run_here(*overrides, "data.layout=padded", folder="padded")
+    packed = run_here(*overrides, "data.layout=packed", folder="packed")
+    assert audit.compare(padded.path, packed.path) is None
+    assert losses(packed) == pytest.approx(losses(padded), rel=1e-5)
+    assert validation_figures(packed) == pytest.approx(validation_figures(padded), rel=1e-5)
+
+
+def test_resume_of_a_packed_run_is_bitwise_and_may_change_the_layout(run_here: Run) -> None:
+    saving = ["checkpoint.every_steps=5", "checkpoint.keep_last=9"]
+    whole = run_here("data.layout=packed", *saving, folder="whole")
+    for layout in ("packed", "padded"):
+        continued(whole, 5, layout)
+        resumed = run_here(f"data.layout={layout}", *saving, folder=layout)
+        assert audit.compare(whole.path, resumed.path) is None
+        if layout == "packed":
+            assert_bitwise(weights(whole, 12), weights(resumed, 12))
+        assert losses(resumed) == pytest.approx(losses(whole), rel=1e-5)
+
+
+def test_two_processes_train_packed_as_one(
+    iolaus: Command, run_here: Run, tmp_path: Path, text_file: Path
+) -> None:
+    packed = ["data.layout=packed", "data.micro_batch_tokens=100"]
+    iolaus(*TINY, f"data.source={text_file}", *packed, "trainer.devices=2")
+    two, one = only_run(tmp_path / "outputs"), run_here(*packed)
+    assert audit.compare(one.path, two.path) is None
+    assert losses(two) == pytest.approx(losses(one), rel=1e-5)
+    assert validation_figures(two) == pytest.approx(validation_figures(one), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["objective=enhanced_mlm"], "EnhancedMaskedLanguageModelingCollator does not train on packed rows"),
+        (["model.architecture=deberta-v2"], "DebertaV2ForMaskedLM .* attention of its own"),
+        (["model.architecture=fnet"], "FNetForMaskedLM .* differ by"),
+    ],
+)
+def test_what_cannot_be_packed_is_refused(run_here: Run, overrides: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=f"{message}.*data.layout=padded"):
+        run_here("data.layout=packed", *overrides)
