@@ -9,6 +9,23 @@ USER_ERRORS = (ValueError, OSError, ImportError, KeyError)
 """What a wrong config, file or environment raises; anything else is a defect and keeps its traceback."""
 
 
+OTHER_WORDS = {
+    "accumulate_grad_batches": "data.micro_batch_tokens",
+    "batch_size": "sampler.global_batch_size",
+    "epochs": "trainer.max_epochs",
+    "gpus": "trainer.devices",
+    "gradient_clip_val": "module.max_grad_norm",
+    "learning_rate": "optimizer.lr",
+    "max_seq_length": "data.max_length",
+    "num_gpus": "trainer.devices",
+    "num_train_epochs": "trainer.max_epochs",
+    "steps": "trainer.max_steps",
+    "train_batch_size": "sampler.global_batch_size",
+    "warmup": "scheduler.warmup_steps",
+}
+"""What other programs call a setting of ours."""
+
+
 class TrainingFailure(RuntimeError):
     """Training cannot go on, for a reason the message gives (such as a loss that is not a number)."""
 
@@ -70,16 +87,29 @@ def _tells(line: str) -> bool:
 
 
 def _did_you_mean(message: str) -> str:
-    """Finds the name a Hydra error complains about and the nearest one that exists."""
+    """A line with the names that exist and are nearest to the one a Hydra error complains about; or nothing."""
     if found := re.search(r"Could not find '([^']+)'", message):
         _, _, available = message.partition("Available options in")
-        return suggest(found[1].rpartition("/")[2], [line.strip() for line in available.splitlines()[1:]])
+        return _line(
+            _near(found[1].rpartition("/")[2], [line.strip() for line in available.splitlines()[1:]])
+        )
     if found := re.search(r"Could not override '([^']+)'", message):
-        hint = suggest(found[1], _config_keys())
-        return hint or suggest(found[1].split(".")[-1], _groups())
+        keys = _config_keys()
+        section, _, field = found[1].rpartition(".")
+        same = [key for key in keys if key.rpartition(".")[2] == field and not section]
+        usual = [key for key in keys if key == OTHER_WORDS.get(field)]
+        return _line(same or usual or _near(found[1], keys) or _near(field, _groups()))
     if found := re.search(r"Key '([^']+)' (?:is )?not in", message):
-        return suggest(found[1], {key.split(".")[-1] for key in _config_keys()})
+        return _line(_near(found[1], {key.split(".")[-1] for key in _config_keys()}))
     return ""
+
+
+def _near(wrong: str, known: Iterable[str], most: int = 1) -> list[str]:
+    return difflib.get_close_matches(wrong, list(known), n=most, cutoff=0.55)
+
+
+def _line(names: list[str]) -> str:
+    return f"\nDid you mean {' or '.join(map(repr, names[:3]))}?" if names else ""
 
 
 def _groups() -> list[str]:

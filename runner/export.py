@@ -8,6 +8,9 @@ from transformers import PreTrainedTokenizerBase
 
 from runner.folder import RunFolder
 
+INTERNAL = ("objective", "best_step")
+"""Figures that say how the run went, not what the model is."""
+
 
 def export_model(
     module: Any, tokenizer: PreTrainedTokenizerBase, folder: RunFolder, results: dict[str, float]
@@ -27,6 +30,8 @@ def export_model(
             module.model.pretrained.save_pretrained(temporary)
         tokenizer.save_pretrained(temporary)
         (temporary / "README.md").write_text(model_card(module, folder, results))
+        for file in temporary.iterdir():  # the library writes weights that only their owner can read
+            file.chmod((temporary / "README.md").stat().st_mode)
         shutil.rmtree(target, ignore_errors=True)
         temporary.rename(target)
     except OSError as error:
@@ -45,7 +50,9 @@ def model_card(module: Any, folder: RunFolder, results: dict[str, float]) -> str
     """The card: what the model is, what it reached, how it was made and how to load it."""
     model = module.model.pretrained
     command = (folder.path / "command.txt").read_text().strip()
-    figures = "\n".join(f"| {name} | {value:.4f} |" for name, value in sorted(results.items()))
+    figures = "\n".join(
+        f"| {name} | {value:.4f} |" for name, value in sorted(results.items()) if name not in INTERNAL
+    )
     config = (folder.path / "config.yaml").read_text()
     return f"""---
 library_name: transformers

@@ -41,7 +41,7 @@ def group_summary(rows: Sequence[Mapping[str, Any]], schedule: str) -> None:
         f"lr {row['lr']:.3g}, decay {row['weight_decay']:.3g}"
         for row in rows
     }
-    _show("update", {"parameters": groups, "schedule": {"phases": schedule} if schedule else {}})
+    _show("optimizer", {"parameters": groups, "schedule": {"phases": schedule} if schedule else {}})
 
 
 def resume_command(folder: Path) -> str:

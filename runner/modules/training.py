@@ -196,10 +196,13 @@ class TrainingModule(pl.LightningModule):
         """Warns where a branch takes up another learning rate than the checkpoint was trained at."""
         ours = [float(group["lr"]) for group in self.trainer.optimizers[0].param_groups]
         if self._saved_rates not in (None, ours):
+            before, after = (
+                " and ".join(f"{rate:.3g}" for rate in dict.fromkeys(r)) for r in (self._saved_rates, ours)
+            )
             log.warning(
                 "the learning rate changes from %s to %s at step %d, where this run goes on",
-                self._saved_rates,
-                ours,
+                before,
+                after,
                 self.trainer.global_step,
             )
 

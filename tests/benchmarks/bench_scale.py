@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -45,10 +46,11 @@ def measure(folder: Path) -> dict[str, float]:
     began = time.process_time()
     store = TokenStore(folder)
     sampler = Shuffled(dataset=store, num_epochs=None, num_batches=10**6, global_batch_size=BATCH, seed=1)
-    collator = MaskedLanguageModelingCollator(
-        0.3, pad_token_id=1, mask_token_id=2, vocab_size=VOCAB, special_token_ids=[1, 2], text_column="text",
-        label_column=None, max_sequence_length=LENGTH,
-    )  # type: ignore[arg-type]  # fmt: skip
+    facts: dict[str, Any] = {
+        "pad_token_id": 1, "mask_token_id": 2, "vocab_size": VOCAB, "special_token_ids": [1, 2],
+        "text_column": "text", "label_column": None, "max_sequence_length": LENGTH,
+    }  # fmt: skip
+    collator = MaskedLanguageModelingCollator(0.3, **facts)
     batches = GlobalBatches(
         sequences=store, sampler=sampler, collator=collator, seed=1, stream=MASK_STREAM, rank=0, num_ranks=1,
         micro_batch_tokens=4096, micro_batch_size=None, packed=False,

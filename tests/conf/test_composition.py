@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from runner import errors
 from tests.conftest import ROOT, Command
 
 NO_TORCH = """
@@ -90,10 +91,14 @@ def test_users_recipe_and_component_compose(iolaus: Command, own_configs: Path) 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["optimizer=lionn"], "Did you mean 'lion'?"),
-        (["trainer.max_stesp=3"], "Did you mean 'trainer.max_steps'?"),
-        (["model.hiden_size=3"], "Did you mean 'model.hidden_size'?"),
+        (["optimizer=lionn"], "Did you mean 'lion'"),
+        (["trainer.max_stesp=3"], "Did you mean 'trainer.max_steps'"),
+        (["model.hiden_size=3"], "Did you mean 'model.hidden_size'"),
         (["optimzer=adamw"], "Did you mean 'optimizer'?"),
+        (["optimizer=adamv"], "Did you mean 'adam' or 'adamw'?"),
+        (["lr=1"], "Did you mean 'optimizer.lr'?"),
+        (["optimizer.learning_rate=1"], "Did you mean 'optimizer.lr'?"),
+        (["batch_size=8"], "Did you mean 'sampler.global_batch_size'?"),
         (["trainer.max_steps=many"], "max_steps"),
         (["seed=0.5"], "seed"),
         (["experiment=nothing"], "experiment/nothing"),
@@ -112,6 +117,10 @@ def test_wrong_words_give_one_message(
     assert done.stderr.startswith("error: ")
     assert "Traceback" not in done.stderr
     assert len(done.stderr.splitlines()) < 25
+
+
+def test_what_others_call_a_setting_leads_to_one_that_exists() -> None:
+    assert set(errors.OTHER_WORDS.values()) <= set(errors._config_keys())
 
 
 def test_full_error_gives_the_traceback(iolaus: Command) -> None:
