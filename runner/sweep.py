@@ -50,9 +50,10 @@ ENDED = ("done", "pruned")
 
 def register_sweepers() -> None:
     """Makes the project's sweepers known to Hydra, wherever the package lies."""
-    from hydra_plugins.iolaus import GridSweeper
+    from hydra_plugins.iolaus import GridSweeper, OptunaSweeper
 
-    Plugins.instance().register(GridSweeper)
+    for sweeper in (GridSweeper, OptunaSweeper):
+        Plugins.instance().register(sweeper)
 
 
 def sweep_folder(*, _root_: DictConfig) -> str:
@@ -282,6 +283,7 @@ class SweepPage(Callback):
         for run, problem in problems.items():
             words = " ".join(o for o in overrides[run] if o not in shared)
             print(f"failed: {run.name} ({words}): {problem}", file=sys.stderr)
-        if problems:
+        searching = read_sweep(folder).get("sweeper") == "optuna"
+        if problems and (not searching or len(problems) == len(runs)):  # some trials may fail
             again = f"{program()} resume={shlex.quote(str(folder))}"
             sys.exit(f"{len(problems)} of {len(runs)} jobs failed; run them again with: {again}")

@@ -96,6 +96,7 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     """
     import torch
 
+    from runner.callbacks.pruning import pruning_of
     from runner.checkpoint import checkpoint_to_resume
     from runner.export import export_model
     from runner.loggers import finish_loggers
@@ -133,9 +134,10 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
         baselines=data.baselines(),
     )
     saver = build(config.checkpoint, folder=folder.checkpoints)
+    pruning = pruning_of(folder, saver)
     trainer = build(
         config.trainer,
-        callbacks=[*build_all(config.callback).values(), saver],
+        callbacks=[*build_all(config.callback).values(), saver, *pruning],
         loggers=build_all(config.logger, folder=str(folder.path)),
         folder=folder,
         resumed_step=checkpoint.step if checkpoint else 0,
@@ -146,15 +148,18 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
         start_summary(describe_run(trainer, module, data, folder, checkpoint))
     try:
         trainer.fit(module, data, ckpt_path=checkpoint and str(checkpoint.path), weights_only=True)
-        final_validation(trainer, module, data)
-        module.conclude(folder)
+        pruned = any(callback.pruned for callback in pruning)
+        if not pruned:
+            final_validation(trainer, module, data)
+            module.conclude(folder)
     finally:
         finish_loggers(trainer.loggers)
 
     results: dict[str, Any] = {**module.results(), **saver.results()}
     if trainer.is_global_zero:
-        export_model(module, data.tokenizer, folder, results)
-        folder.end("done", step=trainer.global_step, results=results)
+        if not pruned:
+            export_model(module, data.tokenizer, folder, results)
+        folder.end("pruned" if pruned else "done", step=trainer.global_step, results=results)
         write_report(folder.path)
         end_summary(folder.path, results)
     return results
