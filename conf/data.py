@@ -41,9 +41,9 @@ class PretrainingData:
     """Where tokenised data and trained tokenizers are kept between runs."""
     seed: int = 0
     """Chooses the held-out documents; runs of different `seed` are measured on the same ones."""
-    layout: str = "padded"
+    layout: str = "auto"
     """`packed`: whole documents end to end in one row, none of which sees another; `padded`: one row each, padded to the
-    longest of the micro-batch, for objectives and architectures that cannot be packed."""
+    longest of the micro-batch; `auto`: packed, unless objective or architecture (which is tried) cannot have it."""
     micro_batch_tokens: Any = 2048
     """Token budget of one micro-batch, padding included; none sets no bound."""
     micro_batch_size: Any = None

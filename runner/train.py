@@ -100,6 +100,7 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     from runner.checkpoint import checkpoint_to_resume
     from runner.export import export_model
     from runner.loggers import finish_loggers
+    from runner.models.packed_rows import settle_layout
     from runner.report import write_report
     from runner.summary import end_summary, start_summary
     from runner.trainer import describe_run, final_validation
@@ -121,8 +122,7 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
         accept_changes=config.resume_changed_data,
     )
     task_model = objective.task_model(model)
-    if data.layout == "packed":
-        task_model.pack_rows()
+    data.layout = settle_layout(data.layout, objective, task_model)
     module = build(
         config.module,
         model=task_model,

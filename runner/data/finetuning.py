@@ -64,11 +64,12 @@ class FinetuningDataModule(GlobalBatchDataModule):
         lowercase: bool,
         max_length: int,
         seed: int,
+        layout: str,
         micro_batch_tokens: int | None,
         micro_batch_size: int | None,
         num_workers: int,
     ) -> None:
-        super().__init__("padded", micro_batch_tokens, micro_batch_size, num_workers)
+        super().__init__(layout, micro_batch_tokens, micro_batch_size, num_workers)
         if task not in TASKS:
             raise ValueError(f"data.task={task!r}; there are: {', '.join(TASKS)}" + suggest(task, TASKS))
         if max_length < 8:

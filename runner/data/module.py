@@ -15,7 +15,7 @@ from .batches import MASK_STREAM, VALIDATION_STREAM, GatheredSequences, GlobalBa
 
 log = logging.getLogger("iolaus")
 
-LAYOUTS = ("padded", "packed")
+LAYOUTS = ("auto", "packed", "padded")
 
 
 class GlobalBatchDataModule(pl.LightningDataModule):
@@ -58,12 +58,8 @@ class GlobalBatchDataModule(pl.LightningDataModule):
         """Joins data, sampler and objective; returns the number of global batches of the run.
 
         Raises:
-            ValueError: neither or both of the two lengths of the run are given, or the objective cannot have the layout.
+            ValueError: neither or both of the two lengths of the run are given.
         """
-        if self.layout == "packed" and not getattr(collator, "packs", False):
-            raise ValueError(
-                f"{type(collator).__name__} does not train on packed rows: set data.layout=padded"
-            )
         self.collator, self.seed, self.accept_changes = collator, seed, accept_changes
         if (max_steps > 0) == (max_epochs is not None and max_steps < 0):
             raise ValueError(

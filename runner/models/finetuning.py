@@ -19,8 +19,22 @@ from runner.predictions import (
     TokenPredictions,
 )
 
+from .packed_rows import (
+    TOLERANCE,
+    encoder_inputs,
+    packed_row,
+    set_up_packed_rows,
+    trial_documents,
+    unpacked,
+)
+from .sparse_head import encoder_giving
+
 MODEL_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
-"""What of a micro-batch goes to the model."""
+"""What of a padded micro-batch goes to the model."""
+
+
+_NEVER = -1e4
+"""The logit of a place that is none."""
 
 
 class TaskModel(nn.Module):
@@ -29,10 +43,47 @@ class TaskModel(nn.Module):
     def __init__(self, pretrained: PreTrainedModel) -> None:
         super().__init__()
         self.pretrained = pretrained
+        self.position_offset: int | None = None
+
+    def pack_rows(self) -> None:
+        """Sets the model up for packed rows, for good.
+
+        Raises:
+            ValueError: encoder or head make something else of packed samples than of each alone.
+        """
+        samples, before = trial_documents(self.pretrained.config), self.pretrained.config._attn_implementation
+        training = self.training
+        self.eval()
+        with torch.no_grad():
+            alone = [
+                self.outputs({"input_ids": s[None], "attention_mask": torch.ones_like(s[None])})
+                for s in samples
+            ]
+            self.position_offset = set_up_packed_rows(self.pretrained)
+            together = self.outputs(packed_row(samples))[0].flatten()
+        self.train(training)
+        expected = torch.cat([output[0].flatten() for output in alone])
+        difference = float((together - expected).abs().max() / expected.abs().max())
+        if not difference <= TOLERANCE:
+            self.pretrained.set_attn_implementation(before)
+            raise ValueError(
+                f"the head of {type(self.pretrained).__name__} makes something else of packed samples (by "
+                f"{difference:.2g}, relative to the largest); set data.layout=padded"
+            )
 
     def outputs(self, micro_batch: dict[str, Any]) -> Any:
-        """What the model makes of the rows."""
-        return self.pretrained(**{n: micro_batch[n] for n in MODEL_INPUTS if n in micro_batch})
+        """What the model makes of rows [D, T]; of a packed one [1, T] the head is given the hidden states as they are."""
+        if "cu_seqlens" not in micro_batch:
+            return self.pretrained(**{n: micro_batch[n] for n in MODEL_INPUTS if n in micro_batch})
+        with encoder_giving(self.pretrained, self.encode_packed(micro_batch)):
+            return self.pretrained(input_ids=None)
+
+    def encode_packed(self, micro_batch: dict[str, Any]) -> Tensor:
+        """Hidden states [1, T, H] of a packed row."""
+        assert self.position_offset is not None, "packed rows need pack_rows first"
+        inputs = encoder_inputs(micro_batch, self.position_offset)
+        inputs |= {n: micro_batch[n] for n in ("token_type_ids",) if n in micro_batch}
+        return self.pretrained.base_model(**inputs)[0]
 
     def predictions(self, sequences: Any) -> Predictions:
         """An empty collection of predictions for a data set."""
@@ -54,6 +105,17 @@ class SequenceClassifier(TaskModel):
     def __init__(self, pretrained: PreTrainedModel, problem_type: str) -> None:
         super().__init__(pretrained)
         self.problem_type = problem_type
+
+    def outputs(self, micro_batch: dict[str, Any]) -> Any:
+        """As for all tasks, but the head is given packed samples [D, T] one under the other, which it pools."""
+        if "cu_seqlens" not in micro_batch:
+            return super().outputs(micro_batch)
+        hidden = unpacked(self.encode_packed(micro_batch), micro_batch, 0.0)
+        mask = unpacked(torch.ones_like(micro_batch["input_ids"]), micro_batch, 0)
+        pooler = getattr(self.pretrained.base_model, "pooler", None)
+        pooled = [] if pooler is None else [pooler(hidden)]
+        with encoder_giving(self.pretrained, hidden, *pooled):
+            return self.pretrained(input_ids=None, attention_mask=mask)
 
     def forward(self, micro_batch: dict[str, Any]) -> dict[str, Tensor]:
         """The sum of the `loss` over labelled rows, and `logits` [D, C]."""
@@ -112,14 +174,19 @@ class QuestionAnswerer(TaskModel):
         its `probability`, and `null_score`, that of the first token.
         """
         output = self.outputs(micro_batch)
-        padding = micro_batch["attention_mask"] == 0
-        starts = output.start_logits.float().masked_fill(padding, -1e4)
-        ends = output.end_logits.float().masked_fill(padding, -1e4)
+        starts, ends = output.start_logits.float(), output.end_logits.float()
+        in_context = micro_batch["in_context"]
+        if "cu_seqlens" in micro_batch:
+            starts, ends = (unpacked(logits, micro_batch, _NEVER) for logits in (starts, ends))
+            in_context = unpacked(in_context, micro_batch, False)
+        else:
+            padding = micro_batch["attention_mask"] == 0
+            starts, ends = starts.masked_fill(padding, _NEVER), ends.masked_fill(padding, _NEVER)
         losses = functional.cross_entropy(starts, micro_batch["starts"], reduction="none")
         losses = losses + functional.cross_entropy(ends, micro_batch["ends"], reduction="none")
         result = {"loss": (losses * micro_batch["sample_weights"]).sum() / 2}
         if not self.training:
-            result |= best_spans(starts, ends, micro_batch["in_context"], self.max_answer_tokens)
+            result |= best_spans(starts, ends, in_context, self.max_answer_tokens)
         return result
 
     def predictions(self, sequences: Any) -> Predictions:

@@ -1,6 +1,7 @@
 """Models set up for packed rows: tried first, as many architectures would let packed documents see each other."""
 
 import copy
+import logging
 from typing import Any
 
 import torch
@@ -8,6 +9,8 @@ from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel
 
 from .packed_attention import NAME
+
+log = logging.getLogger("iolaus")
 
 TOLERANCE = 1e-4
 """How far packed hidden states may be from unpacked ones, relative to the largest; rounding is below 1e-5."""
@@ -48,20 +51,56 @@ def set_up_packed_rows(pretrained: PreTrainedModel) -> int:
     return offset
 
 
-@torch.no_grad()
-def _best_offset(pretrained: PreTrainedModel) -> tuple[int, float]:
-    """Where positions begin, 0 or behind that of padding, and how far hidden states are off then."""
-    model = copy.deepcopy(pretrained).cpu().float().eval()
-    documents = _documents(model.config)
-    alone = torch.cat([model.base_model(input_ids=document[None])[0][0] for document in documents])
-    model.set_attn_implementation(NAME)
+def packed_row(documents: list[Tensor]) -> dict[str, Any]:
+    """Documents [T] in one row, as a collator packs them."""
     lengths = torch.tensor([len(document) for document in documents])
-    rows = {
+    return {
         "input_ids": torch.cat(documents)[None],
         "position_ids": torch.cat([torch.arange(n) for n in lengths])[None],
         "cu_seqlens": torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)]).int(),
         "max_length": int(lengths.max()),
     }
+
+
+def unpacked(row: Tensor, micro_batch: dict[str, Any], fill: float) -> Tensor:
+    """Documents of a row [1, T, ...] under each other, [D, longest, ...], with `fill` behind shorter ones."""
+    bounds = micro_batch["cu_seqlens"].long()
+    places = bounds[:-1, None] + torch.arange(micro_batch["max_length"], device=row.device)
+    behind = places >= bounds[1:, None]
+    rows = row[0][places.masked_fill(behind, 0)]
+    return rows.masked_fill(behind.view(*behind.shape, *[1] * (rows.dim() - 2)), fill)
+
+
+def settle_layout(layout: str, collator: Any, task_model: Any) -> str:
+    """`layout` with `auto` replaced: packed where objective and model allow it; sets the model up for it.
+
+    Raises:
+        ValueError: `packed` is asked for where it cannot be.
+    """
+    if layout == "padded":
+        return layout
+    try:
+        if not collator.packs:
+            raise ValueError(
+                f"{type(collator).__name__} does not train on packed rows; set data.layout=padded"
+            )
+        task_model.pack_rows()
+    except ValueError as reason:
+        if layout == "packed":
+            raise
+        log.info("rows are padded: %s", str(reason).partition(";")[0])
+        return "padded"
+    return "packed"
+
+
+@torch.no_grad()
+def _best_offset(pretrained: PreTrainedModel) -> tuple[int, float]:
+    """Where positions begin, 0 or behind that of padding, and how far hidden states are off then."""
+    model = copy.deepcopy(pretrained).cpu().float().eval()
+    documents = trial_documents(model.config)
+    alone = torch.cat([model.base_model(input_ids=document[None])[0][0] for document in documents])
+    model.set_attn_implementation(NAME)
+    rows = packed_row(documents)
     differences = {}
     for offset in dict.fromkeys((0, _padding(model.config) + 1)):
         try:
@@ -74,8 +113,8 @@ def _best_offset(pretrained: PreTrainedModel) -> tuple[int, float]:
     return offset, differences[offset]
 
 
-def _documents(config: PretrainedConfig) -> list[Tensor]:
-    """Random documents, one longer than a sliding window if that is short, and of several lengths."""
+def trial_documents(config: PretrainedConfig) -> list[Tensor]:
+    """Random documents [T], one longer than a sliding window if that is short, and of several lengths."""
     padding = _padding(config)
     window = getattr(config, "sliding_window", None) or 0
     room = getattr(config, "max_position_embeddings", None) or 512

@@ -75,7 +75,7 @@ class SparseMaskedLM(nn.Module):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """What the model's head makes of hidden states [N, H]: [N, V]."""
-        with _replaced_encoder(self.pretrained, hidden[None]):
+        with encoder_giving(self.pretrained, hidden[None]):
             return self.pretrained(input_ids=None).logits[0]
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:
@@ -113,10 +113,10 @@ def rows_at(hidden: Tensor, positions: Tensor) -> Tensor:
 class _Given(nn.Module):
     """Stands where an encoder was and returns what it was given; other attributes are the encoder's own."""
 
-    def __init__(self, encoder: nn.Module, hidden: Tensor) -> None:
+    def __init__(self, encoder: nn.Module, *states: Tensor) -> None:
         super().__init__()
         self.__dict__["encoder"] = encoder  # not a submodule: its parameters keep their names
-        self.__dict__["output"] = _Output((hidden,))
+        self.__dict__["output"] = _Output(states)
 
     def forward(self, *args: Any, **kwargs: Any) -> "_Output":
         return self.output
@@ -125,12 +125,16 @@ class _Given(nn.Module):
         return getattr(self.__dict__["encoder"], name)
 
 
-class _Output(tuple[Tensor]):
-    """Hidden states, and None for whatever else an encoder's output may have."""
+class _Output(tuple[Tensor, ...]):
+    """Hidden states, what the encoder pools of them if it does, and None for whatever else its output may have."""
 
     @property
     def last_hidden_state(self) -> Tensor:
         return self[0]
+
+    @property
+    def pooler_output(self) -> Tensor | None:
+        return self[1] if len(self) > 1 else None
 
     def __getattr__(self, name: str) -> None:
         if name.startswith("__"):
@@ -138,11 +142,12 @@ class _Output(tuple[Tensor]):
 
 
 @contextmanager
-def _replaced_encoder(pretrained: PreTrainedModel, hidden: Tensor) -> Iterator[None]:
+def encoder_giving(pretrained: PreTrainedModel, *states: Tensor) -> Iterator[None]:
+    """Within it the model's encoder gives hidden states [B, T, H], and [B, H] pooled of them, without running."""
     prefix = pretrained.base_model_prefix
     encoder = pretrained._modules[prefix]
     assert isinstance(encoder, nn.Module)
-    pretrained._modules[prefix] = _Given(encoder, hidden)
+    pretrained._modules[prefix] = _Given(encoder, *states)
     try:
         yield
     finally:

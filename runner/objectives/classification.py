@@ -20,6 +20,8 @@ class SequenceClassificationCollator(Collator):
     head of a model anew that was trained for other labels.
     """
 
+    packs = True
+
     def __init__(
         self, new_head: bool, labels: Sequence[str] = (), problem_type: str = "", **collator: Any
     ) -> None:

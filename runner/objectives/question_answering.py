@@ -20,6 +20,8 @@ class QuestionAnsweringCollator(Collator):
     data has such questions and the first token scores more than `null_threshold` above the best span.
     """
 
+    packs = True
+
     def __init__(
         self,
         max_answer_tokens: int,

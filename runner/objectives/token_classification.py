@@ -20,6 +20,8 @@ class TokenClassificationCollator(Collator):
     pieces either way. `new_head` starts the head of a model anew that was trained for other labels.
     """
 
+    packs = True
+
     def __init__(
         self, label_all_pieces: bool, new_head: bool, labels: Sequence[str] = (), **collator: Any
     ) -> None:

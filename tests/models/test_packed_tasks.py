@@ -1,0 +1,99 @@
+"""Finetuning on packed rows: each task's loss, outputs and gradients are those of padded rows."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from runner.data.keyed import sample_keys
+from runner.models.packed_rows import settle_layout
+from runner.objectives.base import Collator
+from tests.objectives.test_finetuning import TASKS, case
+
+from .tiny import tiny
+
+ROUNDING: Any = {"atol": 3e-6, "rtol": 1e-5}
+
+
+def micro_batch(sequences: Any, collator: Collator, packed: bool) -> dict[str, Any]:
+    chosen = np.array([5, 0, 3, 7, 1])
+    ids, lengths = sequences.gather(chosen)
+    keys = sample_keys(0, np.zeros_like(chosen), chosen, 1)
+    return collator(
+        {
+            **sequences.extras(chosen), "input_ids": ids, "lengths": lengths, "keys": keys, "filler": False,
+            "packed": packed,
+        }
+    )  # fmt: skip
+
+
+def task_model(collator: Collator, architecture: str) -> Any:
+    head = collator.model_arguments()["head"]
+    torch.manual_seed(0)
+    return collator.task_model(head.build(tiny(architecture, vocab_size=collator.vocab_size).config))
+
+
+@pytest.mark.parametrize("architecture", ["bert", "modernbert", "roberta", "distilbert", "electra"])
+@pytest.mark.parametrize("task", TASKS)
+def test_loss_outputs_and_gradients_are_those_of_padded_rows(task: str, architecture: str) -> None:
+    sequences, collator = case(task)
+    padded, packed = task_model(collator, architecture), task_model(collator, architecture)
+    packed.pack_rows()
+    found = []
+    for model, is_packed in ((padded, False), (packed, True)):
+        model.eval()
+        output = model(micro_batch(sequences, collator, is_packed))
+        output["loss"].backward()
+        found.append((output, {n: p.grad for n, p in model.named_parameters() if p.grad is not None}))
+    (expected, gradients), (got, others) = found
+    assert got.keys() == expected.keys()
+    for name, value in expected.items():
+        torch.testing.assert_close(got[name], value.detach() if name != "loss" else value, **ROUNDING)
+    assert gradients.keys() == others.keys()
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(others[name], gradient, **ROUNDING)
+
+
+def test_pooling_by_the_mean_is_over_the_samples_own_tokens() -> None:
+    sequences, collator = case("classification")
+    models = []
+    for packed in (False, True):
+        model = task_model(collator, "modernbert")
+        model.pretrained.config.classifier_pooling = "mean"
+        if packed:
+            model.pack_rows()
+        models.append(model.eval()(micro_batch(sequences, collator, packed))["logits"])
+    torch.testing.assert_close(*models, **ROUNDING)
+
+
+def test_auto_pads_what_cannot_be_packed(caplog: pytest.LogCaptureFixture) -> None:
+    _, collator = case("classification")
+    caplog.set_level("INFO", logger="iolaus")
+    assert settle_layout("auto", collator, task_model(collator, "bert")) == "packed"
+    assert settle_layout("padded", collator, task_model(collator, "bert")) == "padded"
+    assert not caplog.messages
+    assert settle_layout("auto", collator, task_model(collator, "deberta-v2")) == "padded"
+    assert "deberta-v2" in caplog.text
+    with pytest.raises(ValueError, match=r"data\.layout=padded"):
+        settle_layout("packed", collator, task_model(collator, "deberta-v2"))
+
+
+def test_a_head_that_mixes_packed_samples_is_refused() -> None:
+    sequences, collator = case("classification")
+    model = task_model(collator, "bert")
+
+    class Mixing(torch.nn.Module):
+        def __init__(self, head: torch.nn.Module) -> None:
+            super().__init__()
+            self.head = head
+
+        def forward(self, pooled: torch.Tensor) -> torch.Tensor:
+            return self.head(pooled + pooled.sum(0))
+
+    pretrained = model.pretrained
+    pretrained.classifier = Mixing(pretrained.classifier)
+    with pytest.raises(ValueError, match="the head of BertForSequenceClassification"):
+        model.pack_rows()
+    assert settle_layout("auto", collator, model) == "padded"
+    model(micro_batch(sequences, collator, packed=False))
