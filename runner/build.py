@@ -24,7 +24,10 @@ DENIED = (
     "torch.distributed.run",
     "torch.multiprocessing",
     "runner.build",
+    "runner.cluster",
     "runner.launch",
+    "runner.requeue",
+    "runner.signals",
 )
 """Within the allowed packages: what loads or runs code, and so is no component."""
 

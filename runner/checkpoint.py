@@ -51,16 +51,34 @@ class Checkpoint(Callback):
         self._saved_step = -1
         self._reserved = False
         self._saved_at = time.monotonic()
+        self._late = False
+        self._validation_due = False
 
     def state_dict(self) -> dict[str, Any]:
-        """The best value so far, for the checkpoint."""
-        return {"best_value": self.best_value, "best_step": self.best_step}
+        """The best value so far, and whether the validation of this very step is still to come."""
+        return {
+            "best_value": self.best_value,
+            "best_step": self.best_step,
+            "validation_due": self._validation_due,
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Takes over the best value of the run being resumed."""
         self.best_value, self.best_step = state["best_value"], state["best_step"]
+        self._validation_due = state.get("validation_due", False)
 
-    def on_train_batch_end(self, trainer: Trainer, module: LightningModule, *_: Any) -> None:
+    def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
+        """Makes up for the validation that a signal kept a run from."""
+        if self._validation_due:
+            self._validation_due = False
+            validate_now(trainer)
+
+    def on_train_batch_start(self, trainer: Trainer, module: LightningModule, *_: Any) -> None:
+        """Votes for a checkpoint when the last one is too old; the ranks' votes are added up within the step."""
+        self._late = bool(self.every_seconds) and time.monotonic() - self._saved_at > self.every_seconds
+        module.votes["save"] = float(self._late)  # type: ignore[operator, index]
+
+    def on_train_batch_end(self, trainer: Trainer, module: LightningModule, outputs: Any, *_: Any) -> None:
         """Saves when due, unless a validation follows this step; raises OSError where an earlier save has failed."""
         step = trainer.global_step
         if (
@@ -69,14 +87,15 @@ class Checkpoint(Callback):
             self._reserved = True
             _io(trainer).reserve([module.state_dict(), *(o.state_dict() for o in trainer.optimizers)])
         _io(trainer).check()
-        if self._is_due(trainer, step) and not self._validates_after(trainer, step):
+        self._late = outputs["votes"]["save"] > 0
+        if self._is_due(step) and not self._validates_after(trainer, step):
             self.save(trainer)
 
     def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
         """Saves when due or when the monitored metric is the best so far."""
         step = trainer.global_step
         improved = self._improved(trainer, step)
-        if improved or self._is_due(trainer, step):
+        if improved or self._is_due(step):
             self.save(trainer)
         if improved and trainer.is_global_zero:
             _io(trainer).then(lambda: self._link("best.ckpt", step))
@@ -87,12 +106,21 @@ class Checkpoint(Callback):
             self.save(trainer)
         _io(trainer).wait()
 
-    def save(self, trainer: Trainer) -> None:
+    def save_and_stop(self, trainer: Trainer) -> None:
+        """Saves this step before its validation, if one is due, which the run makes up for when it goes on; collective.
+
+        Returns when the checkpoint is on disk.
+        """
+        self.save(trainer, validation_due=self._validates_after(trainer, trainer.global_step))
+        _io(trainer).wait()
+
+    def save(self, trainer: Trainer, validation_due: bool = False) -> None:
         """Saves this step; once it is on disk `last.ckpt` points to it and those not kept are dropped; collective."""
         step = trainer.global_step
         if step != self._saved_step:
+            self._validation_due = validation_due
             trainer.save_checkpoint(self._path(step))
-            self._saved_step, self._saved_at = step, time.monotonic()
+            self._saved_step, self._saved_at, self._late = step, time.monotonic(), False
         if trainer.is_global_zero:
             best = self._path(self.best_step)
             _io(trainer).then(lambda: self._written(step, best))
@@ -110,19 +138,15 @@ class Checkpoint(Callback):
             return {}
         return {"objective": self.best_value, "best_step": float(self.best_step)}
 
-    def _is_due(self, trainer: Trainer, step: int) -> bool:
-        if step <= self._saved_step:
-            return False
-        if self.every_steps and step % self.every_steps == 0:
-            return True
-        late = bool(self.every_seconds) and time.monotonic() - self._saved_at > self.every_seconds
-        return (
-            bool(trainer.strategy.broadcast(late)) if self.every_seconds and trainer.world_size > 1 else late
-        )
-
     def _validates_after(self, trainer: Trainer, step: int) -> bool:
+        """Whether a validation follows this step."""
         every = trainer.val_check_batch
         return bool(trainer.enable_validation and isinstance(every, int) and step % every == 0)
+
+    def _is_due(self, step: int) -> bool:
+        return step > self._saved_step and (
+            self._late or bool(self.every_steps and step % self.every_steps == 0)
+        )
 
     def _improved(self, trainer: Trainer, step: int) -> bool:
         metrics = trainer.callback_metrics
@@ -155,6 +179,13 @@ def _io(trainer: Trainer) -> AtomicCheckpointIO:
     io = trainer.strategy.checkpoint_io
     assert isinstance(io, AtomicCheckpointIO)
     return io
+
+
+def validate_now(trainer: Trainer) -> None:
+    """Validates within `fit`, as Lightning's loop does between two steps."""
+    trainer.validating = True
+    trainer.fit_loop.epoch_loop.val_loop.run()
+    trainer.training = True
 
 
 def checkpoint_to_resume(folder: RunFolder, resume: str | None) -> ResumePoint | None:

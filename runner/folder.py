@@ -7,6 +7,7 @@ import os
 import secrets
 import shlex
 import sys
+import time
 from collections.abc import Iterator
 from datetime import datetime
 from hashlib import sha256
@@ -118,8 +119,9 @@ class RunFolder:
         try:
             yield
         except BaseException as error:
-            state = "interrupted" if isinstance(error, KeyboardInterrupt | SystemExit) else "failed"
-            self.end(state, error=explain(error) or repr(error))
+            stopped = isinstance(error, KeyboardInterrupt | SystemExit)
+            state = getattr(error, "state", "interrupted") if stopped else "failed"
+            self.end(state, error=str(error) if stopped else explain(error) or repr(error))
             raise
 
     def end(self, state: str, **values: Any) -> None:
@@ -158,13 +160,24 @@ class RunFolder:
         return False
 
     @contextlib.contextmanager
-    def lock(self) -> Iterator[None]:
-        """Holds the folder for this process; the lock goes with the process, however it ends."""
+    def lock(self, patience: float = 0.0) -> Iterator[None]:
+        """Holds the folder for this process; the lock goes with the process, however it ends.
+
+        Raises:
+            ValueError: another process still holds it after `patience` seconds.
+        """
+        deadline = time.monotonic() + patience
         with open(self.path / ".lock", "w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ValueError(f"a process is training in {str(self.path)!r} at this moment") from None
+            while True:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() >= deadline:
+                        raise ValueError(
+                            f"a process is training in {str(self.path)!r} at this moment"
+                        ) from None
+                time.sleep(0.2)
             yield
 
 

@@ -1,16 +1,24 @@
-"""One fresh set of rank processes per job, whatever started the job."""
+"""One fresh set of rank processes per job on this node, whatever started the job.
+
+The launching process composes the config and holds the run folder; it joins no process group. Its ranks end with it: a
+signal to it is passed on, so that they save, and when it dies without a word their standard input ends.
+"""
 
 import contextlib
-import logging
 import os
+import signal
+import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from runner import signals
 from runner.errors import TrainingFailure
 from runner.folder import RunFolder
 
@@ -31,6 +39,12 @@ LAUNCHED = (
 RANK_CONFIG = ".rank-config.yaml"
 RANK_ERROR = ".rank-error"
 
+SECONDS_TO_FOLLOW = 10.0
+"""How long the other ranks may take to end by themselves after one has failed."""
+
+SECONDS_TO_STOP = 120.0
+"""The same after one has stopped on a signal, all having saved together."""
+
 Train = Callable[[DictConfig, RunFolder], dict[str, float]]
 
 
@@ -38,47 +52,113 @@ def launch(config: DictConfig, folder: RunFolder, train: Train) -> dict[str, flo
     """Trains in this process for one device, in fresh rank processes for several; returns the run's figures.
 
     Raises:
-        TrainingFailure: a rank ended with an error, which it has printed itself.
+        TrainingFailure: a rank ended with an error; the message is its own.
+        Stopped: a signal stopped the run; it is saved as far as it got.
+        ValueError: the config asks for several nodes, which only srun or torchrun can start.
     """
     quiet_threads()
     num_processes = processes_per_node(config.trainer)
-    if num_processes == 1 or int(os.environ.get("SLURM_NTASKS", 1)) > 1:
+    if config.trainer.num_nodes > 1:
+        raise ValueError(
+            f"trainer.num_nodes={config.trainer.num_nodes} needs a process on every node: "
+            "use -m hydra/launcher=slurm, or start this command with srun or torchrun"
+        )
+    if num_processes == 1:
         return train(config, folder)
-    environment = {name: value for name, value in os.environ.items() if name not in LAUNCHED}
-    environment.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // num_processes)))
-    rank_config = folder.path / RANK_CONFIG
+    rank_config, rank_error = folder.path / RANK_CONFIG, folder.path / RANK_ERROR
     with open(os.open(rank_config, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(OmegaConf.to_yaml(_for_ranks(config)))
-    rank_error = folder.path / RANK_ERROR
     rank_error.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "runner.launch", "--standalone", f"--nproc-per-node={num_processes}"]
-    command += ["-m", "runner.train", "--rank", str(folder.path)]
     try:
-        ended = subprocess.run(command, env=environment, check=False)
+        status = run_ranks(num_processes, ["-m", "runner.train", "--rank", str(folder.path)])
     finally:
         rank_config.unlink(missing_ok=True)
-    if ended.returncode:
-        message = rank_error.read_text() if rank_error.exists() else "its traceback is above"
-        raise TrainingFailure(f"a rank ended with exit status {ended.returncode}: {message}")
+    if status == signals.EXIT_PREEMPTED:
+        raise signals.Stopped(signals.noted() or signal.SIGTERM)
+    if status:
+        how = (
+            f"was killed by {signal.Signals(-status).name}"
+            if status < 0
+            else f"ended with exit status {status}"
+        )
+        message = rank_error.read_text() if rank_error.exists() else "what it printed is above"
+        raise TrainingFailure(f"a rank {how}: {message}")
     return dict(folder.status().get("results") or {})
+
+
+def run_ranks(count: int, arguments: list[str]) -> int:
+    """Runs `python <arguments>` as `count` ranks; returns 0, or the exit status of the first one to fail.
+
+    None of them, nor a process of theirs, is left when this returns or raises.
+    """
+    shared = {name: value for name, value in os.environ.items() if not _tells_rank(name)}
+    shared.setdefault("OMP_NUM_THREADS", str(max(1, _num_cores() // count)))
+    ranks: list[subprocess.Popen[bytes]] = []
+    signals.defer(True)
+    with reserved_port() as port:
+        shared |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "GROUP_RANK": "0"}
+        shared |= {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}
+        try:
+            for rank in range(count):
+                environment = shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+                command = [sys.executable, *arguments]
+                ranks.append(
+                    subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, start_new_session=True)
+                )
+            return _wait(ranks)
+        finally:
+            for process in ranks:  # a rank's session holds its loader workers too
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+def _wait(ranks: list[subprocess.Popen[bytes]]) -> int:
+    """Waits for the ranks, passing a stopping signal on to them once; the first bad exit status, or 0."""
+    passed_on, first, deadline = False, 0, float("inf")
+    while time.monotonic() < deadline:
+        statuses = [process.poll() for process in ranks]
+        if signals.noted() is not None and not passed_on:
+            for process in ranks:
+                process.send_signal(signal.SIGTERM)
+            passed_on = True
+        bad = [status for status in statuses if status]
+        if passed_on:  # a rank that has not got as far as handling signals has nothing to save
+            bad = [signals.EXIT_PREEMPTED if status == -signal.SIGTERM else status for status in bad]
+        if bad and not first:
+            first = bad[0]
+            stopped = first == signals.EXIT_PREEMPTED
+            deadline = time.monotonic() + (SECONDS_TO_STOP if stopped else SECONDS_TO_FOLLOW)
+        if None not in statuses:
+            break
+        time.sleep(0.05)
+    return first
+
+
+@contextlib.contextmanager
+def reserved_port() -> Any:
+    """A free port on loopback that nothing else is given while the first rank has yet to listen on it."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
+
+
+def begin_rank() -> None:
+    """Makes this process a rank that leaves Ctrl-C to the launching process and does not outlive it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def end_with_parent() -> None:
+        os.read(0, 1)  # returns when the launching process is gone
+        os.killpg(os.getpgid(0), signal.SIGKILL)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
 
 
 def leave_error(folder: Path, message: str) -> None:
     """Leaves a rank's message for the launching process to show; the first rank to fail has the word."""
     with contextlib.suppress(FileExistsError), open(folder / RANK_ERROR, "x") as file:
         file.write(message)
-
-
-def main() -> None:
-    """Runs `torch.distributed.run`, leaving it to the ranks to say what went wrong."""
-    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-    from torch.distributed.run import parse_args, run
-
-    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
-    try:
-        run(parse_args(sys.argv[1:]))
-    except ChildFailedError as error:
-        sys.exit(error.get_first_failure()[1].exitcode or 1)
 
 
 def read_rank_config(folder: Path) -> DictConfig:
@@ -112,13 +192,18 @@ def quiet_threads() -> None:
     os.environ.setdefault("GOMP_SPINCOUNT", "0")
 
 
+def _num_cores() -> int:
+    """Cores that this process may use; a job often has a part of the machine."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _tells_rank(name: str) -> bool:
+    return name in LAUNCHED or name.startswith(("SLURM_", "TORCHELASTIC_", "PMI"))
+
+
 def _for_ranks(config: DictConfig) -> DictConfig:
     copy = config.copy()
     OmegaConf.set_readonly(copy, False)
     OmegaConf.set_struct(copy, False)
     copy.pop("hydra", None)
     return copy
-
-
-if __name__ == "__main__":
-    main()

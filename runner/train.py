@@ -5,24 +5,25 @@ a process group; rank processes are started with `--rank <run folder>` and are n
 """
 
 import os
-import shlex
 import sys
-import traceback
 from pathlib import Path
 from typing import Any
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 import conf  # noqa: F401  registers the groups
 from runner.build import allow_targets, bind, build, build_all, check_targets
+from runner.cluster import member
 from runner.errors import explain, wants_traceback
-from runner.folder import RunFolder, program
-from runner.launch import launch, leave_error, read_rank_config
-from runner.resume import inherit, run_folder, saved_overrides
-from runner.sweep import read_sweep, register_sweepers, sweep_folder
+from runner.folder import RunFolder
+from runner.job import carry_out, in_sweep, report_failure, report_job_failure, report_stop
+from runner.launch import begin_rank, leave_error, read_rank_config
+from runner.requeue import requeue
+from runner.resume import run_folder, saved_overrides
+from runner.signals import EXIT_INTERRUPTED, Stopped, stoppable
+from runner.sweep import register_sweepers, sweep_folder
 
 
 def main() -> None:
@@ -31,8 +32,9 @@ def main() -> None:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra hands errors on instead of printing them its own way
     try:
         if sys.argv[1:2] == ["--rank"]:
-            config = read_rank_config(Path(sys.argv[2]))
-            train(config, RunFolder(Path(sys.argv[2])))
+            begin_rank()
+            with stoppable():
+                train(read_rank_config(Path(sys.argv[2])), RunFolder(Path(sys.argv[2])))
         else:
             sys.argv[1:] = saved_overrides(sys.argv[1:])
             OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
@@ -51,42 +53,31 @@ def main() -> None:
 
 def run(config: DictConfig) -> float | None:
     """One job: writes the run folder, trains in as many processes as the config asks for, records how it ended."""
-    folder = RunFolder(Path(HydraConfig.get().runtime.output_dir))
-    in_sweep = HydraConfig.get().mode == RunMode.MULTIRUN
-    try:
-        allow_targets(config.allowed_targets)
-        check_targets(config)
-        with folder.lock(), folder.recorded(config, list(HydraConfig.get().overrides.task)):
-            inherit(folder, config.resume)
-            return launch(config, folder, train).get("objective")
-    except SystemExit:  # what Lightning makes of Ctrl-C
-        whole = folder.path.parent if in_sweep and read_sweep(folder.path.parent) else folder.path
-        again = f"{program()} resume={shlex.quote(str(whole))}"
-        sys.exit(f"interrupted; go on from the last checkpoint with: {again}")
-    except Exception as error:
-        report_failure(folder)
-        message = explain(error)
-        if in_sweep:
-            report_job_failure(folder, error, message)
-        if message is None or wants_traceback() or in_sweep:
+    folder, here = RunFolder(Path(HydraConfig.get().runtime.output_dir)), member()
+    first = here is None or here.rank == 0
+    with stoppable():
+        try:
+            allow_targets(config.allowed_targets)
+            check_targets(config)
+            return carry_out(config, folder, here, train).get("objective")
+        except Stopped as stopped:
+            requeued = requeue(stopped, here)
+            if first:
+                report_stop(folder, str(stopped), requeued)
             raise
-        sys.exit(f"error: {message}")
-
-
-def report_failure(folder: RunFolder) -> None:
-    """Draws the curves of a run that failed, as far as it got."""
-    if (folder.path / "metrics.csv").exists():
-        from runner.report import write_report
-
-        write_report(folder.path)
-
-
-def report_job_failure(folder: RunFolder, error: Exception, message: str | None) -> None:
-    """Says why a job of a sweep failed, and lets go of what its frames hold: the next job needs the memory."""
-    if message is None or wants_traceback():
-        traceback.print_exc()
-    print(f"error: {folder.path.name}: {message or repr(error)}", file=sys.stderr, flush=True)
-    traceback.clear_frames(error.__traceback__)
+        except SystemExit:  # what Lightning makes of a second Ctrl-C
+            if first:
+                report_stop(folder, "interrupted", None)
+            sys.exit(EXIT_INTERRUPTED)
+        except Exception as error:
+            message = explain(error)
+            if first:
+                report_failure(folder)
+            if in_sweep():
+                report_job_failure(folder, error, message)
+            if message is None or wants_traceback() or in_sweep():
+                raise
+            sys.exit(f"error: {message}")
 
 
 def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
@@ -96,6 +87,7 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     """
     import torch
 
+    from runner.callbacks import Preemption
     from runner.callbacks.pruning import pruning_of
     from runner.checkpoint import checkpoint_to_resume
     from runner.export import export_model
@@ -137,7 +129,7 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     pruning = pruning_of(folder, saver)
     trainer = build(
         config.trainer,
-        callbacks=[*build_all(config.callback).values(), saver, *pruning],
+        callbacks=[*build_all(config.callback).values(), saver, *pruning, Preemption(saver)],
         loggers=build_all(config.logger, folder=str(folder.path)),
         folder=folder,
         resumed_step=checkpoint.step if checkpoint else 0,

@@ -13,6 +13,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from runner.checkpoint import ResumePoint
 from runner.checkpoint_io import AtomicCheckpointIO
+from runner.cluster import cluster_environment
 from runner.folder import RunFolder
 from runner.launch import processes_per_node
 from runner.loggers import MetricsFile
@@ -63,7 +64,7 @@ def build_trainer(
         if hasattr(logger, "resume"):
             logger.resume(resumed_step)
     processes = processes_per_node({"devices": devices, "accelerator": accelerator})
-    return Trainer(
+    trainer = Trainer(
         accelerator=accelerator,
         devices=processes,
         num_nodes=num_nodes,
@@ -82,10 +83,20 @@ def build_trainer(
         enable_model_summary=False,
         callbacks=callbacks,
         logger=list(loggers.values()),
-        plugins=[AtomicCheckpointIO()],
+        plugins=[AtomicCheckpointIO(), cluster_environment()],
         profiler=_profiler(folder.path) if profile else None,
         default_root_dir=str(folder.path),
     )
+    leave_signals_alone(trainer)
+    return trainer
+
+
+def leave_signals_alone(trainer: Trainer) -> None:
+    """Keeps Lightning from handling signals: its handlers communicate between the ranks at any moment, which can hang
+    (Lightning 21406), and its loop broadcasts a flag at every step; `runner.callbacks.Preemption` does both better.
+    """
+    trainer._signal_connector.register_signal_handlers = lambda: None  # type: ignore[method-assign]
+    trainer.fit_loop.epoch_loop._broadcast_sigterm_tensor = lambda: None  # type: ignore[method-assign]
 
 
 def quiet_libraries() -> None:

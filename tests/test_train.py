@@ -2,12 +2,9 @@
 
 import csv
 import json
-import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +13,7 @@ import torch
 
 from runner import audit
 from runner.folder import RunFolder
-from tests.conftest import ROOT, TINY, Command
+from tests.conftest import TINY, Command
 
 Run = Callable[..., RunFolder]
 
@@ -198,28 +195,3 @@ def test_run_killed_behind_its_last_step_still_validates_once(run_here: Run) -> 
         resumed = run_here("trainer.validate_every=5", folder="copy")
         assert rows(whole) == rows(resumed)
     assert resumed.status()["results"]["val/held_out/loss"] == whole.status()["results"]["val/held_out/loss"]
-
-
-def test_interrupted_run_says_how_to_go_on(tmp_path: Path, text_file: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "runner.train",
-        *TINY,
-        f"data.source={text_file}",
-        "trainer.max_steps=5000",
-    ]
-    process = subprocess.Popen(
-        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True,
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )  # fmt: skip
-    while not list(tmp_path.glob("outputs/*/*/order.txt")):
-        assert process.poll() is None
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=120)
-    assert process.returncode == 1
-    assert "interrupted; go on from the last checkpoint with: python -m runner.train resume=" in errors
-    assert "Traceback" not in errors
-    assert RunFolder(next(tmp_path.glob("outputs/*/*"))).status()["state"] == "interrupted"

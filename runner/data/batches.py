@@ -1,5 +1,6 @@
 """Global batch k as this rank sees it: drawn, cut, gathered and collated, a function of k alone."""
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
@@ -117,11 +118,23 @@ class Steps(Sampler[int]):
         return self.stop
 
 
+class CalmLoader(DataLoader[Any]):
+    """Forks its workers when the threads of a collective that has just ended have come to rest.
+
+    A worker forked while one of them lets go of the interpreter hangs at birth: with gloo once in some 200 forks.
+    """
+
+    def __iter__(self) -> Any:
+        if self.num_workers and torch.distributed.is_initialized():
+            time.sleep(0.05)
+        return super().__iter__()
+
+
 def batch_loader(
     batches: GlobalBatches, start: int, stop: int, num_workers: int, pin_memory: bool
 ) -> DataLoader[Any]:
     """Loads global batches `start` to `stop - 1` in order; collation runs in the workers."""
-    return DataLoader(
+    return CalmLoader(
         batches,
         batch_size=None,
         sampler=Steps(start, stop),
@@ -136,6 +149,8 @@ def _settle_worker(worker: int) -> None:
     """Keeps a loader process out of the way: one thread, and signals are the training process's business."""
     import signal
 
+    from runner.signals import STOPPING
+
     torch.set_num_threads(1)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
+    for number in STOPPING:
         signal.signal(number, signal.SIG_IGN)

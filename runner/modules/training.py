@@ -56,6 +56,8 @@ class TrainingModule(pl.LightningModule):
         )
         self.max_steps, self.seed, self.log_every = max_steps, seed, log_every
         self.baselines = baselines
+        self.votes = {"stop": 0.0, "save": 0.0}
+        """What this rank wishes to happen after the step; callbacks set it, the step adds it up over the ranks."""
         self._saved_rates: list[float] | None = None
         self.validated_step = -1
         self.last_metrics: dict[str, float] = {}
@@ -79,7 +81,7 @@ class TrainingModule(pl.LightningModule):
         step = self.trainer.global_step
         torch.manual_seed(step_seed(self.seed, step, self.global_rank))
         optimizer = self.optimizers()
-        totals = self.sum_over_ranks({name: float(batch[name]) for name in SUMMED})
+        totals = self.sum_over_ranks({name: float(batch[name]) for name in SUMMED} | self.votes)
         needs = loop_needs(optimizer)  # type: ignore[arg-type]
         with needs.step(step):
             loss = self._backward(batch["micro_batches"], totals["weight"], needs)
@@ -93,7 +95,8 @@ class TrainingModule(pl.LightningModule):
             self._log_step(step + 1, loss, grad_norm, rates, totals)
         order = f"{int(totals['hash_high']) % 2**24:06x}{int(totals['hash_low']) % 2**24:06x}"
         counts = {name: int(totals[name]) for name in ("tokens", "padded_tokens")}
-        return {"loss": loss, "order": order, **counts}
+        votes = {name: totals[name] for name in self.votes}
+        return {"loss": loss, "order": order, "votes": votes, **counts}
 
     def _backward(self, micro_batches: list[dict[str, Any]], weight: float, needs: LoopNeeds) -> Tensor:
         """Adds up the gradients of the share; returns the mean loss of the global batch, 0-dim."""

@@ -1,0 +1,52 @@
+"""Stops a run that is asked to by a signal: between two steps, on all ranks together, with everything saved."""
+
+import sys
+from typing import Any
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+
+from runner import signals
+from runner.checkpoint import Checkpoint
+
+
+class Preemption(Callback):
+    """Saves and ends the run at the end of the step in which every rank knows of the signal.
+
+    A rank that has noted a signal votes for stopping in the sum over ranks that each step makes anyway, so agreeing
+    costs nothing, and no rank is left waiting for another (which is how acting within a handler ends). Has to be the
+    last callback: those before it see the step.
+    """
+
+    def __init__(self, saver: Checkpoint) -> None:
+        self.saver = saver
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """From now on signals are only noted."""
+        if stage == "fit":
+            signals.defer(True)
+
+    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Signals end the run at once again."""
+        if stage == "fit" and not trainer.interrupted:
+            signals.defer(False)
+
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+        """Votes."""
+        pl_module.votes["stop"] = float(signals.noted() is not None)  # type: ignore[operator, index]
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Saves and stops, if any rank has voted for it before this step.
+
+        Raises:
+            Stopped: on every rank.
+        """
+        alone = trainer.world_size == 1 and signals.noted() is not None
+        if not (alone or outputs["votes"]["stop"]):
+            return
+        self.saver.save_and_stop(trainer)
+        wandb = sys.modules.get("wandb")
+        if trainer.is_global_zero and wandb is not None and wandb.run is not None:
+            wandb.run.mark_preempting()
+        raise signals.Stopped(signals.noted() or signals.STOPPING[1])

@@ -1,0 +1,82 @@
+"""One job of the command line: who holds the run folder, and what is said when a run stops or fails."""
+
+import shlex
+import sys
+import traceback
+from collections.abc import Callable
+
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
+from omegaconf import DictConfig
+
+from runner.cluster import Member, announce, await_first_rank, check_layout, slurm_job
+from runner.errors import wants_traceback
+from runner.folder import RunFolder, program
+from runner.launch import launch, processes_per_node, quiet_threads
+from runner.resume import inherit
+from runner.sweep import read_sweep
+
+SECONDS_FOR_THE_LAST_TO_END = 180.0
+"""How long a job that SLURM starts again waits for its former processes to let go of the run folder."""
+
+Figures = dict[str, float]
+Train = Callable[[DictConfig, RunFolder], Figures]
+
+
+def carry_out(config: DictConfig, folder: RunFolder, here: Member | None, train: Train) -> Figures:
+    """Trains, in processes of this job's own or as one of the ranks that srun or torchrun has started."""
+    if here is None:
+        return _lead(config, folder, lambda: launch(config, folder, train))
+    check_layout(config.trainer, processes_per_node(config.trainer), here)
+    quiet_threads()
+    if here.rank:
+        await_first_rank(folder, here)
+        return train(config, folder)
+
+    def work() -> Figures:
+        announce(folder, here)
+        return train(config, folder)
+
+    return _lead(config, folder, work)
+
+
+def _lead(config: DictConfig, folder: RunFolder, work: Callable[[], Figures]) -> Figures:
+    """Holds and writes the run folder while `work` trains in it."""
+    patience = SECONDS_FOR_THE_LAST_TO_END if slurm_job() else 0.0
+    with folder.lock(patience), folder.recorded(config, list(HydraConfig.get().overrides.task)):
+        inherit(folder, config.resume)
+        return work()
+
+
+def in_sweep() -> bool:
+    """Whether this job is one of a multirun."""
+    return HydraConfig.get().mode == RunMode.MULTIRUN
+
+
+def report_stop(folder: RunFolder, why: str, requeued: str | None) -> None:
+    """Says that the run has stopped, how far it is saved, and how it goes on."""
+    whole = folder.path.parent if in_sweep() and read_sweep(folder.path.parent) else folder.path
+    step = folder.status().get("step")
+    saved = f"saved at step {step}" if step else "nothing saved yet"
+    how = (
+        f"requeued as job {requeued}"
+        if requeued
+        else f"go on with: {program()} resume={shlex.quote(str(whole))}"
+    )
+    print(f"{why}; {saved}; {how}", file=sys.stderr, flush=True)
+
+
+def report_failure(folder: RunFolder) -> None:
+    """Draws the curves of a run that failed, as far as it got."""
+    if (folder.path / "metrics.csv").exists():
+        from runner.report import write_report
+
+        write_report(folder.path)
+
+
+def report_job_failure(folder: RunFolder, error: Exception, message: str | None) -> None:
+    """Says why a job of a sweep failed, and lets go of what its frames hold: the next job needs the memory."""
+    if message is None or wants_traceback():
+        traceback.print_exc()
+    print(f"error: {folder.path.name}: {message or repr(error)}", file=sys.stderr, flush=True)
+    traceback.clear_frames(error.__traceback__)

@@ -1,0 +1,103 @@
+"""Signals that ask a run to stop, and the one party that handles them.
+
+While a run trains (`defer`), a signal is only noted: the ranks agree on it at the end of a step, save and stop together
+(`runner.callbacks.preemption`). At any other time it ends the run at once. Either way the process ends by `Stopped`.
+"""
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+"""Ctrl-C, `kill`, a closed terminal, and the warnings that SLURM sends before it ends or preempts a job."""
+
+EXIT_PREEMPTED = 75
+"""Exit status of a run that was stopped by a signal and can go on (EX_TEMPFAIL: try again)."""
+
+EXIT_INTERRUPTED = 130
+"""Exit status of a run that was stopped by Ctrl-C."""
+
+_noted: int | None = None
+_deferred = False
+_owner = 0
+_before: dict[int, Any] = {}
+
+
+class Stopped(SystemExit):
+    """Ends the process because of a signal; not an error, so it passes whatever catches `Exception`."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+        self.code = EXIT_INTERRUPTED if number == signal.SIGINT else EXIT_PREEMPTED
+
+    @property
+    def state(self) -> str:
+        """What `status.json` says of the run: `interrupted` by Ctrl-C, or `preempted`."""
+        return "interrupted" if self.number == signal.SIGINT else "preempted"
+
+    def __str__(self) -> str:
+        return f"stopped by {signal.Signals(self.number).name}"
+
+
+@contextlib.contextmanager
+def stoppable() -> Iterator[None]:
+    """Within it the stopping signals are this module's business; those ignored before (`nohup`) stay ignored."""
+    global _noted, _deferred, _owner, _before
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    outer = _before
+    _noted, _deferred, _owner = None, False, os.getpid()
+    _before = {number: signal.getsignal(number) for number in STOPPING}
+    handled = [n for n, handler in _before.items() if handler not in (signal.SIG_IGN, None)]
+    for number in handled:
+        signal.signal(number, _handle)
+    try:
+        yield
+    finally:
+        for number in handled:
+            signal.signal(number, _before[number])
+        _noted, _deferred, _before = None, False, outer
+
+
+def noted() -> int | None:
+    """The first stopping signal that has come, if any."""
+    return _noted
+
+
+def defer(deferred: bool) -> None:
+    """Whether a signal is only noted from now on; a noted one ends the run when that is over.
+
+    Raises:
+        Stopped: a signal was noted while they were deferred, and they no longer are.
+    """
+    global _deferred
+    _deferred = deferred
+    if not deferred and _noted is not None:
+        raise Stopped(_noted)
+
+
+def handler_before(number: int) -> Any:
+    """Who handled a signal before this module did: submitit, for one."""
+    return _before.get(number)
+
+
+def _handle(number: int, frame: FrameType | None) -> None:
+    global _noted
+    if os.getpid() != _owner:  # a forked worker that has not settled yet
+        if not _deferred:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        return
+    if _noted is not None:
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        return
+    _noted = number
+    if not _deferred:
+        raise Stopped(number)

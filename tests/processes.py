@@ -1,0 +1,57 @@
+"""Runs as processes of their own, to be sent signals to, and what is left of them."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.conftest import ROOT
+
+
+def start(arguments: list[str], cwd: Path, **environment: str) -> subprocess.Popen[bytes]:
+    """The program in a session of its own, with its output in `output.txt`."""
+    cwd.mkdir(exist_ok=True)
+    env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    with open(cwd / "output.txt", "ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", "runner.train", *arguments],
+            cwd=cwd, env=env, stdout=output, stderr=output, start_new_session=True,
+        )  # fmt: skip
+
+
+def steps_done(cwd: Path) -> int:
+    """Steps in the order logs of the runs below `cwd`."""
+    return sum(sum(1 for _ in open(file)) for file in cwd.glob("outputs/**/order.txt"))
+
+
+def wait_for_steps(process: subprocess.Popen[bytes], cwd: Path, steps: int) -> None:
+    """Returns when so many steps are done, and fails when the process ends before."""
+    deadline = time.monotonic() + 240
+    while steps_done(cwd) < steps:
+        assert process.poll() is None, (cwd / "output.txt").read_text()[-3000:]
+        assert time.monotonic() < deadline, (cwd / "output.txt").read_text()[-3000:]
+        time.sleep(0.02)
+
+
+def started_in(cwd: Path) -> list[str]:
+    """Command lines of the living processes whose working directory is `cwd`."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if (
+                Path(os.readlink(folder / "cwd")) == cwd.resolve()
+                and "Z" not in (folder / "stat").read_text().split()[2]
+            ):
+                found.append((folder / "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue
+    return found
+
+
+def assert_nothing_left(cwd: Path, seconds: float = 10) -> None:
+    """Fails where a process that was started in `cwd` is still alive after so many seconds."""
+    deadline = time.monotonic() + seconds
+    while left := started_in(cwd):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.1)

@@ -1,0 +1,103 @@
+"""A signal between two steps: everything is saved, nothing is left running, and going on leaves no trace."""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from runner import audit
+from runner.folder import RunFolder
+from tests.conftest import TINY, Command
+from tests.processes import assert_nothing_left, start, wait_for_steps
+from tests.test_kill import only_run
+from tests.test_train import assert_bitwise, rows, weights
+
+STEPS = 60
+RUN = [
+    *TINY,
+    f"trainer.max_steps={STEPS}",
+    "trainer.validate_every=7",
+    "checkpoint.every_steps=0",
+    "model.dropout=0.1",
+]
+
+
+@pytest.fixture(scope="module")
+def arguments(text_file: Path) -> list[str]:
+    return [*RUN, f"data.source={text_file}"]
+
+
+@pytest.fixture(scope="module")
+def sweep(arguments: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A multirun over the number of processes, which nobody stops."""
+    cwd = tmp_path_factory.mktemp("sweep")
+    assert start(["-m", *arguments, "trainer.devices=2,1"], cwd).wait(timeout=300) == 0, (
+        cwd / "output.txt"
+    ).read_text()
+    assert_nothing_left(cwd)
+    return next(cwd.glob("outputs/*/*-sweep"))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(sweep: Path) -> dict[int, RunFolder]:
+    """The runs of the sweep by their number of processes."""
+    return {2: RunFolder(sweep / "0"), 1: RunFolder(sweep / "1")}
+
+
+def test_sweep_over_the_number_of_processes(undisturbed: dict[int, RunFolder]) -> None:
+    for run in undisturbed.values():
+        assert run.status()["state"] == "done"
+        assert (run.path / "report.html").exists()
+    assert audit.compare(undisturbed[1].path, undisturbed[2].path) is None
+
+
+def stopped(arguments: list[str], cwd: Path, number: int, status: int) -> RunFolder:
+    """A run that was sent a signal after some steps, and what it says of that."""
+    process = start(arguments, cwd)
+    wait_for_steps(process, cwd, 3)
+    os.kill(process.pid, number)
+    output = cwd / "output.txt"
+    assert process.wait(timeout=120) == status, output.read_text()[-3000:]
+    assert_nothing_left(cwd)
+    run = only_run(cwd / "outputs")
+    noted = run.status()
+    assert noted["error"] == f"stopped by {signal.Signals(number).name}"
+    assert 3 <= noted["step"] < STEPS
+    assert audit.length(run.path) == noted["step"], "saved at the step that was trained last"
+    again = f"saved at step {noted['step']}; go on with: python -m runner.train resume={run.path}"
+    assert again in output.read_text()
+    assert "Traceback" not in output.read_text()
+    return run
+
+
+def assert_same(run: RunFolder, whole: RunFolder) -> None:
+    assert run.status()["state"] == "done"
+    assert audit.compare(whole.path, run.path) is None
+    assert audit.length(run.path) == STEPS
+    assert_bitwise(weights(whole, STEPS), weights(run, STEPS))
+    assert rows(whole) == rows(run)
+
+
+def test_terminated_ranks_save_together_and_go_on_bitwise(
+    arguments: list[str], undisturbed: dict[int, RunFolder], iolaus: Command, tmp_path: Path
+) -> None:
+    run = stopped(
+        [*arguments, "trainer.devices=2", "data.num_workers=1"], tmp_path, signal.SIGTERM, status=75
+    )
+    assert run.status()["state"] == "preempted"
+    iolaus(f"resume={run.path}")
+    assert_same(run, undisturbed[2])
+
+
+def test_run_stopped_by_ctrl_c_goes_on_bitwise(
+    arguments: list[str],
+    undisturbed: dict[int, RunFolder],
+    run_here: Callable[..., RunFolder],
+    tmp_path: Path,
+) -> None:
+    run = stopped([*arguments, "data.num_workers=1"], tmp_path, signal.SIGINT, status=130)
+    assert run.status()["state"] == "interrupted"
+    run_here(*RUN, folder=str(run.path))
+    assert_same(run, undisturbed[1])
