@@ -2,7 +2,8 @@
 
 - Padded: the batch, longest first, is cut into ranks x micro-batches runs of like lengths, each padded to its
   own longest, and the runs are dealt to the ranks. Work is padded tokens.
-- Packed: documents are dealt to the ranks, and each rank cuts its own. Work is tokens.
+- Packed: documents are dealt to the ranks, and each rank cuts its own, or packs them best-fit where that makes fewer
+  micro-batches. Work is tokens.
 
 What the cut is cannot be seen in the loss, which is weighted over the whole global batch. Every result is a
 function of the arguments alone. Letters in shapes: B documents of the global batch.
@@ -12,6 +13,8 @@ import heapq
 from itertools import pairwise
 
 import numpy as np
+
+from .packing import pack
 
 _EXACT = 4096
 """So many of the smallest items are dealt one by one, each to the rank with the least so far."""
@@ -27,8 +30,8 @@ def partition(
     """Positions in the global batch by rank and micro-batch, int64 arrays, for documents of lengths int [B].
 
     Every position comes once; ranks have like work and equally many micro-batches (some empty, if documents
-    are too few); inside a rank documents go from long to short. `micro_batch_tokens` bounds rows times
-    longest, or the sum of lengths if `packed`; a longer document sits alone. `micro_batch_size` bounds the
+    are too few); a micro-batch goes from long to short. `micro_batch_tokens` bounds rows times longest, or
+    the sum of lengths if `packed`; a longer document sits alone. `micro_batch_size` bounds the
     documents. Without either each rank gets one micro-batch. Raises ValueError for a bound or a number of
     ranks below 1.
     """
@@ -71,11 +74,16 @@ def _split_documents(lengths: np.ndarray, num_ranks: int, cutter: "_Cutter") -> 
         capacity = -(-len(lengths) // (num_ranks * cutter.size)) * cutter.size
     owners = _deal(lengths, num_ranks, capacity)
     shares = [np.flatnonzero(owners == rank) for rank in range(num_ranks)]
-    num_micro = max(cutter.fewest(lengths[places], 1) for places in shares)
+    in_order = [cutter.fewest(lengths[places], 1) for places in shares]
+    best_fit = [cutter.best_fit(lengths[places], most) for places, most in zip(shares, in_order, strict=True)]
+    num_micro = max(len(rows) or most for rows, most in zip(best_fit, in_order, strict=True))
     runs = []
-    for places in shares:
-        cuts = cutter.cut(lengths[places], num_micro)
-        runs.append(_pad([places[a:b] for a, b in pairwise(cuts)], num_micro))
+    for places, most, rows in zip(shares, in_order, best_fit, strict=True):
+        if most > num_micro:
+            runs.append(_pad([places[row] for row in rows], num_micro))
+        else:
+            cuts = cutter.cut(lengths[places], num_micro)
+            runs.append(_pad([places[a:b] for a, b in pairwise(cuts)], num_micro))
     return runs
 
 
@@ -123,6 +131,14 @@ class _Cutter:
         if self.tokens is None and self.size is None:
             return otherwise
         return max(1, len(self._greedy(lengths, self._ceiling(lengths), len(lengths))) - 1)
+
+    def best_fit(self, lengths: np.ndarray, most: int) -> list[np.ndarray]:
+        """Places of the documents of packed rows, if these are fewer than `most`; else nothing."""
+        assert self.packed
+        if self.tokens is None or self.size is not None or -(-int(lengths.sum()) // self.tokens) >= most:
+            return []
+        order, bounds = pack(lengths, self.tokens)
+        return [order[a:b] for a, b in pairwise(bounds)] if len(bounds) <= most else []
 
     def cut(self, lengths: np.ndarray, count: int) -> np.ndarray:
         """Bounds of `count` runs (fewer if documents are fewer), int64 [runs + 1].

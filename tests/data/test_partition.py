@@ -42,8 +42,9 @@ def test_each_document_once_within_the_bounds_and_equal_counts(
     everything = np.concatenate([rows for rank in shares for rows in rank])
     assert np.array_equal(np.sort(everything), np.arange(len(lengths)))
     for rank in shares:
-        assert (np.diff(lengths[np.concatenate(rank)]) <= 0).all()
+        assert packed or (np.diff(lengths[np.concatenate(rank)]) <= 0).all()
         for rows in rank:
+            assert (np.diff(lengths[rows]) <= 0).all()
             assert size is None or len(rows) <= size
             assert tokens is None or len(rows) <= 1 or work_of(rows, lengths, packed) <= tokens
     if tokens is None and size is None:
@@ -153,3 +154,13 @@ def test_a_hundred_thousand_documents_take_a_moment() -> None:
         start = time.process_time()
         partition(lengths, 8, 16_384, None, packed)
         assert time.process_time() - start < 0.3
+
+
+def test_packed_micro_batches_are_as_few_as_best_fit_makes_them() -> None:
+    # cut in order: [60], [50], [50, 40]; best fit: [60, 40], [50, 50]
+    shares = partition(np.array([50, 60, 40, 50]), 1, 100, None, True)
+    assert [rows.tolist() for rows in shares[0]] == [[1, 2], [0, 3]]
+    lengths = np.clip(np.random.default_rng(0).lognormal(3.6, 0.8, 2000), 1, 256).astype(np.int64)
+    for num_ranks in (1, 3):
+        shares = partition(lengths, num_ranks, 512, None, True)
+        assert len(shares[0]) <= -(-int(lengths.sum()) // (512 * num_ranks)) + 1
