@@ -45,9 +45,9 @@ class PretrainingData:
     """`packed`: whole documents end to end in one row, none of which sees another; `padded`: one row each, padded to the
     longest of the micro-batch; `auto`: packed, unless objective or architecture (which is tried) cannot have it."""
     micro_batch_tokens: Any = 2048
-    """Token budget of one micro-batch, padding included; none sets no bound."""
+    """Token budget of one micro-batch, padding included if there is any; none sets no bound."""
     micro_batch_size: Any = None
-    """Most rows of one micro-batch; none sets no bound."""
+    """Most documents of one micro-batch; none sets no bound."""
     num_workers: int = 1
     """Loader processes per rank; 0 loads in the training process."""
 

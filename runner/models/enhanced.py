@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 
+from .packed_rows import packed_again, unpacked
 from .sparse_head import SparseMaskedLM, rows_at
 
 
@@ -52,10 +53,7 @@ class EnhancedMaskedLM(SparseMaskedLM):
             {**micro_batch, "input_ids": micro_batch["encoder_input_ids"]} if own else micro_batch
         )
         embeddings = self.pretrained.get_input_embeddings()(micro_batch["input_ids"])
-        mask = micro_batch["attention_mask"]
-        decoded = self.decoder(
-            self.sentence_embedding(hidden, mask), embeddings, mask, micro_batch["row_seeds"]
-        )
+        decoded = self.decode(hidden, embeddings, micro_batch)
         sums = self.score(rows_at(decoded, micro_batch["target_positions"]), micro_batch["targets"], None)
         if not own:
             return sums
@@ -69,6 +67,19 @@ class EnhancedMaskedLM(SparseMaskedLM):
             "encoder_correct": encoder["correct"],
             "encoder_targets": torch.tensor(len(targets), device=hidden.device),
         }
+
+    def decode(self, hidden: Tensor, embeddings: Tensor, micro_batch: dict[str, Any]) -> Tensor:
+        """Decoded states [B, T, H] of hidden states [B, T, H] and embeddings [B, T, E]; packed ones padded meanwhile."""
+        seeds = micro_batch["row_seeds"]
+        if "cu_seqlens" not in micro_batch:
+            mask = micro_batch["attention_mask"]
+            return self.decoder(self.sentence_embedding(hidden, mask), embeddings, mask, seeds)
+        mask = unpacked(torch.ones_like(seeds), micro_batch, 0)
+        sentence = self.sentence_embedding(unpacked(hidden, micro_batch, 0.0), mask)
+        rows = self.decoder(
+            sentence, unpacked(embeddings, micro_batch, 0.0), mask, unpacked(seeds, micro_batch, 0)
+        )
+        return packed_again(rows, micro_batch)
 
     def sentence_embedding(self, hidden: Tensor, attention_mask: Tensor) -> Tensor:
         """One vector per sequence [B, H]: the first token's hidden state, or the mean over the tokens."""

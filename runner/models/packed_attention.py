@@ -3,7 +3,8 @@
 - On a GPU in half precision: torch's variable-length flash attention.
 - On a CPU: flash attention document by document, in fp32; an operator of its own, so that torch.compile neither unrolls
   the documents nor compiles anew for other lengths.
-- Elsewhere, and with dropout of attention: a loop over the documents.
+- Elsewhere, with dropout of attention, and where `torch.nn.attention.sdpa_kernel` rules flash attention out (for second
+  derivatives): a loop over the documents.
 
 Letters in shapes: D documents, T tokens of all of them, N heads, H size of a head.
 """
@@ -56,10 +57,11 @@ def packed_attention(
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
     window = -1 if sliding_window is None else sliding_window - 1
     scale = query.shape[-1] ** -0.5 if scaling is None else float(scaling)
-    if dropout == 0 and query.device.type == "cpu":
+    flash = dropout == 0 and (torch.compiler.is_compiling() or torch.backends.cuda.flash_sdp_enabled())
+    if flash and query.device.type == "cpu":
         q, k, v = q.float(), k.float(), v.float()  # backward in bf16 is up to ten times slower
         out = document_attention(q, k, v, cu_seq_lens_q, window, scale)[0].to(query.dtype)
-    elif dropout == 0 and _has_flash(query):
+    elif flash and _has_flash(query):
         from torch.nn.attention.varlen import varlen_attn
 
         ends, longest, sides = cu_seq_lens_q, max_length_q, (window, window)

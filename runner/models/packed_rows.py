@@ -71,6 +71,14 @@ def unpacked(row: Tensor, micro_batch: dict[str, Any], fill: float) -> Tensor:
     return rows.masked_fill(behind.view(*behind.shape, *[1] * (rows.dim() - 2)), fill)
 
 
+def packed_again(rows: Tensor, micro_batch: dict[str, Any]) -> Tensor:
+    """What `unpacked` has put under each other, [D, longest, ...], in one row [1, T, ...] again."""
+    positions, lengths = micro_batch["position_ids"][0], micro_batch["cu_seqlens"].diff()
+    begins = torch.arange(len(lengths), device=rows.device) * rows.shape[1]
+    places = positions + begins.repeat_interleave(lengths, output_size=len(positions))
+    return rows.flatten(0, 1).index_select(0, places)[None]
+
+
 def settle_layout(layout: str, collator: Any, task_model: Any) -> str:
     """`layout` with `auto` replaced: packed where objective and model allow it; sets the model up for it.
 

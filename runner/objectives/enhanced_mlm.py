@@ -29,6 +29,8 @@ class EnhancedMaskedLanguageModelingCollator(Collator):
     ordinary tokens, so that one denominator, the number of ordinary tokens, serves the whole global batch.
     """
 
+    packs = True
+
     def __init__(
         self,
         decoder_masking: float = 0.5,
@@ -58,9 +60,9 @@ class EnhancedMaskedLanguageModelingCollator(Collator):
         return {"input_ids": ids, "labels": np.where(self.is_special[ids], IGNORED, ids), "bits": bits}
 
     def further(self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]) -> dict[str, Any]:
-        """`row_seeds` int32 [D, T], from which the decoder derives what each token sees.
+        """`row_seeds` int32 in rows like the tokens, from which the decoder derives what each token sees.
 
-        With masking on the encoder's side also `encoder_input_ids` [D, T], `encoder_target_positions` and
+        With masking on the encoder's side also `encoder_input_ids`, `encoder_target_positions` and
         `encoder_targets` [M].
         """
         ids, bits = labelled["input_ids"], labelled["bits"]

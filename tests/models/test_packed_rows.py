@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import PreTrainedModel
 
 from runner.data.batches import SUMMED
@@ -79,7 +80,7 @@ def test_model_that_lets_documents_see_each_other_is_refused(monkeypatch: pytest
         set_up_packed_rows(tiny("modernbert", local_attention=8))
 
 
-@pytest.mark.parametrize("objective", ["mlm", "diffusion"])
+@pytest.mark.parametrize("objective", ["mlm", "diffusion", "enhanced_mlm"])
 @pytest.mark.parametrize("architecture", ["bert", "modernbert", "roberta"])
 def test_loss_and_gradient_are_those_of_padded_rows(architecture: str, objective: str) -> None:
     packed_batch, padded_batch = micro_batches(documents(LENGTHS), objective)
@@ -119,7 +120,7 @@ def test_changing_one_document_leaves_the_others_bitwise_alone(architecture: str
 
 
 def test_masks_targets_and_hashes_are_those_of_padded_rows() -> None:
-    for objective in ("mlm", "diffusion"):
+    for objective in ("mlm", "diffusion", "enhanced_mlm"):
         packed, padded = micro_batches(documents(LENGTHS), objective)
         real = padded["attention_mask"].bool()
         for name in ("input_ids", "labels"):
@@ -227,6 +228,17 @@ def test_attention_and_its_gradient_are_those_of_a_mask(
     ours, theirs = (torch.autograd.grad(x, tensors, gradient) for x in (out, expected))
     for one, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(one, other, atol=2e-6, rtol=1e-5)
+
+
+def test_second_derivatives_are_there_where_flash_attention_is_ruled_out() -> None:
+    packed, padded = micro_batches(documents(LENGTHS))
+    curvatures = []
+    for model, batch in ((packed_model("bert"), packed), (SparseMaskedLM(tiny()), padded)):
+        weight = model.get_parameter("pretrained.bert.encoder.layer.0.attention.self.query.weight")
+        with sdpa_kernel(SDPBackend.MATH):
+            (gradient,) = torch.autograd.grad(model(batch)["loss"], weight, create_graph=True)
+        curvatures.append(torch.autograd.grad(gradient.square().sum(), weight)[0])
+    torch.testing.assert_close(*curvatures, rtol=1e-3, atol=1e-4)
 
 
 def test_operator_keeps_torchs_contract() -> None:
