@@ -1,0 +1,90 @@
+"""Does the loader starve the step? Tokens per second of loading alone, with 0 and 1 worker, and of the step on a CPU.
+
+Loading is everything before the step: drawing, cutting, gathering, masking, collating, handing over. The step is that of
+the default run. The last column says what share of a step of 1 million tokens per second (a GPU's) one loader fills.
+"""
+
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tests.benchmarks.bench_step import compose_config, parts
+
+LOADED, STEPPED, ROUNDS = 400, 2, 3
+GPU_TOKENS = 1e6
+
+
+def global_batches(config: Any) -> Any:
+    """The default run's training batches and its module."""
+    from runner.data.batches import MASK_STREAM, GlobalBatches
+    from runner.models.packed_rows import settle_layout
+
+    data, objective, module = parts(config)
+    layout = settle_layout(config.data.layout, objective, module.model)
+    batches = GlobalBatches(
+        sequences=data.train, sampler=data.sampler, collator=objective, seed=config.seed, stream=MASK_STREAM,
+        rank=0, num_ranks=1, micro_batch_tokens=config.data.micro_batch_tokens, micro_batch_size=None,
+        packed=layout == "packed",
+    )  # fmt: skip
+    return batches, module
+
+
+def loading(batches: Any, workers: int) -> float:
+    """Tokens per wall second of a loader, once it runs."""
+    from runner.data.batches import batch_loader
+
+    count = max(40, LOADED * 32 // batches.sampler.global_batch_size)
+    batches.sampler.num_batches = count
+    loader = iter(batch_loader(batches, 0, count, workers, pin_memory=False))
+    next(loader)
+    began, tokens = time.perf_counter(), 0
+    for batch in loader:
+        tokens += batch["tokens"]
+    return tokens / (time.perf_counter() - began)
+
+
+def stepping(batches: Any, module: Any) -> float:
+    """Tokens per wall second of forward, backward and update."""
+    optimizer = module.make_optimizer(model=module.model)
+    loaded = [batches[k] for k in range(STEPPED + 1)]
+    began, tokens = 0.0, 0
+    for k, batch in enumerate(loaded):
+        for micro_batch in batch["micro_batches"]:
+            (module.model(micro_batch)["loss"] / batch["weight"]).backward()
+        torch.nn.utils.clip_grad_norm_(module.model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        if k:
+            tokens += batch["tokens"]
+        else:
+            began = time.perf_counter()
+    return tokens / (time.perf_counter() - began)
+
+
+def main() -> None:
+    """Prints a row per number of workers."""
+    print(
+        "| global batch | workers | tokens per second | times the CPU step | of 1 M tokens/s |\n|---|---|---|---|---|"
+    )
+    for size in (32, 512):
+        with tempfile.TemporaryDirectory() as folder:
+            config = compose_config(Path(folder))
+            config.sampler.global_batch_size = size
+            batches, module = global_batches(config)
+            found: dict[Any, list[float]] = {0: [], 1: [], "step": []}
+            for _ in range(ROUNDS):
+                found["step"].append(stepping(batches, module))
+                for workers in (0, 1):
+                    found[workers].append(loading(batches, workers))
+        step = statistics.median(found["step"])
+        for workers in (0, 1):
+            speed = statistics.median(found[workers])
+            print(f"| {size} | {workers} | {speed:,.0f} | {speed / step:.0f} | {speed / GPU_TOKENS:.0%} |")
+
+
+if __name__ == "__main__":
+    main()
