@@ -23,6 +23,8 @@ class Trainer:
     """Nodes of the job."""
     strategy: str = "auto"
     """`auto`: one process alone, or DDP where there are several."""
+    tensor_parallel_size: int = 1
+    """Processes that share each matrix, for `trainer=fsdp` and models that transformers has a plan for."""
     precision: str = "auto"
     """`32-true`, `bf16-mixed`, ..., or `auto`: bf16 autocast where the hardware has bf16 units, else fp32."""
     validate_every: int = 250
@@ -59,4 +61,12 @@ class DdpTrainer(Trainer):
     devices: Any = 2
 
 
-register("trainer", auto=Trainer, cpu=CpuTrainer, gpu=GpuTrainer, ddp=DdpTrainer)
+@dataclass
+class FsdpTrainer(Trainer):
+    """One process per device, each with a shard of weights, gradients and optimizer state: for models too big for one."""
+
+    strategy: str = "fsdp"
+    devices: Any = 2
+
+
+register("trainer", auto=Trainer, cpu=CpuTrainer, gpu=GpuTrainer, ddp=DdpTrainer, fsdp=FsdpTrainer)

@@ -13,11 +13,15 @@ INTERNAL = ("objective", "best_step")
 
 
 def export_model(
-    module: Any, tokenizer: PreTrainedTokenizerBase, folder: RunFolder, results: dict[str, float]
+    module: Any,
+    tokenizer: PreTrainedTokenizerBase,
+    folder: RunFolder,
+    results: dict[str, float],
+    weights: dict[str, Any] | None,
 ) -> Path:
     """Writes `model/` in the run folder; `AutoModel...from_pretrained` loads it with nothing of this project.
 
-    The folder appears whole or not at all.
+    `weights` stand in for the model's own where those are in shards. The folder appears whole or not at all.
 
     Raises:
         OSError: the folder cannot be written or is full.
@@ -27,7 +31,7 @@ def export_model(
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         with module.evaluation_weights():
-            module.model.pretrained.save_pretrained(temporary)
+            module.model.pretrained.save_pretrained(temporary, state_dict=weights)
         tokenizer.save_pretrained(temporary)
         (temporary / "README.md").write_text(model_card(module, folder, results))
         for file in temporary.iterdir():  # the library writes weights that only their owner can read

@@ -30,7 +30,15 @@ EXECUTION_KEYS = {
         "checkpoint",
         "allowed_targets",
     },
-    "trainer": {"accelerator", "devices", "num_nodes", "strategy", "log_every", "profile"},
+    "trainer": {
+        "accelerator",
+        "devices",
+        "num_nodes",
+        "strategy",
+        "tensor_parallel_size",
+        "log_every",
+        "profile",
+    },
     "data": {"layout", "num_workers", "micro_batch_tokens", "micro_batch_size", "cache_dir"},
 }
 """Settings that say how a run is executed, not what it computes: they may change when it is resumed."""

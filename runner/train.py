@@ -147,10 +147,13 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     finally:
         finish_loggers(trainer.loggers)
 
+    weights = None if pruned else module.gathered_weights()
+    if torch.distributed.is_initialized():  # threads that are left when a process ends may abort it
+        torch.distributed.destroy_process_group()
     results: dict[str, Any] = {**module.results(), **saver.results()}
     if trainer.is_global_zero:
         if not pruned:
-            export_model(module, data.tokenizer, folder, results)
+            export_model(module, data.tokenizer, folder, results, weights)
         folder.end("pruned" if pruned else "done", step=trainer.global_step, results=results)
         write_report(folder.path)
         end_summary(folder.path, results)

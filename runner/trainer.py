@@ -17,6 +17,7 @@ from runner.cluster import cluster_environment
 from runner.folder import RunFolder
 from runner.launch import processes_per_node
 from runner.loggers import MetricsFile
+from runner.sharding import ShardedStrategy
 
 EXPECTED_WARNINGS = (
     ".*`srun` command is available.*",
@@ -39,6 +40,7 @@ def build_trainer(
     devices: Any,
     num_nodes: int,
     strategy: str,
+    tensor_parallel_size: int,
     precision: str,
     validate_every: int,
     validation_batches: int | None,
@@ -68,7 +70,8 @@ def build_trainer(
         accelerator=accelerator,
         devices=processes,
         num_nodes=num_nodes,
-        strategy=_strategy(strategy, processes * num_nodes, accelerator),
+        strategy=_strategy(strategy, processes * num_nodes, tensor_parallel_size, accelerator),
+        inference_mode=strategy != "fsdp",  # weights gathered in it could not be trained on
         precision=resolve_precision(precision, accelerator),  # type: ignore[arg-type]
         max_steps=max_steps,
         max_epochs=1,
@@ -105,6 +108,7 @@ def quiet_libraries() -> None:
         warnings.filterwarnings("ignore", message)
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     logging.getLogger("lightning.fabric").setLevel(logging.WARNING)
+    logging.getLogger("torch.distributed.tensor").setLevel(logging.ERROR)
     disable_progress_bar()
 
 
@@ -175,7 +179,13 @@ def _accelerator(name: str) -> str:
     return name
 
 
-def _strategy(name: str, world_size: int, accelerator: str) -> str | Strategy:
+def _strategy(name: str, world_size: int, tensor_parallel_size: int, accelerator: str) -> str | Strategy:
+    if tensor_parallel_size != 1 and name != "fsdp":
+        raise ValueError(f"trainer.tensor_parallel_size={tensor_parallel_size} needs trainer=fsdp")
+    if name == "fsdp":
+        if world_size > 1 or tensor_parallel_size > 1:
+            return ShardedStrategy(world_size, tensor_parallel_size, accelerator)
+        return "auto"  # one process has all of it anyway
     if name == "ddp" or (name == "auto" and world_size > 1):
         return DDPStrategy(
             process_group_backend="nccl" if accelerator == "gpu" else "gloo",

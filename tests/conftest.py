@@ -94,9 +94,8 @@ def text_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture
-def run_here(tmp_path: Path, text_file: Path) -> Callable[..., Any]:
-    """Trains in this process: `run_here("optimizer=lion", folder="name")` gives the run folder."""
+def train_here(folder: Path, text_file: Path, *overrides: str) -> Any:
+    """Trains in this process, on the tests' own text, and returns the run folder."""
     from hydra import compose, initialize_config_module
     from omegaconf import OmegaConf
 
@@ -104,14 +103,21 @@ def run_here(tmp_path: Path, text_file: Path) -> Callable[..., Any]:
     from runner.resume import run_folder
     from runner.train import train
 
-    def call(*overrides: str, folder: str = "run") -> RunFolder:
-        OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
-        run = RunFolder(tmp_path / folder)
-        arguments = [*TINY, f"data.source={text_file}", *overrides]
-        with initialize_config_module("conf", version_base="1.3"):
-            config = compose("config", arguments)
-        run.begin(config, arguments)
-        train(config, run)
-        return run
+    OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
+    run = RunFolder(folder)
+    arguments = [*TINY, f"data.source={text_file}", *overrides]
+    with initialize_config_module("conf", version_base="1.3"):
+        config = compose("config", arguments)
+    run.begin(config, arguments)
+    train(config, run)
+    return run
+
+
+@pytest.fixture
+def run_here(tmp_path: Path, text_file: Path) -> Callable[..., Any]:
+    """Trains in this process: `run_here("optimizer=lion", folder="name")` gives the run folder."""
+
+    def call(*overrides: str, folder: str = "run") -> Any:
+        return train_here(tmp_path / folder, text_file, *overrides)
 
     return call

@@ -10,6 +10,7 @@ import lightning.pytorch as pl
 from torch.utils.data import DataLoader
 
 from runner.samplers import GlobalBatchSampler, Sequential
+from runner.sharding import replica_of
 
 from .batches import MASK_STREAM, VALIDATION_STREAM, GatheredSequences, GlobalBatches, batch_loader
 
@@ -145,11 +146,8 @@ class GlobalBatchDataModule(pl.LightningDataModule):
     def _data_parallel(self) -> tuple[int, int]:
         """Rank and size of the data-parallel group: ranks that share a replica read the same data."""
         assert self.trainer is not None
-        mesh = getattr(self.trainer.strategy, "device_mesh", None)
-        if mesh is not None:
-            group = mesh["data_parallel"]
-            return group.get_local_rank(), group.size()
-        return self.trainer.global_rank, self.trainer.world_size
+        rank, size, _ = replica_of(self.trainer)
+        return rank, size
 
     def _pins(self) -> bool:
         assert self.trainer is not None

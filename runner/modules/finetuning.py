@@ -12,6 +12,7 @@ from torch import nn
 from runner.errors import suggest
 from runner.folder import RunFolder
 from runner.predictions import Predictions, write_predictions
+from runner.sharding import replica_of
 
 from .training import Batch, TrainingModule
 
@@ -120,9 +121,8 @@ class FinetuningModule(TrainingModule):
         if not path.exists() or path.resolve().stem == f"step-{self.trainer.global_step:08d}":
             return None
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)
-        self.load_state_dict(checkpoint["state_dict"])
-        for optimizer, state in zip(self.trainer.optimizers, checkpoint["optimizer_states"], strict=False):
-            optimizer.load_state_dict(state)  # some optimizers hold the weights to evaluate
+        self.trainer.strategy.load_model_state_dict(checkpoint)
+        self.trainer.strategy.load_optimizer_state_dict(checkpoint)  # some hold the weights to evaluate
         return int(checkpoint["global_step"])
 
     def _begin(self, sets: dict[str, Any]) -> None:
@@ -152,10 +152,11 @@ class FinetuningModule(TrainingModule):
         return metrics
 
     def _gather(self, mine: Any) -> list[Any]:
-        if self.trainer.world_size == 1:
+        _, size, group = replica_of(self.trainer)
+        if size == 1:
             return [mine]
-        ranks: list[Any] = [None] * self.trainer.world_size
-        torch.distributed.all_gather_object(ranks, mine)
+        ranks: list[Any] = [None] * size
+        torch.distributed.all_gather_object(ranks, mine, group=group)
         return ranks
 
 

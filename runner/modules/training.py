@@ -9,10 +9,12 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule
 
 from runner.errors import TrainingFailure
 from runner.folder import RunFolder
 from runner.optim import LoopNeeds, loop_needs
+from runner.sharding import check_shardable, clip_shards, gather, replica_of, shard, synchronise, whole
 
 log = logging.getLogger("iolaus")
 
@@ -65,7 +67,9 @@ class TrainingModule(pl.LightningModule):
             model.pretrained.gradient_checkpointing_enable()  # type: ignore[operator, union-attr]
 
     def configure_model(self) -> None:
-        """Compiles the compute core, once the strategy has placed the model."""
+        """Shards the model where the strategy asks for it, and compiles the compute core."""
+        if self.device_mesh is not None and not isinstance(self.model, FSDPModule):
+            shard(self.model, self.device_mesh)
         if self.compile_model:
             self.model.compile_core()  # type: ignore[operator]
             self.compile_model = False
@@ -73,13 +77,15 @@ class TrainingModule(pl.LightningModule):
     def configure_optimizers(self) -> Any:
         """The optimizer over the model's parameter groups, and its schedule over `max_steps`."""
         optimizer = self.make_optimizer(model=self.model)
+        if self.device_mesh is not None:
+            check_shardable(optimizer)
         scheduler = self.make_scheduler(optimizer=optimizer, max_steps=self.max_steps)
         return {"optimizer": optimizer, "lr_scheduler": scheduler}
 
     def training_step(self, batch: Batch, batch_idx: int) -> dict[str, Any]:
         """One optimizer step on this rank's share of one global batch."""
         step = self.trainer.global_step
-        torch.manual_seed(step_seed(self.seed, step, self.global_rank))
+        torch.manual_seed(step_seed(self.seed, step, replica_of(self.trainer).rank))
         optimizer = self.optimizers()
         totals = self.sum_over_ranks({name: float(batch[name]) for name in SUMMED} | self.votes)
         needs = loop_needs(optimizer)  # type: ignore[arg-type]
@@ -100,9 +106,11 @@ class TrainingModule(pl.LightningModule):
 
     def _backward(self, micro_batches: list[dict[str, Any]], weight: float, needs: LoopNeeds) -> Tensor:
         """Adds up the gradients of the share; returns the mean loss of the global batch, 0-dim."""
-        scale = self.trainer.world_size / max(weight, 1e-12)
+        _, size, group = replica_of(self.trainer)
+        scale = size / max(weight, 1e-12)
         total = torch.zeros((), device=self.device)
         for i, micro_batch in enumerate(micro_batches):
+            synchronise(self.model, i + 1 == len(micro_batches))
             with contextlib.ExitStack() as stack:
                 if i + 1 < len(micro_batches) and hasattr(self.trainer.strategy, "block_backward_sync"):
                     stack.enter_context(self.trainer.strategy.block_backward_sync())
@@ -110,8 +118,8 @@ class TrainingModule(pl.LightningModule):
                 self.manual_backward(loss_sum * scale, create_graph=needs.create_graph)
                 needs.after_backward()
             total += loss_sum.detach()
-        if self.trainer.world_size > 1:
-            torch.distributed.all_reduce(total)
+        if size > 1:
+            torch.distributed.all_reduce(total, group=group)
         return total / max(weight, 1e-12)
 
     def _clip(self) -> Tensor:
@@ -119,8 +127,10 @@ class TrainingModule(pl.LightningModule):
         limit = self.max_grad_norm or math.inf
         if self.log_parameter_norms:
             self._parameter_norms = {
-                n: p.grad.norm() for n, p in self.named_parameters() if p.grad is not None
+                n: whole(p.grad.norm()) for n, p in self.named_parameters() if p.grad is not None
             }
+        if self.device_mesh is not None:
+            return clip_shards(parameters, limit)
         return torch.nn.utils.clip_grad_norm_(parameters, limit)
 
     def _rates(self) -> dict[str, float]:
@@ -155,11 +165,19 @@ class TrainingModule(pl.LightningModule):
 
     def sum_over_ranks(self, values: dict[str, float]) -> dict[str, float]:
         """Each value added up over all ranks, in float64."""
-        if self.trainer.world_size == 1:
+        _, size, group = replica_of(self.trainer)
+        if size == 1:
             return values
         packed = torch.tensor(list(values.values()), dtype=torch.float64, device=self.device)
-        torch.distributed.all_reduce(packed)
+        torch.distributed.all_reduce(packed, group=group)
         return dict(zip(values, packed.tolist(), strict=True))
+
+    def gathered_weights(self) -> dict[str, Tensor] | None:
+        """The network's weights as the first rank exports them, where each rank has but a shard of them; collective."""
+        if self.device_mesh is None:
+            return None
+        pretrained: nn.Module = self.model.pretrained  # type: ignore[assignment]
+        return gather(pretrained.state_dict(), self.trainer.is_global_zero)
 
     @contextlib.contextmanager
     def evaluation_weights(self) -> Iterator[None]:
