@@ -8,11 +8,14 @@ from .registry import register_parts
 
 @dataclass
 class Throughput:
-    """Counts real tokens per second over the last steps, evaluation and checkpoints left out."""
+    """Counts real tokens per second over the last steps, evaluation and checkpoints left out, and the FLOPs they used."""
 
     _target_: str = "runner.callbacks.Throughput"
     window: int = 50
     """Steps that the figures are taken over."""
+    peak_tflops: Any = None
+    """What one device could do, in TFLOP/s at the precision used, for `perf/mfu`; none takes it from a table of
+    accelerators (half precision), and leaves the figure out where that has none."""
 
 
 @dataclass

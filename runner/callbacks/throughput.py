@@ -5,7 +5,10 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
+
+from runner.flops import peak_flops
 
 
 class Throughput(Callback):
@@ -15,32 +18,44 @@ class Throughput(Callback):
     checkpoint lay between the two it runs from the start of its own batch.
     """
 
-    def __init__(self, window: int) -> None:
-        """Raises ValueError for a window of no steps."""
+    def __init__(self, window: int, peak_tflops: float | None) -> None:
+        """Raises ValueError for a window of no steps, and a peak that is none."""
         if window < 1:
             raise ValueError(f"callback.throughput.window must be at least 1 step, got {window}")
+        if peak_tflops is not None and not peak_tflops > 0:
+            raise ValueError(f"callback.throughput.peak_tflops must be above 0, got {peak_tflops}")
+        self._peak = None if peak_tflops is None else peak_tflops * 1e12
         self.total_tokens = 0
         """Real tokens trained on since the run began, the parts before a resume included."""
-        self._steps: deque[tuple[int, int, float]] = deque(maxlen=window)
-        self._sums = (0, 0, 0.0)
+        self._steps: deque[tuple[float, ...]] = deque(maxlen=window)
+        self._sums: tuple[float, ...] = (0.0,) * 4
+        self._devices = 1
         self._began: float | None = None
         self._interrupted = True
 
     @property
     def tokens_per_second(self) -> float:
         """Real tokens per second over the window; nan before the first step was timed."""
-        tokens, _, seconds = self._sums
+        tokens, _, _, seconds = self._sums
         return tokens / seconds if seconds > 0 else float("nan")
 
     @property
     def fill(self) -> float:
         """Real tokens as a share of all token places, padding included; nan where places are not counted."""
-        tokens, places, _ = self._sums
+        tokens, places, *_ = self._sums
         return tokens / places if places > 0 else float("nan")
+
+    @property
+    def utilisation(self) -> float:
+        """FLOPs the model needed as a share of what the devices could do; nan where either is not known."""
+        *_, flops, seconds = self._sums
+        known = self._peak is not None and flops > 0 and seconds > 0
+        return flops / seconds / (self._peak * self._devices) if known else float("nan")  # type: ignore[operator]
 
     def metrics(self) -> dict[str, float]:
         """The figures known so far, under the names they are logged by."""
         figures = {"perf/tokens_per_second": self.tokens_per_second, "perf/fill": self.fill}
+        figures["perf/mfu"] = self.utilisation
         return {name: value for name, value in figures.items() if value == value}
 
     def on_train_batch_start(
@@ -60,7 +75,8 @@ class Throughput(Callback):
             tokens = int(outputs["tokens"])
             self.total_tokens += tokens
             if self._began is not None and not self._interrupted:
-                self._add(tokens, int(outputs.get("padded_tokens", 0)), now - self._began)
+                places, flops = outputs.get("padded_tokens", 0), outputs.get("flops", 0.0)
+                self._add(tokens, places, flops, now - self._began)
         self._began, self._interrupted = now, False
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -74,8 +90,12 @@ class Throughput(Callback):
         self._interrupted = True
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Leaves out whatever lay between two fits."""
+        """Leaves out whatever lay between two fits, and looks at what it runs on."""
         self._interrupted = True
+        self._devices = trainer.world_size
+        device = trainer.strategy.root_device
+        if self._peak is None and device.type == "cuda":
+            self._peak = peak_flops(torch.cuda.get_device_name(device), str(trainer.precision))
 
     def state_dict(self) -> dict[str, Any]:
         """The total, for the checkpoint."""
@@ -85,11 +105,7 @@ class Throughput(Callback):
         """Takes over the total of the run being resumed."""
         self.total_tokens = int(state_dict["total_tokens"])
 
-    def _add(self, tokens: int, places: int, seconds: float) -> None:
-        oldest = self._steps[0] if len(self._steps) == self._steps.maxlen else (0, 0, 0.0)
-        self._steps.append((tokens, places, seconds))
-        self._sums = (
-            self._sums[0] + tokens - oldest[0],
-            self._sums[1] + places - oldest[1],
-            self._sums[2] + seconds - oldest[2],
-        )
+    def _add(self, *figures: float) -> None:
+        oldest = self._steps[0] if len(self._steps) == self._steps.maxlen else (0.0,) * 4
+        self._steps.append(figures)
+        self._sums = tuple(s + f - o for s, f, o in zip(self._sums, figures, oldest, strict=True))

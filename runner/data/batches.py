@@ -17,8 +17,8 @@ from .partition import partition
 MASK_STREAM, VALIDATION_STREAM = 1, 2
 """Streams of the keyed generator, so that training and validation masks do not repeat each other."""
 
-SUMMED = ("weight", "tokens", "padded_tokens", "hash_low", "hash_high")
-"""Figures of a micro-batch that add up to those of the share."""
+SUMMED = ("weight", "tokens", "padded_tokens", "token_pairs", "hash_low", "hash_high")
+"""Figures of a micro-batch that add up to those of the share, and over the ranks to those of the global batch."""
 
 
 class GatheredSequences(Protocol):

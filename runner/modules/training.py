@@ -11,7 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule
 
+from runner.data.batches import SUMMED
 from runner.errors import TrainingFailure
+from runner.flops import count_flops
 from runner.folder import RunFolder
 from runner.optim import LoopNeeds, loop_needs
 from runner.sharding import check_shardable, clip_shards, gather, replica_of, shard, synchronise, whole
@@ -20,9 +22,6 @@ log = logging.getLogger("iolaus")
 
 Batch = dict[str, Any]
 """A rank's share of a global batch, as `runner.data.batches.GlobalBatches` makes it."""
-
-SUMMED = ("weight", "tokens", "padded_tokens", "hash_low", "hash_high")
-"""Counts of a share that are added over the ranks, once per step."""
 
 
 class TrainingModule(pl.LightningModule):
@@ -58,6 +57,7 @@ class TrainingModule(pl.LightningModule):
         )
         self.max_steps, self.seed, self.log_every = max_steps, seed, log_every
         self.baselines = baselines
+        self._flops = count_flops(model.pretrained)  # type: ignore[arg-type]
         self.votes = {"stop": 0.0, "save": 0.0}
         """What this rank wishes to happen after the step; callbacks set it, the step adds it up over the ranks."""
         self._saved_rates: list[float] | None = None

@@ -95,7 +95,8 @@ class Collator(ABC):
         """The micro-batch of D samples: rows padded to the longest, T tokens, or all in one row of T tokens.
 
         `input_ids` and `labels` [D, T], or [1, T] if packed; `target_positions` and `targets` [M] for the M targets, row
-        by row; `weight`; `tokens` (real) and `padded_tokens`; `hash_low`, `hash_high`: see `runner.data.audit`.
+        by row; `weight`; `tokens` (real), `padded_tokens` and `token_pairs` (within samples); `hash_low`, `hash_high`: see
+        `runner.data.audit`.
 
         Padded rows have an `attention_mask` [D, T]; a packed one `position_ids` [1, T] that begin anew with each sample,
         `cu_seqlens` int32 [D + 1], where samples begin and the last one ends, and `max_length`, that of the longest.
@@ -129,6 +130,7 @@ class Collator(ABC):
         return batch | {
             "tokens": num_tokens if counts else 0,
             "padded_tokens": shape[0] * shape[1] if counts else 0,
+            "token_pairs": int((lengths**2).sum()) if counts else 0,
             "hash_low": low,
             "hash_high": high,
         }

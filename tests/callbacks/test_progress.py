@@ -51,7 +51,7 @@ def plain(text: str) -> str:
 
 
 def test_lines_tell_step_loss_rate_speed_and_time_left(capsys: pytest.CaptureFixture[str]) -> None:
-    tiny_trainer(20, [Throughput(5), Progress(4, NEVER)]).fit(TinyModule(), loader(20))
+    tiny_trainer(20, [Throughput(5, None), Progress(4, NEVER)]).fit(TinyModule(), loader(20))
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("step")]
     assert [line.split()[1] for line in lines] == ["1/20", *(f"{step}/20" for step in range(2, 21, 2))]
     assert re.fullmatch(r"step 10/20 loss \d+\.\d{3} lr 1\.0e-02 [\d,]+ tok/s \d+:\d\d left", lines[5])
@@ -120,7 +120,7 @@ def test_bar_starts_at_the_resumed_step(terminal: Terminal, tmp_path: Path) -> N
 
 def test_bar_shows_everything_in_a_terminal(terminal: Terminal) -> None:
     progress = Progress(1000, NEVER)
-    trainer = tiny_trainer(6, [Throughput(3), progress], val_check_interval=3, limit_val_batches=2)
+    trainer = tiny_trainer(6, [Throughput(3, None), progress], val_check_interval=3, limit_val_batches=2)
     with redirect_stdout(terminal):
         trainer.fit(TinyModule(), loader(6), loader(2))
     shown = plain(terminal.getvalue())

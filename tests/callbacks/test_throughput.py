@@ -40,7 +40,7 @@ class SlowSave(Callback):
 
 
 def test_speed_is_tokens_by_the_time_of_steps(clock: Clock) -> None:
-    counter = Throughput(window=10)
+    counter = Throughput(window=10, peak_tflops=None)
     tiny_trainer(4, [counter]).fit(TinyModule(on_step=lambda: clock.pass_by(2.0)), loader(4))
     assert counter.tokens_per_second == pytest.approx(15.0)
     assert counter.fill == pytest.approx(0.75)
@@ -48,8 +48,22 @@ def test_speed_is_tokens_by_the_time_of_steps(clock: Clock) -> None:
     assert counter.total_tokens == 120
 
 
+def test_utilisation_is_against_the_peak_of_all_devices(clock: Clock) -> None:
+    counter = Throughput(window=10, peak_tflops=4.0)
+    module = TinyModule(on_step=lambda: clock.pass_by(2.0))
+    module.counts |= {"flops": 3e12}
+    tiny_trainer(4, [counter]).fit(module, loader(4))
+    assert counter.metrics()["perf/mfu"] == pytest.approx(3e12 / 2 / 4e12)
+
+
+@pytest.mark.parametrize("peak", [0, -1.0])
+def test_a_peak_of_nothing_is_refused(peak: float) -> None:
+    with pytest.raises(ValueError, match="peak_tflops must be above 0"):
+        Throughput(window=1, peak_tflops=peak)
+
+
 def test_waiting_for_data_counts(clock: Clock) -> None:
-    counter = Throughput(window=100)
+    counter = Throughput(window=100, peak_tflops=None)
     module = TinyModule(on_step=lambda: clock.pass_by(1.0))
     tiny_trainer(101, [counter]).fit(module, loader(101, on_read=lambda: clock.pass_by(1.0)))
     assert counter.tokens_per_second == pytest.approx(15.0, rel=0.02)  # the last batch is read one step early
@@ -57,7 +71,7 @@ def test_waiting_for_data_counts(clock: Clock) -> None:
 
 @pytest.mark.parametrize("every", [1, 3])
 def test_evaluation_is_left_out_and_no_step_is(clock: Clock, every: int) -> None:
-    counter, seconds = Throughput(window=100), iter(range(1, 10))
+    counter, seconds = Throughput(window=100, peak_tflops=None), iter(range(1, 10))
     module = TinyModule(
         on_step=lambda: clock.pass_by(next(seconds)), on_evaluation=lambda: clock.pass_by(500.0)
     )
@@ -68,7 +82,7 @@ def test_evaluation_is_left_out_and_no_step_is(clock: Clock, every: int) -> None
 
 @pytest.mark.parametrize("saves_first", [False, True])
 def test_saving_is_left_out(clock: Clock, tmp_path: Path, saves_first: bool) -> None:
-    counter, saver = Throughput(window=100), SlowSave(clock, tmp_path / "a.ckpt")
+    counter, saver = Throughput(window=100, peak_tflops=None), SlowSave(clock, tmp_path / "a.ckpt")
     callbacks = [saver, counter] if saves_first else [counter, saver]
     module = TinyModule(on_step=lambda: clock.pass_by(1.0))
     tiny_trainer(5, callbacks).fit(module, loader(5))
@@ -80,24 +94,24 @@ def test_saving_is_left_out(clock: Clock, tmp_path: Path, saves_first: bool) -> 
 
 
 def test_only_the_last_steps_count(clock: Clock) -> None:
-    counter = Throughput(window=3)
+    counter = Throughput(window=3, peak_tflops=None)
     times = iter([9.0, 9.0, 9.0, 1.0, 2.0, 3.0])
     tiny_trainer(6, [counter]).fit(TinyModule(on_step=lambda: clock.pass_by(next(times))), loader(6))
     assert counter.tokens_per_second == pytest.approx(90 / 6)
 
 
 def test_total_goes_on_after_a_resume(clock: Clock, tmp_path: Path) -> None:
-    first = Throughput(window=3)
+    first = Throughput(window=3, peak_tflops=None)
     trainer = tiny_trainer(4, [first])
     trainer.fit(TinyModule(), loader(10))
     trainer.save_checkpoint(tmp_path / "a.ckpt")
-    second = Throughput(window=3)
+    second = Throughput(window=3, peak_tflops=None)
     tiny_trainer(10, [second]).fit(TinyModule(), loader(10), ckpt_path=str(tmp_path / "a.ckpt"))
     assert (first.total_tokens, second.total_tokens) == (120, 300)
 
 
 def test_nothing_is_claimed_where_nothing_is_counted(clock: Clock) -> None:
-    counter, module = Throughput(window=3), TinyModule(on_step=lambda: clock.pass_by(1.0))
+    counter, module = Throughput(window=3, peak_tflops=None), TinyModule(on_step=lambda: clock.pass_by(1.0))
     module.counts = {}
     tiny_trainer(3, [counter]).fit(module, loader(3))
     assert counter.metrics() == {}
@@ -108,4 +122,4 @@ def test_nothing_is_claimed_where_nothing_is_counted(clock: Clock) -> None:
 
 def test_empty_window_is_refused() -> None:
     with pytest.raises(ValueError, match="window must be at least 1 step, got 0"):
-        Throughput(window=0)
+        Throughput(window=0, peak_tflops=None)

@@ -33,7 +33,7 @@ class TinyModule(LightningModule):
         self.layer = torch.nn.Linear(2, 1)
         self.on_step, self.on_evaluation = on_step, on_evaluation
         self.loss_of: Callable[[torch.Tensor], Any] = lambda loss: loss.detach()
-        self.counts = {"tokens": 30, "padded_tokens": 40}
+        self.counts: dict[str, float] = {"tokens": 30, "padded_tokens": 40}
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return torch.optim.SGD(self.parameters(), lr=0.01)

@@ -1,0 +1,80 @@
+"""How many floating point operations a step needs, and how many a device could do: model FLOPs utilisation (MFU).
+
+Counted are the multiplications and additions of the model itself, forward and twice that backward (arXiv 2204.02311,
+appendix B); nothing that is computed again or on padding.
+"""
+
+from typing import NamedTuple
+
+from torch import nn
+from transformers import PreTrainedModel
+
+PEAK_TFLOPS = {
+    "GB200": 2500.0,
+    "B300": 2250.0,
+    "B200": 2250.0,
+    "H200": 989.0,
+    "H100 PCIe": 756.0,
+    "H100 NVL": 835.0,
+    "H100": 989.0,
+    "H800": 989.0,
+    "A100": 312.0,
+    "A800": 312.0,
+    "A40": 149.7,
+    "A10G": 70.0,
+    "A10": 125.0,
+    "L40S": 362.0,
+    "L40": 181.0,
+    "L4": 121.0,
+    "V100": 125.0,
+    "T4": 65.0,
+    "RTX 5090": 209.5,
+    "RTX 4090": 165.2,
+    "RTX 3090": 71.0,
+    "RTX 6000 Ada": 364.0,
+    "MI355X": 2300.0,
+    "MI325X": 1307.0,
+    "MI300X": 1307.0,
+    "MI250X": 383.0,
+}
+"""Dense tensor throughput in half precision by a part of the device's name, from the makers' data sheets; the first match
+counts."""
+
+HALF = ("bf16", "16-")
+"""What the names of half precisions begin with."""
+
+
+class FlopCounts(NamedTuple):
+    """Floating point operations of forward and backward."""
+
+    per_token: float
+    """For each token: the encoder's matrices."""
+    per_pair: float
+    """For each pair of tokens of one sample: attention. Layers with a sliding window are left out."""
+    per_target: float
+    """For each target: the head's matrices."""
+
+    def step(self, tokens: float, token_pairs: float, targets: float) -> float:
+        """Operations of a step."""
+        return self.per_token * tokens + self.per_pair * token_pairs + self.per_target * targets
+
+
+def count_flops(pretrained: PreTrainedModel) -> FlopCounts:
+    """What a model needs, from its parameters and its config."""
+    encoder = pretrained.base_model
+    tables = {id(m.weight) for m in encoder.modules() if isinstance(m, nn.Embedding)}
+    inside = {id(p) for p in encoder.parameters()}
+    matrices = sum(p.numel() for p in encoder.parameters() if p.dim() >= 2 and id(p) not in tables)
+    head = [m.weight for m in pretrained.modules() if isinstance(m, nn.Linear)]
+    head = [w for w in head if id(w) not in inside or id(w) in tables]  # a tied decoder multiplies the table
+    config = pretrained.config
+    kinds = getattr(config, "layer_types", None) or ["full_attention"] * config.num_hidden_layers
+    layers = sum(kind == "full_attention" for kind in kinds)
+    return FlopCounts(6.0 * matrices, 12.0 * layers * config.hidden_size, 6.0 * sum(w.numel() for w in head))
+
+
+def peak_flops(device_name: str, precision: str) -> float | None:
+    """Operations per second of one device in a half precision; None for other precisions and unknown devices."""
+    if not precision.startswith(HALF):
+        return None
+    return next((peak * 1e12 for name, peak in PEAK_TFLOPS.items() if name in device_name), None)

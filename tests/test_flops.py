@@ -1,0 +1,27 @@
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from runner.flops import count_flops, peak_flops
+from tests.models.tiny import tiny
+
+
+@pytest.mark.parametrize("architecture", ["bert", "modernbert", "roberta", "electra"])
+def test_counts_are_those_of_the_operators(architecture: str) -> None:
+    model = tiny(architecture, attn_implementation="eager")
+    model.set_attn_implementation("eager")
+    rows, length = 2, 13
+    ids = torch.randint(5, 50, (rows, length))
+    with FlopCounterMode(display=False) as counter:
+        model(input_ids=ids).logits.sum().backward()
+    counts = count_flops(model)
+    ours = counts.step(rows * length, rows * length**2, rows * length)
+    assert ours == pytest.approx(counter.get_total_flops(), rel=0.12)
+
+
+def test_peaks_are_of_half_precision_and_known_devices() -> None:
+    assert peak_flops("NVIDIA H200", "bf16-mixed") == 989e12
+    assert peak_flops("NVIDIA H100 PCIe", "16-mixed") == 756e12
+    assert peak_flops("NVIDIA L40S", "bf16-true") == 362e12
+    assert peak_flops("NVIDIA H200", "32-true") is None
+    assert peak_flops("Abacus 3", "bf16-mixed") is None
