@@ -95,7 +95,7 @@ class Collator(ABC):
         """The micro-batch of D samples: rows padded to the longest, T tokens, or all in one row of T tokens.
 
         `input_ids` and `labels` [D, T], or [1, T] if packed; `target_positions` and `targets` [M] for the M targets, row
-        by row; `weight`; `tokens` (real), `padded_tokens` and `token_pairs` (within samples); `hash_low`, `hash_high`: see
+        by row; `weight`; `tokens` (real), `padded_tokens`, `token_pairs` (within samples); `hash_low`, `hash_high`: see
         `runner.data.audit`.
 
         Padded rows have an `attention_mask` [D, T]; a packed one `position_ids` [1, T] that begin anew with each sample,
