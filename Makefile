@@ -3,6 +3,8 @@ VENV ?= .venv
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN = $(VENV)/bin
+# Test processes side by side; each holds a few models, so not as many as a large machine has cores.
+JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); echo $$(( n < 8 ? n : 8 )))
 READY = $(VENV)/.ready
 # Idle threads sleep instead of spinning: on a busy machine that is the difference between slow and eight times as slow.
 export OMP_WAIT_POLICY ?= passive
@@ -17,10 +19,10 @@ run: $(READY)  ## pretrain a small encoder on real text; overrides go in ARGS="o
 	@$(BIN)/iolaus $(ARGS)
 
 test: $(READY)  ## the tests that prove every promise, in a few minutes
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 test-all: $(READY)  ## the long tests too
-	@$(BIN)/python -m pytest -m "not benchmark" $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not benchmark" $(ARGS)
 
 check: $(READY)  ## lint, format and types
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
