@@ -5,6 +5,7 @@ signal to it is passed on, so that they save, and when it dies without a word th
 """
 
 import contextlib
+import ctypes
 import os
 import signal
 import socket
@@ -35,6 +36,8 @@ LAUNCHED = (
     "PL_GLOBAL_SEED",
 )
 """Variables by which a launcher tells a process its rank: a fresh set of ranks must not inherit them."""
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 
 RANK_CONFIG = ".rank-config.yaml"
 RANK_ERROR = ".rank-error"
@@ -199,6 +202,19 @@ def _num_cores() -> int:
 
 def _tells_rank(name: str) -> bool:
     return name in LAUNCHED or name.startswith(("SLURM_", "TORCHELASTIC_", "PMI"))
+
+
+def keep_freed_memory() -> None:
+    """Has glibc keep what is freed: tensors of a step's size come and go, and giving them back costs page faults.
+
+    What the user has set in the environment stays; elsewhere nothing happens.
+    """
+    if "GLIBC_TUNABLES" in os.environ or any(name.startswith("MALLOC_") for name in os.environ):
+        return
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is not None:
+        mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
+        mallopt(_M_MMAP_THRESHOLD, 2**30)
 
 
 def _for_ranks(config: DictConfig) -> DictConfig:

@@ -19,7 +19,7 @@ from runner.cluster import member
 from runner.errors import explain, wants_traceback
 from runner.folder import RunFolder
 from runner.job import carry_out, in_sweep, report_failure, report_job_failure, report_stop
-from runner.launch import begin_rank, leave_error, read_rank_config
+from runner.launch import begin_rank, keep_freed_memory, leave_error, read_rank_config
 from runner.requeue import requeue
 from runner.resume import run_folder, saved_overrides
 from runner.signals import EXIT_INTERRUPTED, Stopped, stoppable
@@ -97,6 +97,7 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     from runner.summary import end_summary, start_summary
     from runner.trainer import describe_run, final_validation
 
+    keep_freed_memory()
     allow_targets(config.allowed_targets)
     data = build(config.data)
     data.prepare_data()

@@ -99,15 +99,14 @@ def _loop(
 def document_attention(
     query: Tensor, key: Tensor, value: Tensor, cu_seqlens: Tensor, window: int, scale: float
 ) -> tuple[Tensor, Tensor]:
-    """Attention [T, N, H] on a CPU, and the logarithm of each softmax's sum [T, N] for the backward pass."""
-    out = torch.empty(query.shape, dtype=query.dtype)
-    sums = torch.empty(query.shape[:2], dtype=torch.float32)
+    """Attention [T, N, H] on a CPU, and the logarithm of each softmax's sum [T * N], as the backward pass wants them."""
+    outs, sums = [], []
     for start, stop, length in _runs(cu_seqlens):
         q, k, v = (_documents(x, start, stop, length) for x in (query, key, value))
-        found = _flash(q, k, v, attn_mask=_window_mask(length, window, q), scale=scale)
-        for whole, part in zip((out, sums), found, strict=True):
-            _documents(whole, start, stop, length).copy_(part)
-    return out, sums
+        out, found = _flash(q, k, v, attn_mask=_window_mask(length, window, q), scale=scale)
+        outs.append(out.transpose(1, 2).flatten(0, 1))
+        sums.append(found.flatten())
+    return torch.cat(outs), torch.cat(sums)
 
 
 @torch.library.custom_op("iolaus::document_attention_backward", mutates_args=())
@@ -123,20 +122,21 @@ def document_attention_backward(
     scale: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients [T, N, H] of query, key and value."""
-    gradients = tuple(torch.empty(query.shape, dtype=query.dtype) for _ in range(3))
+    num_heads = query.shape[1]
+    gradients: tuple[list[Tensor], ...] = ([], [], [])
     for start, stop, length in _runs(cu_seqlens):
-        tensors = (gradient, query, key, value, out, sums)
-        parts = [_documents(x, start, stop, length) for x in tensors]
+        parts = [_documents(x, start, stop, length) for x in (gradient, query, key, value, out)]
+        parts.append(sums[start * num_heads : stop * num_heads].view(-1, num_heads, length))
         mask = _window_mask(length, window, parts[1])
         found = _flash_backward(*parts, 0.0, False, attn_mask=mask, scale=scale)
         for whole, part in zip(gradients, found, strict=True):
-            _documents(whole, start, stop, length).copy_(part)
-    return gradients  # type: ignore[return-value]
+            whole.append(part.transpose(1, 2).flatten(0, 1))
+    return torch.cat(gradients[0]), torch.cat(gradients[1]), torch.cat(gradients[2])
 
 
 @document_attention.register_fake
 def _(query: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
-    return query.new_empty(query.shape), query.new_empty(query.shape[:2], dtype=torch.float32)
+    return query.new_empty(query.shape), query.new_empty(query.shape[0] * query.shape[1], dtype=torch.float32)
 
 
 @document_attention_backward.register_fake
@@ -170,8 +170,10 @@ def _runs(cu_seqlens: Tensor) -> Iterator[tuple[int, int, int]]:
 
 
 def _documents(flat: Tensor, start: int, stop: int, length: int) -> Tensor:
-    """Tokens `start` to `stop - 1` of [T, N, ...] as documents [D, N, length, ...], a view."""
-    return flat[start:stop].unflatten(0, (-1, length)).transpose(1, 2)
+    """Tokens `start` to `stop - 1` of [T, N, H] as documents [D, N, length, H], a view."""
+    token, head, one = flat.stride()
+    shape = ((stop - start) // length, flat.shape[1], length, flat.shape[2])
+    return flat.as_strided(shape, (length * token, head, token, one), flat.storage_offset() + start * token)
 
 
 def _window_mask(length: int, window: int, query: Tensor) -> Tensor | None:

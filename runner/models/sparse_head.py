@@ -11,6 +11,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
+from .last_layer import NarrowedLastLayer
 from .packed_rows import encoder_inputs, set_up_packed_rows
 
 MODEL_INPUTS = ("input_ids", "attention_mask")
@@ -33,6 +34,7 @@ class SparseMaskedLM(nn.Module):
         if pretrained.base_model is pretrained:
             raise ValueError(f"{type(pretrained).__name__} has no encoder below its head")
         self.position_offset: int | None = None
+        self.last_layer = NarrowedLastLayer(pretrained.base_model)
 
     def pack_rows(self) -> None:
         """Sets the encoder up for packed rows, for good.
@@ -43,16 +45,27 @@ class SparseMaskedLM(nn.Module):
         self.position_offset = set_up_packed_rows(self.pretrained)
 
     def forward(self, micro_batch: dict[str, Any]) -> dict[str, Tensor]:
-        """Sums over the micro-batch: `loss` in nats, weighted by `target_weights` where given, and `correct` targets."""
-        chosen = rows_at(self.encode(micro_batch), micro_batch["target_positions"])
+        """Sums over the micro-batch: `loss` in nats, weighted by `target_weights` where given, and `correct` targets.
+
+        While training nobody asks how many are correct, and it is 0.
+        """
+        positions = micro_batch["target_positions"]
+        chosen = rows_at(self.encode(micro_batch, positions), positions)
         return self.score(chosen, micro_batch["targets"], micro_batch.get("target_weights"))
 
-    def encode(self, micro_batch: dict[str, Any]) -> Tensor:
-        """The encoder's last hidden states [B, T, H]; B is 1 for packed rows."""
+    def encode(self, micro_batch: dict[str, Any], positions: Tensor | None = None) -> Tensor:
+        """The encoder's last hidden states [B, T, H], B being 1 for packed rows; only those at `positions` if given."""
         if "cu_seqlens" in micro_batch:
             assert self.position_offset is not None, "packed rows need pack_rows first"
-            return self.pretrained.base_model(**encoder_inputs(micro_batch, self.position_offset))[0]
-        return self.pretrained.base_model(**{n: micro_batch[n] for n in MODEL_INPUTS if n in micro_batch})[0]
+            inputs = encoder_inputs(micro_batch, self.position_offset)
+        else:
+            inputs = {n: micro_batch[n] for n in MODEL_INPUTS if n in micro_batch}
+        encoder = self.pretrained.base_model
+        again = getattr(
+            encoder, "is_gradient_checkpointing", False
+        )  # in the backward pass, without positions
+        with self.last_layer.at(None if again else positions):
+            return encoder(**inputs)[0]
 
     def score(self, hidden: Tensor, targets: Tensor, weights: Tensor | None) -> dict[str, Tensor]:
         """Sums of `loss` and `correct` over hidden states [N, H] with targets [N] and factors [N].
@@ -90,6 +103,7 @@ class SparseMaskedLM(nn.Module):
 
     def compile_core(self) -> None:
         """Compiles the encoder; gathering and head stay outside, where shapes change with every batch."""
+        self.last_layer.remove()
         self.pretrained.base_model.compile(dynamic=True)
 
     def describe(self) -> str:
@@ -101,7 +115,7 @@ class SparseMaskedLM(nn.Module):
         logits = self.logits(hidden)
         losses = functional.cross_entropy(logits.float(), targets, reduction="none")
         with torch.no_grad():
-            correct = (logits.argmax(-1) == targets).sum()
+            correct = (targets[:0] if self.training else logits.argmax(-1) == targets).sum()
         return (losses * weights).sum(), correct
 
 
