@@ -92,6 +92,7 @@ def test_page_ranks_the_jobs_and_gives_the_best_its_own_command(swept: Swept) ->
     assert page.texts("ul", "legend")[0] == "lr=0.003lr=1e+30"
 
 
+@pytest.mark.slow
 def test_best_jobs_command_trains_the_same_run(swept: Swept, tmp_path: Path) -> None:
     command = shlex.split((swept.run(0).path / "command.txt").read_text())
     run_program(*command[3:], "logger=csv", cwd=tmp_path)

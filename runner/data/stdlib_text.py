@@ -10,6 +10,7 @@ import sysconfig
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -105,5 +106,6 @@ def _texts() -> Iterator[str]:
         yield from docstrings(path.read_bytes())
 
 
+@cache
 def _library() -> Path:
     return Path(sysconfig.get_paths()["stdlib"])

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import yaml
 from omegaconf import OmegaConf
 
 from runner.report.metrics import Series, read_metrics
@@ -17,6 +18,9 @@ MARKS = ("status.json", "metrics.csv", "config.yaml")
 
 EXECUTION = ("hydra.", "callback.", "logger.", "resume", "outputs")
 """Settings that say how a run is shown and kept; they are no difference between runs."""
+
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""Plain values alone; ten times as fast where libyaml is there."""
 
 Settings = dict[str, Any]
 """Values by dotted name, such as `optimizer.lr`."""
@@ -144,7 +148,7 @@ def _default_settings() -> dict[str, tuple[Any, Any]]:
 
 def _settings(text: str) -> Settings:
     try:
-        config = OmegaConf.to_container(OmegaConf.create(text), resolve=False)
+        config = yaml.load(text, Loader=LOADER)
     except Exception:  # cut off or edited by hand: shown as text, compared with nothing
         return {}
     return dict(flatten(config)) if isinstance(config, dict) else {}
