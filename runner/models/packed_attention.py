@@ -1,6 +1,6 @@
 """Attention over one flat row of whole documents, none of which sees another, as an interface of transformers.
 
-- On a GPU in half precision: torch's variable-length flash attention.
+- On a GPU in half precision: variable-length flash attention, of the package `flash_attn` or torch's own.
 - On a CPU: flash attention document by document, in fp32; an operator of its own, so that torch.compile neither unrolls
   the documents nor compiles anew for other lengths.
 - Elsewhere, with dropout of attention, and where `torch.nn.attention.sdpa_kernel` rules flash attention out (for second
@@ -9,8 +9,10 @@
 Letters in shapes: D documents, T tokens of all of them, N heads, H size of a head.
 """
 
-from collections.abc import Iterator
-from functools import lru_cache
+import inspect
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -61,11 +63,8 @@ def packed_attention(
     if flash and query.device.type == "cpu":
         q, k, v = q.float(), k.float(), v.float()  # backward in bf16 is up to ten times slower
         out = document_attention(q, k, v, cu_seq_lens_q, window, scale)[0].to(query.dtype)
-    elif flash and _has_flash(query):
-        from torch.nn.attention.varlen import varlen_attn
-
-        ends, longest, sides = cu_seq_lens_q, max_length_q, (window, window)
-        out = varlen_attn(q, k, v, ends, ends, longest, longest, scale=scale, window_size=sides)
+    elif flash and _has_flash(query) and (fused := _fused(window, scale, query.shape[-1])):
+        out = fused(q, k, v, cu_seq_lens_q, cu_seq_lens_q, max_length_q, max_length_q)
     else:
         out = _loop(q, k, v, cu_seq_lens_q, window, scale, dropout)
     return out[None], None
@@ -79,6 +78,23 @@ def _has_flash(query: Tensor) -> bool:
         and query.shape[-1] <= 256
         and torch.cuda.get_device_capability(query.device) >= (8, 0)
     )
+
+
+@lru_cache
+def _fused(window: int, scale: float, size: int) -> Callable[..., Any] | None:
+    """Flash attention over documents: of the package `flash_attn`, else torch's where it can do this much."""
+    sides = (window, window)
+    if find_spec("flash_attn"):
+        from flash_attn import flash_attn_varlen_func
+
+        return partial(flash_attn_varlen_func, softmax_scale=scale, window_size=sides)
+    from torch.nn.attention.varlen import varlen_attn
+
+    wanted: dict[str, Any] = {} if window < 0 else {"window_size": sides}
+    if abs(scale - size**-0.5) > 1e-9:
+        wanted["scale"] = scale
+    known = inspect.signature(varlen_attn).parameters  # older ones have neither
+    return partial(varlen_attn, **wanted) if wanted.keys() <= known.keys() else None
 
 
 @torch.compiler.disable
