@@ -76,6 +76,7 @@ def runner_seconds(config: Any, folder: Path) -> float:
 def parts(config: Any) -> Any:
     """Data, objective and module as a run has them, freshly initialised."""
     from runner.build import bind, build
+    from runner.models.packed_rows import settle_layout
 
     data = build(config.data)
     data.prepare_data()
@@ -83,8 +84,10 @@ def parts(config: Any) -> Any:
     model = build(config.model, tokenizer=data.tokenizer)
     objective = build(config.objective, **data.collator_arguments())
     data.connect(bind(config.sampler), objective, STEPS, None, config.seed, accept_changes=False)
+    task_model = objective.task_model(model)
+    data.layout = settle_layout(data.layout, objective, task_model)
     module = build(
-        config.module, model=objective.task_model(model), optimizer=bind(config.optimizer),
+        config.module, model=task_model, optimizer=bind(config.optimizer),
         scheduler=bind(config.scheduler), max_steps=STEPS, seed=config.seed, log_every=10, baselines={},
     )  # fmt: skip
     return data, objective, module
@@ -105,7 +108,7 @@ def bare_seconds(config: Any) -> float:
         1,
         config.data.micro_batch_tokens,
         None,
-        packed=False,
+        packed=data.layout == "packed",
     )
     loaded = [batches[k] for k in range(STEPS)]
     model = module.model

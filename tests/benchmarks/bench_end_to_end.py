@@ -1,0 +1,252 @@
+"""Pretraining end to end against the usual ways, in real (non-padding) tokens per CPU second.
+
+    python -m tests.benchmarks.bench_end_to_end [--text 'books/*.txt'] [--model modernbert_mini] [--seeds 3] [--only ...]
+
+All contenders of a column train in turn, for several rounds, each in a process of its own with one thread; the median of
+the rounds is shown, with the lowest and highest. Documents are those of the default data, or paragraphs of text files.
+Then the loss on held-out documents after equally many, ours and the Trainer's. Their Trainer needs `accelerate`.
+"""
+
+import argparse
+import contextlib
+import io
+import logging
+import multiprocessing
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from tests.benchmarks.peer_pretraining import (
+    CLIP,
+    MASKED,
+    RATE,
+    Case,
+    Contender,
+    bare,
+    held_out_loss,
+    hugging_face,
+    lightning,
+    ours,
+    tuned,
+)
+
+OURS = "Iolaus, packed"
+CONTENDERS: dict[str, tuple[Contender, int]] = {
+    OURS: (ours, 4),
+    "Trainer": (hugging_face, 1),
+    "Trainer, by length, sparse head": (tuned, 4),
+    "Lightning, plain DataLoader": (lightning, 1),
+    "bare PyTorch loop": (bare, 1),
+}
+"""Who trains, and for how many times the steps of a column; those without a dense head are soon done."""
+
+
+class Column(NamedTuple):
+    """One setting that all contenders are measured in."""
+
+    vocabulary: int
+    longest: int
+    """Documents are cut at this many tokens."""
+    bf16: bool
+    steps: int
+    """Timed, of those with a dense head."""
+    rounds: int
+    documents: int = 16
+    """A step."""
+    everybody: bool = True
+    """Or ours and the two Trainers alone, where the others take long for nothing new."""
+
+
+COLUMNS = {
+    "30,522": Column(30522, 128, False, 2, 3),
+    "8,192": Column(8192, 128, False, 2, 3),
+    "30,522, short": Column(30522, 512, False, 1, 3, 32, everybody=False),
+    "30,522, bf16": Column(30522, 128, True, 1, 2, everybody=False),
+    "8,192, bf16": Column(8192, 128, True, 1, 2, everybody=False),
+}
+"""Short: whole paragraphs, half of them below 30 tokens and some of hundreds."""
+SHORTLIST = (OURS, "Trainer", "Trainer, by length, sparse head")
+LOSS_COLUMN = Column(4096, 128, False, 300, 1)
+"""What the losses are compared on, with a model of 2 layers."""
+
+
+def main() -> None:
+    """Prints the tables."""
+    parser = argparse.ArgumentParser(
+        description="Pretraining against Hugging Face, Lightning and a bare loop."
+    )
+    parser.add_argument("--text", help="a glob of text files, whose paragraphs are the documents")
+    parser.add_argument("--model", default="bert_mini", help="an option of the group model")
+    parser.add_argument(
+        "--seeds", type=int, default=1, help="runs to compare the losses of; 0 leaves that out"
+    )
+    parser.add_argument("--only", nargs="*", choices=list(COLUMNS), default=list(COLUMNS))
+    parser.add_argument("--rounds", type=int, help="of each column")
+    options = parser.parse_args()
+    if find_spec("accelerate") is None:
+        print("needs `pip install accelerate`, for Hugging Face's Trainer")
+        return
+    torch.set_num_threads(1)
+    libraries = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers", "lightning"))
+    print(f"{options.model}; {libraries}; Python {platform.python_version()}; {processor()}\n", flush=True)
+    with tempfile.TemporaryDirectory() as folder, contenders(options, folder) as teams:
+        figures: dict[str, dict[str, list[float]]] = {}
+        for name in options.only:
+            column = COLUMNS[name]
+            training = {who: team for who, team in teams.items() if column.everybody or who in SHORTLIST}
+            figures[name] = {who: [] for who in training}
+            for number in range(options.rounds or column.rounds):
+                for who, team in training.items():
+                    team.send((column, number, 1 + CONTENDERS[who][1] * column.steps, False))
+                    figures[name][who].append(team.recv()[0])
+            for who, speeds in figures[name].items():
+                print(f"{name}: {who}: {', '.join(f'{s:,.0f}' for s in speeds)} tokens/s", file=sys.stderr)
+        print_speeds(figures)
+        if options.seeds:
+            print_losses(teams, options.seeds)
+
+
+@contextlib.contextmanager
+def contenders(options: Any, folder: str) -> Iterator[dict[str, Any]]:
+    """The contenders by name, each a process that trains when it is told to."""
+    context = multiprocessing.get_context("spawn")
+    teams = {}
+    for name in CONTENDERS:
+        teams[name], theirs = context.Pipe()
+        arguments = (name, theirs, options, Path(folder))
+        context.Process(target=serve, args=arguments, daemon=True).start()
+    yield teams
+    for team in teams.values():
+        team.send(None)
+
+
+def serve(name: str, orders: Any, options: Any, folder: Path) -> None:
+    """Trains as ordered; answers with tokens per CPU second, the tokens of all steps, and the held-out loss if wanted."""
+    torch.set_num_threads(1)
+    while (order := orders.recv()) is not None:
+        column, seed, steps, wants_loss = order
+        case, held_out, objective = prepared(column, options, folder, small=wants_loss)
+        with silence():
+            clock, model = CONTENDERS[name][0](case._replace(seed=seed, steps=steps))
+        loss = held_out_loss(case, model, held_out, objective) if wants_loss else None
+        orders.send((clock.speed, clock.total_tokens, loss))
+
+
+def print_speeds(figures: dict[str, dict[str, list[float]]]) -> None:
+    """Medians with their spread, and how much faster ours is."""
+    print(f"\n| real tokens per CPU second | {' | '.join(figures)} |\n|---|{'---|' * len(figures)}")
+    for who in CONTENDERS:
+        cells = []
+        for speeds in figures.values():
+            if who not in speeds:
+                cells.append("")
+                continue
+            mine = [a / b for a, b in zip(speeds[OURS], speeds[who], strict=True)]
+            ratio = f", {statistics.median(mine):.1f}x" if who != OURS else ""
+            low, high = min(speeds[who]), max(speeds[who])
+            cells.append(f"{statistics.median(speeds[who]):,.0f} ({low:,.0f} to {high:,.0f}){ratio}")
+        print(f"| {who} | {' | '.join(cells)} |")
+    print("\n(..x: how much faster ours is, the median of the rounds)\n", flush=True)
+
+
+def print_losses(teams: dict[str, Any], seeds: int) -> None:
+    """Held-out loss of ours and of the Trainer after equally many documents, for each seed."""
+    print("| seed | Iolaus, packed: tokens, held-out loss | Trainer: tokens, held-out loss |\n|---|---|---|")
+    for seed in range(seeds):
+        cells = []
+        for who in (OURS, "Trainer"):
+            teams[who].send((LOSS_COLUMN, seed, LOSS_COLUMN.steps, True))
+            _, tokens, loss = teams[who].recv()
+            cells.append(f"{tokens:,}, {loss:.3f}")
+        print(f"| {seed} | {' | '.join(cells)} |", flush=True)
+
+
+def prepared(
+    column: Column, options: Any, folder: Path, small: bool = False
+) -> tuple[Case, list[np.ndarray], Any]:
+    """What the contenders share, 256 held-out documents, and the collator that masks them."""
+    from hydra import compose, initialize_config_module
+    from omegaconf import OmegaConf
+
+    from runner.build import build
+    from runner.resume import run_folder
+
+    OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
+    model = "bert_tiny" if small else options.model
+    overrides = [
+        f"model={model}", f"data.vocab_size={column.vocabulary}", f"data.max_length={column.longest}",
+        "data.num_workers=0", f"sampler.global_batch_size={column.documents}", f"outputs={folder}",
+        f"objective.mlm_probability={MASKED}", f"optimizer.lr={RATE}", f"module.max_grad_norm={CLIP}",
+        "scheduler=constant", "trainer=cpu", "trainer.validate_every=0",
+        f"trainer.precision={'bf16-mixed' if column.bf16 else '32-true'}", "checkpoint.every_steps=0",
+    ]  # fmt: skip
+    if options.text:
+        overrides += ["data=files", f"data.source={options.text}"]
+    with initialize_config_module("conf", version_base="1.3"):
+        config = compose("config", overrides)
+    with silence():
+        data = build(config.data)
+        data.prepare_data()
+    store: Any = data.train
+    few = np.random.default_rng(0).permutation(len(store))[:4000]
+    objective = build(config.objective, **data.collator_arguments())
+
+    def make_model() -> Any:
+        torch.manual_seed(0)
+        network = build(config.model, tokenizer=data.tokenizer, **objective.model_arguments())
+        if network.config.vocab_size < column.vocabulary:
+            # a text may have fewer words; what counts here is the size of the head
+            network.resize_token_embeddings(column.vocabulary, mean_resizing=False)
+        return network
+
+    case = Case(
+        config=config,
+        documents=[torch.from_numpy(np.asarray(store[int(i)])) for i in few],
+        tokenizer=data.tokenizer,
+        make_model=make_model,
+        batch=column.documents,
+        bf16=column.bf16,
+        steps=column.steps,
+        folder=folder,
+    )
+    held_out: Any = next(iter(data.validation.values()))
+    return case, [np.asarray(held_out[i]) for i in range(min(256, len(held_out)))], objective
+
+
+@contextlib.contextmanager
+def silence() -> Iterator[None]:
+    """Without what the libraries print."""
+    logging.disable(logging.WARNING)
+    with (
+        warnings.catch_warnings(),
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+    ):
+        warnings.simplefilter("ignore")
+        yield
+    logging.disable(logging.NOTSET)
+
+
+def processor() -> str:
+    """The processor's name, as Linux tells it."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    main()
