@@ -10,7 +10,7 @@ READY = $(VENV)/.ready
 export OMP_WAIT_POLICY ?= passive
 export GOMP_SPINCOUNT ?= 0
 
-.PHONY: help run test test-all check bench
+.PHONY: help run test test-all test-slurm check bench
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -22,7 +22,10 @@ test: $(READY)  ## the tests that prove every promise, in a few minutes
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 test-all: $(READY)  ## the long tests too
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not benchmark" $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not benchmark and not slurm" $(ARGS)
+
+test-slurm: $(READY)  ## the tests on a real SLURM cluster, which they start on this machine (Debian, as root)
+	@$(BIN)/python -m pytest -m slurm tests/slurm $(ARGS)
 
 check: $(READY)  ## lint, format and types
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

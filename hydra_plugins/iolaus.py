@@ -1,6 +1,6 @@
-"""The project's sweepers, under the one name that Hydra takes plugins from."""
+"""The project's sweepers and its launcher, under the one name that Hydra takes plugins from."""
 
-from runner import search, sweep
+from runner import search, slurm, sweep
 
 
 class GridSweeper(sweep.Grid):
@@ -9,3 +9,7 @@ class GridSweeper(sweep.Grid):
 
 class OptunaSweeper(search.Search):
     """`hydra/sweeper=optuna`."""
+
+
+class SlurmLauncher(slurm.Launcher):
+    """`hydra/launcher=slurm`."""

@@ -1,10 +1,13 @@
 """Where this process stands among others that srun or torchrun started with it. Imports no torch."""
 
+import json
 import os
 import socket
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from runner.folder import RunFolder, write_atomically
@@ -55,6 +58,14 @@ def member() -> Member | None:
             int(env["RANK"]), int(env["WORLD_SIZE"]), int(env["LOCAL_WORLD_SIZE"]), launch, slurm=False
         )
     return None
+
+
+def refuse_sweep_of_ranks(arguments: list[str]) -> None:
+    """Raises ValueError where srun or torchrun has started a sweep several times over."""
+    if member() is not None and not {"-m", "--multirun"}.isdisjoint(arguments):
+        raise ValueError(
+            "-m starts its runs itself: type it without srun or torchrun, or use -m hydra/launcher=slurm"
+        )
 
 
 def slurm_job() -> str | None:
@@ -129,29 +140,76 @@ def port_of(launch: str) -> int:
     return 15000 + (job * 61 + step * 7 + restart) % 15000
 
 
-def announce(folder: RunFolder, here: Member) -> None:
-    """Tells the other ranks that the first one holds the run folder and has prepared it."""
-    write_atomically(folder.path / LAUNCH_FILE, here.launch)
-
-
-def await_first_rank(folder: RunFolder, here: Member, seconds: float = 600) -> None:
-    """Waits for `announce` by the first rank of the same launch.
+def agreed_folder(outputs: Path, identity: str, choose: Callable[[], str]) -> str:
+    """The run folder that the first rank has chosen, on every rank; a requeued job comes back to the one it had.
 
     Raises:
-        ValueError: it does not come; the nodes do not share the run folder, or the first rank has failed.
+        ValueError: the first rank's choice does not arrive, or nothing is there to bring it.
+    """
+    here, job = member(), slurm_job()
+    if here is not None and not here.slurm:
+        return _through_store(here, f"iolaus/{here.launch}/{identity}", choose)
+    if job is None:
+        return choose()
+    note = (
+        outputs
+        / "slurm"
+        / f"{os.environ['SLURM_JOB_ID']}.{os.environ.get('SLURM_STEP_ID', 0)}-{identity[:8]}.json"
+    )
+    if here is None or here.rank == 0:
+        known = _read(note).get("folder") if int(os.environ.get("SLURM_RESTART_COUNT", 0)) else None
+        folder = known or choose()
+        note.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(note, json.dumps({"launch": slurm_launch(), "folder": folder}))
+        return folder
+    await_first_rank(lambda: _read(note).get("launch") == here.launch, here, outputs)
+    return str(_read(note)["folder"])
+
+
+def _through_store(here: Member, key: str, choose: Callable[[], str]) -> str:
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        raise ValueError(
+            "these ranks have no way to agree on a run folder: name one with hydra.run.dir=<folder>"
+        )
+    from torch.distributed import TCPStore
+
+    store = TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
+    if here.rank == 0:
+        store.set(key, choose())
+    return store.get(key).decode()
+
+
+def announce(folder: RunFolder, here: Member) -> None:
+    """Tells the other ranks that the first one holds the run folder and has prepared it."""
+    write_atomically(folder.path / LAUNCH_FILE, json.dumps({"launch": here.launch}))
+
+
+def await_announcement(folder: RunFolder, here: Member) -> None:
+    """Waits until the first rank of this launch holds the run folder and has prepared it."""
+    await_first_rank(lambda: _read(folder.path / LAUNCH_FILE).get("launch") == here.launch, here, folder.path)
+
+
+def await_first_rank(arrived: Callable[[], bool], here: Member, where: Path, seconds: float = 600) -> None:
+    """Waits for what the first rank leaves in a folder.
+
+    Raises:
+        ValueError: it does not come; the first rank has failed, or the nodes do not share the folder.
     """
     deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        try:
-            if (folder.path / LAUNCH_FILE).read_text() == here.launch:
-                return
-        except OSError:
-            pass
+    while not arrived():
+        if time.monotonic() > deadline:
+            raise ValueError(
+                f"rank {here.rank} has waited {seconds:.0f} seconds for rank 0 to write to {str(where)!r}: it failed, "
+                "or the nodes do not share that folder; set outputs=<a folder they share>"
+            )
         time.sleep(0.1)
-    raise ValueError(
-        f"rank {here.rank} waited {seconds:.0f} seconds for rank 0 to prepare {str(folder.path)!r}: it has failed, or "
-        "the nodes do not share that folder; set outputs=<a folder they share>"
-    )
+
+
+def _read(note: Path) -> dict[str, str]:
+    try:
+        return json.loads(note.read_text())
+    except (OSError, ValueError):
+        return {}
 
 
 def _resolves(name: str) -> bool:

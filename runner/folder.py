@@ -143,13 +143,13 @@ class RunFolder:
             **values,
         )
 
-    def check_resumable(self) -> None:
-        """Raises ValueError unless this is the folder of a run that can be continued now."""
+    def check_resumable(self, now: bool = True) -> None:
+        """Raises ValueError unless this is the folder of a run that can be continued, and nobody trains there `now`."""
         if not self.path.is_dir():
             raise ValueError(f"resume: there is no folder {str(self.path)!r}")
         if not self.status() or not (self.path / "overrides.json").exists():
             raise ValueError(f"resume: {str(self.path)!r} is not a run folder (it has no status.json)")
-        if self.is_locked():
+        if now and self.is_locked():
             raise ValueError(f"resume: a process is training in {str(self.path)!r} at this moment")
 
     def is_same(self, path: Path) -> bool:

@@ -1,7 +1,9 @@
 """One job of the command line: who holds the run folder, and what is said when a run stops or fails."""
 
+import logging
 import shlex
 import sys
+import time
 import traceback
 from collections.abc import Callable
 
@@ -9,12 +11,14 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from runner.cluster import Member, announce, await_first_rank, check_layout, slurm_job
-from runner.errors import wants_traceback
+from runner.cluster import Member, announce, await_announcement, check_layout, slurm_job
+from runner.errors import TrainingFailure, explain, wants_traceback
 from runner.folder import RunFolder, program
-from runner.launch import launch, processes_per_node, quiet_threads
+from runner.launch import RANK_ERROR, launch, leave_error, left_error, processes_per_node, quiet_threads
 from runner.resume import inherit
 from runner.sweep import read_sweep
+
+log = logging.getLogger("iolaus")
 
 SECONDS_FOR_THE_LAST_TO_END = 180.0
 """How long a job that SLURM starts again waits for its former processes to let go of the run folder."""
@@ -25,19 +29,36 @@ Train = Callable[[DictConfig, RunFolder], Figures]
 
 def carry_out(config: DictConfig, folder: RunFolder, here: Member | None, train: Train) -> Figures:
     """Trains, in processes of this job's own or as one of the ranks that srun or torchrun has started."""
+    if in_sweep() and HydraConfig.get().runtime.choices["hydra/launcher"] == "slurm" and slurm_job() is None:
+        log.warning(
+            "a launcher named in a recipe that is swept over is ignored: put hydra/launcher=slurm on the command"
+        )
     if here is None:
         return _lead(config, folder, lambda: launch(config, folder, train))
     check_layout(config.trainer, processes_per_node(config.trainer), here)
     quiet_threads()
-    if here.rank:
-        await_first_rank(folder, here)
+    if here.rank == 0:
+        return _lead(config, folder, lambda: _first_of_many(config, folder, here, train))
+    try:
+        await_announcement(folder, here)
         return train(config, folder)
+    except Exception as error:
+        if message := explain(error):
+            leave_error(folder.path, message)
+        raise
 
-    def work() -> Figures:
-        announce(folder, here)
+
+def _first_of_many(config: DictConfig, folder: RunFolder, here: Member, train: Train) -> Figures:
+    """Trains as the first rank, which has the last word on why a run failed: the message of the rank that began it."""
+    (folder.path / RANK_ERROR).unlink(missing_ok=True)
+    announce(folder, here)
+    try:
         return train(config, folder)
-
-    return _lead(config, folder, work)
+    except Exception as error:
+        time.sleep(1)  # another rank may be about to leave its message
+        if message := left_error(folder.path):
+            raise TrainingFailure(f"another rank failed: {message}") from error
+        raise
 
 
 def _lead(config: DictConfig, folder: RunFolder, work: Callable[[], Figures]) -> Figures:

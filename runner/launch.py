@@ -84,7 +84,7 @@ def launch(config: DictConfig, folder: RunFolder, train: Train) -> dict[str, flo
             if status < 0
             else f"ended with exit status {status}"
         )
-        message = rank_error.read_text() if rank_error.exists() else "what it printed is above"
+        message = left_error(folder.path) or "what it printed is above"
         raise TrainingFailure(f"a rank {how}: {message}")
     return dict(folder.status().get("results") or {})
 
@@ -126,12 +126,12 @@ def _wait(ranks: list[subprocess.Popen[bytes]]) -> int:
                 process.send_signal(signal.SIGTERM)
             passed_on = True
         bad = [status for status in statuses if status]
-        if passed_on:  # a rank that has not got as far as handling signals has nothing to save
-            bad = [signals.EXIT_PREEMPTED if status == -signal.SIGTERM else status for status in bad]
         if bad and not first:
-            first = bad[0]
-            stopped = first == signals.EXIT_PREEMPTED
-            deadline = time.monotonic() + (SECONDS_TO_STOP if stopped else SECONDS_TO_FOLLOW)
+            saved = bad[0] == signals.EXIT_PREEMPTED
+            deadline = time.monotonic() + (SECONDS_TO_STOP if saved else SECONDS_TO_FOLLOW)
+            # a rank that has not got as far as handling signals is ended by them
+            ended = bad[0] == signals.EXIT_UNSAVED or (passed_on and bad[0] == -signal.SIGTERM)
+            first = signals.EXIT_PREEMPTED if ended else bad[0]
         if None not in statuses:
             break
         time.sleep(0.05)
@@ -147,8 +147,8 @@ def reserved_port() -> Any:
         yield held.getsockname()[1]
 
 
-def begin_rank() -> None:
-    """Makes this process a rank that leaves Ctrl-C to the launching process and does not outlive it."""
+def run_rank(folder: Path, train: Train) -> None:
+    """This process as a rank: it leaves Ctrl-C to the launching process and does not outlive it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def end_with_parent() -> None:
@@ -156,12 +156,23 @@ def begin_rank() -> None:
         os.killpg(os.getpgid(0), signal.SIGKILL)
 
     threading.Thread(target=end_with_parent, daemon=True).start()
+    with signals.stoppable():
+        try:
+            train(read_rank_config(folder), RunFolder(folder))
+        except signals.Stopped as stopped:
+            sys.exit(signals.EXIT_PREEMPTED if stopped.saved else signals.EXIT_UNSAVED)
 
 
 def leave_error(folder: Path, message: str) -> None:
     """Leaves a rank's message for the launching process to show; the first rank to fail has the word."""
     with contextlib.suppress(FileExistsError), open(folder / RANK_ERROR, "x") as file:
         file.write(message)
+
+
+def left_error(folder: Path) -> str | None:
+    """The message that a rank has left, if any."""
+    file = folder / RANK_ERROR
+    return file.read_text() if file.exists() else None
 
 
 def read_rank_config(folder: Path) -> DictConfig:

@@ -11,6 +11,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
+from runner.cluster import agreed_folder, member, slurm_job
 from runner.folder import RunFolder, config_hash, new_name
 from runner.sweep import quoted, read_sweep
 
@@ -24,10 +25,14 @@ def run_folder(*, _root_: DictConfig) -> str:
     Raises:
         ValueError: `resume` names a folder that is no run, or one that another process is training in.
     """
+    identity = config_hash(_root_)
+    return agreed_folder(Path(_root_.outputs), identity, lambda: _chosen_folder(_root_, identity))
+
+
+def _chosen_folder(_root_: DictConfig, identity: str) -> str:
     outputs = Path(_root_.outputs)
     if _root_.resume is None:
         return str(outputs / new_name())
-    identity = config_hash(_root_)
     if _root_.resume == "auto":
         return str(find_unfinished(outputs, identity) or outputs / new_name())
     parent = named_run(_root_.resume)
@@ -58,7 +63,7 @@ def named_run(resume: str) -> RunFolder:
             raise ValueError(f"resume: there is no checkpoint {resume!r}; there are: {_names(path.parent)}")
         path = path.parent.parent
     folder = RunFolder(path)
-    folder.check_resumable()
+    folder.check_resumable(now=member() is None and slurm_job() is None)  # jobs wait for the lock
     return folder
 
 

@@ -5,10 +5,13 @@ While a run trains (`defer`), a signal is only noted: the ranks agree on it at t
 """
 
 import contextlib
+import ctypes
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -18,8 +21,17 @@ STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal
 EXIT_PREEMPTED = 75
 """Exit status of a run that was stopped by a signal and can go on (EX_TEMPFAIL: try again)."""
 
+EXIT_UNSAVED = 143
+"""Exit status of a rank that was stopped while it did not train, so that no other can be saving."""
+
 EXIT_INTERRUPTED = 130
 """Exit status of a run that was stopped by Ctrl-C."""
+
+COMMAND_PROCESS = "IOLAUS_COMMAND_PROCESS"
+"""Environment variable with the process id of the command line."""
+
+SET_PARENT_DEATH_SIGNAL = 1
+"""PR_SET_PDEATHSIG of prctl(2)."""
 
 _noted: int | None = None
 _deferred = False
@@ -30,9 +42,9 @@ _before: dict[int, Any] = {}
 class Stopped(SystemExit):
     """Ends the process because of a signal; not an error, so it passes whatever catches `Exception`."""
 
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
+    def __init__(self, number: int, saved: bool = False) -> None:
+        super().__init__(number, saved)
+        self.number, self.saved = number, saved
         self.code = EXIT_INTERRUPTED if number == signal.SIGINT else EXIT_PREEMPTED
 
     @property
@@ -63,6 +75,47 @@ def stoppable() -> Iterator[None]:
         for number in handled:
             signal.signal(number, _before[number])
         _noted, _deferred, _before = None, False, outer
+
+
+@contextlib.contextmanager
+def forwarding() -> Iterator[None]:
+    """For the process of the command line, between and beside its jobs: what asks it to end goes on to its workers.
+
+    Those of joblib save and stop, which ends the command too; where there are none it ends at once.
+    """
+
+    def hand_on(number: int, frame: FrameType | None) -> None:
+        workers = _children()
+        for worker in workers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGTERM)
+        if not workers:
+            raise Stopped(number)
+
+    os.environ[COMMAND_PROCESS] = str(os.getpid())
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    for number in before:
+        if before[number] is not signal.SIG_IGN:
+            signal.signal(number, hand_on)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def ending_with_command() -> Iterator[None]:
+    """In a worker process of the command line, such as joblib's: SIGTERM comes when the command dies (Linux)."""
+    worker = os.environ.get(COMMAND_PROCESS) == str(os.getppid())
+    if worker and sys.platform == "linux":
+        ctypes.CDLL(None).prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGTERM)
+    try:
+        yield
+    except Stopped:
+        if worker and os.environ[COMMAND_PROCESS] != str(os.getppid()):
+            os._exit(EXIT_PREEMPTED)  # nobody is left to take the result, and a next job must not begin
+        raise
 
 
 def noted() -> int | None:
@@ -101,3 +154,9 @@ def _handle(number: int, frame: FrameType | None) -> None:
     _noted = number
     if not _deferred:
         raise Stopped(number)
+
+
+def _children() -> list[int]:
+    """Process ids of this process's children, by /proc; none where there is no such thing."""
+    lists = Path(f"/proc/{os.getpid()}/task").glob("*/children")
+    return [int(child) for file in lists for child in file.read_text().split()]

@@ -48,12 +48,12 @@ ENDED = ("done", "pruned")
 """States of jobs that are not run again."""
 
 
-def register_sweepers() -> None:
-    """Makes the project's sweepers known to Hydra, wherever the package lies."""
-    from hydra_plugins.iolaus import GridSweeper, OptunaSweeper
+def register_plugins() -> None:
+    """Makes the project's sweepers and its launcher known to Hydra, wherever the package lies."""
+    from hydra_plugins.iolaus import GridSweeper, OptunaSweeper, SlurmLauncher
 
-    for sweeper in (GridSweeper, OptunaSweeper):
-        Plugins.instance().register(sweeper)
+    for plugin in (GridSweeper, OptunaSweeper, SlurmLauncher):
+        Plugins.instance().register(plugin)
 
 
 def sweep_folder(*, _root_: DictConfig) -> str:
@@ -272,7 +272,7 @@ class SweepPage(Callback):
         """Compares the runs in the sweep's folder; a failed job makes the exit status 1."""
         folder = Path(config.hydra.sweep.dir)
         runs = runs_of(folder)
-        if not runs:
+        if not runs or config.hydra.launcher.get("wait") is False:  # the jobs have hardly begun
             return
         from runner.report import write_sweep_report
 

@@ -15,15 +15,15 @@ from omegaconf import DictConfig, OmegaConf
 
 import conf  # noqa: F401  registers the groups
 from runner.build import allow_targets, bind, build, build_all, check_targets
-from runner.cluster import member
+from runner.cluster import member, refuse_sweep_of_ranks
 from runner.errors import explain, wants_traceback
 from runner.folder import RunFolder
 from runner.job import carry_out, in_sweep, report_failure, report_job_failure, report_stop
-from runner.launch import begin_rank, keep_freed_memory, leave_error, read_rank_config
+from runner.launch import keep_freed_memory, leave_error, run_rank
 from runner.requeue import requeue
 from runner.resume import run_folder, saved_overrides
-from runner.signals import EXIT_INTERRUPTED, Stopped, stoppable
-from runner.sweep import register_sweepers, sweep_folder
+from runner.signals import EXIT_INTERRUPTED, Stopped, ending_with_command, forwarding, stoppable
+from runner.sweep import register_plugins, sweep_folder
 
 
 def main() -> None:
@@ -32,15 +32,15 @@ def main() -> None:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra hands errors on instead of printing them its own way
     try:
         if sys.argv[1:2] == ["--rank"]:
-            begin_rank()
-            with stoppable():
-                train(read_rank_config(Path(sys.argv[2])), RunFolder(Path(sys.argv[2])))
+            run_rank(Path(sys.argv[2]), train)
         else:
+            refuse_sweep_of_ranks(sys.argv[1:])
             sys.argv[1:] = saved_overrides(sys.argv[1:])
             OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
             OmegaConf.register_new_resolver("sweep_folder", sweep_folder, replace=True)
-            register_sweepers()
-            hydra.main(version_base="1.3", config_path="pkg://conf", config_name="config")(run)()
+            register_plugins()
+            with forwarding():
+                hydra.main(version_base="1.3", config_path="pkg://conf", config_name="config")(run)()
     except Exception as error:
         message = explain(error)
         if message is None or wants_traceback():
@@ -55,7 +55,7 @@ def run(config: DictConfig) -> float | None:
     """One job: writes the run folder, trains in as many processes as the config asks for, records how it ended."""
     folder, here = RunFolder(Path(HydraConfig.get().runtime.output_dir)), member()
     first = here is None or here.rank == 0
-    with stoppable():
+    with ending_with_command(), stoppable():
         try:
             allow_targets(config.allowed_targets)
             check_targets(config)

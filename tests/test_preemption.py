@@ -101,3 +101,39 @@ def test_run_stopped_by_ctrl_c_goes_on_bitwise(
     assert run.status()["state"] == "interrupted"
     run_here(*RUN, folder=str(run.path))
     assert_same(run, undisturbed[1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_killed_sweep_leaves_no_process(arguments: list[str], tmp_path: Path, number: int) -> None:
+    pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
+    process = start(
+        ["-m", *arguments, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "trainer.devices=2", "seed=1,2",
+         "trainer.max_steps=5000", "data.num_workers=1"],
+        tmp_path,
+    )  # fmt: skip
+    wait_for_steps(process, tmp_path, 6)
+    os.kill(process.pid, number)
+    process.wait(timeout=60)
+    assert_nothing_left(tmp_path, seconds=30)
+    states = [RunFolder(file.parent).status()["state"] for file in tmp_path.glob("outputs/**/status.json")]
+    assert "preempted" in states
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", ["basic", "joblib", "submitit_local"])
+@pytest.mark.parametrize("swept", [["trainer.devices=2", "seed=1,2,3"], ["trainer.devices=1,2"]])
+def test_every_launcher_runs_every_job_once(
+    arguments: list[str], iolaus: Command, tmp_path: Path, launcher: str, swept: list[str]
+) -> None:
+    if launcher == "joblib":
+        pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
+        swept = [*swept, "hydra.launcher.n_jobs=2"]
+    iolaus("-m", *arguments, f"hydra/launcher={launcher}", "trainer.max_steps=4", *swept)
+    runs = [RunFolder(file.parent) for file in tmp_path.glob("outputs/*/*-sweep/*/status.json")]
+    assert len(runs) == sum(word.count(",") for word in swept) + 1
+    for run in runs:
+        assert run.status()["state"] == "done"
+        assert audit.length(run.path) == 4
+        assert (run.path / "report.html").exists()
+    assert_nothing_left(tmp_path)

@@ -27,7 +27,7 @@ from omegaconf import OmegaConf
 import conf
 from runner.folder import RunFolder
 from runner.resume import saved_overrides
-from runner.sweep import register_sweepers, sweep_folder
+from runner.sweep import register_plugins, sweep_folder
 
 def task(config):
     """A parabola over the logarithm of the rate; notes every start, and dies where it is told to."""
@@ -45,7 +45,7 @@ def task(config):
 
 sys.argv[1:] = saved_overrides(sys.argv[1:])
 OmegaConf.register_new_resolver("sweep_folder", sweep_folder)
-register_sweepers()
+register_plugins()
 hydra.main(version_base="1.3", config_path="pkg://conf", config_name="config")(task)()
 '''
 """A job that costs nothing, in place of a training."""

@@ -1,5 +1,6 @@
 """Stops a run that is asked to by a signal: between two steps, on all ranks together, with everything saved."""
 
+import signal
 import sys
 from typing import Any
 
@@ -49,4 +50,4 @@ class Preemption(Callback):
         wandb = sys.modules.get("wandb")
         if trainer.is_global_zero and wandb is not None and wandb.run is not None:
             wandb.run.mark_preempting()
-        raise signals.Stopped(signals.noted() or signals.STOPPING[1])
+        raise signals.Stopped(signals.noted() or signal.SIGTERM, saved=True)

@@ -32,6 +32,7 @@ GIVEN = {
     "callback": set(),
     "logger": {"folder"},
     "hydra/sweeper": set(),
+    "hydra/launcher": set(),
 }  # fmt: skip
 """What `runner/train.py` hands to each group's target at run time."""
 
@@ -96,5 +97,5 @@ def test_every_group_has_the_default_it_names() -> None:
     chosen.pop("experiment")
     for group, option in chosen.items():
         assert ConfigStore.instance().load(f"{group}/{option}.yaml"), f"{group}={option}"
-    assert set(chosen) == set(OPTIONS)
+    assert set(chosen) | {"hydra/launcher"} == set(OPTIONS), "Hydra's own launcher is the default"
     assert conf.__all__ == sorted(conf.__all__)

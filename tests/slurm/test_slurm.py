@@ -1,0 +1,199 @@
+"""On a real cluster: every layout computes the same run, and nothing that happens to a job leaves a trace in it."""
+
+import json
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from runner import audit
+from runner.folder import RunFolder
+from tests.conftest import ROOT, TINY
+from tests.processes import start, steps_done, wait_for_steps
+from tests.test_train import assert_bitwise, rows, weights
+
+pytestmark = pytest.mark.slurm
+
+STEPS = 40
+RUN = [
+    *TINY,
+    f"trainer.max_steps={STEPS}",
+    "trainer.validate_every=9",
+    "checkpoint.every_steps=6",
+    "data.num_workers=1",
+]
+SLURM = ["hydra/launcher=slurm", "hydra.launcher.cpus_per_task=1", "hydra.launcher.timeout_min=30"]
+SLOWLY = ["allowed_targets=[tests]", "+callback.nap={_target_: tests.slurm.nap.Nap, seconds: 0.4}"]
+LAYOUTS = [(1, 1), (1, 2), (2, 1), (2, 2)]
+"""Nodes and tasks on each."""
+
+
+@pytest.fixture(scope="module")
+def arguments(text_file: Path) -> list[str]:
+    return [*RUN, f"data.source={text_file}"]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(
+    cluster: object, arguments: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> dict[tuple[int, int], RunFolder]:
+    """A sweep of two by two jobs: every layout."""
+    cwd = tmp_path_factory.mktemp("whole")
+    process = start(["-m", *arguments, *SLURM, "trainer.num_nodes=1,2", "trainer.devices=1,2"], cwd)
+    assert process.wait(timeout=900) == 0, output(cwd)
+    sweep = next(cwd.glob("outputs/*/*-sweep"))
+    assert (sweep / "report.html").exists()
+    return {layout: RunFolder(sweep / str(number)) for number, layout in enumerate(LAYOUTS)}
+
+
+def output(cwd: Path) -> str:
+    """What the command and its jobs have printed."""
+    files = [cwd / "output.txt", *sorted(cwd.glob("outputs/**/*_log.*")), *sorted(cwd.glob("slurm-*.out"))]
+    return "\n".join(f"--- {file.name}\n{file.read_text()[-2500:]}" for file in files if file.exists())
+
+
+def only_job(cwd: Path) -> RunFolder:
+    folders = [file.parent for file in cwd.glob("outputs/**/status.json")]
+    assert len(folders) == 1, folders
+    return RunFolder(folders[0])
+
+
+def command(*words: str) -> str:
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def wait_until(happened: Callable[[], bool], cwd: Path, seconds: float = 300) -> None:
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < deadline, output(cwd)
+        time.sleep(0.1)
+
+
+def started_again(job: str) -> int:
+    """How often SLURM has started a job again."""
+    facts = command("scontrol", "show", "job", job)
+    return int(next(fact for fact in facts.split() if fact.startswith("Restarts=")).partition("=")[2])
+
+
+def assert_same(run: RunFolder, whole: RunFolder) -> None:
+    assert run.status()["state"] == "done", run.status()
+    assert audit.compare(whole.path, run.path) is None
+    assert audit.length(run.path) == STEPS
+    assert_bitwise(weights(whole, STEPS), weights(run, STEPS))
+    assert rows(whole) == rows(run)
+
+
+def test_every_layout_computes_the_same_run(undisturbed: dict[tuple[int, int], RunFolder]) -> None:
+    alone = undisturbed[1, 1]
+    for layout in LAYOUTS:
+        run = undisturbed[layout]
+        assert run.status()["state"] == "done", run.status()
+        assert audit.length(run.path) == STEPS
+        assert audit.compare(alone.path, run.path) is None
+        for ours, theirs in zip(rows(alone)[:20], rows(run)[:20], strict=True):
+            for name in ("train/loss", "val/held_out/loss"):
+                if ours[name]:
+                    assert float(ours[name]) == pytest.approx(float(theirs[name]), rel=1e-5), (
+                        layout,
+                        ours["step"],
+                    )
+
+
+@pytest.mark.parametrize(
+    ("layout", "happening"),
+    [((2, 1), "preempted"), ((1, 1), "preempted"), ((1, 2), "terminated"), ((2, 1), "node lost")],
+)
+def test_job_goes_on_by_itself_as_if_nothing_had_been(
+    cluster: Callable[..., None],
+    undisturbed: dict[tuple[int, int], RunFolder],
+    arguments: list[str],
+    tmp_path: Path,
+    layout: tuple[int, int],
+    happening: str,
+) -> None:
+    nodes, tasks = layout
+    process = start(
+        ["-m", *arguments, *SLURM, *SLOWLY, "hydra.launcher.partition=low", f"trainer.num_nodes={nodes}",
+         f"trainer.devices={tasks}"],
+        tmp_path,
+    )  # fmt: skip
+    wait_for_steps(process, tmp_path, 15)
+    run = only_job(tmp_path)
+    job = run.status()["slurm_job"]
+    if happening == "preempted":
+        command(
+            "sbatch", "--partition=high", "--nodes=2", "--exclusive", f"--chdir={tmp_path}", "--wrap=sleep 3"
+        )
+    elif happening == "terminated":
+        command("scancel", "--signal=TERM", job)
+    else:
+        cluster("lose", "n2")
+        cluster("back", "n2")
+    assert process.wait(timeout=400) == 0, output(tmp_path)
+    assert started_again(job) == 1, output(tmp_path)
+    if happening != "node lost":
+        assert "requeued as job" in output(tmp_path)
+    assert_same(run, undisturbed[layout])
+
+
+def test_cancelled_job_is_saved_and_stays_cancelled(
+    cluster: object, undisturbed: dict[tuple[int, int], RunFolder], arguments: list[str], tmp_path: Path
+) -> None:
+    submitted = start(["-m", *arguments, *SLURM, *SLOWLY, "hydra.launcher.wait=false"], tmp_path)
+    assert submitted.wait(timeout=120) == 0, output(tmp_path)
+    run = only_job(tmp_path)
+    job = run.status()["slurm_job"]
+    assert f"job {job}:" in (tmp_path / "output.txt").read_text()
+    wait_until(lambda: steps_done(tmp_path) > 10, tmp_path)
+    command("scancel", job)
+    wait_until(lambda: not run.is_locked() and not command("squeue", "--noheader"), tmp_path)
+    assert started_again(job) == 0
+    assert run.status()["state"] == "preempted", run.status()
+    assert audit.length(run.path) == run.status()["step"] < STEPS
+    again = start(["-m", f"resume={run.path.parent}", "hydra.launcher.wait=true"], tmp_path)
+    assert again.wait(timeout=300) == 0, output(tmp_path)
+    assert_same(run, undisturbed[1, 1])
+
+
+def test_ranks_of_a_batch_script_share_a_folder_and_come_back_to_it(
+    cluster: object, undisturbed: dict[tuple[int, int], RunFolder], arguments: list[str], tmp_path: Path
+) -> None:
+    words = ["srun", sys.executable, "-m", "runner.train", *arguments, *SLOWLY, "trainer.devices=2"]
+    script = tmp_path / "job.sh"
+    script.write_text(f"#!/bin/bash\nexport PYTHONPATH={ROOT}\n{shlex.join(words)}\n")
+    answer = command("sbatch", f"--chdir={tmp_path}", "--ntasks-per-node=2", "--signal=USR1@60", str(script))
+    job = answer.split()[-1]
+    wait_until(lambda: steps_done(tmp_path) > 10, tmp_path)
+    command("scancel", "--signal=USR1", job)
+    wait_until(lambda: only_job(tmp_path).status()["state"] == "done", tmp_path)
+    run = only_job(tmp_path)
+    assert started_again(job) == 1, output(tmp_path)
+    assert_same(run, undisturbed[1, 2])
+
+
+def test_rank_that_fails_ends_the_job_with_its_message(
+    cluster: object, arguments: list[str], tmp_path: Path
+) -> None:
+    broken = [
+        "allowed_targets=[tests]",
+        "+callback.fail={_target_: tests.slurm.failing.FailsOnLastRank, step: 3}",
+    ]
+    process = start(["-m", *arguments, *SLURM, *broken, "trainer.devices=2"], tmp_path)
+    assert process.wait(timeout=300) == 1, output(tmp_path)
+    assert "the last rank has had enough" in (tmp_path / "output.txt").read_text()
+    assert json.loads(next(tmp_path.glob("outputs/**/status.json")).read_text())["state"] == "failed"
+
+
+def test_layout_that_does_not_fit_is_refused_before_it_is_submitted(
+    cluster: object, arguments: list[str], tmp_path: Path
+) -> None:
+    process = start(["-m", *arguments, *SLURM, "hydra.launcher.tasks_per_node=2"], tmp_path)
+    assert process.wait(timeout=120) == 1
+    assert "do not fit trainer.num_nodes=1 trainer.devices=1" in (tmp_path / "output.txt").read_text()
+    assert not command("squeue", "--noheader")
