@@ -192,10 +192,14 @@ def checkpoint_to_resume(folder: RunFolder, resume: str | None) -> ResumePoint |
     """The newest whole checkpoint of this run, or of the run that `resume` names where this one has none yet.
 
     Raises:
-        ValueError: `resume` names a run without any usable checkpoint.
+        ValueError: `resume` names a run without any usable checkpoint, or whose checkpoints are all damaged.
     """
     if found := newest_checkpoint(folder.checkpoints):
         return found
+    if resume is not None and any(folder.checkpoints.glob("step-*.ckpt")):
+        raise ValueError(
+            f"every checkpoint in {str(folder.checkpoints)!r} is damaged; remove them to begin again at step 0"
+        )
     if resume in (None, "auto") or folder.is_same(Path(str(resume))):
         return None
     named = Path(str(resume)).resolve()

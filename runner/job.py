@@ -28,7 +28,16 @@ Train = Callable[[DictConfig, RunFolder], Figures]
 
 
 def carry_out(config: DictConfig, folder: RunFolder, here: Member | None, train: Train) -> Figures:
-    """Trains, in processes of this job's own or as one of the ranks that srun or torchrun has started."""
+    """Trains, in processes of this job's own or as one of the ranks that srun or torchrun has started.
+
+    A run that is finished is left as it is; its figures are those it ended with.
+    """
+    if (status := folder.status()).get("state") == "done":
+        if here is None or here.rank == 0:
+            print(
+                f"{folder.path} is finished, at step {status.get('step')}; a larger trainer.max_steps branches from it"
+            )
+        return dict(status.get("results") or {})
     if in_sweep() and HydraConfig.get().runtime.choices["hydra/launcher"] == "slurm" and slurm_job() is None:
         log.warning(
             "a launcher named in a recipe that is swept over is ignored: put hydra/launcher=slurm on the command"

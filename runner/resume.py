@@ -5,6 +5,7 @@ with further overrides that change what is computed, or with `resume=<run folder
 branches: a new folder that starts from there and carries the curves so far.
 """
 
+import logging
 import shutil
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from omegaconf import DictConfig
 from runner.cluster import agreed_folder, member, slurm_job
 from runner.folder import RunFolder, config_hash, new_name
 from runner.sweep import quoted, read_sweep
+
+log = logging.getLogger("iolaus")
 
 CARRIED = ("metrics.csv", "order.txt")
 """What a branch takes over from the run it starts from; each is cut at the checkpoint's step."""
@@ -95,6 +98,8 @@ def _saved_sweep(sweep: dict[str, Any], folder: Path, arguments: list[str]) -> l
 
 def inherit(folder: RunFolder, resume: str | None) -> None:
     """Gives a branch the curves of the run it starts from."""
+    if resume == "auto" and not folder.checkpoints.exists():
+        log.info("resume=auto: no unfinished run of this config is here, so a new one begins")
     if resume in (None, "auto"):
         return
     parent = named_run(str(resume)) if not folder.is_same(Path(str(resume))) else folder

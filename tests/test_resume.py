@@ -83,6 +83,7 @@ def test_cooldown_branches_off_a_constant_run(iolaus: Command, tmp_path: Path, t
     expected = [1.0] * 9 + [1 - (s / 5) ** 0.5 for s in range(1, 5)]
     assert rates == pytest.approx(expected)
     assert rows(branch)[:8] == rows(parent)[:8]
-    again = iolaus(f"resume={branch.path}", check=False)
-    assert again.returncode == 0, again.stderr
+    finished = branch.status()
+    assert f"{branch.path} is finished, at step 13" in iolaus(f"resume={branch.path}").stdout
+    assert branch.status() == finished
     assert parent.status()["step"] == 12, "the parent is untouched"

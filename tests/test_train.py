@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from runner import audit
+from runner.checkpoint import checkpoint_to_resume
 from runner.folder import RunFolder
 from tests.conftest import TINY, Command
 
@@ -128,6 +129,15 @@ def test_damaged_checkpoint_is_passed_over(run_here: Run, caplog: pytest.LogCapt
     resumed = run_here("checkpoint.every_steps=4", "checkpoint.keep_last=9", folder="copy")
     assert "step-00000008.ckpt" in caplog.text
     assert_bitwise(weights(whole, 12), weights(resumed, 12))
+
+
+def test_run_with_nothing_but_damaged_checkpoints_does_not_begin_again(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.checkpoints.mkdir()
+    (folder.checkpoints / "step-00000004.ckpt").write_bytes(b"half a checkpoint")
+    with pytest.raises(ValueError, match=r"every checkpoint in .* is damaged; remove them"):
+        checkpoint_to_resume(folder, "auto")
+    assert checkpoint_to_resume(folder, None) is None
 
 
 def test_checkpoint_of_another_model_is_refused(run_here: Run) -> None:
