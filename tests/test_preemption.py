@@ -9,6 +9,7 @@ import pytest
 
 from runner import audit
 from runner.folder import RunFolder
+from runner.signals import Stopped, stoppable
 from tests.conftest import TINY, Command
 from tests.processes import assert_nothing_left, start, wait_for_steps
 from tests.test_kill import only_run
@@ -101,6 +102,36 @@ def test_run_stopped_by_ctrl_c_goes_on_bitwise(
     assert run.status()["state"] == "interrupted"
     run_here(*RUN, folder=str(run.path))
     assert_same(run, undisturbed[1])
+
+
+@pytest.mark.parametrize("step", [6, 8])
+def test_validation_that_a_signal_prevented_is_made_up_for(
+    run_here: Callable[..., RunFolder], step: int
+) -> None:
+    options = ["checkpoint.every_steps=0", "trainer.validate_every=6"]
+    whole = run_here(*options, folder="whole")
+    with stoppable(), pytest.raises(Stopped) as stopped:
+        run_here(
+            *options,
+            "allowed_targets=[tests]",
+            f"+callback.stop={{_target_: tests.stopping.Stop, step: {step}}}",
+        )
+    assert stopped.value.saved
+    run = run_here(*options)
+    assert_bitwise(weights(whole, 12), weights(run, 12))
+    assert rows(whole) == rows(run)
+
+
+def test_clock_bounds_what_a_dead_machine_costs(run_here: Callable[..., RunFolder]) -> None:
+    run = run_here("checkpoint.every_steps=0", "checkpoint.every_minutes=1e-9", "checkpoint.keep_last=99")
+    assert len(list(run.checkpoints.glob("step-*.ckpt"))) == 12
+    run = run_here(
+        "checkpoint.every_steps=0", "checkpoint.every_minutes=60", "checkpoint.keep_last=99", folder="rare"
+    )
+    assert {path.name for path in run.checkpoints.glob("step-*.ckpt")} == {
+        "step-00000006.ckpt",
+        "step-00000012.ckpt",
+    }
 
 
 @pytest.mark.slow
