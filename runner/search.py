@@ -67,12 +67,15 @@ class Search(JobSweeper):
         self.identify([*fixed, *(f"{name}={first_value(d)}" for name, d in self.space.items())])
         self.begin()
         self.study = self._open_study()
+        self.over = set[int]()  # trials that the launcher has run and is done with
         while trials := self._next_trials():
             jobs = [self._job(trial) for trial in trials]
             launched = self.launch(jobs)
             if not launched and all(job.folder.status()["state"] == "waiting" for job in jobs):
                 raise TrainingFailure("the launcher has started none of the trials; its message is above")
             for job in jobs:
+                if launched or job.folder.status()["state"] != "waiting":
+                    self.over.add(int(job.folder.path.name))
                 self._tell(job.folder)
         return self._say_best()
 
@@ -104,7 +107,7 @@ class Search(JobSweeper):
         left = []
         for trial in self.study.get_trials(states=[optuna.trial.TrialState.RUNNING]):
             folder = RunFolder(self.folder / str(trial.number))
-            if not self._tell(folder) and not folder.is_locked():
+            if not self._tell(folder) and not folder.is_locked() and trial.number not in self.over:
                 self.study.sampler = self._sampler(trial.number)
                 left.append(optuna.trial.Trial(self.study, trial._trial_id))
         batch = left[: self.n_jobs]
@@ -150,11 +153,12 @@ class Search(JobSweeper):
         return Job(overrides, folder)
 
     def _tell(self, folder: RunFolder) -> bool:
-        """Tells the study how the run in `folder` has ended; False where it has not."""
+        """Tells the study how the run in `folder` has ended; False where it has not, or can go on another time."""
         states = import_optuna().trial.TrialState
         status, number = folder.status(), int(folder.path.name)
         state = status.get("state")
-        if state not in ("done", "pruned", "failed") or folder.is_locked():
+        lost = number in self.over and state in ("running", "waiting")
+        if not (lost or state in ("done", "pruned", "failed")) or folder.is_locked():
             return False
         value = (status.get("results") or {}).get("objective")
         if state == "pruned":
@@ -162,7 +166,12 @@ class Search(JobSweeper):
         elif state == "done" and value is not None and math.isfinite(value):
             self.study.tell(number, value)
         else:
-            error = status.get("error") or f"its objective is {value}: is validation off?"
+            without = (
+                "it ended without a word (killed?)"
+                if lost
+                else f"its objective is {value}: is validation off?"
+            )
+            error = status.get("error") or without
             log.warning("trial %d failed: %s", number, str(error).splitlines()[0])
             self.study.tell(number, state=states.FAIL)
         return True

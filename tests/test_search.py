@@ -107,12 +107,15 @@ def test_failed_and_nan_trials_are_recorded_and_repeats_are_not_run(tmp_path: Pa
     assert "seven never works" in done.stderr
 
 
-def test_trials_run_beside_each_other(tmp_path: Path) -> None:
-    arguments = [RATE, "hydra.sweeper.n_trials=4", "hydra.sweeper.n_jobs=2", "hydra/launcher=joblib"]
-    done = cheap(*arguments, "hydra.launcher.n_jobs=2", cwd=tmp_path)
+def test_trials_run_beside_each_other_and_one_that_kills_its_process_is_a_failure(tmp_path: Path) -> None:
+    arguments = [RATE, "hydra.sweeper.n_trials=6", "hydra.sweeper.n_jobs=2", "hydra/launcher=joblib"]
+    done = cheap(*arguments, "hydra.launcher.n_jobs=2", cwd=tmp_path, DIE_AT="3")
     assert done.returncode == 0, done.stderr
-    assert sorted(started(tmp_path)) == [0, 1, 2, 3]
-    assert [t.state.name for t in study_in(tmp_path).get_trials()] == ["COMPLETE"] * 4
+    assert sorted(started(tmp_path)) == list(range(6)), "none has begun again"
+    states = [t.state.name for t in study_in(tmp_path).get_trials()]
+    assert states[3] == "FAIL"
+    assert [states[i] for i in (0, 1, 4, 5)] == ["COMPLETE"] * 4
+    assert "trial 3 failed: it ended without a word (killed?)" in done.stdout + done.stderr
 
 
 def test_wrong_searches_give_one_message(tmp_path: Path) -> None:
