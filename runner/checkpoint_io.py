@@ -93,14 +93,14 @@ class Buffers:
 
     def __init__(self) -> None:
         self._free: dict[Any, list[Tensor]] = defaultdict(list)
-        self._used: list[Tensor] = []
+        self._used: list[tuple[Any, Tensor]] = []
         self._lock = threading.Lock()
 
     def copy(self, state: Any) -> Any:
         """`state` with every tensor copied to the CPU; tensors that were one stay one. Ends the life of the last copy."""
         with self._lock:
-            for buffer in self._used:
-                self._free[_kind(buffer)].append(buffer)
+            for kind, buffer in self._used:
+                self._free[kind].append(buffer)
             self._used = []
             copied = self._copy(state, {})
         if torch.cuda.is_available():
@@ -109,15 +109,15 @@ class Buffers:
 
     def reserve(self, tensors: Iterable[Tensor]) -> None:
         """Has a thread allocate and touch what copies of `tensors` take."""
-        wanted = [(tensor.shape, tensor.dtype, tensor.is_cuda) for tensor in tensors]
-        if sum(shape.numel() * dtype.itemsize for shape, dtype, _ in wanted) < RESERVED_FROM:
+        wanted = [_kind(tensor) for tensor in tensors if _has_buffer(tensor)]
+        if sum(shape.numel() * dtype.itemsize for shape, _, dtype, _ in wanted) < RESERVED_FROM:
             return
 
         def allocate() -> None:
-            for shape, dtype, pinned in wanted:
-                buffer = torch.empty(shape, dtype=dtype, pin_memory=pinned).zero_()
+            for kind in wanted:
+                buffer = _new_buffer(kind).zero_()
                 with self._lock:
-                    self._free[_kind(buffer)].append(buffer)
+                    self._free[kind].append(buffer)
 
         threading.Thread(target=allocate, name="checkpoint-memory", daemon=True).start()
 
@@ -138,13 +138,11 @@ class Buffers:
         return value
 
     def _copied(self, tensor: Tensor) -> Tensor:
-        if type(tensor) is not Tensor or tensor.layout is not torch.strided:
+        if not _has_buffer(tensor):
             return tensor.cpu().clone()
-        free = self._free[_kind(tensor)]
-        buffer = (
-            free.pop() if free else torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
-        )
-        self._used.append(buffer)
+        kind = _kind(tensor)
+        buffer = self._free[kind].pop() if self._free[kind] else _new_buffer(kind)
+        self._used.append((kind, buffer))
         return buffer.copy_(tensor, non_blocking=True)
 
 
@@ -183,9 +181,20 @@ def tensors_in(state: Any) -> Iterable[Tensor]:
             yield from tensors_in(value)
 
 
+def _has_buffer(tensor: Tensor) -> bool:
+    """Whether it is a plain tensor, each element in a place of its own."""
+    dense = type(tensor) is Tensor and tensor.layout is torch.strided
+    return dense and not any(s == 0 < n - 1 for s, n in zip(tensor.stride(), tensor.shape, strict=True))
+
+
 def _kind(tensor: Tensor) -> Any:
-    """What buffers must share to stand in for each other."""
-    return tensor.shape, tensor.dtype
+    """What a buffer must share with a tensor to stand in for it; with other strides later products round otherwise."""
+    return tensor.shape, tensor.stride(), tensor.dtype, tensor.is_cuda
+
+
+def _new_buffer(kind: Any) -> Tensor:
+    shape, stride, dtype, pinned = kind
+    return torch.empty_strided(shape, stride, dtype=dtype, pin_memory=pinned)
 
 
 def damage_of(path: Path) -> str | None:

@@ -92,6 +92,14 @@ def test_tied_tensors_stay_one(tmp_path: Path) -> None:
     assert (tmp_path / "a.ckpt").stat().st_size < 2.5 * layer.weight.numel() * 4
 
 
+def test_copies_lie_in_memory_as_the_originals() -> None:
+    columns = torch.randn(6, 4).T[:3]
+    copied = Buffers().copy([columns, torch.ones(1).expand(5)])
+    assert copied[0].stride() == columns.stride()
+    assert torch.equal(copied[0], columns)
+    assert torch.equal(copied[1], torch.ones(5))
+
+
 def test_memory_is_used_again() -> None:
     buffers = Buffers()
     first = buffers.copy(state(1))["weights"]["a"]

@@ -61,9 +61,8 @@ class SparseMaskedLM(nn.Module):
         else:
             inputs = {n: micro_batch[n] for n in MODEL_INPUTS if n in micro_batch}
         encoder = self.pretrained.base_model
-        again = getattr(
-            encoder, "is_gradient_checkpointing", False
-        )  # in the backward pass, without positions
+        # With activation checkpointing the backward pass runs layers again, without positions.
+        again = any(getattr(module, "gradient_checkpointing", False) for module in encoder.modules())
         with self.last_layer.at(None if again else positions):
             return encoder(**inputs)[0]
 

@@ -95,7 +95,7 @@ def test_users_recipe_and_component_compose(iolaus: Command, own_configs: Path) 
         (["trainer.max_stesp=3"], "Did you mean 'trainer.max_steps'"),
         (["model.hiden_size=3"], "Did you mean 'model.hidden_size'"),
         (["optimzer=adamw"], "Did you mean 'optimizer'?"),
-        (["optimizer=adamv"], "'adamw'"),
+        (["optimizer=adamv"], "Did you mean 'adam'"),
         (["lr=1"], "Did you mean 'optimizer.lr'?"),
         (["optimizer.learning_rate=1"], "Did you mean 'optimizer.lr'?"),
         (["batch_size=8"], "Did you mean 'sampler.global_batch_size'?"),
