@@ -54,14 +54,16 @@ class TaskModel(nn.Module):
         samples, before = trial_documents(self.pretrained.config), self.pretrained.config._attn_implementation
         training = self.training
         self.eval()
-        with torch.no_grad():
-            alone = [
-                self.outputs({"input_ids": s[None], "attention_mask": torch.ones_like(s[None])})
-                for s in samples
-            ]
-            self.position_offset = set_up_packed_rows(self.pretrained)
-            together = self.outputs(packed_row(samples))[0].flatten()
-        self.train(training)
+        try:
+            with torch.no_grad():
+                alone = [
+                    self.outputs({"input_ids": s[None], "attention_mask": torch.ones_like(s[None])})
+                    for s in samples
+                ]
+                self.position_offset = set_up_packed_rows(self.pretrained)
+                together = self.outputs(packed_row(samples))[0].flatten()
+        finally:
+            self.train(training)  # also where the model is refused, and goes on with padded rows
         expected = torch.cat([output[0].flatten() for output in alone])
         difference = float((together - expected).abs().max() / expected.abs().max())
         if not difference <= TOLERANCE:

@@ -73,7 +73,9 @@ def test_auto_pads_what_cannot_be_packed(caplog: pytest.LogCaptureFixture) -> No
     assert settle_layout("auto", collator, task_model(collator, "bert")) == "packed"
     assert settle_layout("padded", collator, task_model(collator, "bert")) == "padded"
     assert not caplog.messages
-    assert settle_layout("auto", collator, task_model(collator, "deberta-v2")) == "padded"
+    refused = task_model(collator, "deberta-v2").train()
+    assert settle_layout("auto", collator, refused) == "padded"
+    assert all(module.training for module in refused.modules()), "dropout stays on"
     assert "deberta-v2" in caplog.text
     with pytest.raises(ValueError, match=r"data\.layout=padded"):
         settle_layout("packed", collator, task_model(collator, "deberta-v2"))
