@@ -6,7 +6,7 @@ Letters in shapes: D rows, T tokens, C labels, M targets, W words.
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel
 
@@ -19,31 +19,18 @@ from runner.predictions import (
     TokenPredictions,
 )
 
-from .packed_rows import (
-    TOLERANCE,
-    encoder_inputs,
-    packed_row,
-    set_up_packed_rows,
-    trial_documents,
-    unpacked,
-)
+from .packed_rows import TOLERANCE, packed_row, trial_documents, unpacked
 from .sparse_head import encoder_giving
-
-MODEL_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
-"""What of a padded micro-batch goes to the model."""
-
+from .wrapped import WrappedModel
 
 _NEVER = -1e4
 """The logit of a place that is none."""
 
 
-class TaskModel(nn.Module):
+class TaskModel(WrappedModel):
     """A model of transformers with its own head; the loss is ours, a sum in fp32 whatever the precision."""
 
-    def __init__(self, pretrained: PreTrainedModel) -> None:
-        super().__init__()
-        self.pretrained = pretrained
-        self.position_offset: int | None = None
+    inputs = (*WrappedModel.inputs, "token_type_ids")
 
     def pack_rows(self) -> None:
         """Sets the model up for packed rows, for good.
@@ -60,7 +47,7 @@ class TaskModel(nn.Module):
                     self.outputs({"input_ids": s[None], "attention_mask": torch.ones_like(s[None])})
                     for s in samples
                 ]
-                self.position_offset = set_up_packed_rows(self.pretrained)
+                super().pack_rows()
                 together = self.outputs(packed_row(samples))[0].flatten()
         finally:
             self.train(training)  # also where the model is refused, and goes on with padded rows
@@ -76,29 +63,17 @@ class TaskModel(nn.Module):
     def outputs(self, micro_batch: dict[str, Any]) -> Any:
         """What the model makes of rows [D, T]; of a packed one [1, T] the head is given the hidden states as they are."""
         if "cu_seqlens" not in micro_batch:
-            return self.pretrained(**{n: micro_batch[n] for n in MODEL_INPUTS if n in micro_batch})
+            return self.pretrained(**self.arguments(micro_batch))
         with encoder_giving(self.pretrained, self.encode_packed(micro_batch)):
             return self.pretrained(input_ids=None)
 
     def encode_packed(self, micro_batch: dict[str, Any]) -> Tensor:
         """Hidden states [1, T, H] of a packed row."""
-        assert self.position_offset is not None, "packed rows need pack_rows first"
-        inputs = encoder_inputs(micro_batch, self.position_offset)
-        inputs |= {n: micro_batch[n] for n in ("token_type_ids",) if n in micro_batch}
-        return self.pretrained.base_model(**inputs)[0]
+        return self.pretrained.base_model(**self.arguments(micro_batch))[0]
 
     def predictions(self, sequences: Any) -> Predictions:
         """An empty collection of predictions for a data set."""
         raise NotImplementedError
-
-    def compile_core(self) -> None:
-        """Compiles the encoder; the head stays outside."""
-        self.pretrained.base_model.compile(dynamic=True)
-
-    def describe(self) -> str:
-        """Architecture and sizes in a few words."""
-        config = self.pretrained.config
-        return f"{config.model_type}, {config.num_hidden_layers} layers of {config.hidden_size}"
 
 
 class SequenceClassifier(TaskModel):

@@ -12,16 +12,13 @@ from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
 from .last_layer import NarrowedLastLayer
-from .packed_rows import encoder_inputs, set_up_packed_rows
-
-MODEL_INPUTS = ("input_ids", "attention_mask")
-"""What of a padded micro-batch goes to the encoder."""
+from .wrapped import WrappedModel
 
 LOGITS_AT_ONCE = 2**25
 """Logits made at a time: 128 MiB in fp32. More targets go through the head in chunks."""
 
 
-class SparseMaskedLM(nn.Module):
+class SparseMaskedLM(WrappedModel):
     """Wraps any masked language model of transformers; the logits of other positions are never made.
 
     The model's own head is given the hidden states of the N targets as if they were one sequence, so it may be
@@ -29,20 +26,10 @@ class SparseMaskedLM(nn.Module):
     """
 
     def __init__(self, pretrained: PreTrainedModel) -> None:
-        super().__init__()
-        self.pretrained = pretrained
+        super().__init__(pretrained)
         if pretrained.base_model is pretrained:
             raise ValueError(f"{type(pretrained).__name__} has no encoder below its head")
-        self.position_offset: int | None = None
         self.last_layer = NarrowedLastLayer(pretrained.base_model)
-
-    def pack_rows(self) -> None:
-        """Sets the encoder up for packed rows, for good.
-
-        Raises:
-            ValueError: this architecture lets packed documents see each other, or cannot place them.
-        """
-        self.position_offset = set_up_packed_rows(self.pretrained)
 
     def forward(self, micro_batch: dict[str, Any]) -> dict[str, Tensor]:
         """Sums over the micro-batch: `loss` in nats, weighted by `target_weights` where given, and `correct` targets.
@@ -55,16 +42,8 @@ class SparseMaskedLM(nn.Module):
 
     def encode(self, micro_batch: dict[str, Any], positions: Tensor | None = None) -> Tensor:
         """The encoder's last hidden states [B, T, H], B being 1 for packed rows; only those at `positions` if given."""
-        if "cu_seqlens" in micro_batch:
-            assert self.position_offset is not None, "packed rows need pack_rows first"
-            inputs = encoder_inputs(micro_batch, self.position_offset)
-        else:
-            inputs = {n: micro_batch[n] for n in MODEL_INPUTS if n in micro_batch}
-        encoder = self.pretrained.base_model
-        # With activation checkpointing the backward pass runs layers again, without positions.
-        again = any(getattr(module, "gradient_checkpointing", False) for module in encoder.modules())
-        with self.last_layer.at(None if again else positions):
-            return encoder(**inputs)[0]
+        with self.last_layer.at(positions):
+            return self.pretrained.base_model(**self.arguments(micro_batch))[0]
 
     def score(self, hidden: Tensor, targets: Tensor, weights: Tensor | None) -> dict[str, Tensor]:
         """Sums of `loss` and `correct` over hidden states [N, H] with targets [N] and factors [N].
@@ -100,15 +79,15 @@ class SparseMaskedLM(nn.Module):
             "perplexity": math.exp(min(loss, 700.0)),
         }
 
-    def compile_core(self) -> None:
-        """Compiles the encoder; gathering and head stay outside, where shapes change with every batch."""
+    def recompute_activations(self) -> None:
+        """As for all models; the last layer is computed whole, as the backward pass does not know the positions."""
         self.last_layer.remove()
-        self.pretrained.base_model.compile(dynamic=True)
+        super().recompute_activations()
 
-    def describe(self) -> str:
-        """Architecture and sizes in a few words."""
-        config = self.pretrained.config
-        return f"{config.model_type}, {config.num_hidden_layers} layers of {config.hidden_size}"
+    def compile_core(self) -> None:
+        """As for all models; the last layer is computed whole, in shapes that the compiler knows."""
+        self.last_layer.remove()
+        super().compile_core()
 
     def _score_chunk(self, hidden: Tensor, targets: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         logits = self.logits(hidden)

@@ -64,7 +64,7 @@ class TrainingModule(pl.LightningModule):
         self.validated_step = -1
         self.last_metrics: dict[str, float] = {}
         if gradient_checkpointing:
-            model.pretrained.gradient_checkpointing_enable()  # type: ignore[operator, union-attr]
+            model.recompute_activations()  # type: ignore[operator]
 
     def configure_model(self) -> None:
         """Shards the model where the strategy asks for it, and compiles the compute core."""

@@ -169,7 +169,7 @@ def test_gradient_checkpointing_keeps_the_gradient() -> None:
     packed, _ = micro_batches(documents(LENGTHS))
     no_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     plain, saving = packed_model("bert", **no_dropout), packed_model("bert", **no_dropout)
-    saving.pretrained.gradient_checkpointing_enable()
+    saving.recompute_activations()
     for model in (plain, saving):
         model.train()
         model(packed)["loss"].backward()

@@ -1,0 +1,49 @@
+"""What every module around a model of transformers has: rows padded or packed for its encoder, and its description."""
+
+from typing import Any, ClassVar
+
+from torch import nn
+from transformers import PreTrainedModel
+
+from .packed_rows import encoder_inputs, set_up_packed_rows
+
+
+class WrappedModel(nn.Module):
+    """A model of transformers that reads micro-batches."""
+
+    inputs: ClassVar[tuple[str, ...]] = ("input_ids", "attention_mask")
+    """What of a padded micro-batch the model reads; of a packed one also what is behind the first two."""
+
+    def __init__(self, pretrained: PreTrainedModel) -> None:
+        super().__init__()
+        self.pretrained = pretrained
+        self.position_offset: int | None = None
+
+    def pack_rows(self) -> None:
+        """Sets the encoder up for packed rows, for good.
+
+        Raises:
+            ValueError: this architecture lets packed documents see each other, or cannot place them.
+        """
+        self.position_offset = set_up_packed_rows(self.pretrained)
+
+    def arguments(self, micro_batch: dict[str, Any]) -> dict[str, Any]:
+        """The encoder's arguments for rows of either layout."""
+        if "cu_seqlens" not in micro_batch:
+            return {n: micro_batch[n] for n in self.inputs if n in micro_batch}
+        assert self.position_offset is not None, "packed rows need pack_rows first"
+        further = {n: micro_batch[n] for n in self.inputs[2:] if n in micro_batch}
+        return encoder_inputs(micro_batch, self.position_offset) | further
+
+    def recompute_activations(self) -> None:
+        """Keeps no activations of layers but computes them again in the backward pass."""
+        self.pretrained.gradient_checkpointing_enable()
+
+    def compile_core(self) -> None:
+        """Compiles the encoder; gathering and head stay outside, where shapes change with every batch."""
+        self.pretrained.base_model.compile(dynamic=True)
+
+    def describe(self) -> str:
+        """Architecture and sizes in a few words."""
+        config = self.pretrained.config
+        return f"{config.model_type}, {config.num_hidden_layers} layers of {config.hidden_size}"
