@@ -81,10 +81,8 @@ class Checkpoint(Callback):
     def on_train_batch_end(self, trainer: Trainer, module: LightningModule, outputs: Any, *_: Any) -> None:
         """Saves when due, unless a validation follows this step; raises OSError where an earlier save has failed."""
         step = trainer.global_step
-        if (
-            not self._reserved and trainer.is_global_zero
-        ):  # after the first step, when the optimizer has its state
-            self._reserved = True
+        if not self._reserved and trainer.is_global_zero:
+            self._reserved = True  # after the first step, when the optimizer has its state
             _io(trainer).reserve([module.state_dict(), *(o.state_dict() for o in trainer.optimizers)])
         _io(trainer).check()
         self._late = outputs["votes"]["save"] > 0

@@ -3,13 +3,13 @@
 import json
 import os
 import socket
-import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from runner.environment import output_of
 from runner.folder import RunFolder, write_atomically
 
 LAUNCH_FILE = ".launch"
@@ -121,11 +121,11 @@ def first_node_address(here: Member) -> str:
     """
     if here.num_nodes == 1:
         return "127.0.0.1"
-    nodes = _output("scontrol", "show", "hostnames", os.environ["SLURM_STEP_NODELIST"]).split()
+    nodes = (output_of("scontrol", "show", "hostnames", os.environ["SLURM_STEP_NODELIST"]) or "").split()
     first = nodes[0] if nodes else os.environ["SLURM_STEP_NODELIST"]
     if _resolves(first):
         return first
-    facts = _output("scontrol", "show", "node", "--oneliner", first).split()
+    facts = (output_of("scontrol", "show", "node", "--oneliner", first) or "").split()
     address = next((fact.removeprefix("NodeAddr=") for fact in facts if fact.startswith("NodeAddr=")), "")
     if address and _resolves(address):
         return address
@@ -218,10 +218,3 @@ def _resolves(name: str) -> bool:
     except OSError:
         return False
     return True
-
-
-def _output(*command: str) -> str:
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return ""

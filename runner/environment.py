@@ -1,7 +1,6 @@
 """What a run ran on and with: versions, machine, git state. Imports nothing heavy."""
 
 import platform
-import shutil
 import subprocess
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -25,12 +24,12 @@ def environment() -> dict[str, str | bool | None]:
             facts[package] = version(package)
         except PackageNotFoundError:
             facts[package] = None
-    status = _output("git", "status", "--porcelain", "--untracked-files=no")
+    status = output_of("git", "status", "--porcelain", "--untracked-files=no")
     return facts | {
         "cpu": _cpu(),
-        "gpus": _output("nvidia-smi", "--query-gpu=name", "--format=csv,noheader"),
+        "gpus": output_of("nvidia-smi", "--query-gpu=name", "--format=csv,noheader"),
         "hostname": platform.node(),
-        "git_commit": _output("git", "rev-parse", "HEAD"),
+        "git_commit": output_of("git", "rev-parse", "HEAD"),
         "git_dirty": None if status is None else bool(status),
     }
 
@@ -42,8 +41,10 @@ def _cpu() -> str:
     return f"{names[0]} x {len(names)}" if names else platform.processor()
 
 
-def _output(*command: str) -> str | None:
-    if shutil.which(command[0]) is None:
+def output_of(*command: str) -> str | None:
+    """What a command prints, or None where it is missing, fails or does not answer within a minute."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
         return None
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stdout.strip() if done.returncode == 0 else None

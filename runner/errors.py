@@ -50,7 +50,7 @@ def explain(error: BaseException) -> str | None:
 
 def suggest(wrong: str, known: Iterable[str]) -> str:
     """`. Did you mean 'x'?` for the nearest known name, or nothing."""
-    near = difflib.get_close_matches(wrong, list(known), n=1, cutoff=0.55)
+    near = _near(wrong, known)
     return f". Did you mean {near[0]!r}?" if near else ""
 
 
@@ -104,8 +104,9 @@ def _did_you_mean(message: str) -> str:
     return ""
 
 
-def _near(wrong: str, known: Iterable[str], most: int = 1) -> list[str]:
-    return difflib.get_close_matches(wrong, list(known), n=most, cutoff=0.55)
+def _near(wrong: str, known: Iterable[str]) -> list[str]:
+    """The nearest known name, if one is near."""
+    return difflib.get_close_matches(wrong, list(known), n=1, cutoff=0.55)
 
 
 def _line(names: list[str]) -> str:

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from runner.cluster import Member, slurm_job
+from runner.environment import output_of
 from runner.signals import STOPPING, Stopped, handler_before
 
 SECONDS_TO_BE_ENDED = 60.0
@@ -32,7 +33,7 @@ def requeue(stopped: Stopped, here: Member | None) -> str | None:
         return None
     for number in STOPPING:  # the requeue ends this job, and with it the command that asks for it
         signal.signal(number, signal.SIG_IGN)
-    if job and _output("squeue", "--noheader", "--jobs", job, "--format=%T") != "RUNNING":
+    if job and output_of("squeue", "--noheader", "--jobs", job, "--format=%T") != "RUNNING":
         return None
     if by_submitit:
         requeued = _by_submitit(handler, stopped)
@@ -53,11 +54,3 @@ def _by_submitit(handler: Any, stopped: Stopped) -> bool:
     except (subprocess.CalledProcessError, UncompletedJobError):
         pass
     return False
-
-
-def _output(*command: str) -> str:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.strip()

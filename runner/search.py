@@ -18,7 +18,7 @@ from hydra.core.override_parser.types import IntervalSweep, Override, RangeSweep
 
 from runner.errors import TrainingFailure
 from runner.folder import RunFolder, write_atomically
-from runner.sweep import Job, JobSweeper
+from runner.sweep import ENDED, Job, JobSweeper
 
 log = logging.getLogger("iolaus")
 
@@ -158,7 +158,7 @@ class Search(JobSweeper):
         status, number = folder.status(), int(folder.path.name)
         state = status.get("state")
         lost = number in self.over and state in ("running", "waiting")
-        if not (lost or state in ("done", "pruned", "failed")) or folder.is_locked():
+        if not (lost or state in (*ENDED, "failed")) or folder.is_locked():
             return False
         value = (status.get("results") or {}).get("objective")
         if state == "pruned":

@@ -22,6 +22,7 @@ from omegaconf import DictConfig
 from runner.errors import TrainingFailure
 from runner.folder import RunFolder
 from runner.launch import left_error, processes_per_node
+from runner.sweep import ENDED
 
 log = logging.getLogger("iolaus")
 
@@ -214,7 +215,7 @@ def result_of(folder: RunFolder, job_id: str, overrides: Sequence[str]) -> JobRe
     """What Hydra wants to know of a job, by what its run folder says."""
     status = folder.status()
     result = JobReturn(overrides=list(overrides), working_dir=os.getcwd())
-    if status.get("state") in ("done", "pruned"):
+    if status.get("state") in ENDED:
         result.status, result.return_value = (
             JobStatus.COMPLETED,
             (status.get("results") or {}).get("objective"),

@@ -86,9 +86,8 @@ class GlobalBatches(Dataset[dict[str, Any]]):
         rows = np.zeros(1, dtype=np.int64) if filler else rows
         epochs, indices = samples[rows].T
         ids, lengths = self.sequences.gather(indices)
-        extras = getattr(
-            self.sequences, "extras", None
-        )  # what the samples of a task have beside their tokens
+        # What the samples of a task have beside their tokens.
+        extras = getattr(self.sequences, "extras", None)
         return self.collator(
             {
                 **(extras(indices) if extras else {}),
