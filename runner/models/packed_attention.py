@@ -4,7 +4,7 @@
 - On a CPU: flash attention document by document, in fp32; an operator of its own, so that torch.compile neither unrolls
   the documents nor compiles anew for other lengths.
 - Elsewhere, with dropout of attention, and where `torch.nn.attention.sdpa_kernel` rules flash attention out (for second
-  derivatives): a loop over the documents.
+  derivatives): a loop over the documents, with dropout on a CPU by `DroppedAttention`.
 
 Letters in shapes: D documents, T tokens of all of them, N heads, H size of a head.
 """
@@ -19,6 +19,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 from transformers import AttentionInterface
+
+from .attention_dropout import DroppedAttention, can_drop
 
 NAME = "packed_documents"
 """What transformers knows this attention by."""
@@ -103,10 +105,14 @@ def _loop(
 ) -> Tensor:
     """Attention [T, N, H] document by document, of documents of one length together."""
     parts = []
+    quick = query.device.type == "cpu" and torch.backends.cuda.flash_sdp_enabled() and can_drop(dropout)
     for start, stop, length in _runs(cu_seqlens):
         q, k, v = (_documents(x, start, stop, length) for x in (query, key, value))
         mask = _window_mask(length, window, q)
-        out = functional.scaled_dot_product_attention(q, k, v, mask, dropout, scale=scale)
+        if quick:
+            out = DroppedAttention.apply(q, k, v, mask, dropout, scale)
+        else:
+            out = functional.scaled_dot_product_attention(q, k, v, mask, dropout, scale=scale)
         parts.append(out.transpose(1, 2).flatten(0, 1))
     return torch.cat(parts)
 
