@@ -68,6 +68,15 @@ class EnhancedMaskedLM(SparseMaskedLM):
             "encoder_targets": torch.tensor(len(targets), device=hidden.device),
         }
 
+    def masked(self, micro_batch: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
+        """The encoder's own masks; no position where it has none and sees every token."""
+        if "encoder_input_ids" not in micro_batch:
+            nothing = micro_batch["targets"][:0]
+            return micro_batch["input_ids"], nothing, nothing
+        names = ("encoder_input_ids", "encoder_target_positions", "encoder_targets")
+        ids, positions, targets = (micro_batch[name] for name in names)
+        return ids, positions, targets
+
     def decode(self, hidden: Tensor, embeddings: Tensor, micro_batch: dict[str, Any]) -> Tensor:
         """Decoded states [B, T, H] of hidden states [B, T, H] and embeddings [B, T, E]; packed ones padded meanwhile."""
         seeds = micro_batch["row_seeds"]

@@ -40,6 +40,10 @@ class SparseMaskedLM(WrappedModel):
         chosen = rows_at(self.encode(micro_batch, positions), positions)
         return self.score(chosen, micro_batch["targets"], micro_batch.get("target_weights"))
 
+    def masked(self, micro_batch: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
+        """The encoder's task in a micro-batch: token ids [B, T] that it sees, positions [N] of targets, targets [N]."""
+        return micro_batch["input_ids"], micro_batch["target_positions"], micro_batch["targets"]
+
     def encode(self, micro_batch: dict[str, Any], positions: Tensor | None = None) -> Tensor:
         """The encoder's last hidden states [B, T, H], B being 1 for packed rows; only those at `positions` if given."""
         with self.last_layer.at(positions):

@@ -1,13 +1,23 @@
 """Pretraining: the shared step, and validation by what the task's model makes of its sums."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
+
+from runner.folder import RunFolder
+from runner.models.sparse_head import SparseMaskedLM
+from runner.samples import Sample, guessed_samples, write_samples
 
 from .training import Batch, TrainingModule
 
 
 class PretrainingModule(TrainingModule):
     """Trains an encoder on one of the pretraining objectives."""
+
+    def on_fit_start(self) -> None:
+        """Has no samples yet."""
+        self._samples: dict[str, list[Sample]] = {}
 
     def on_validation_start(self) -> None:
         """Starts the sums over the validation sets, with the weights to evaluate."""
@@ -18,6 +28,8 @@ class PretrainingModule(TrainingModule):
     def validation_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
         """Adds this rank's share of a batch to the sums of its set."""
         sums = self._sums.setdefault(dataloader_idx, {})
+        if batch_idx == 0:
+            self._take_samples(batch["micro_batches"][0], dataloader_idx)
         for micro_batch in batch["micro_batches"]:
             weight = torch.tensor(micro_batch["weight"], dtype=torch.float64, device=self.device)
             for name, value in {**self.model(micro_batch), "weight": weight}.items():
@@ -40,3 +52,16 @@ class PretrainingModule(TrainingModule):
         step = self.trainer.global_step
         self.validated_step, self.last_metrics = step, metrics
         self.log_metrics(metrics, step)
+
+    def conclude(self, folder: RunFolder) -> None:
+        """Writes what the model guessed for masked tokens of each validation set."""
+        if self.trainer.is_global_zero:
+            write_samples(folder.path, self._samples)
+
+    def _take_samples(self, micro_batch: dict[str, Any], number: int) -> None:
+        """Has the model guess a few samples; one in shards cannot be asked by one rank alone."""
+        alone = self.trainer.is_global_zero and self.device_mesh is None
+        if alone and isinstance(self.model, SparseMaskedLM):
+            data = self.trainer.datamodule  # type: ignore[attr-defined]
+            name = data.validation_names[number]
+            self._samples[name] = guessed_samples(self.model, micro_batch, data.tokenizer)

@@ -1,20 +1,19 @@
 """What a finetuned model gets right and wrong: figures per class, confusions, and predictions to browse."""
 
 import json
-from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from runner.answers import exact_match
 from runner.report import page
 from runner.report.page import Cell
+from runner.report.predictions import predictions_table
 
 MATRIX_LABELS = 30
 """With more labels than this, the most frequent confusions are listed instead of the whole matrix."""
 
 LISTED = 50
-"""Rows of a list: confusions, or wrong predictions."""
+"""Confusions listed."""
 
 Row = dict[str, Any]
 
@@ -38,7 +37,7 @@ def _section(folder: Path, name: str, found: Row) -> str:
         _scores("Entities", "type", found.get("entities") or []),
         _scores("Classes", "class", per_class),
         _confusions(found["labels"], found["confusion"]) if found.get("confusion") else "",
-        _wrong(folder, name),
+        predictions_table(folder, name),
     )
 
 
@@ -92,80 +91,3 @@ def _matrix(labels: list[str], counts: list[list[int]]) -> str:
         f'<div class="scroll"><table class="matrix"><thead><tr><td></td>{heads}</tr></thead>\n'
         f"<tbody>{body}</tbody></table></div>"
     )
-
-
-def _wrong(folder: Path, name: str) -> str:
-    """Examples that are predicted wrong: the surest first, or the furthest off where they are numbers."""
-    wrong = sorted(_mistakes(folder / "predictions.jsonl", name), key=lambda pair: -pair[0])
-    if not wrong:
-        return ""
-    lines = [
-        [Cell(_shown(row)), Cell(_listed(row["gold"])), Cell(_listed(row["predicted"])), _sureness(row)]
-        for _, row in wrong[:LISTED]
-    ]
-    first = f", the {LISTED} surest" if len(wrong) > LISTED else ""
-    return page.details(
-        f"Predicted wrong: {len(wrong):,}{first}",
-        page.sortable_table(["text", "true", "predicted", "probability"], lines),
-    )
-
-
-def _mistakes(path: Path, name: str) -> Iterator[tuple[float, Row]]:
-    """Wrong predictions of a set with how grave each is."""
-    if not path.exists():
-        return
-    with path.open(encoding="utf-8") as file:
-        for line in file:
-            try:
-                row = json.loads(line)
-            except ValueError:  # a run may have been stopped while it wrote
-                continue
-            if row.get("set") != name or row.get("gold") is None:
-                continue
-            gold, predicted = row["gold"], row["predicted"]
-            if "words" in row:
-                if places := [i for i, tag in enumerate(gold) if tag != predicted[i]]:
-                    sure = max(row["probability"][i] for i in places)
-                    yield (
-                        sure,
-                        {
-                            **row,
-                            "gold": [f"{row['words'][i]}: {gold[i]}" for i in places],
-                            "predicted": [predicted[i] for i in places],
-                            "probability": sure,
-                        },
-                    )
-            elif isinstance(gold, int | float):
-                yield abs(gold - predicted), row
-            elif _is_wrong(gold, predicted):
-                yield _certainty(row["probability"]), row
-
-
-def _is_wrong(gold: Any, predicted: Any) -> bool:
-    """Whether a label, a set of labels or an answer is not one of those accepted."""
-    if isinstance(gold, list) and isinstance(predicted, str):  # a question, and its accepted answers
-        return not max((exact_match(predicted, answer) for answer in gold or [""]), default=0.0)
-    if isinstance(gold, list):
-        return sorted(gold) != sorted(predicted)
-    return bool(gold != predicted)
-
-
-def _certainty(probability: Any) -> float:
-    values = probability if isinstance(probability, list) else [probability]
-    return max((v for v in values if v is not None), default=0.0)
-
-
-def _shown(row: Row) -> str:
-    text = f"{row['text']} / {row['pair']}" if row.get("pair") else str(row["text"])
-    return text if len(text) <= 400 else f"{text[:400]}..."
-
-
-def _listed(value: Any) -> str:
-    if isinstance(value, list):
-        return ", ".join(map(str, value)) or "none"
-    return page.number(value) if isinstance(value, int | float) else str(value) or "none"
-
-
-def _sureness(row: Row) -> Cell:
-    value = row["probability"]
-    return page.number_cell(None if value is None else _certainty(value))

@@ -126,6 +126,16 @@ def run_table(heads: list[str], rows: list[list[Cell]], best: int | None) -> str
     return _table("sorts", _buttons(heads, rows), lines)
 
 
+def browsed_table(heads: list[str], rows: list[list[Cell]], kinds: list[str]) -> str:
+    """A sortable table to look for words in, whose rows are `right` or `wrong`."""
+    lines = [f'<tr class="{kind}">{_cells(row)}</tr>' for row, kind in zip(rows, kinds, strict=True)]
+    find = (
+        '<p class="find"><input type="search" placeholder="find" aria-label="find">'
+        f'<label><input type="checkbox"> only wrong</label><output>{len(rows):,} shown</output></p>'
+    )
+    return f'<div class="browse">{find}{_table("sorts", _buttons(heads, rows), lines)}</div>'
+
+
 def number(value: float | None, digits: int = 4) -> str:
     """A figure to read: `12,345`, `3.914`, `7`, `1.00e-04`; empty for None."""
     if value is None:

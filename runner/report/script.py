@@ -222,6 +222,19 @@ SCRIPT = """
     body.append(...[...body.rows].sort(order));
   });
 
+  for (const box of document.querySelectorAll(".browse")) {
+    const [words, only] = box.querySelectorAll("input"), rows = [...box.querySelector("tbody").rows];
+    const update = () => {
+      const wanted = words.value.toLowerCase();
+      for (const row of rows)
+        row.hidden = (only.checked && row.className !== "wrong") || !row.textContent.toLowerCase().includes(wanted);
+      const left = rows.filter((row) => !row.hidden).length;
+      box.querySelector("output").textContent = left.toLocaleString("en-US") + " shown";
+    };
+    words.addEventListener("input", update);
+    only.addEventListener("change", update);
+  }
+
   addEventListener("beforeprint", () => {
     for (const part of document.querySelectorAll("details")) part.open = true;
   });

@@ -13,6 +13,7 @@ from runner.report.curves import run_charts
 from runner.report.evaluation import evaluation_sections
 from runner.report.page import Cell, Tile
 from runner.report.runs import Run, changed_settings, load_run
+from runner.report.samples import samples_section
 from runner.summary import FILES, clock, compared_losses, resume_command
 
 
@@ -51,9 +52,10 @@ def report_page(run: Run) -> str:
             page.tiles(_tiles(run)),
             charts or '<p class="note">Nothing has been logged yet.</p>',
             *evaluation_sections(run.path),
+            samples_section(run.path),
             page.section(
                 "Run it again",
-                page.command(run.command, "The command that made it"),
+                page.command(run.command, "The command that made it" + _made_at(run.environment)),
                 page.command(resume_command(_near(run.path)), "Go on from its last checkpoint"),
             ),
             page.section("Settings", _changes(run), page.folded("The whole config", run.config_text)),
@@ -74,6 +76,13 @@ def _meta(run: Run) -> list[str]:
     ]
 
 
+def _made_at(environment: dict[str, Any]) -> str:
+    """The commit whose code made the run, where it is known."""
+    commit = environment.get("git_commit")
+    changed = " with local changes" if environment.get("git_dirty") else ""
+    return f", at commit {str(commit)[:12]}{changed}" if commit else ""
+
+
 def _day(iso: str) -> str:
     try:
         return datetime.fromisoformat(iso).strftime("%-d %B %Y, %H:%M")
@@ -92,7 +101,10 @@ def _tiles(run: Run) -> list[Tile]:
         shown.append(Tile(title, page.number(loss), hint))
     if (best := run.results.get("objective")) is not None:
         step = run.results.get("best_step")
-        shown.append(Tile("Best", page.number(best), "" if step is None else f"at step {step:,.0f}"))
+        monitored = str(run.settings.get("checkpoint.monitor") or "loss").rpartition("/")[2].replace("_", " ")
+        shown.append(
+            Tile(f"Best {monitored}", page.number(best), "" if step is None else f"at step {step:,.0f}")
+        )
     if not shown and (last := run.final("train/loss")) is not None:
         shown.append(Tile("Training loss", page.number(last), "last logged"))
     speed = run.metrics.get("perf/tokens_per_second")

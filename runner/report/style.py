@@ -120,6 +120,19 @@ th button { font: inherit; color: inherit; background: none; border: 0; padding:
 th[aria-sort=ascending] button::after { content: " \\2191"; }
 th[aria-sort=descending] button::after { content: " \\2193"; }
 tr.best { background: color-mix(in srgb, var(--good) 9%, transparent); }
+.find { display: flex; flex-wrap: wrap; align-items: center; gap: 8px 18px; margin-bottom: 10px; font-size: 13px; }
+.find input[type=search] { font: inherit; color: inherit; padding: 5px 10px; width: 220px; border-radius: 7px;
+  border: 1px solid var(--rule); background: var(--panel); }
+.find output { color: var(--soft); margin-left: auto; }
+.browse tbody tr > :first-child { border-left: 3px solid transparent; font-weight: 400; max-width: 520px; }
+.browse tr.wrong > :first-child { border-left-color: var(--bad); }
+.browse tr.right > :first-child { border-left-color: var(--good); }
+.sample { padding: 12px 16px; margin-bottom: 10px; border: 1px solid var(--rule); border-radius: 10px;
+  background: var(--panel); line-height: 1.75; overflow-wrap: anywhere; white-space: pre-line; break-inside: avoid; }
+mark { color: inherit; padding: 1px 4px; border-radius: 4px; }
+mark.right { background: color-mix(in srgb, var(--good) 20%, transparent); }
+mark.wrong { background: color-mix(in srgb, var(--bad) 16%, transparent); }
+mark i { margin-left: 6px; font-size: .86em; color: var(--bad); }
 .swatch { display: inline-block; width: 16px; border-top: 3px solid var(--colour); vertical-align: middle;
   margin-right: 9px; }
 .swatch.dash1 { border-top-style: dashed; } .swatch.dash2, .swatch.dash3 { border-top-style: dotted; }
@@ -142,6 +155,15 @@ footer { margin-top: 48px; color: var(--soft); font-size: 12.5px; }
   .chart { padding: 12px 12px 8px 4px; }
   .plot, .wide .plot { grid-template-columns: 46px minmax(0, 1fr); grid-template-rows: 220px 26px; }
   th, td { padding: 7px 10px; }
+  .xname { margin-right: 14px; }
+  .browse table, .browse tbody { display: block; } .browse thead { display: none; }
+  .browse tr { display: grid; grid-template-columns: 1fr 1fr auto; border-bottom: 1px solid var(--rule); }
+  .browse tr[hidden] { display: none; }
+  .browse tr > * { border-bottom: 0; padding: 2px 10px 8px; min-width: 0; overflow-wrap: anywhere; }
+  .browse tr > :first-child { grid-column: 1 / -1; padding-top: 8px; max-width: none; }
+  .browse td::before { display: block; font-size: 11.5px; color: var(--soft); }
+  .browse td:nth-child(2)::before { content: "true"; } .browse td:nth-child(3)::before { content: "predicted"; }
+  .browse td:nth-child(4)::before { content: "probability"; }
   .facts { grid-template-columns: minmax(0, 1fr); gap: 0; } .facts dd { margin-bottom: 8px; }
 }
 @media print {
@@ -151,7 +173,8 @@ footer { margin-top: 48px; color: var(--soft); font-size: 12.5px; }
   body { padding: 0; max-width: none; font-size: 11pt; print-color-adjust: exact; -webkit-print-color-adjust: exact; }
   .charts { grid-template-columns: 1fr 1fr; }
   .plot { grid-template-rows: 150px 26px; } .wide .plot { grid-template-rows: 220px 26px; }
-  .cursor, .tip, .band, .reset { display: none !important; }
+  .browse tbody tr:nth-child(n + 21) { display: none; }
+  .cursor, .tip, .band, .reset, .find { display: none !important; }
   .scroll { overflow: visible; } table { font-size: 8.5pt; } th, td, tbody th { padding: 3px 5px; font-size: 8.5pt; }
   .number { white-space: normal; }
   h2 { break-after: avoid; } tr { break-inside: avoid; }

@@ -3,6 +3,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.report import write_report
+from runner.report.predictions import LISTED
 from tests.report.pages import Page, make_run, read
 
 
@@ -40,9 +41,10 @@ def test_classes_confusions_and_mistakes_are_shown(tmp_path: Path) -> None:
         ("a<b as a<b", "--share:0.750"),
         ("a<b as c", "--share:0.250"),
     ]
-    assert "Predicted wrong: 2" in page.texts("summary")
-    assert page.text.index("text 3") < page.text.index("text 2")
-    assert "text 1" not in page.text
+    assert "Predictions: 2 wrong, 1 right" in page.texts("summary")
+    assert page.text.index("text 3") < page.text.index("text 2") < page.text.index("text 1")
+    judged = [marks["class"] for tag, marks, _ in page.elements if tag == "tr" and marks.get("class")]
+    assert judged == ["wrong", "wrong", "right"]
 
 
 def test_of_many_classes_the_most_frequent_confusions_are_listed(tmp_path: Path) -> None:
@@ -72,10 +74,20 @@ def test_mistakes_of_every_task_are_told_apart(tmp_path: Path) -> None:
         example(8, None, "unlabelled"),
     ]
     page = evaluated(tmp_path, {}, rows)
-    assert "Predicted wrong: 4" in page.texts("summary")
+    assert "Predictions: 4 wrong, 3 right" in page.texts("summary")
     assert "Bo: B-PER" in page.text
-    for right in ("text 1", "text 4", "unlabelled", "text 7"):
-        assert right not in page.text
+    assert "unlabelled" not in page.text
+    wrong = ["".join(t) for tag, m, t in page.elements if tag == "tr" and m.get("class") == "wrong"]
+    assert not [row for row in wrong if row.startswith(("text 1", "text 4", "text 7"))]
+
+
+def test_of_many_predictions_the_gravest_mistakes_and_some_right_ones_are_listed(tmp_path: Path) -> None:
+    rows = [example(i, "a", "b" if i % 2 else "a", i / 1000) for i in range(1000)]
+    page = evaluated(tmp_path, {}, rows)
+    assert f"Predictions: 500 wrong, 500 right, of which {2 * LISTED} are listed" in page.texts("summary")
+    assert "text 999" in page.text
+    assert "text 1" not in page.texts("th")
+    assert (tmp_path / "run" / "report.html").stat().st_size < 200_000
 
 
 def test_a_damaged_evaluation_is_left_out(tmp_path: Path) -> None:

@@ -1,0 +1,40 @@
+"""What a pretrained model makes of masked text: the true tokens marked as guessed or not, with its guesses."""
+
+import json
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from runner.report import page
+
+
+def samples_section(folder: Path) -> str:
+    """The samples that a run left in `samples.json`; nothing where there are none."""
+    try:
+        sets = dict(json.loads((folder / "samples.json").read_text(encoding="utf-8")))
+        shown = [_set(name if len(sets) > 1 else "", s) for name, s in sets.items() if s]
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+    if not shown:
+        return ""
+    hint = page.label(
+        "Held-out text. Marked tokens were masked: green ones the model guessed right; after a red one stands its guess."
+    )
+    return page.section("Samples", hint, *shown)
+
+
+def _set(name: str, samples: list[list[Any]]) -> str:
+    texts = "\n".join(f'<p class="sample">{"".join(map(_piece, sample))}</p>' for sample in samples)
+    return (page.label(name) if name else "") + texts
+
+
+def _piece(piece: Any) -> str:
+    if isinstance(piece, str):
+        return escape(piece)
+    text = str(piece["true"])
+    space = text[: len(text) - len(text.lstrip())]
+    guesses = [(str(guess), float(share)) for guess, share in piece["guesses"]]
+    spoken = ", ".join(f"{guess} {share:.0%}" for guess, share in guesses)
+    kind = "right" if piece["right"] else "wrong"
+    guess = "" if piece["right"] else f"<i>{escape(guesses[0][0])}</i>"
+    return f'{space}<mark class="{kind}" title="{escape(spoken)}">{escape(text.lstrip())}{guess}</mark>'
