@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from runner.checkpoint_io import AtomicCheckpointIO, damage_of
+from runner.checkpoint_io import AtomicCheckpointIO, damage_of, delete_checkpoint
 from runner.folder import RunFolder
 
 log = logging.getLogger("iolaus")
@@ -128,7 +128,7 @@ class Checkpoint(Callback):
         RunFolder(self.folder.parent).update_status(step=step)
         for old in sorted(self.folder.glob("step-*.ckpt"))[: -self.keep_last]:
             if old != best:
-                old.unlink()
+                delete_checkpoint(old)
 
     def results(self) -> dict[str, float]:
         """The best value of the monitored metric as `objective`, and its step."""

@@ -1,7 +1,8 @@
-"""Checkpoint files that survive: copied, written beside their name, synced, renamed; checked before they are trusted."""
+"""Checkpoints that survive: copied, written beside their name, synced, renamed; checked before they are trusted."""
 
 import contextlib
 import os
+import shutil
 import threading
 import zipfile
 from collections import defaultdict
@@ -13,6 +14,8 @@ from typing import Any
 import torch
 from lightning.fabric.plugins import CheckpointIO
 from torch import Tensor
+
+from runner.sharded_checkpoint import ShardWriter, damage_of_shards, read_whole
 
 RESERVED_FROM = 64 * 2**20
 """Bytes from which memory for the copy is touched beforehand: a page of new memory costs more than copying it."""
@@ -30,6 +33,7 @@ class AtomicCheckpointIO(CheckpointIO):
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._pending: list[Future[None]] = []
         self._buffers = Buffers()
+        self._shards = ShardWriter()
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
         """Copies `checkpoint`, to be written to `path` durably.
@@ -40,6 +44,15 @@ class AtomicCheckpointIO(CheckpointIO):
         self.wait()
         copy = self._buffers.copy(checkpoint)
         self._pending.append(self._writer.submit(write_checkpoint, copy, Path(path)))
+
+    def save_shards(self, checkpoint: dict[str, Any], path: Path, first: bool) -> None:
+        """Copies this rank's shards, to be written into the folder `path`; `first` adds the rest; collective.
+
+        Raises:
+            OSError: an earlier save has failed; nothing of it is left behind, nothing overwritten.
+        """
+        self.wait()
+        self._pending.append(self._writer.submit(self._shards.start(checkpoint, path, first)))
 
     def then(self, follow: Callable[[], None]) -> None:
         """Calls `follow` once the saves so far are on disk, in the writing thread; never if one of them failed."""
@@ -76,11 +89,13 @@ class AtomicCheckpointIO(CheckpointIO):
         self.wait()
         if (damage := damage_of(Path(path))) is not None:
             raise ValueError(f"the checkpoint {str(path)!r} is damaged: {damage}")
+        if Path(path).is_dir():
+            return read_whole(Path(path))
         return torch.load(path, map_location=map_location or "cpu", weights_only=True)
 
     def remove_checkpoint(self, path: Any) -> None:
-        """Deletes the file, if it is there."""
-        Path(path).unlink(missing_ok=True)
+        """Deletes the file or folder, if it is there."""
+        delete_checkpoint(Path(path))
 
     def teardown(self) -> None:
         """Lets the last save come to its end, where training ends early; its failure is then no longer the point."""
@@ -169,6 +184,16 @@ def write_checkpoint(checkpoint: dict[str, Any], path: Path) -> None:
         ) from error
 
 
+def delete_checkpoint(path: Path) -> None:
+    """Deletes the file or folder, if it is there; half of a folder is never left under its name."""
+    if path.is_dir():
+        leaving = path.with_name(f".{path.name}.gone")
+        path.replace(leaving)
+        shutil.rmtree(leaving)
+    else:
+        path.unlink(missing_ok=True)
+
+
 def tensors_in(state: Any) -> Iterable[Tensor]:
     """Every tensor in nested dicts, lists and tuples."""
     if isinstance(state, Tensor):
@@ -198,7 +223,9 @@ def _new_buffer(kind: Any) -> Tensor:
 
 
 def damage_of(path: Path) -> str | None:
-    """What is wrong with a checkpoint file, by the checksums in its own archive; None where it is whole."""
+    """What is wrong with a checkpoint, by the checksums in its own archives; None where it is whole."""
+    if path.is_dir():
+        return damage_of_shards(path)
     try:
         with zipfile.ZipFile(path) as archive:
             bad = archive.testzip()

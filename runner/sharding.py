@@ -1,13 +1,14 @@
 """Training in shards: FSDP2, and tensor parallelism where a model has a plan for it.
 
-Every transformer layer is one shard unit, the rest (embeddings, head) another. A checkpoint holds whole tensors, gathered
-one at a time by the first rank, in the very format of one process. So it is written as atomically, beside the training,
-and any number of processes can read it, with shards or without. The price: the first rank's host memory holds the state.
+Every transformer layer is one shard unit, the rest (embeddings, head) another. Every rank writes its own shards, beside
+the training (`runner.sharded_checkpoint`), and any number of processes can go on from them, with shards or without; nor
+does any rank need memory for more than its share. Only the export gathers whole weights, one tensor at a time.
 """
 
 import math
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -23,6 +24,9 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 from torch.optim import Optimizer
 from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
+
+from runner.checkpoint_io import AtomicCheckpointIO
+from runner.sharded_checkpoint import read_shares
 
 SHARDABLE = ("adam", "adamw", "adagrad", "lion", "rmsprop", "sgd")
 """Optimizers that treat each weight by itself, and so need not see a whole matrix or its norm."""
@@ -139,14 +143,16 @@ def gather(state: Any, keep: bool) -> Any:
 
 
 def own_share(full: Tensor, like: DTensor) -> Tensor:
-    """The part of a whole tensor that this rank holds of `like`."""
+    """The part that this rank holds of `like`, of a tensor that is whole or is that part already."""
+    if isinstance(full, DTensor):
+        return full.to_local()
     shape, offset = compute_local_shape_and_global_offset(like.shape, like.device_mesh, like.placements)
     part = full[tuple(slice(start, start + size) for start, size in zip(offset, shape, strict=True))]
     return part.to(like.to_local().device)
 
 
 class ShardedStrategy(ModelParallelStrategy):
-    """Lightning's model parallelism, with checkpoints of whole tensors through the project's own checkpoint files."""
+    """Lightning's model parallelism, with the project's own checkpoints: written in shards, read in shards or whole."""
 
     def __init__(self, num_processes: int, tensor_parallel_size: int, accelerator: str) -> None:
         """Raises ValueError for a size that does not divide the number of processes."""
@@ -168,21 +174,31 @@ class ShardedStrategy(ModelParallelStrategy):
         return True
 
     def lightning_module_state_dict(self) -> dict[str, Any]:
-        """Whole weights on the first rank; collective."""
+        """This rank's shards of the weights."""
         assert self.lightning_module is not None
-        return gather(self.lightning_module.state_dict(), self.is_global_zero)
+        return self.lightning_module.state_dict()
 
     def optimizer_state(self, optimizer: Optimizer) -> dict[str, Any]:
-        """The state as one process would have it, on the first rank; collective."""
-        return gather(getattr(optimizer, "_optimizer", optimizer).state_dict(), self.is_global_zero)
+        """The state as one process would have it, of this rank's shards."""
+        return getattr(optimizer, "_optimizer", optimizer).state_dict()
 
     def save_checkpoint(self, checkpoint: dict[str, Any], filepath: Any, storage_options: Any = None) -> None:
-        """Has the first rank write it."""
-        Strategy.save_checkpoint(self, checkpoint, filepath, storage_options)
+        """Has every rank write its shards; collective."""
+        io = self.checkpoint_io
+        assert isinstance(io, AtomicCheckpointIO)
+        io.save_shards(checkpoint, Path(filepath), self.is_global_zero)
 
     def load_checkpoint(self, checkpoint_path: Any, weights_only: bool | None = None) -> dict[str, Any]:
-        """The whole checkpoint, of which each rank then takes its share."""
-        return Strategy.load_checkpoint(self, checkpoint_path, weights_only)
+        """This rank's share of a checkpoint in shards; of one of whole tensors, all of it."""
+        path = Path(checkpoint_path)
+        if not path.is_dir():
+            return Strategy.load_checkpoint(self, path, weights_only)
+        self.checkpoint_io.wait()  # type: ignore[attr-defined]
+        assert self.lightning_module is not None
+        parameters = [
+            [p for g in optimizer.param_groups for p in g["params"]] for optimizer in self.optimizers
+        ]
+        return read_shares(path, self.lightning_module.state_dict(), parameters)
 
     @torch.no_grad()
     def load_model_state_dict(self, checkpoint: Mapping[str, Any], strict: bool = True) -> None:
@@ -208,6 +224,8 @@ class ShardedStrategy(ModelParallelStrategy):
 
 def _shared(value: Any, parameter: Tensor) -> Any:
     if not (isinstance(value, Tensor) and isinstance(parameter, DTensor) and value.shape == parameter.shape):
+        return value
+    if isinstance(value, DTensor):
         return value
     return DTensor.from_local(
         own_share(value, parameter).clone(),

@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 from runner import audit
+from runner.checkpoint_io import AtomicCheckpointIO, delete_checkpoint
 from runner.folder import RunFolder
 from tests.conftest import TINY, run_program, train_here
 from tests.test_kill import only_run
@@ -45,7 +46,7 @@ def cut_at(run: RunFolder, step: int, cwd: Path) -> None:
     shutil.copytree(run.path, copy.path, symlinks=True)
     for checkpoint in copy.checkpoints.glob("step-*.ckpt"):
         if int(checkpoint.stem.removeprefix("step-")) > step:
-            checkpoint.unlink()
+            delete_checkpoint(checkpoint)
     copy.update_status(state="running")
 
 
@@ -55,7 +56,9 @@ def assert_same(first: RunFolder, second: RunFolder) -> None:
     for ours, theirs in zip(rows(first), rows(second), strict=True):
         for name, value in ours.items():
             assert not value or float(value) == pytest.approx(float(theirs[name]), rel=2e-5, abs=1e-7), name
-    saved = [torch.load(run.checkpoints / "step-00000006.ckpt", weights_only=True) for run in (first, second)]
+    saved = [
+        AtomicCheckpointIO().load_checkpoint(r.checkpoints / "step-00000006.ckpt") for r in (first, second)
+    ]
     for part in ("state_dict", "optimizer_states"):
         assert_close(saved[0][part], saved[1][part], part)
     models = [load_file(run.path / "model" / "model.safetensors") for run in (first, second)]

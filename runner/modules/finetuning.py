@@ -120,7 +120,7 @@ class FinetuningModule(TrainingModule):
         path = folder.checkpoints / "best.ckpt"
         if not path.exists() or path.resolve().stem == f"step-{self.trainer.global_step:08d}":
             return None
-        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+        checkpoint = self.trainer.strategy.load_checkpoint(path, weights_only=True)
         self.trainer.strategy.load_model_state_dict(checkpoint)
         self.trainer.strategy.load_optimizer_state_dict(checkpoint)  # some hold the weights to evaluate
         return int(checkpoint["global_step"])

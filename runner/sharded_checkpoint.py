@@ -1,0 +1,212 @@
+"""Checkpoints of which every rank writes its own shards, beside the training: folders of torch.distributed.checkpoint.
+
+`step-<n>.ckpt/` holds the shards, what they are (`.metadata`, as torch names it) and `rest.pt`, all that is in no shard.
+It is written under another name, which the first rank changes once every rank has written: there, it is whole. Any number
+of processes can read it, with shards or without.
+"""
+
+import io
+import os
+import pickle
+import shutil
+import warnings
+import zipfile
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed.checkpoint as dcp
+from torch import Tensor
+from torch.distributed import ProcessGroup
+from torch.distributed.checkpoint import FileSystemReader, FileSystemWriter
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.metadata import Metadata, TensorStorageMetadata
+from torch.distributed.tensor import DTensor
+
+REST = "rest.pt"
+SHARD = "a shard"
+"""First of the pair (`SHARD`, name) that stands in `rest.pt` for a tensor in shards."""
+
+_PLAIN = {
+    "torch.distributed.checkpoint.metadata": None,
+    "torch.distributed.checkpoint.filesystem": {"_StorageInfo"},
+    "torch.serialization": {"_get_layout"},
+    "pathlib": {"PosixPath"},  # where it was first written
+    "torch": {
+        "Size",
+        *(str(d).removeprefix("torch.") for d in vars(torch).values() if isinstance(d, torch.dtype)),
+    },
+}
+"""Modules, and names in them (None for all), that the description of a checkpoint may consist of."""
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        names = _PLAIN.get(module, set())
+        if (names is not None and name not in names) or "." in name:
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}, which no checkpoint needs")
+        return super().find_class(module, name)
+
+
+class PlainReader(FileSystemReader):
+    """Torch's reader, but for descriptions that would run code: they are refused."""
+
+    def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
+        """What the shards are."""
+        with open(self.path / ".metadata", "rb") as file:  # type: ignore[operator]
+            return _PlainUnpickler(file).load()
+
+
+class ShardWriter:
+    """Writes one checkpoint at a time, with a process group of its own that training does not wait for."""
+
+    def __init__(self) -> None:
+        self._group: ProcessGroup | None = None
+
+    def start(self, checkpoint: dict[str, Any], path: Path, first: bool) -> Callable[[], None]:
+        """Copies the shards and begins to write them; what it returns finishes the work when called; collective."""
+        if self._group is None:
+            self._group = torch.distributed.new_group(backend="gloo")
+        temporary = path.with_name(f".{path.name}.tmp")
+        if first:
+            for left in path.parent.glob(".*.ckpt.tmp"):  # of a run that was killed
+                shutil.rmtree(left, ignore_errors=True)
+        shards: dict[str, Tensor] = {}
+        rest = separate(checkpoint, shards)
+        buffer = io.BytesIO()
+        if first:
+            torch.save(rest, buffer)
+        torch.distributed.barrier(self._group)  # what was left is gone
+        writer = FileSystemWriter(temporary, single_file_per_rank=True, sync_files=True)
+        written = dcp.async_save(shards, storage_writer=writer, process_group=self._group)
+
+        assert isinstance(written, Future)
+
+        def finish() -> None:
+            try:
+                written.result()  # on the first rank: every rank has written
+                if first:
+                    commit(temporary, path, buffer)
+            except (CheckpointException, OSError, RuntimeError) as error:
+                if first:
+                    shutil.rmtree(temporary, ignore_errors=True)
+                raise OSError(
+                    f"cannot save the checkpoint {str(path)!r}: {_reason(error)}. Earlier checkpoints are intact"
+                ) from error
+
+        return finish
+
+
+def commit(temporary: Path, path: Path, rest: io.BytesIO) -> None:
+    """Adds what is in no shard, syncs, and gives the folder its name."""
+    with open(temporary / REST, "wb") as file:
+        file.write(rest.getbuffer())
+        file.flush()
+        os.fsync(file.fileno())
+    if path.is_dir():  # a run that fell back behind it
+        shutil.rmtree(path)
+    temporary.replace(path)
+
+
+def separate(state: Any, shards: dict[str, Tensor], name: str = "state") -> Any:
+    """`state` with (`SHARD`, name) for each sharded tensor, whose copy goes into `shards`; tied ones go there once."""
+    names: dict[int, str] = {}
+
+    def separated(value: Any, name: str) -> Any:
+        if isinstance(value, DTensor):
+            local = value.to_local()
+            key = local.data_ptr() if local.numel() else id(value)
+            if key not in names:
+                names[key] = name
+                shards[name] = value.detach().clone() if local.device.type == "cpu" else value.detach()
+            return (SHARD, names[key])
+        if isinstance(value, Mapping):
+            return {key: separated(item, f"{name}.{key}") for key, item in value.items()}
+        return (
+            [separated(x, f"{name}.{i}") for i, x in enumerate(value)] if isinstance(value, list) else value
+        )
+
+    return separated(state, name)
+
+
+def join(rest: Any, tensors: Mapping[str, Tensor]) -> Any:
+    """What `separate` took apart."""
+    if isinstance(rest, tuple) and rest[:1] == (SHARD,):
+        return tensors[rest[1]]
+    if isinstance(rest, dict):
+        return {key: join(value, tensors) for key, value in rest.items()}
+    return [join(value, tensors) for value in rest] if isinstance(rest, list) else rest
+
+
+def read_whole(path: Path) -> dict[str, Any]:
+    """The checkpoint as one process would have written it, on the CPU."""
+    reader, rest = PlainReader(path), read_rest(path)
+    entries = reader.read_metadata().state_dict_metadata
+    tensors = {
+        name: torch.empty(entry.size, dtype=entry.properties.dtype)
+        for name, entry in entries.items()
+        if isinstance(entry, TensorStorageMetadata)
+    }
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*torch.distributed is disabled.*")
+        dcp.load(tensors, storage_reader=reader, no_dist=True)
+    return join(rest, tensors)
+
+
+def read_shares(path: Path, weights: Mapping[str, Tensor], parameters: list[list[Tensor]]) -> dict[str, Any]:
+    """The checkpoint with this rank's share of every tensor, sharded as the model's `weights` and the `parameters` of
+    each optimizer are; collective.
+
+    Raises:
+        ValueError: it is of another model.
+    """
+    rest = read_rest(path)
+    tensors: dict[str, Tensor] = {}
+
+    def want(stub: Any, like: Tensor) -> None:
+        if isinstance(stub, tuple) and stub[:1] == (SHARD,):
+            tensors.setdefault(stub[1], torch.empty_like(like.detach()))
+
+    try:
+        for name, stub in rest["state_dict"].items():
+            want(stub, weights[name])
+        for saved, own in zip(rest["optimizer_states"], parameters, strict=True):
+            for number, entries in saved["state"].items():
+                for stub in entries.values():
+                    want(stub, own[number])
+        dcp.load(tensors, storage_reader=PlainReader(path))
+    except (CheckpointException, KeyError, IndexError) as error:
+        raise ValueError(f"the checkpoint {str(path)!r} does not fit this model: {_reason(error)}") from error
+    return join(rest, tensors)
+
+
+def read_rest(path: Path) -> dict[str, Any]:
+    """All that is in no shard, with (`SHARD`, name) where one belongs; plain values and tensors, never code."""
+    return torch.load(path / REST, map_location="cpu", weights_only=True)
+
+
+def damage_of_shards(path: Path) -> str | None:
+    """What is wrong with a checkpoint folder, by the checksums within its files; None where it is whole."""
+    try:
+        with zipfile.ZipFile(path / REST) as archive:
+            if bad := archive.testzip():
+                return f"{REST}: {bad} fails its checksum"
+        parts = PlainReader(path).read_metadata().storage_data
+        for part in parts.values():
+            with open(path / part.relative_path, "rb") as file:
+                file.seek(part.offset)
+                with zipfile.ZipFile(io.BytesIO(file.read(part.length))) as archive:
+                    if bad := archive.testzip():
+                        return f"{part.relative_path}: {bad} fails its checksum"
+    except (zipfile.BadZipFile, OSError, EOFError, pickle.UnpicklingError, AttributeError) as error:
+        return str(error)
+    return None
+
+
+def _reason(error: BaseException) -> str:
+    """The first of the ranks' reasons, in one line."""
+    causes = list(error.failures.values()) if isinstance(error, CheckpointException) else []
+    cause = causes[0][0] if causes else error
+    return getattr(cause, "strerror", None) or (str(cause).splitlines() or [repr(cause)])[0]
