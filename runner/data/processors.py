@@ -1,0 +1,149 @@
+"""Tokenizer and image processor of a vision-language model: loaded with it, or made for one with random weights."""
+
+from collections.abc import Iterable
+from math import isqrt
+from typing import Any, NamedTuple
+
+from PIL import Image
+
+from runner.errors import suggest
+from runner.export import model_folder
+
+from .conversation_encoder import PLAIN_TEMPLATE, ConversationEncoder
+from .tokenizer import train_tokenizer
+
+IGNORED = -100
+"""The label of a token that is no target, as cross-entropy in torch has it."""
+
+SPECIAL_TOKENS = {
+    "llava": ("<image>",),
+    "idefics3": ("<image>", "<fake_token_around_image>", "<end_of_utterance>", "<global-img>"),
+}
+"""Of each architecture that a processor can be made for: the tokens it adds to a tokenizer."""
+
+
+class VisionProcessor(NamedTuple):
+    """A `processor` of transformers, its token for images, and the ids [places and what is around] of one image."""
+
+    processor: Any
+    image_token: str
+    image_ids: list[int]
+
+    @property
+    def tokenizer(self) -> Any:
+        """The processor's tokenizer; it has a chat template."""
+        return self.processor.tokenizer
+
+    def encoder(self, max_length: int, too_long: str) -> ConversationEncoder:
+        """An encoder of conversations of up to `max_length` tokens."""
+        return ConversationEncoder(
+            tokenizer=self.tokenizer,
+            image_processor=self.processor.image_processor,
+            image_token=self.image_token,
+            image_ids=self.image_ids,
+            max_length=max_length,
+            too_long=too_long,
+            ignore_index=IGNORED,
+        )
+
+
+def load_processor(name_or_path: str) -> VisionProcessor:
+    """The processor of a vision-language model: a hub name, a folder, or a run folder of ours.
+
+    Raises:
+        FileNotFoundError: there is none, or it has no image processor.
+        ValueError: it is of a kind that cannot be used here.
+    """
+    from transformers import AutoProcessor
+
+    try:
+        processor = AutoProcessor.from_pretrained(model_folder(name_or_path))
+    except Exception as error:  # the library raises a dozen kinds, some without a message
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise FileNotFoundError(
+            f"{name_or_path!r} has no processor that can be loaded ({reason}). Give the name or folder of a "
+            "vision-language model with processor_config.json, tokenizer and image processor"
+        ) from error
+    if getattr(processor, "image_processor", None) is None or getattr(processor, "tokenizer", None) is None:
+        raise FileNotFoundError(
+            f"{name_or_path!r} has a {type(processor).__name__}, expected a processor of texts and images: give the "
+            "name or folder of a vision-language model"
+        )
+    return vision_processor(processor)
+
+
+def make_processor(architecture: str, tokenizer: Any, image_size: int, image_places: int) -> VisionProcessor:
+    """A processor for a model of random weights: images of `image_size` squared, `image_places` tokens for each.
+
+    The tokenizer is given the architecture's special tokens, and a chat template.
+
+    Raises:
+        ValueError: an architecture that no processor is made for, or a number of places that is no square.
+    """
+    from transformers import (
+        CLIPImageProcessorPil,
+        Idefics3ImageProcessorPil,
+        Idefics3Processor,
+        LlavaProcessor,
+    )
+
+    if architecture not in SPECIAL_TOKENS:
+        raise ValueError(
+            f"model.architecture={architecture!r} is none to make a processor for; there are: "
+            f"{', '.join(SPECIAL_TOKENS)}" + suggest(architecture, SPECIAL_TOKENS)
+        )
+    side = isqrt(image_places)
+    if side < 1 or side**2 != image_places or image_size % side:
+        raise ValueError(
+            f"{image_places} places for an image of {image_size} pixels squared: expected the square of a divisor of "
+            f"{image_size}"
+        )
+    added = {"extra_special_tokens": list(SPECIAL_TOKENS[architecture])}
+    tokenizer.add_special_tokens(added, replace_extra_special_tokens=False)
+    images: Any
+    processor: Any
+    if architecture == "llava":
+        square = {"height": image_size, "width": image_size}
+        images = CLIPImageProcessorPil(size=square, crop_size=square, do_center_crop=False)
+        processor = LlavaProcessor(
+            images,
+            tokenizer,
+            patch_size=image_size // side,
+            vision_feature_select_strategy="default",
+            num_additional_image_tokens=1,  # the class token, which the strategy drops
+        )
+    else:
+        edge = {"longest_edge": image_size}
+        images = Idefics3ImageProcessorPil(size=edge, max_image_size=edge, do_image_splitting=False)
+        processor = Idefics3Processor(images, tokenizer, image_seq_len=image_places)
+    return vision_processor(processor)
+
+
+def vision_processor(processor: Any) -> VisionProcessor:
+    """What a processor of transformers puts in place of an image is found by giving it one, kept whole.
+
+    Raises:
+        ValueError: it has no token for images, or does not put it in the text.
+    """
+    if hasattr(processor.image_processor, "do_image_splitting"):
+        processor.image_processor.do_image_splitting = False
+    tokenizer = processor.tokenizer
+    if tokenizer.chat_template is None:
+        tokenizer.chat_template = getattr(processor, "chat_template", None) or PLAIN_TEMPLATE
+    token = getattr(processor, "image_token", None)
+    name = type(processor).__name__
+    if not isinstance(token, str):
+        raise ValueError(f"{name} has no token for images, which is needed here")
+    blank = Image.new("RGB", (48, 48), "grey")
+    found = processor(images=[blank], text=[token], add_special_tokens=False)
+    ids = [int(i) for i in found["input_ids"][0]]
+    if tokenizer.convert_tokens_to_ids(token) not in ids:
+        raise ValueError(f"{name} does not put {token} in the text for an image, which is needed here")
+    return VisionProcessor(processor, token, ids)
+
+
+def train_conversation_tokenizer(texts: Iterable[str], kind: str, vocab_size: int, lowercase: bool) -> Any:
+    """A tokenizer trained on texts, for a language model: [CLS] begins a text, [SEP] ends an answer."""
+    tokenizer = train_tokenizer(texts, kind=kind, vocab_size=vocab_size, lowercase=lowercase)
+    tokenizer.bos_token, tokenizer.eos_token = tokenizer.cls_token, tokenizer.sep_token
+    return tokenizer
