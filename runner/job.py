@@ -16,6 +16,7 @@ from runner.errors import TrainingFailure, explain, wants_traceback
 from runner.folder import RunFolder, program
 from runner.launch import RANK_ERROR, launch, leave_error, left_error, processes_per_node, quiet_threads
 from runner.resume import inherit
+from runner.summary import near
 from runner.sweep import read_sweep
 
 log = logging.getLogger("iolaus")
@@ -91,7 +92,7 @@ def report_stop(folder: RunFolder, why: str, requeued: str | None) -> None:
     how = (
         f"requeued as job {requeued}"
         if requeued
-        else f"go on with: {program()} resume={shlex.quote(str(whole))}"
+        else f"go on with: {program()} resume={shlex.quote(str(near(whole)))}"
     )
     print(f"{why}; {saved}; {how}", file=sys.stderr, flush=True)
 

@@ -29,6 +29,7 @@ def start_summary(facts: Mapping[str, Mapping[str, str]]) -> None:
 
 def end_summary(folder: Path, results: Mapping[str, float]) -> None:
     """Prints the figures reached, where everything lies, and the command that goes on from there."""
+    folder = near(folder)
     files = {what: str(folder / name) for what, name in FILES.items() if (folder / name).exists()}
     _show("done", {"result": _figures(results), "files": files})
     print(f"go on with: {resume_command(folder)}", flush=True)  # outside the panel, fit to be copied
@@ -42,6 +43,12 @@ def group_summary(rows: Sequence[Mapping[str, Any]], schedule: str) -> None:
         for row in rows
     }
     _show("optimizer", {"parameters": groups, "schedule": {"phases": schedule} if schedule else {}})
+
+
+def near(folder: Path) -> Path:
+    """The folder as one would type it here: relative where it lies below the working directory."""
+    whole = folder.resolve()
+    return whole.relative_to(Path.cwd()) if whole.is_relative_to(Path.cwd()) else whole
 
 
 def resume_command(folder: Path) -> str:

@@ -18,6 +18,7 @@ from runner.folder import RunFolder
 from runner.launch import processes_per_node
 from runner.loggers import MetricsFile
 from runner.sharding import ShardedStrategy
+from runner.summary import near
 
 EXPECTED_WARNINGS = (
     ".*`srun` command is available.*",
@@ -157,7 +158,7 @@ def describe_run(
             "steps": f"{trainer.max_steps:,}" + _origin(folder, checkpoint),
             "device": f"{name} x {trainer.world_size}" if trainer.world_size > 1 else name,
             "precision": str(trainer.precision),
-            "folder": str(folder.path),
+            "folder": str(near(folder.path)),
         },
     }
 

@@ -23,7 +23,7 @@ SPECIAL_TOKENS = {
 }
 """The special tokens of a trained tokenizer, ids 0 to 4."""
 
-VERSION = 1
+VERSION = 2
 """Raised when training on the same documents would give another tokenizer."""
 
 _NUM_BYTES = 256
@@ -123,7 +123,7 @@ def _train_wordpiece(documents: Iterable[str], vocab_size: int, lowercase: bool)
     """The trainer numbers `##x` in the order of a hash table, which also decides between equally frequent pairs: so the
     alphabet is counted here and handed over in a fixed order, as special tokens, and the vocabulary put into a model
     of its own."""
-    from tokenizers import Tokenizer, normalizers, pre_tokenizers, trainers
+    from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers, trainers
     from tokenizers.models import WordPiece
 
     unknown = SPECIAL_TOKENS["unk_token"]
@@ -132,6 +132,7 @@ def _train_wordpiece(documents: Iterable[str], vocab_size: int, lowercase: bool)
         tokenizer = Tokenizer(WordPiece(vocab, unk_token=unknown))
         tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
         tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        tokenizer.decoder = decoders.WordPiece()
         return tokenizer
 
     tokenizer = build({unknown: 0})

@@ -14,7 +14,7 @@ from runner.report.evaluation import evaluation_sections
 from runner.report.page import Cell, Tile
 from runner.report.runs import Run, changed_settings, load_run
 from runner.report.samples import samples_section
-from runner.summary import FILES, clock, compared_losses, resume_command
+from runner.summary import FILES, clock, compared_losses, near, resume_command
 
 
 def write_report(run_folder: Path) -> Path:
@@ -56,7 +56,7 @@ def report_page(run: Run) -> str:
             page.section(
                 "Run it again",
                 page.command(run.command, "The command that made it" + _made_at(run.environment)),
-                page.command(resume_command(_near(run.path)), "Go on from its last checkpoint"),
+                page.command(resume_command(near(run.path)), "Go on from its last checkpoint"),
             ),
             page.section("Settings", _changes(run), page.folded("The whole config", run.config_text)),
             page.section(
@@ -146,9 +146,3 @@ def _environment(noted: dict[str, Any]) -> dict[str, str]:
 def _files(folder: Path) -> dict[str, str]:
     names = [*FILES.values(), "status.json", "environment.json", "command.txt", "train.log", "order.txt"]
     return {name: name for name in names if name != "report.html" and (folder / name).exists()}
-
-
-def _near(folder: Path) -> Path:
-    """The folder as one would type it here: relative where it lies below the working directory."""
-    whole = folder.resolve()
-    return whole.relative_to(Path.cwd()) if whole.is_relative_to(Path.cwd()) else whole

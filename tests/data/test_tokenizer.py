@@ -37,6 +37,10 @@ def test_a_trained_tokenizer_is_one_of_hugging_face(tmp_path: Path, kind: str) -
     assert str(loaded.decode(ids, skip_special_tokens=True)).replace(" ", "") == TEXTS[0].lower().replace(
         " ", ""
     )
+    rare = "unriverly heronsome"
+    assert loaded.decode(loaded(rare)["input_ids"], skip_special_tokens=True) == rare, (
+        "pieces are put together"
+    )
     assert tokenizer_fingerprint(loaded) == tokenizer_fingerprint(load_tokenizer(str(tmp_path)))
 
 
