@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import AttentionInterface
 
-from .attention_dropout import DroppedAttention, can_drop
+from .dropout import DroppedAttention, can_drop
 
 NAME = "packed_documents"
 """What transformers knows this attention by."""
@@ -105,7 +105,10 @@ def _loop(
 ) -> Tensor:
     """Attention [T, N, H] document by document, of documents of one length together."""
     parts = []
-    quick = query.device.type == "cpu" and torch.backends.cuda.flash_sdp_enabled() and can_drop(dropout)
+    quick = can_drop(dropout, query) and torch.backends.cuda.flash_sdp_enabled()
+    dtype = query.dtype
+    if quick:
+        query, key, value = query.float(), key.float(), value.float()
     for start, stop, length in _runs(cu_seqlens):
         q, k, v = (_documents(x, start, stop, length) for x in (query, key, value))
         mask = _window_mask(length, window, q)
@@ -114,7 +117,7 @@ def _loop(
         else:
             out = functional.scaled_dot_product_attention(q, k, v, mask, dropout, scale=scale)
         parts.append(out.transpose(1, 2).flatten(0, 1))
-    return torch.cat(parts)
+    return torch.cat(parts).to(dtype)
 
 
 @torch.library.custom_op("iolaus::document_attention", mutates_args=())

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 from torch import nn
 from transformers import PreTrainedModel
 
+from .dropout import quicken
 from .packed_rows import encoder_inputs, set_up_packed_rows
 
 
@@ -16,6 +17,7 @@ class WrappedModel(nn.Module):
 
     def __init__(self, pretrained: PreTrainedModel) -> None:
         super().__init__()
+        quicken(pretrained)
         self.pretrained = pretrained
         self.position_offset: int | None = None
 

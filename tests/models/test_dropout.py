@@ -1,10 +1,10 @@
-"""Attention with dropout: right gradients, the right share dropped, the mean kept, and none across documents."""
+"""Dropout: right gradients, the right share dropped, the mean kept, nothing across documents."""
 
 import pytest
 import torch
 from torch import Tensor
 
-from runner.models.attention_dropout import DroppedAttention, can_drop
+from runner.models.dropout import Dropout, DroppedAttention, can_drop, quicken
 from runner.models.packed_attention import packed_attention
 
 
@@ -59,4 +59,37 @@ def test_packed_documents_stay_apart_with_dropout() -> None:
 
 @pytest.mark.parametrize(("rate", "possible"), [(0.0, False), (1e-12, False), (0.1, True), (1.0, False)])
 def test_rates_too_fine_are_left_to_torch(rate: float, possible: bool) -> None:
-    assert can_drop(rate) == possible
+    assert can_drop(rate, torch.zeros(1)) == possible
+
+
+def test_gradients_under_autocast_are_close_to_those_without() -> None:
+    torch.manual_seed(4)
+    inputs = [torch.randn(1, 2, 9, 4, requires_grad=True) for _ in range(3)]
+    bounds = torch.tensor([0, 4, 9], dtype=torch.int32)
+
+    def gradients(enabled: bool) -> tuple[Tensor, ...]:
+        torch.manual_seed(3)
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            out, _ = packed_attention(
+                torch.nn.Identity(), *inputs, None, dropout=0.2, cu_seq_lens_q=bounds, max_length_q=5
+            )
+        assert out.dtype == (torch.bfloat16 if enabled else torch.float32)
+        return torch.autograd.grad(out.float().square().sum(), inputs)
+
+    for rounded, exact in zip(gradients(True), gradients(False), strict=True):
+        assert torch.allclose(rounded, exact, rtol=0.1, atol=0.1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_elements_are_dropped_in_training_only(dtype: torch.dtype) -> None:
+    model = torch.nn.Sequential(torch.nn.Dropout(0.25))
+    quicken(model)
+    assert type(model[0]) is Dropout
+    ones = torch.ones(100, 101, dtype=dtype, requires_grad=True)
+    torch.manual_seed(0)
+    out = model(ones)
+    assert float((out == 0).float().mean()) == pytest.approx(0.25, abs=0.02), "4.6 standard deviations"
+    assert torch.allclose(out[out != 0], torch.tensor(4 / 3, dtype=dtype))
+    (gradient,) = torch.autograd.grad(out.sum(), ones)
+    assert torch.equal(gradient, out.detach()), "the gradient passes where the element did"
+    assert model.eval()(ones) is ones
