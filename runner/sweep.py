@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
-from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.plugins import Plugins
 from hydra.core.utils import JobReturn
@@ -28,21 +27,18 @@ from omegaconf import DictConfig, flag_override
 from runner.errors import explain
 from runner.folder import (
     RunFolder,
-    config_hash,
     flags,
     new_name,
     program,
     public_overrides,
     write_atomically,
 )
+from runner.job_configs import JobConfigs
 
 log = logging.getLogger("iolaus")
 
 SWEEP = "sweep.json"
 """What a sweep is, in its folder: its overrides, and those of Hydra itself."""
-
-MOST_KEPT = 200
-"""Configs kept between check and launch; each takes some hundred KiB."""
 
 ENDED = ("done", "pruned")
 """States of jobs that are not run again."""
@@ -104,46 +100,12 @@ class Job(NamedTuple):
         return [*self.overrides, f"hydra.sweep.subdir={self.folder.path.name}"]
 
 
-class ComposedOnce:
-    """A config loader that hands a job's config to the launcher as it was composed when the job was checked."""
-
-    def __init__(self, loader: ConfigLoader) -> None:
-        self.loader = loader
-        self.kept: dict[tuple[str, ...], DictConfig] = {}
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "loader":  # not there yet while being unpickled
-            raise AttributeError(name)
-        return getattr(self.loader, name)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"loader": self.loader, "kept": {}}  # other processes compose for themselves
-
-    def check(self, master: DictConfig, overrides: list[str]) -> str:
-        """The hash of the config that the overrides make; a wrong one raises."""
-        config = self.loader.load_sweep_config(master, overrides)
-        if len(self.kept) < MOST_KEPT:
-            self.kept[tuple(overrides)] = config
-        return config_hash(config)
-
-    def load_sweep_config(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
-        """As Hydra's; the last of the overrides is that of the job's folder."""
-        *own, subdir = sweep_overrides
-        config = self.kept.pop(tuple(own), None)
-        if config is None:
-            return self.loader.load_sweep_config(master_config, sweep_overrides)
-        with flag_override(config, ["struct", "readonly"], [False, False]):
-            config.hydra.sweep.subdir = subdir.partition("=")[2]
-            config.hydra.overrides.hydra.append(subdir)
-        return config
-
-
 class JobSweeper(Sweeper):
     """What both sweepers do: a folder for the sweep and for each job, and jobs that may fail."""
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         """Takes over what Hydra has composed, and makes the launcher."""
-        self.configs = ComposedOnce(hydra_context.config_loader)
+        self.configs = JobConfigs(hydra_context.config_loader)
         self.hydra_context = HydraContext(config_loader=self.configs, callbacks=hydra_context.callbacks)  # type: ignore[arg-type]
         self.config = config
         self.folder = Path(str(config.hydra.sweep.dir))
