@@ -10,7 +10,7 @@ READY = $(VENV)/.ready
 export OMP_WAIT_POLICY ?= passive
 export GOMP_SPINCOUNT ?= 0
 
-.PHONY: help run test test-all test-slurm check bench
+.PHONY: help run test test-all test-slurm check bench docs
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -32,6 +32,13 @@ check: $(READY)  ## lint, format and types
 
 bench: $(READY)  ## measure against peers and print the tables; one alone: make bench ONLY=permute
 	@$(BIN)/python -m tests.benchmarks $(ONLY)
+
+docs: $(VENV)/.ready-docs  ## the documentation, as pages in site/
+	@$(BIN)/python -m mkdocs build --strict --quiet && echo "open site/index.html"
+
+$(VENV)/.ready-docs: $(READY)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	@touch $@
 
 $(READY): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; name it with make PYTHON=..."; exit 1; }

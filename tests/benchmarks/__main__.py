@@ -1,6 +1,6 @@
 """Runs the benchmarks, all of them or those named: `python -m tests.benchmarks permute step`.
 
-What each prints is kept in `measured/<name>.md` with the machine it came from, and stands in the README between
+What each prints is kept in `measured/<name>.md` with the machine it came from, and stands in the documentation between
 `<!-- measured: <name> -->` and `<!-- end -->` where that names it; a test holds the two against each other.
 """
 
@@ -16,7 +16,7 @@ import transformers
 
 import tests.benchmarks as package
 from runner.environment import environment
-from tests.benchmarks.measured import README, fill, keep
+from tests.benchmarks.measured import PAGES, fill, keep
 
 
 def main() -> None:
@@ -33,7 +33,8 @@ def main() -> None:
             importlib.import_module(f"tests.benchmarks.bench_{name}").main()
         keep(name, machine(), both.text.getvalue())
         print(flush=True)
-    README.write_text(fill(README.read_text()))
+    for page in PAGES:
+        page.write_text(fill(page.read_text()))
 
 
 def machine() -> str:

@@ -1,9 +1,13 @@
-"""The figures measured last: a file per benchmark, and the blocks of the README that show them."""
+"""The figures measured last: a file per benchmark, and the blocks of the documentation that show them."""
 
 import re
 from pathlib import Path
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+"""Where figures are shown."""
+
 FOLDER = Path(__file__).parent / "measured"
 BLOCK = re.compile(r"<!-- measured: (\w+) -->\n.*?<!-- end -->\n", re.DOTALL)
 

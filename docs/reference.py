@@ -1,0 +1,99 @@
+"""Writes the configuration reference when the pages are built, from the dataclasses in `conf/`."""
+
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+from runner.options import default_options, fields_of, root_fields, summary
+
+import conf
+from conf.registry import OPTIONS
+
+RECIPES = sorted((Path(conf.__file__).parent / "experiment").glob("*.yaml"))
+
+FOLDER = "reference"
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Adds a page per group, one of recipes, and one that lists them."""
+    for name, text in pages().items():
+        files.append(File.generated(config, f"{FOLDER}/{name}.md", content=text))
+    return files
+
+
+def on_config(config: Any) -> Any:
+    """Puts the pages into the navigation, in the place that it has for them."""
+    (entry,) = (entry for entry in config.nav if isinstance(entry, dict) and f"{FOLDER}/" in entry.values())
+    (title,) = entry
+    entry[title] = [f"{FOLDER}/{name}.md" for name in pages()]
+    return config
+
+
+def pages() -> dict[str, str]:
+    """The text of every page by its name."""
+    groups = {group.replace("/", "-"): "\n".join(_group(group)) for group in OPTIONS}
+    return {"index": "\n".join(_index()), **groups, "recipes": "\n".join(_recipes())}
+
+
+def _index() -> Iterator[str]:
+    yield "# Configuration\n"
+    yield "Every setting of every option, from the dataclasses in `conf/`. `GROUP=OPTION` chooses an option,"
+    yield "`GROUP.FIELD=VALUE` sets a field; `iolaus --info GROUP=OPTION` says the same in a terminal.\n"
+    yield "| group | options | default |"
+    yield "|---|---|---|"
+    defaults = default_options()
+    for group, options in OPTIONS.items():
+        names = ", ".join(f"`{name}`" for name in options)
+        page = group.replace("/", "-")
+        yield f"| [`{group}`]({page}.md) | {names} | `{defaults.get(group, 'basic')}` |"
+    yield "\n[Recipes](recipes.md) are whole configs: `experiment=NAME`.\n"
+    yield "## Settings of the whole run\n"
+    yield from _table(root_fields())
+
+
+def _group(group: str) -> Iterator[str]:
+    yield f"# {group}\n"
+    for option, node in OPTIONS[group].items():
+        yield f"## {group}={option}\n"
+        yield f"{_plain(summary(node))}\n"
+        yield from _table(_settings(group, option, node))
+
+
+def _settings(group: str, option: str, node: type) -> list[Any]:
+    """Fields with the keys that the command line has for them; options that add up have their own name in it."""
+    adds_up = group in ("logger", "callback")
+    return fields_of(node, f"{group}.{option}" if adds_up else group)
+
+
+def _table(settings: list[Any]) -> Iterator[str]:
+    if not settings:
+        yield "Nothing to set.\n"
+        return
+    yield "| setting | default | type | |"
+    yield "|---|---|---|---|"
+    for field in settings:
+        cells = [f"`{field.key}`", _code(field.default), _code(field.type_name), _plain(field.doc)]
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    yield ""
+
+
+def _recipes() -> Iterator[str]:
+    yield "# Recipes\n"
+    yield "A recipe is only what differs from the defaults; its header says how to run it and what it reaches.\n"
+    for recipe in RECIPES:
+        yield f"## experiment={recipe.stem}\n"
+        yield f"```yaml\n{recipe.read_text()}```\n"
+
+
+def _code(value: Any) -> str:
+    """A value as the command line has it; nothing where one must be given."""
+    text = "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return "" if text in ("", "???") else f"`{text}`"
+
+
+def _plain(text: str) -> str:
+    """Documentation as Markdown: what is no code must not be taken for HTML."""
+    parts = text.split("`")
+    return "`".join(part if i % 2 else escape(part, quote=False) for i, part in enumerate(parts))

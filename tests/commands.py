@@ -1,0 +1,69 @@
+"""The commands that the documentation shows, taken from its code blocks and tables.
+
+Blocks marked `bash` are run by the slow tests, with few steps; those marked `sh` need a cluster, GPUs or the network, so
+that their configs are composed and no more. Blocks with a title are files that the commands read.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.conftest import ROOT
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+RECIPES = sorted((ROOT / "conf" / "experiment").glob("*.yaml"))
+
+BLOCK = re.compile(r"^```(\w+)?(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+OURS = r"(?:iolaus|make|python -m (?:runner|tests)|torchrun|srun|pip install|PYTHONPATH=)"
+INLINE = re.compile(rf"`({OURS}[^`\n]*)`")
+
+
+class Block(NamedTuple):
+    """A code block: its language, its title if it is a file, and what is in it."""
+
+    language: str
+    title: str
+    text: str
+
+
+def blocks(page: Path) -> list[Block]:
+    """The code blocks of a page, from top to bottom."""
+    return [Block(*found) for found in BLOCK.findall(page.read_text())]
+
+
+def commands(text: str) -> list[str]:
+    """The commands of a block, one per line, less comments; a line that ends in a backslash goes on."""
+    joined = re.sub(r"\\\n\s*", "", text)
+    lines = (re.sub(r"\s{2,}#.*$", "", line).strip() for line in joined.splitlines())
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def shown_commands(page: Path) -> Iterator[str]:
+    """Every command that a page shows, in blocks and within its text."""
+    for block in blocks(page):
+        if block.language in ("bash", "sh", "") and not block.title:
+            yield from (line for line in commands(block.text) if re.match(OURS, line))
+    yield from INLINE.findall(BLOCK.sub("", page.read_text()))
+
+
+def recipe_commands(recipe: Path) -> Iterator[str]:
+    """The commands in the header of a recipe."""
+    header = [line for line in recipe.read_text().splitlines() if line.startswith("#")]
+    text = "\n".join(line.removeprefix("#").strip() for line in header)
+    yield from (line for line in commands(text) if re.match(OURS, line))
+
+
+def words_of(command: str) -> list[str]:
+    """The words of a command, less the variables set before it and what only starts it."""
+    words = shlex.split(command)
+    while words and re.match(r"[A-Z_]+=", words[0]):
+        words = words[1:]
+    for starter in ("srun", "torchrun"):
+        if words and words[0] == starter:
+            first = next(i for i, word in enumerate(words) if word in ("iolaus", "-m"))
+            words = ["python", *words[first:]] if words[first] == "-m" else words[first:]
+    return words
