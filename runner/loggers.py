@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any, TextIO
 from urllib.parse import urlsplit
 
-from lightning.pytorch.loggers import Logger, TensorBoardLogger, WandbLogger
+from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from runner.report.metrics import FIXED_COLUMNS, whole_rows
 from runner.sweep import read_sweep
+from runner.wandb_logger import LastingWandbLogger, finish_run
 
 
 class MetricsFile(Logger):
@@ -141,7 +142,7 @@ class MetricsFile(Logger):
 
 def wandb_logger(
     project: str, group: str | None, tags: list[str], offline: str, folder: str | Path
-) -> WandbLogger:
+) -> LastingWandbLogger:
     """A Weights & Biases logger; files and run id lie in the run folder, so a resumed run keeps its id.
 
     Raises:
@@ -150,12 +151,12 @@ def wandb_logger(
     import wandb
 
     if wandb.run is not None:  # an earlier run of this process, which would swallow the new one
-        wandb.run.finish()
+        finish_run(exit_code=0)
     folder = Path(folder)
-    logger = WandbLogger(
+    logger = LastingWandbLogger(
+        folder=folder,
         name="/".join(folder.resolve().parts[-2:]),
         project=project,
-        save_dir=str(folder),
         id=_run_id(folder / "wandb_id.txt"),
         group=group or _sweep_of(folder),
         tags=tags,
@@ -168,10 +169,9 @@ def wandb_logger(
 
 def finish_loggers(loggers: Iterable[Any]) -> None:
     """Ends what a run has begun to log elsewhere, so that the next run of this process begins one of its own."""
-    if any(isinstance(logger, WandbLogger) for logger in loggers):
-        import wandb
-
-        wandb.finish(exit_code=int(sys.exc_info()[0] is not None))
+    for logger in loggers:
+        if isinstance(logger, LastingWandbLogger):
+            logger.finish(exit_code=int(sys.exc_info()[0] is not None))
 
 
 def tensorboard_logger(folder: str | Path) -> TensorBoardLogger:

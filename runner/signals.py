@@ -57,6 +57,16 @@ class Stopped(SystemExit):
 
 
 @contextlib.contextmanager
+def shielded() -> Iterator[None]:
+    """Processes started within it never get the stopping signals, which SLURM sends to all that a job has started."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
 def stoppable() -> Iterator[None]:
     """Within it the stopping signals are this module's business; those ignored before (`nohup`) stay ignored."""
     global _noted, _deferred, _owner, _before

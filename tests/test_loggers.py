@@ -3,9 +3,11 @@ import math
 import os
 import signal
 import statistics
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import hydra
 import pytest
@@ -14,8 +16,9 @@ from hypothesis import strategies as st
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from runner import loggers
-from runner.loggers import MetricsFile, tensorboard_logger, wandb_logger
+from runner.loggers import MetricsFile, finish_loggers, tensorboard_logger, wandb_logger
 from runner.report.metrics import read_metrics, whole_rows
+from runner.wandb_logger import UNFINISHED
 from tests.callbacks.tiny_run import TinyModule, loader, tiny_trainer
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -230,6 +233,55 @@ def test_wandb_keeps_runs_apart_and_ids_over_resumes(tmp_path: Path) -> None:
     assert b"train/first" in written("a")
     assert b"train/second" not in written("a")
     assert b"train/first" not in written("b")
+
+
+def sent(folder: Path) -> bytes:
+    """What W&B's files of a run hold, in whatever part of it."""
+    return b"".join(file.read_bytes() for file in folder.glob("wandb/offline-run-*/*.wandb")).replace(
+        b"\n", b""
+    )
+
+
+def service() -> int:
+    """The process of W&B that this one has started."""
+    found = subprocess.run(
+        ["pgrep", "-P", str(os.getpid()), "-f", "wandb-core"], capture_output=True, check=True, text=True
+    )
+    return int(found.stdout.split()[-1])
+
+
+@pytest.mark.usefixtures("_no_wandb_key")
+def test_wandb_gets_what_its_process_missed_when_the_run_goes_on(tmp_path: Path) -> None:
+    def begin() -> tuple[Any, MetricsFile]:
+        return wandb_logger("iolaus", None, [], "true", tmp_path), MetricsFile(tmp_path)
+
+    def log(step: int) -> None:
+        for logger in (online, file):
+            logger.log_metrics({"train/loss": step / 10}, step)
+
+    online, file = begin()
+    log(1)
+    for warning in (signal.SIGUSR1, signal.SIGUSR2):
+        os.kill(service(), warning)
+    time.sleep(0.3)
+    log(2)
+    assert not online._lost, "SLURM's warnings do not end it"
+    os.kill(service(), signal.SIGTERM)
+    time.sleep(1)
+    log(3)
+    log(4)
+    assert (tmp_path / UNFINISHED).read_text() == "1"
+    finish_loggers([online])
+    online, file = begin()
+    for logger in (online, file):
+        logger.resume(3)
+    log(4)
+    finish_loggers([online])
+    assert not (tmp_path / UNFINISHED).exists()
+    deadline = time.time() + 30
+    while not all(f"{step / 10}".encode() in sent(tmp_path) for step in (1, 2, 3, 4)):
+        assert time.time() < deadline
+        time.sleep(0.05)
 
 
 @pytest.mark.usefixtures("_no_wandb_key")

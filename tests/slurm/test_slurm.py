@@ -120,7 +120,7 @@ def test_job_goes_on_by_itself_as_if_nothing_had_been(
     nodes, tasks = layout
     process = start(
         ["-m", *arguments, *SLURM, *SLOWLY, "hydra.launcher.partition=low", f"trainer.num_nodes={nodes}",
-         f"trainer.devices={tasks}"],
+         f"trainer.devices={tasks}", "logger=[csv,wandb]"],
         tmp_path,
     )  # fmt: skip
     wait_for_steps(process, tmp_path, 15)
@@ -140,6 +140,9 @@ def test_job_goes_on_by_itself_as_if_nothing_had_been(
     if happening != "node lost":
         assert "requeued as job" in output(tmp_path)
     assert_same(run, undisturbed[layout])
+    parts = [folder.name for folder in run.path.glob("wandb/offline-run-*")]
+    assert len(parts) == 2
+    assert len({name.rpartition("-")[2] for name in parts}) == 1, "one run at W&B"
 
 
 def test_cancelled_job_is_saved_and_stays_cancelled(
@@ -188,6 +191,21 @@ def test_rank_that_fails_ends_the_job_with_its_message(
     assert process.wait(timeout=300) == 1, output(tmp_path)
     assert "the last rank has had enough" in (tmp_path / "output.txt").read_text()
     assert json.loads(next(tmp_path.glob("outputs/**/status.json")).read_text())["state"] == "failed"
+
+
+def test_search_runs_its_trials_as_jobs(cluster: object, arguments: list[str], tmp_path: Path) -> None:
+    searching = [
+        "hydra/sweeper=optuna", "hydra.sweeper.n_trials=4", "hydra.sweeper.n_jobs=2", "trainer.max_steps=4",
+        "trainer.validate_every=2", "optimizer.lr=tag(log, interval(1e-4, 1e-2))",
+    ]  # fmt: skip
+    process = start(["-m", *arguments, *SLURM, *searching], tmp_path)
+    assert process.wait(timeout=600) == 0, output(tmp_path)
+    trials = [
+        json.loads(file.read_text()) for file in sorted(tmp_path.glob("outputs/*/*-sweep/*/status.json"))
+    ]
+    assert len(trials) == 4
+    assert {trial["state"] for trial in trials} <= {"done", "pruned"}
+    assert len({trial["slurm_job"] for trial in trials}) == 4
 
 
 def test_layout_that_does_not_fit_is_refused_before_it_is_submitted(
