@@ -1,11 +1,15 @@
 """Where a config group learns its options: `register("optimizer", adamw=AdamW)` makes `optimizer=adamw` work."""
 
+import sys
 from importlib.metadata import entry_points
 
 from hydra.core.config_store import ConfigStore
 
 # Hydra copies the whole store once per group for --help, seconds of work; `load` hands out copies of its nodes anyway
 ConfigStore.__deepcopy__ = lambda store, memo: store  # type: ignore[attr-defined]
+
+# Energon's library for remote storage brings a plugin that costs each start 0.6 s, to read configs from msc:// addresses
+sys.modules.setdefault("hydra_plugins.hydra_msc_plugin", None)  # type: ignore[arg-type]
 
 OPTIONS: dict[str, dict[str, type]] = {}
 """The dataclass behind each registered option, by group and name."""

@@ -74,11 +74,9 @@ class GlobalBatches(Dataset[dict[str, Any]]):
             lengths, self.num_ranks, self.micro_batch_tokens, self.micro_batch_size, self.packed
         )
         mine = shares[self.rank]
-        micro_batches = [self._collate(step, samples, rows) for rows in mine]
-        share: dict[str, Any] = {name: sum(micro.pop(name) for micro in micro_batches) for name in SUMMED[1:]}
-        share["weight"] = sum(micro["weight"] for micro in micro_batches)
+        share = share_of([self._collate(step, samples, rows) for rows in mine])
         ids = np.concatenate([samples[rows] for rows in mine])
-        return share | {"micro_batches": micro_batches, "sample_ids": torch.from_numpy(ids)}
+        return share | {"sample_ids": torch.from_numpy(ids)}
 
     def _collate(self, step: int, samples: NDArray[np.int64], rows: NDArray[np.int64]) -> dict[str, Any]:
         """The micro-batch of some rows of a global batch; without rows, a filler of one sample."""
@@ -104,6 +102,13 @@ class GlobalBatches(Dataset[dict[str, Any]]):
         )
 
 
+def share_of(micro_batches: list[dict[str, Any]]) -> dict[str, Any]:
+    """A share of a global batch: its `micro_batches`, and the sums of their figures, which move out of them."""
+    share: dict[str, Any] = {name: sum(micro.pop(name) for micro in micro_batches) for name in SUMMED[1:]}
+    weight = sum(micro["weight"] for micro in micro_batches)
+    return share | {"weight": weight, "micro_batches": micro_batches}
+
+
 class Steps(Sampler[int]):
     """The step numbers from `start`; its length is that of the whole run, as Lightning counts from the start too."""
 
@@ -118,15 +123,20 @@ class Steps(Sampler[int]):
 
 
 class CalmLoader(DataLoader[Any]):
-    """Forks its workers when the threads of a collective that has just ended have come to rest.
-
-    A worker forked while one of them lets go of the interpreter hangs at birth: with gloo once in some 200 forks.
-    """
+    """Forks its workers when the threads of a collective that has just ended have come to rest."""
 
     def __iter__(self) -> Any:
-        if self.num_workers and torch.distributed.is_initialized():
-            time.sleep(0.05)
+        rest_before_fork(self.num_workers)
         return super().__iter__()
+
+
+def rest_before_fork(num_workers: int) -> None:
+    """Waits until a fork is safe, if there will be any.
+
+    A worker forked while a collective's thread lets go of the interpreter hangs at birth: with gloo once in some 200.
+    """
+    if num_workers and torch.distributed.is_initialized():
+        time.sleep(0.05)
 
 
 def batch_loader(
@@ -139,12 +149,12 @@ def batch_loader(
         sampler=Steps(start, stop),
         num_workers=num_workers,
         pin_memory=pin_memory,
-        worker_init_fn=_settle_worker if num_workers else None,
+        worker_init_fn=settle_worker if num_workers else None,
         prefetch_factor=4 if num_workers else None,
     )
 
 
-def _settle_worker(worker: int) -> None:
+def settle_worker(worker: int) -> None:
     """Keeps a loader process out of the way: one thread, and signals are the training process's business."""
     import signal
 

@@ -1,0 +1,133 @@
+"""Samples of an energon data set that cannot be read: named, and up to a number left out and counted."""
+
+import logging
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+from megatron.energon import PackingDataset, SavableDataset, SourceInfo
+
+log = logging.getLogger("iolaus")
+
+
+class UnreadableSample(ValueError):
+    """A sample of a stream cannot be read; the message names it."""
+
+
+class Troubles:
+    """What one loading process could not read since its last batch, which carries the news to the training process.
+
+    There what is left out is held against the bound (`Stock`); here only so that a data set of which nothing can be read
+    comes to an end.
+    """
+
+    def __init__(self, allowed: int) -> None:
+        self.allowed = allowed
+        self.known: set[str] = set()
+        self.pending: list[str] = []
+
+    def add(self, message: str) -> None:
+        """Notes a sample that is left out. Raises UnreadableSample where it is one too many."""
+        self.known.add(message)
+        if len(self.known) > self.allowed:
+            raise UnreadableSample(one_too_many(message, self.allowed))
+        self.pending.append(message)
+
+    def handle(self, error: Exception, sample: Any, sources: Sequence[SourceInfo] | None) -> None:
+        """Energon's error handler: the sample is left out unless this raises."""
+        if isinstance(error, UnreadableSample):
+            raise error
+        where = f"{sources[0].shard_name}, sample {sources[0].index}" if sources else "a sample"
+        self.add(f"{where}: {type(error).__name__}: {error}")
+
+    def drain(self) -> list[str]:
+        """What was noted since the last call."""
+        found, self.pending = self.pending, []
+        return found
+
+
+def one_too_many(message: str, allowed: int) -> str:
+    """The message for a sample that cannot be used, where `allowed` may be left out."""
+    if allowed:
+        return f"{message}. More than data.max_bad_samples={allowed} samples cannot be used"
+    return f"{message}. To leave out such samples, set data.max_bad_samples to how many there may be"
+
+
+class Stock:
+    """What a stream has brought, and had to leave out: goes into checkpoints with its state."""
+
+    def __init__(self, allowed: int) -> None:
+        self.allowed = allowed
+        self.samples = self.too_long = 0
+        self.bad: list[str] = []
+
+    def take(self, micro_batch: dict[str, Any]) -> None:
+        """Counts a micro-batch of the stream; raises as `check`."""
+        self.samples += len(micro_batch.get("sample_names", ()))
+        self.too_long += micro_batch.get("too_long", 0)
+        self.check(micro_batch)
+
+    def check(self, micro_batch: dict[str, Any]) -> None:
+        """Takes `bad` and `too_long` out of a micro-batch; a sample that cannot be used counts once, met how often ever.
+
+        Raises:
+            UnreadableSample: more samples than may be cannot be used; the last one is named.
+        """
+        micro_batch.pop("too_long", 0)
+        for message in micro_batch.pop("bad", ()):
+            if message in self.bad:
+                continue
+            self.bad.append(message)
+            if len(self.bad) > self.allowed:
+                raise UnreadableSample(one_too_many(message, self.allowed))
+            log.warning("left out: %s", message)
+
+    def state(self) -> dict[str, Any]:
+        """The counts."""
+        return {"samples": self.samples, "too_long": self.too_long, "bad": list(self.bad)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Goes on from counts that were saved."""
+        self.samples, self.too_long, self.bad = state["samples"], state["too_long"], list(state["bad"])
+
+
+class GuardedReader:
+    """A reader of shards that notes what it cannot read, and leaves it out, instead of ending the stream."""
+
+    def __init__(self, reader: Any, troubles: Troubles) -> None:
+        self.reader, self.troubles = reader, troubles
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "reader":  # not there yet while being copied
+            raise AttributeError(name)
+        return getattr(self.reader, name)
+
+    def __len__(self) -> int:
+        return len(self.reader)
+
+    def __getitem__(self, index: int) -> Any:
+        try:
+            return self.reader[index]
+        except Exception as error:  # tarfile, sqlite, the file system and energon have a dozen kinds
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            self.troubles.add(f"{self._place(index)} cannot be read: {reason}")
+            return None
+
+    def _place(self, index: int) -> str:
+        """Shard and number in it of a sample of the split."""
+        shards = getattr(self.reader, "shard_infos", None) or []
+        for shard, end in zip(shards, accumulate(shard.count for shard in shards), strict=True):
+            if index < end:
+                return f"shard {str(shard.path)!r}, sample {index - end + shard.count} of {shard.count},"
+        return f"sample {index} of {self.reader}"
+
+
+def guard(dataset: SavableDataset[Any], troubles: Troubles) -> None:
+    """Puts a guarded reader in place of each reader of shards in a tree of datasets, and keeps progress bars off."""
+    if hasattr(dataset, "join_readers"):
+        dataset.join_readers = [GuardedReader(reader, troubles) for reader in dataset.join_readers]
+    if isinstance(dataset, PackingDataset):
+        fill = dataset._fill_reading_buffer
+        dataset._fill_reading_buffer = lambda source, log_progress: fill(source)
+    for part in getattr(dataset, "datasets", ()):
+        guard(part, troubles)

@@ -1,0 +1,154 @@
+"""An energon loader as an endless stream that can be stopped anywhere and gone on with, twice in a row too."""
+
+import atexit
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
+
+import torch
+from megatron.energon import SavableDataset, get_savable_loader
+
+from .batches import rest_before_fork, settle_worker
+from .energon_errors import Stock
+from .energon_state import from_plain, to_plain
+
+_OPEN: set[Any] = set()
+"""Loaders that may have workers, closed when the process ends: the garbage collector would cut them off from the word to
+end, and then wait in vain, as they ignore signals."""
+
+COLLECT_EVERY = 10
+"""Batches after which a worker collects garbage: tensors in cycles would pile up (energon's own default)."""
+
+
+def cyclic_iter(loader: Iterable[Any]) -> Iterator[Any]:
+    """Passes over `loader` without end.
+
+    Raises:
+        ValueError: a pass that gives nothing, which would go on for ever.
+    """
+    while True:
+        empty = True
+        for batch in loader:
+            empty = False
+            yield batch
+        if empty:
+            raise ValueError(
+                "the energon loader gives no batch: its split holds no sample that can be used; look at the shards of "
+                ".nv-meta/split.yaml and at what the task encoder skips"
+            )
+
+
+class EnergonDataloader:
+    """Batches of an energon loader without end; its state is that after the last batch handed out.
+
+    `stock`, if given, keeps count of what the batches bring, and goes into the state.
+
+    Energon's own state is wrong for a loader that was restored and of whose workers some have handed out nothing since
+    (it forgets how much of their saved state is to be skipped). Until all have, the state is the restored one and how
+    many batches to draw again from there. So it also never asks workers for a state that have not begun, which hangs.
+    """
+
+    def __init__(self, dataloader: Any, stock: Stock | None = None) -> None:
+        self.dataloader, self.stock = dataloader, stock
+        self._batches = cyclic_iter(dataloader)
+        self._restored: Any = None
+        self._taken = 0
+        self._to_skip = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        """The next batch. Raises ValueError for a loader without any."""
+        if not self._taken:
+            open_loader(self.dataloader)
+        while self._to_skip:
+            self._to_skip -= 1
+            next(self._batches)
+            self._taken += 1
+        self._taken += 1
+        batch = next(self._batches)
+        if self.stock is not None:
+            self.stock.take(batch)
+        return batch
+
+    def __len__(self) -> int:
+        """Batches of about one pass: how often Lightning, where it has no other measure, goes on before an epoch ends."""
+        return len(self.dataloader)
+
+    def save_state(self) -> dict[str, Any]:
+        """Where the stream stands, as plain values: a state, and how many batches to skip from there."""
+        stock = self.stock.state() if self.stock is not None else None
+        if self._taken < max(1, self.dataloader.num_workers):
+            return {"state": to_plain(self._restored), "skip": self._taken + self._to_skip, "stock": stock}
+        return {"state": to_plain(self.dataloader.save_state_rank()), "skip": 0, "stock": stock}
+
+    def restore_state(self, saved: dict[str, Any]) -> None:
+        """Goes on where `saved` was saved, by a stream of the very same layout; before the first batch."""
+        assert not self._taken, "a stream that has begun cannot be moved"
+        self._restored = from_plain(saved["state"])
+        # Energon keeps and changes what it is given.
+        self.dataloader.restore_state_rank(from_plain(saved["state"]))
+        self._to_skip = saved["skip"]
+        if self.stock is not None:
+            self.stock.restore(saved["stock"])
+
+    def close(self) -> None:
+        """Ends the workers at once."""
+        close_loader(self.dataloader)
+
+    def __del__(self) -> None:
+        if "dataloader" in vars(self):
+            self.close()
+
+
+def open_loader(loader: Any) -> None:
+    """To be called before workers of a torch loader are started."""
+    rest_before_fork(loader.num_workers)
+    if loader.num_workers:
+        _OPEN.add(loader)
+
+
+def close_loader(loader: Any) -> None:
+    """Ends the workers of a torch loader at once, if it has any."""
+    _OPEN.discard(loader)
+    running = getattr(loader, "_iterator", None)
+    if running is not None:
+        running._shutdown_workers()
+        loader._iterator = None
+
+
+@atexit.register
+def _close_all() -> None:
+    for loader in list(_OPEN):
+        close_loader(loader)
+
+
+def one_pass(loader: Any) -> Iterator[Any]:
+    """A pass over an energon loader from its beginning, whatever has become of the last one; its workers end with it."""
+    open_loader(loader)
+    if not loader.num_workers:
+        loader.dataset.reset_state_deep()
+    try:
+        yield from loader
+    finally:
+        close_loader(loader)
+
+
+def savable_loader(dataset: SavableDataset[Any], pin_memory: bool) -> Any:
+    """Energon's loader of a training set, whose workers keep out of the way."""
+    workers = dataset.worker_config.num_workers
+    loader = get_savable_loader(dataset, gc_collect_every_n_steps=COLLECT_EVERY if workers else 0)
+    return settled(loader, pin_memory)
+
+
+def settled(loader: Any, pin_memory: bool) -> Any:
+    """A loader of energon whose workers leave signals to the training process, and with memory pinned or not."""
+    loader.pin_memory = pin_memory and torch.cuda.is_available()
+    loader.worker_init_fn = partial(_start_worker, loader.worker_init_fn)
+    return loader
+
+
+def _start_worker(start: Callable[[int], None], worker: int) -> None:
+    settle_worker(worker)
+    start(worker)

@@ -1,0 +1,80 @@
+"""The state of an energon stream as plain values, for checkpoints that are loaded without running code."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import torch
+from megatron.energon.flavors.webdataset.sample_loader import SliceState
+from megatron.energon.rng import SystemRngState
+from megatron.energon.savable_loader import (
+    SavableDataLoaderState,
+    SavableDatasetCheckpoint,
+    SavableDatasetState,
+)
+from megatron.energon.state import FlexState
+
+_RECORDS: dict[str, type] = {
+    kind.__name__: kind
+    for kind in (
+        SavableDataLoaderState,
+        SavableDatasetCheckpoint,
+        SavableDatasetState,
+        SliceState,
+        SystemRngState,
+    )
+}
+"""The dataclasses that a state is made of."""
+
+_KIND, _FIELDS = "energon", "fields"
+
+
+def to_plain(value: Any) -> Any:
+    """Part of a state of energon as dicts, lists, tuples, numbers, text, bytes and tensors.
+
+    Raises:
+        TypeError: it holds something that no state of the tested versions of energon holds.
+    """
+    name = type(value).__name__
+    if name in _RECORDS and type(value) is _RECORDS[name]:
+        return {_KIND: name, _FIELDS: {f.name: to_plain(getattr(value, f.name)) for f in fields(value)}}
+    if isinstance(value, FlexState):
+        return {_KIND: "FlexState", _FIELDS: {n: to_plain(v) for n, v in value.items()}}
+    if isinstance(value, np.ndarray):
+        # Their own type comes back by name; weights-only loading knows no unsigned tensors of old.
+        return {
+            _KIND: "ndarray",
+            _FIELDS: {"type": value.dtype.str, "values": torch.from_numpy(value.astype(np.int64))},
+        }
+    if isinstance(value, dict):
+        return {n: to_plain(v) for n, v in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(to_plain(v) for v in value)
+    if isinstance(value, np.integer):
+        return int(value)
+    if value is None or isinstance(value, bool | int | float | str | bytes | torch.Tensor):
+        return value
+    raise TypeError(f"a state of energon holds a {type(value).__module__}.{name}, which cannot be saved")
+
+
+def from_plain(value: Any) -> Any:
+    """What `to_plain` was given."""
+    if isinstance(value, dict):
+        if _KIND not in value:
+            return {n: from_plain(v) for n, v in value.items()}
+        kind, members = value[_KIND], {n: from_plain(v) for n, v in value[_FIELDS].items()}
+        if kind == "FlexState":
+            return FlexState(members)
+        if kind == "ndarray":
+            return members["values"].numpy().astype(np.dtype(members["type"]))
+        return _RECORDS[kind](**members)
+    if isinstance(value, list | tuple):
+        return type(value)(from_plain(v) for v in value)
+    return value
+
+
+def differences(saved: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
+    """What differs between the layouts of two streams, in words; empty where nothing does."""
+    names = [name for name in {**saved, **ours} if saved.get(name) != ours.get(name)]
+    return ", ".join(f"{name} was {saved.get(name)!r} and is {ours.get(name)!r}" for name in names)
