@@ -146,3 +146,5 @@ register(
     modernbert_small=ModernBertSmall,
     modernbert_base=ModernBertBase,
 )
+
+from . import model_vision  # noqa: E402, F401

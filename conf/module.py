@@ -31,4 +31,15 @@ class Finetuning(Pretraining):
     """Tests and exports the best checkpoint by `checkpoint.monitor`; otherwise the last weights."""
 
 
-register("module", pretraining=Pretraining, finetuning=Finetuning)
+@dataclass
+class VisionLanguage(Finetuning):
+    """Finetuning of a vision-language model: loss, token accuracy, and the answers that it writes."""
+
+    _target_: str = "runner.modules.VisionLanguageModule"
+    generated_samples: int = 500
+    """Samples of each evaluated set, evenly spread over it, whose last question the model answers; 0 is all."""
+    max_new_tokens: int = 32
+    """Longest answer in tokens that it writes."""
+
+
+register("module", pretraining=Pretraining, finetuning=Finetuning, vision_language=VisionLanguage)

@@ -82,6 +82,13 @@ class QuestionAnswering:
     """How much more than the best span `no answer` must score; counts where the training data has such questions."""
 
 
+@dataclass
+class VisionLanguage:
+    """Answers in conversations about images, token by token (LLaVA, arXiv 2304.08485)."""
+
+    _target_: str = "runner.objectives.VisionLanguageCollator"
+
+
 register("objective", mlm=MaskedLanguageModeling)
 register("objective", enhanced_mlm=EnhancedMaskedLanguageModeling, diffusion=MaskedDiffusion)
 register(
@@ -89,4 +96,5 @@ register(
     classification=SequenceClassification,
     token_classification=TokenClassification,
     question_answering=QuestionAnswering,
+    vision_language=VisionLanguage,
 )

@@ -26,6 +26,10 @@ OTHER_WORDS = {
 """What other programs call a setting of ours."""
 
 
+_IN_WORKER = re.compile(r"in DataLoader worker process.*\n[\w.]+: (.*)\Z", re.DOTALL)
+"""How torch hands on an error of a loader process: with the traceback of there before the message."""
+
+
 class TrainingFailure(RuntimeError):
     """Training cannot go on, for a reason the message gives (such as a loss that is not a number)."""
 
@@ -69,6 +73,8 @@ def _causes(error: BaseException | None) -> Iterable[BaseException]:
 
 
 def _plain(error: BaseException) -> str:
+    if found := _IN_WORKER.search(str(error)):
+        return found[1]
     if isinstance(error, OSError) and error.strerror and len(error.args) > 1:
         return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
     return str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)

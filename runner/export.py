@@ -14,13 +14,14 @@ INTERNAL = ("objective", "best_step")
 
 def export_model(
     module: Any,
-    tokenizer: PreTrainedTokenizerBase,
+    preprocessor: Any,
     folder: RunFolder,
     results: dict[str, float],
     weights: dict[str, Any] | None,
 ) -> Path:
     """Writes `model/` in the run folder; `AutoModel...from_pretrained` loads it with nothing of this project.
 
+    `preprocessor`, the tokenizer or the processor of texts and images, goes beside it.
     `weights` stand in for the model's own where those are in shards. The folder appears whole or not at all.
 
     Raises:
@@ -32,8 +33,8 @@ def export_model(
     try:
         with module.evaluation_weights():
             module.model.pretrained.save_pretrained(temporary, state_dict=weights)
-        tokenizer.save_pretrained(temporary)
-        (temporary / "README.md").write_text(model_card(module, folder, results))
+        preprocessor.save_pretrained(temporary)
+        (temporary / "README.md").write_text(model_card(module, preprocessor, folder, results))
         for file in temporary.iterdir():  # the library writes weights that only their owner can read
             file.chmod((temporary / "README.md").stat().st_mode)
         shutil.rmtree(target, ignore_errors=True)
@@ -50,7 +51,7 @@ def model_folder(name_or_path: str) -> str:
     return str(folder) if folder.is_dir() else name_or_path
 
 
-def model_card(module: Any, folder: RunFolder, results: dict[str, float]) -> str:
+def model_card(module: Any, preprocessor: Any, folder: RunFolder, results: dict[str, float]) -> str:
     """The card: what the model is, what it reached, how it was made and how to load it."""
     model = module.model.pretrained
     command = (folder.path / "command.txt").read_text().strip()
@@ -58,6 +59,7 @@ def model_card(module: Any, folder: RunFolder, results: dict[str, float]) -> str
         f"| {name} | {value:.4f} |" for name, value in sorted(results.items()) if name not in INTERNAL
     )
     config = (folder.path / "config.yaml").read_text()
+    kind = "tokenizer" if isinstance(preprocessor, PreTrainedTokenizerBase) else "processor"
     return f"""---
 library_name: transformers
 tags: [iolaus]
@@ -80,9 +82,9 @@ Losses are per target (a token, an example, a question); cross-entropies are in 
 ## Use
 
 ```python
-from transformers import AutoTokenizer, {type(model).__name__}
+from transformers import Auto{kind.title()}, {type(model).__name__}
 
-tokenizer = AutoTokenizer.from_pretrained("<this folder>")
+{kind} = Auto{kind.title()}.from_pretrained("<this folder>")
 model = {type(model).__name__}.from_pretrained("<this folder>")
 ```
 

@@ -60,14 +60,16 @@ class FlopCounts(NamedTuple):
 
 
 def count_flops(pretrained: PreTrainedModel) -> FlopCounts:
-    """What a model needs, from its parameters and its config."""
-    encoder = pretrained.base_model
+    """What a model needs, from its parameters and its config; of a vision-language model its language model alone."""
+    sees = hasattr(pretrained.config, "vision_config")
+    encoder = pretrained.get_decoder() if sees else pretrained.base_model
     tables = {id(m.weight) for m in encoder.modules() if isinstance(m, nn.Embedding)}
     inside = {id(p) for p in encoder.parameters()}
     matrices = sum(p.numel() for p in encoder.parameters() if p.dim() >= 2 and id(p) not in tables)
-    head = [m.weight for m in pretrained.modules() if isinstance(m, nn.Linear)]
+    heads = [pretrained.get_output_embeddings()] if sees else pretrained.modules()
+    head = [m.weight for m in heads if isinstance(m, nn.Linear)]
     head = [w for w in head if id(w) not in inside or id(w) in tables]  # a tied decoder multiplies the table
-    config = pretrained.config
+    config = pretrained.config.get_text_config()
     kinds = getattr(config, "layer_types", None) or ["full_attention"] * config.num_hidden_layers
     layers = sum(kind == "full_attention" for kind in kinds)
     return FlopCounts(6.0 * matrices, 12.0 * layers * config.hidden_size, 6.0 * sum(w.numel() for w in head))

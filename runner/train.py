@@ -154,7 +154,7 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     results: dict[str, Any] = {**module.results(), **saver.results()}
     if trainer.is_global_zero:
         if not pruned:
-            export_model(module, data.tokenizer, folder, results, weights)
+            export_model(module, data.preprocessor, folder, results, weights)
         folder.end("pruned" if pruned else "done", step=trainer.global_step, results=results)
         write_report(folder.path)
         end_summary(folder.path, results)

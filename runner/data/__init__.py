@@ -8,9 +8,13 @@ all data modules share.
 from importlib import import_module
 from typing import Any
 
-_HOMES = {"FinetuningDataModule": "finetuning", "PretrainingDataModule": "pretraining"}
+_HOMES = {
+    "FinetuningDataModule": "finetuning",
+    "ImageTextDataModule": "image_text",
+    "PretrainingDataModule": "pretraining",
+}
 
-__all__ = ["FinetuningDataModule", "PretrainingDataModule"]
+__all__ = ["FinetuningDataModule", "ImageTextDataModule", "PretrainingDataModule"]
 
 
 def __getattr__(name: str) -> Any:

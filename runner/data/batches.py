@@ -1,5 +1,8 @@
 """Global batch k as this rank sees it: drawn, cut, gathered and collated, a function of k alone."""
 
+import atexit
+import multiprocessing
+import signal
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
@@ -154,10 +157,17 @@ def batch_loader(
     )
 
 
+@atexit.register
+def _end_workers() -> None:
+    """Ends loader processes that an error has left: they ignore the signal by which Python would, and wait for ever."""
+    if left := multiprocessing.active_children():
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # torch takes a worker's death for a failure
+        for process in left:
+            process.kill()
+
+
 def settle_worker(worker: int) -> None:
     """Keeps a loader process out of the way: one thread, and signals are the training process's business."""
-    import signal
-
     from runner.signals import STOPPING
 
     torch.set_num_threads(1)

@@ -33,10 +33,11 @@ class SampleTooLong(ValueError):
 
 
 class EncodedText(NamedTuple):
-    """`input_ids` and `labels` int64 [L]; whether the end has been cut off."""
+    """`input_ids` and `labels` int64 [L]; how many tokens stand before the last answer; whether the end is cut off."""
 
     input_ids: NDArray[np.int64]
     labels: NDArray[np.int64]
+    prompt_length: int
     truncated: bool
 
 
@@ -87,6 +88,8 @@ class ConversationEncoder:
         self.max_length, self.too_long, self.ignore_index = max_length, too_long, ignore_index
         self.template = tokenizer.chat_template or PLAIN_TEMPLATE
         self._in_parts = self._takes_parts()
+        greeting = Conversation("greeting", [Turn(USER, "hello"), Turn(ASSISTANT, "hi")], [], [], None, "")
+        self.end_token_id = int(self._labelled(greeting)[1][-1])
         self.pixel_shape = self._one_shape()
 
     def __call__(self, conversation: Conversation, images: Sequence[Image.Image]) -> EncodedConversation:
@@ -106,6 +109,14 @@ class ConversationEncoder:
     def text(self, conversation: Conversation) -> EncodedText:
         """Tokens and labels alone; raises as the call does."""
         check_places(conversation)
+        ids, labels, after_prompt = self._labelled(conversation)
+        fitting = self._fitted(conversation, ids, labels, after_prompt)
+        if (fitting.labels == self.ignore_index).all():
+            raise ValueError(f"{conversation.name()}: nothing of its answer is left to learn")
+        return fitting
+
+    def _labelled(self, conversation: Conversation) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+        """Tokens and labels, and how many stand before the last answer."""
         rendered, spans = self._rendered(conversation)
         encoded = self.tokenizer(rendered, add_special_tokens=False, return_offsets_mapping=True)
         ids = np.array(encoded["input_ids"], dtype=np.int64)
@@ -116,16 +127,7 @@ class ConversationEncoder:
         labels = np.where(is_answer, ids, self.ignore_index)
         ids, labels = self._with_images(conversation, ids, labels)
         labels[:1] = self.ignore_index  # nothing is before it to predict it from
-        fitting = self._fitted(conversation, ids, labels)
-        if (fitting.labels == self.ignore_index).all():
-            raise ValueError(f"{conversation.name()}: nothing of its answer is left to learn")
-        return fitting
-
-    def prompt(self, conversation: Conversation) -> NDArray[np.int64]:
-        """Tokens int64 [L] up to the last answer, for the model to write it."""
-        before = self._render(conversation, conversation.turns[:-1], generate=True)
-        ids = np.array(self.tokenizer(before, add_special_tokens=False)["input_ids"], dtype=np.int64)
-        return self._with_images(conversation, ids, ids)[0]
+        return ids, labels, len(ids) - int(np.count_nonzero(ends > spans[-1][0]))
 
     def pixels(self, images: Sequence[Image.Image]) -> NDArray[np.float32]:
         """Pixel values float32 [n, C, H, W] of images in RGB, 0 images among them."""
@@ -210,17 +212,22 @@ class ConversationEncoder:
         return ids, labels
 
     def _fitted(
-        self, conversation: Conversation, ids: NDArray[np.int64], labels: NDArray[np.int64]
+        self,
+        conversation: Conversation,
+        ids: NDArray[np.int64],
+        labels: NDArray[np.int64],
+        prompt_length: int,
     ) -> EncodedText:
         if len(ids) <= self.max_length:
-            return EncodedText(ids, labels, False)
+            return EncodedText(ids, labels, prompt_length, False)
         long = f"{conversation.name()}: {len(ids)} tokens, where data.max_length={self.max_length}"
         if self.too_long != "truncate":
             raise SampleTooLong(f"{long}; raise it, or set data.too_long to truncate or skip")
         images = np.flatnonzero(ids == self.image_token_id)
         if len(images) and images[-1] + 1 + self._behind_image() > self.max_length:
             raise SampleTooLong(f"{long} would cut into an image; raise it")
-        return EncodedText(ids[: self.max_length], labels[: self.max_length], True)
+        ids, labels = ids[: self.max_length], labels[: self.max_length]
+        return EncodedText(ids, labels, min(prompt_length, self.max_length), True)
 
     def _behind_image(self) -> int:
         """How many tokens stand behind the last image token of an image."""

@@ -2,22 +2,18 @@
 
 import hashlib
 import logging
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from torch.utils.data import DataLoader
 from transformers import PreTrainedTokenizerBase
 
 from runner.errors import suggest
 from runner.export import model_folder
-from runner.samplers import Sequential
 
-from .batches import VALIDATION_STREAM, batch_loader
 from .classification import Classification
+from .evaluated import EvaluatedDataModule, by_name
 from .holdout import digest, split_documents
 from .labels import Labels
-from .module import GlobalBatchDataModule
 from .question_answering import QuestionAnswering
 from .task import Task, TaskSequences
 from .task_readers import Rows, read_rows
@@ -26,13 +22,10 @@ from .tokenizer import load_tokenizer, train_tokenizer
 
 log = logging.getLogger("iolaus")
 
-EVALUATED_AT_ONCE = 512
-"""Samples of an evaluation that are sorted by length together; a model without gradients has room for them."""
-
 TASKS = ("classification", "token_classification", "question_answering")
 
 
-class FinetuningDataModule(GlobalBatchDataModule):
+class FinetuningDataModule(EvaluatedDataModule):
     """Training, validation and test examples of one task, from files, the hub, or made in code (`set_datasets`).
 
     Labels are learnt from the training examples. Without a validation set `validation_documents` (a number, or a share
@@ -82,6 +75,7 @@ class FinetuningDataModule(GlobalBatchDataModule):
             self.task = TokenClassification(text_column, label_column, id_column, labels)
         else:
             self.task = QuestionAnswering(text_column, context_column, label_column, id_column, doc_stride)
+        self.task_name = task
         self.sources = {"train": train, "validation": validation, "test": test}
         self.reading = {"format": format, "word_field": word_field, "tag_field": tag_field}
         self.validation_documents, self.split_seed = validation_documents, seed
@@ -115,8 +109,8 @@ class FinetuningDataModule(GlobalBatchDataModule):
         rows = self._read(self.sources["train"], "data.train")
         examples = {"train": self.task.examples(rows, labelled=True)}
         validation, test = (
-            _by_name(self.sources["validation"], "validation"),
-            _by_name(self.sources["test"], "test"),
+            by_name(self.sources["validation"], "validation"),
+            by_name(self.sources["test"], "test"),
         )
         for name, source in validation.items():
             given = self._read(source, f"data.validation {name!r}")
@@ -143,19 +137,6 @@ class FinetuningDataModule(GlobalBatchDataModule):
         """The tokenizer of the samples: that of the model to finetune, or one trained on the training texts."""
         assert self.prepared, "prepare_data comes first"
         return self._tokenizer
-
-    @property
-    def test_names(self) -> list[str]:
-        """The test sets, in the order of their loaders."""
-        return list(self.test)
-
-    def val_dataloader(self) -> list[DataLoader[Any]]:
-        """One loader per validation set: every sample once, over all ranks."""
-        return [self._evaluation_loader(sequences) for sequences in self.validation.values()]
-
-    def test_dataloader(self) -> list[DataLoader[Any]]:
-        """One loader per test set, like those of validation."""
-        return [self._evaluation_loader(sequences) for sequences in self.test.values()]
 
     def collator_arguments(self) -> dict[str, Any]:
         """What the objective needs to know of tokens, columns and labels."""
@@ -227,23 +208,6 @@ class FinetuningDataModule(GlobalBatchDataModule):
                 f"of data.tokenizer={self.tokenizer_name!r} can read"
             )
         return tokenizer
-
-    def _evaluation_loader(self, sequences: Any) -> DataLoader[Any]:
-        size = min(EVALUATED_AT_ONCE, len(sequences))
-        sampler = Sequential(
-            dataset=sequences, num_epochs=1, num_batches=None, global_batch_size=size, seed=self.seed
-        )
-        batches = self._batches(sequences, sampler, VALIDATION_STREAM)
-        return batch_loader(batches, 0, len(sampler), 0, self._pins())
-
-
-def _by_name(sources: Any, name: str) -> dict[str, Any]:
-    """Sets by name; a single one is called `name`."""
-    if sources is None:
-        return {}
-    if isinstance(sources, Mapping):
-        return dict(sources)
-    return {name: sources}
 
 
 def _counts(sequences: TaskSequences) -> str:

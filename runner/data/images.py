@@ -3,6 +3,7 @@
 import warnings
 from io import BytesIO
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from PIL import Image, ImageOps
@@ -16,6 +17,18 @@ MOST_PIXELS = 2**26
 
 class UndecodableImage(ValueError):
     """An image is there but cannot be decoded."""
+
+
+class Images(Protocol):
+    """Images by reference; `where` says in messages who refers to one."""
+
+    def check(self, reference: str, where: str) -> None:
+        """Raises ValueError or FileNotFoundError for a reference to nothing, without decoding it."""
+        ...
+
+    def read(self, reference: str, where: str) -> Image.Image:
+        """The image in RGB; raises UndecodableImage where it is broken."""
+        ...
 
 
 class ImageFolder:
@@ -46,6 +59,10 @@ class ImageFolder:
         if not path.is_file():
             raise FileNotFoundError(f"{where}: there is no image {reference!r} in {str(self.folder)!r}")
         return path
+
+    def check(self, reference: str, where: str) -> None:
+        """Raises as `path`."""
+        self.path(reference, where)
 
     def read(self, reference: str, where: str) -> Image.Image:
         """The image in RGB.

@@ -79,6 +79,11 @@ class GlobalBatchDataModule(pl.LightningDataModule):
         return step * self.sampler.global_batch_size / len(self.train)
 
     @property
+    def preprocessor(self) -> Any:
+        """What a model is exported with, to read its inputs by: the tokenizer, unless there is more to it."""
+        return self.tokenizer  # type: ignore[attr-defined]
+
+    @property
     def validation_names(self) -> list[str]:
         """The validation sets, in the order of their loaders."""
         return list(self.validation)

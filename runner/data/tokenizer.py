@@ -4,7 +4,7 @@ import hashlib
 import heapq
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,12 +77,12 @@ def check_tokenizer_settings(kind: str, vocab_size: int) -> None:
         )
 
 
-def load_tokenizer(name_or_folder: str) -> Any:
+def load_tokenizer(name_or_folder: str, needed: Sequence[str] = ("pad", "mask")) -> Any:
     """The Hugging Face tokenizer of a name or folder.
 
     Raises:
         FileNotFoundError: it is in neither place.
-        ValueError: it lacks a mask or padding token, or is not a fast one.
+        ValueError: it lacks one of the tokens `needed`, or is not a fast one.
     """
     from transformers import AutoTokenizer
 
@@ -99,11 +99,16 @@ def load_tokenizer(name_or_folder: str) -> Any:
         raise ValueError(
             f"data.tokenizer={name_or_folder!r} has no fast version (tokenizer.json), which is needed here"
         )
-    for role in ("pad", "mask"):
+    for role in needed:
         if getattr(tokenizer, f"{role}_token_id") is None:
             raise ValueError(
                 f"data.tokenizer={name_or_folder!r} has no {role} token; its special tokens are "
-                f"{tokenizer.special_tokens_map}. Masked-language pretraining needs one: choose an encoder's tokenizer"
+                f"{tokenizer.special_tokens_map}. "
+                + (
+                    "Masked-language pretraining needs one: choose an encoder's tokenizer"
+                    if role == "mask"
+                    else ""
+                )
             )
     return tokenizer
 

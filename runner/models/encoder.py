@@ -66,7 +66,9 @@ def build_encoder(
     known = AutoConfig.for_model(architecture)
     sizes |= {name: dropout for name in DROPOUT_FIELDS if hasattr(known, name)}
     return head.build(
-        AutoConfig.for_model(architecture, **sizes, **_checked(config, known), **_vocabulary(tokenizer))
+        AutoConfig.for_model(
+            architecture, **sizes, **checked_fields(config, known), **special_tokens(tokenizer)
+        )
     )
 
 
@@ -81,23 +83,26 @@ def load_encoder(
     path = model_folder(name_or_path)
     try:
         known = AutoConfig.from_pretrained(path)
-        model = head.load(path, known, _checked(config, known))
+        model = head.load(path, known, checked_fields(config, known))
     except OSError as error:
         raise ValueError(f"cannot load the model {name_or_path!r}: {str(error).splitlines()[0]}") from error
-    if model.config.vocab_size < len(tokenizer):
+    vocab_size = model.config.get_text_config().vocab_size
+    if vocab_size < len(tokenizer):
         raise ValueError(
-            f"the model {name_or_path!r} has a vocabulary of {model.config.vocab_size}, too small for the tokenizer's "
+            f"the model {name_or_path!r} has a vocabulary of {vocab_size}, too small for the tokenizer's "
             f"{len(tokenizer)}; use the tokenizer of that model: data.tokenizer={path}"
         )
     return model
 
 
-def _vocabulary(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
+def special_tokens(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
+    """Size of the vocabulary and ids of the special tokens, as config classes call them."""
     names = ("pad_token_id", "bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id")
     return {"vocab_size": len(tokenizer), **{name: getattr(tokenizer, name, None) for name in names}}
 
 
-def _checked(changes: dict[str, Any], known: PretrainedConfig) -> dict[str, Any]:
+def checked_fields(changes: dict[str, Any], known: PretrainedConfig) -> dict[str, Any]:
+    """The changes; raises ValueError for one of a field that a config does not have."""
     for name in changes:
         if not hasattr(known, name):
             raise ValueError(

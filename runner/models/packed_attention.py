@@ -42,10 +42,10 @@ def packed_attention(
     max_length_q: int | None = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
-    """Queries [1, N, T, H], keys and values [1, N or fewer, T, H] to [1, T, N, H], for any encoder of transformers.
+    """Queries [1, N, T, H], keys and values [1, N or fewer, T, H] to [1, T, N, H], for any model of transformers.
 
     Document d is tokens `cu_seq_lens_q[d]` to `cu_seq_lens_q[d + 1] - 1` (int32 [D + 1]); with a `sliding_window` tokens
-    see others less than that far away.
+    see others less than that far away, and where the module `is_causal` none behind them.
 
     Raises:
         ValueError: the rows come without `cu_seq_lens_q`, padded ones for instance.
@@ -59,16 +59,17 @@ def packed_attention(
     if groups > 1:
         key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
-    window = -1 if sliding_window is None else sliding_window - 1
+    before = -1 if sliding_window is None else sliding_window - 1
+    behind = 0 if getattr(module, "is_causal", False) else before
     scale = query.shape[-1] ** -0.5 if scaling is None else float(scaling)
     flash = dropout == 0 and (torch.compiler.is_compiling() or torch.backends.cuda.flash_sdp_enabled())
     if flash and query.device.type == "cpu":
         q, k, v = q.float(), k.float(), v.float()  # backward in bf16 is up to ten times slower
-        out = document_attention(q, k, v, cu_seq_lens_q, window, scale)[0].to(query.dtype)
-    elif flash and _has_flash(query) and (fused := _fused(window, scale, query.shape[-1])):
+        out = document_attention(q, k, v, cu_seq_lens_q, before, behind, scale)[0].to(query.dtype)
+    elif flash and _has_flash(query) and (fused := _fused((before, behind), scale, query.shape[-1])):
         out = fused(q, k, v, cu_seq_lens_q, cu_seq_lens_q, max_length_q, max_length_q)
     else:
-        out = _loop(q, k, v, cu_seq_lens_q, window, scale, dropout)
+        out = _loop(q, k, v, cu_seq_lens_q, before, behind, scale, dropout)
     return out[None], None
 
 
@@ -83,16 +84,15 @@ def _has_flash(query: Tensor) -> bool:
 
 
 @lru_cache
-def _fused(window: int, scale: float, size: int) -> Callable[..., Any] | None:
+def _fused(sides: tuple[int, int], scale: float, size: int) -> Callable[..., Any] | None:
     """Flash attention over documents: of the package `flash_attn`, else torch's where it can do this much."""
-    sides = (window, window)
     if find_spec("flash_attn"):
         from flash_attn import flash_attn_varlen_func
 
         return partial(flash_attn_varlen_func, softmax_scale=scale, window_size=sides)
     from torch.nn.attention.varlen import varlen_attn
 
-    wanted: dict[str, Any] = {} if window < 0 else {"window_size": sides}
+    wanted: dict[str, Any] = {} if sides == (-1, -1) else {"window_size": sides}
     if abs(scale - size**-0.5) > 1e-9:
         wanted["scale"] = scale
     known = inspect.signature(varlen_attn).parameters  # older ones have neither
@@ -101,7 +101,14 @@ def _fused(window: int, scale: float, size: int) -> Callable[..., Any] | None:
 
 @torch.compiler.disable
 def _loop(
-    query: Tensor, key: Tensor, value: Tensor, cu_seqlens: Tensor, window: int, scale: float, dropout: float
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    cu_seqlens: Tensor,
+    before: int,
+    behind: int,
+    scale: float,
+    dropout: float,
 ) -> Tensor:
     """Attention [T, N, H] document by document, of documents of one length together."""
     parts = []
@@ -111,7 +118,7 @@ def _loop(
         query, key, value = query.float(), key.float(), value.float()
     for start, stop, length in _runs(cu_seqlens):
         q, k, v = (_documents(x, start, stop, length) for x in (query, key, value))
-        mask = _window_mask(length, window, q)
+        mask = _window_mask(length, before, behind, q)
         if quick:
             out = DroppedAttention.apply(q, k, v, mask, dropout, scale)
         else:
@@ -122,13 +129,16 @@ def _loop(
 
 @torch.library.custom_op("iolaus::document_attention", mutates_args=())
 def document_attention(
-    query: Tensor, key: Tensor, value: Tensor, cu_seqlens: Tensor, window: int, scale: float
+    query: Tensor, key: Tensor, value: Tensor, cu_seqlens: Tensor, before: int, behind: int, scale: float
 ) -> tuple[Tensor, Tensor]:
-    """Attention [T, N, H] on a CPU, and the logarithm of each softmax's sum [T * N], as the backward pass wants them."""
+    """Attention [T, N, H] on a CPU, and the logarithm of each softmax's sum [T * N], as the backward pass wants them.
+
+    Tokens see up to `before` others before and `behind` behind them; -1 is all of the document.
+    """
     outs, sums = [], []
     for start, stop, length in _runs(cu_seqlens):
         q, k, v = (_documents(x, start, stop, length) for x in (query, key, value))
-        out, found = _flash(q, k, v, attn_mask=_window_mask(length, window, q), scale=scale)
+        out, found = _flash(q, k, v, attn_mask=_window_mask(length, before, behind, q), scale=scale)
         outs.append(out.transpose(1, 2).flatten(0, 1))
         sums.append(found.flatten())
     return torch.cat(outs), torch.cat(sums)
@@ -143,7 +153,8 @@ def document_attention_backward(
     out: Tensor,
     sums: Tensor,
     cu_seqlens: Tensor,
-    window: int,
+    before: int,
+    behind: int,
     scale: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients [T, N, H] of query, key and value."""
@@ -152,7 +163,7 @@ def document_attention_backward(
     for start, stop, length in _runs(cu_seqlens):
         parts = [_documents(x, start, stop, length) for x in (gradient, query, key, value, out)]
         parts.append(sums[start * num_heads : stop * num_heads].view(-1, num_heads, length))
-        mask = _window_mask(length, window, parts[1])
+        mask = _window_mask(length, before, behind, parts[1])
         found = _flash_backward(*parts, 0.0, False, attn_mask=mask, scale=scale)
         for whole, part in zip(gradients, found, strict=True):
             whole.append(part.transpose(1, 2).flatten(0, 1))
@@ -170,14 +181,14 @@ def _(gradient: Tensor, query: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    *tensors, ctx.window, ctx.scale = inputs
+    *tensors, ctx.before, ctx.behind, ctx.scale = inputs
     ctx.save_for_backward(*tensors, *output)
 
 
 def _backward(ctx: Any, gradient: Tensor, _: Any) -> tuple[Tensor | None, ...]:
     query, key, value, cu_seqlens, out, sums = ctx.saved_tensors
-    saved = (query, key, value, out, sums, cu_seqlens, ctx.window, ctx.scale)
-    return (*document_attention_backward(gradient, *saved), None, None, None)
+    saved = (query, key, value, out, sums, cu_seqlens, ctx.before, ctx.behind, ctx.scale)
+    return (*document_attention_backward(gradient, *saved), None, None, None, None)
 
 
 document_attention.register_autograd(_backward, setup_context=_save)
@@ -201,18 +212,24 @@ def _documents(flat: Tensor, start: int, stop: int, length: int) -> Tensor:
     return flat.as_strided(shape, (length * token, head, token, one), flat.storage_offset() + start * token)
 
 
-def _window_mask(length: int, window: int, query: Tensor) -> Tensor | None:
-    """What is added to scores [length, length]: minus infinity for pairs more than `window` apart; -1 for no window."""
-    if window < 0 or length <= window + 1:
+def _window_mask(length: int, before: int, behind: int, query: Tensor) -> Tensor | None:
+    """What is added to scores [length, length]: minus infinity for keys too far `before` or `behind` a query."""
+    if all(side < 0 or length <= side + 1 for side in (before, behind)):
         return None
-    return _band(1 << (length - 1).bit_length(), window, query.dtype, query.device)[:length, :length]
+    size = 1 << (length - 1).bit_length()
+    return _band(size, before, behind, query.dtype, query.device)[:length, :length]
 
 
 @lru_cache(maxsize=4)
 @torch.inference_mode(False)  # what an evaluation leaves here is used in training
-def _band(length: int, window: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+def _band(length: int, before: int, behind: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     places = torch.arange(length, device=device)
-    far = (places[:, None] - places).abs() > window
+    ahead = places - places[:, None]
+    far = torch.zeros_like(ahead, dtype=torch.bool)
+    if before >= 0:
+        far |= -ahead > before
+    if behind >= 0:
+        far |= ahead > behind
     return torch.zeros(far.shape, dtype=dtype, device=device).masked_fill_(far, -torch.inf)
 
 

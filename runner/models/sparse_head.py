@@ -29,7 +29,7 @@ class SparseMaskedLM(WrappedModel):
         super().__init__(pretrained)
         if pretrained.base_model is pretrained:
             raise ValueError(f"{type(pretrained).__name__} has no encoder below its head")
-        self.last_layer = NarrowedLastLayer(pretrained.base_model)
+        self.last_layer = NarrowedLastLayer(self.core)
 
     def forward(self, micro_batch: dict[str, Any]) -> dict[str, Tensor]:
         """Sums over the micro-batch: `loss` in nats, weighted by `target_weights` where given, and `correct` targets.
@@ -57,7 +57,7 @@ class SparseMaskedLM(WrappedModel):
         """
         if weights is None:
             weights = torch.ones_like(targets, dtype=torch.float32)
-        size = max(1, LOGITS_AT_ONCE // self.pretrained.config.vocab_size)
+        size = max(1, LOGITS_AT_ONCE // self.pretrained.config.get_text_config().vocab_size)
         chunks = list(zip(hidden.split(size), targets.split(size), weights.split(size), strict=True))
         if len(chunks) <= 1 or not torch.is_grad_enabled():
             sums = [self._score_chunk(*chunk) for chunk in chunks]

@@ -21,6 +21,11 @@ class WrappedModel(nn.Module):
         self.pretrained = pretrained
         self.position_offset: int | None = None
 
+    @property
+    def core(self) -> nn.Module:
+        """What goes over the tokens: of a model with a vision tower its language model."""
+        return self.pretrained.base_model
+
     def pack_rows(self) -> None:
         """Sets the encoder up for packed rows, for good.
 
@@ -43,7 +48,7 @@ class WrappedModel(nn.Module):
 
     def compile_core(self) -> None:
         """Compiles the encoder; gathering and head stay outside, where shapes change with every batch."""
-        self.pretrained.base_model.compile(dynamic=True)
+        self.core.compile(dynamic=True)
 
     def describe(self) -> str:
         """Architecture and sizes in a few words."""

@@ -2,5 +2,6 @@
 
 from .finetuning import FinetuningModule
 from .pretraining import PretrainingModule
+from .vision_language import VisionLanguageModule
 
-__all__ = ["FinetuningModule", "PretrainingModule"]
+__all__ = ["FinetuningModule", "PretrainingModule", "VisionLanguageModule"]

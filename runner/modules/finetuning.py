@@ -108,8 +108,16 @@ class FinetuningModule(TrainingModule):
             trainer.test(self, data, verbose=False)
         if trainer.is_global_zero:
             metrics = {**self.last_metrics, **self.test_metrics}
-            facts = {"task": data.task.name, "step": trainer.global_step if step is None else step}
+            facts = {"task": data.task_name, "step": trainer.global_step if step is None else step}
             write_predictions(folder.path, self.predictions, metrics, facts)
+
+    def output(self, micro_batch: dict[str, Any], number: int) -> dict[str, torch.Tensor]:
+        """What the model makes of a micro-batch of evaluated set `number`."""
+        return self.model(micro_batch)
+
+    def figures(self, totals: dict[str, float]) -> dict[str, float]:
+        """What to report of the sums over a set of `loss`, `weight` and (where the model counts) `correct` targets."""
+        return {"loss": totals["loss"] / max(totals["weight"], 1e-12)}
 
     def results(self) -> dict[str, float]:
         """The figures of the weights that are exported, and the baselines to hold them against."""
@@ -117,6 +125,7 @@ class FinetuningModule(TrainingModule):
 
     def _take_best(self, folder: RunFolder) -> int | None:
         """Loads the best checkpoint, unless it is the last state anyway; returns its step."""
+        self.trainer.strategy.barrier()  # the first rank has seen the last checkpoint reach the disk
         path = folder.checkpoints / "best.ckpt"
         if not path.exists() or path.resolve().stem == f"step-{self.trainer.global_step:08d}":
             return None
@@ -127,26 +136,25 @@ class FinetuningModule(TrainingModule):
 
     def _begin(self, sets: dict[str, Any]) -> None:
         self._sets = [(name, self.model.predictions(sequences)) for name, sequences in sets.items()]  # type: ignore[operator]
-        self._sums = [torch.zeros(2, dtype=torch.float64, device=self.device) for _ in sets]
+        self._sums = [torch.zeros(3, dtype=torch.float64, device=self.device) for _ in sets]
         self._evaluation = self.evaluation_weights()
         self._evaluation.__enter__()
 
     def _add(self, batch: Batch, number: int) -> None:
         for micro_batch in batch["micro_batches"]:
-            output = self.model(micro_batch)
+            output = self.output(micro_batch, number)
             weight = torch.tensor(micro_batch["weight"], dtype=torch.float64, device=self.device)
-            self._sums[number] += torch.stack([output["loss"].double(), weight])
+            correct = output.get("correct", torch.zeros_like(weight))
+            self._sums[number] += torch.stack([output["loss"].double(), weight, correct.double()])
             self._sets[number][1].add(micro_batch, output)
 
     def _finish(self) -> dict[str, float]:
-        metrics = {}
+        metrics: dict[str, float] = {}
         for (name, predictions), sums in zip(self._sets, self._sums, strict=True):
             predictions.join(self._gather)
-            loss, weight = sums.tolist()
-            totals = self.sum_over_ranks({"loss": loss, "weight": weight})
+            totals = self.sum_over_ranks(dict(zip(("loss", "weight", "correct"), sums.tolist(), strict=True)))
             if found := predictions.metrics():
-                metrics[f"{name}/loss"] = totals["loss"] / max(totals["weight"], 1e-12)
-                metrics |= {f"{name}/{figure}": value for figure, value in found.items()}
+                metrics |= {f"{name}/{k}": v for k, v in (self.figures(totals) | found).items()}
             self.predictions[name] = predictions
         self.log_dict(metrics, logger=False, rank_zero_only=True)
         return metrics

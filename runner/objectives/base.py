@@ -29,6 +29,7 @@ COLLATORS = {
     "classification": ("classification", "SequenceClassificationCollator"),
     "token_classification": ("token_classification", "TokenClassificationCollator"),
     "question_answering": ("question_answering", "QuestionAnsweringCollator"),
+    "vision_language": ("vision_language", "VisionLanguageCollator"),
 }
 """Module and class of each objective's collator, by its config name."""
 

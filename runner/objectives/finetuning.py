@@ -27,7 +27,7 @@ def check_labels(labels: Sequence[str], problem_type: str, objective: str) -> No
 
 def check_length(pretrained: PreTrainedModel, max_sequence_length: int) -> None:
     """Raises ValueError where samples may be longer than the model can read."""
-    longest = getattr(pretrained.config, "max_position_embeddings", None)
+    longest = getattr(pretrained.config.get_text_config(), "max_position_embeddings", None)
     if longest and 0 < longest < max_sequence_length:
         raise ValueError(
             f"data.max_length={max_sequence_length} is more than the {longest} tokens that this model can read"

@@ -3,6 +3,7 @@
 `base` collects and joins; one file per task makes labels, words' labels or texts of it; `files` writes them.
 """
 
+from .answers import AnswerPredictions
 from .base import Gather, Predictions
 from .classification import ClassificationPredictions, LabelPredictions, NumberPredictions
 from .files import write_predictions
@@ -10,6 +11,7 @@ from .questions import QuestionPredictions
 from .tokens import TokenPredictions
 
 __all__ = [
+    "AnswerPredictions",
     "ClassificationPredictions",
     "Gather",
     "LabelPredictions",

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.report import page
+from runner.report.answers import kinds_table, shown_images
 from runner.report.page import Cell
 from runner.report.predictions import predictions_table
 
@@ -37,6 +38,8 @@ def _section(folder: Path, name: str, found: Row) -> str:
         _scores("Entities", "type", found.get("entities") or []),
         _scores("Classes", "class", per_class),
         _confusions(found["labels"], found["confusion"]) if found.get("confusion") else "",
+        kinds_table(found.get("kinds") or []),
+        shown_images(found.get("shown") or []),
         predictions_table(folder, name),
     )
 

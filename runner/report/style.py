@@ -127,6 +127,11 @@ tr.best { background: color-mix(in srgb, var(--good) 9%, transparent); }
 .browse tbody tr > :first-child { border-left: 3px solid transparent; font-weight: 400; max-width: 520px; }
 .browse tr.wrong > :first-child { border-left-color: var(--bad); }
 .browse tr.right > :first-child { border-left-color: var(--good); }
+.shown { display: flex; flex-wrap: wrap; gap: 12px; margin-bottom: 14px; }
+.shown figure { margin: 0; width: 150px; padding: 8px; font-size: 12.5px; border-top: 3px solid var(--good);
+  background: var(--panel); break-inside: avoid; }
+.shown figure.wrong { border-top-color: var(--bad); }
+.shown img { width: 96px; image-rendering: pixelated; }
 .sample { padding: 12px 16px; margin-bottom: 10px; border: 1px solid var(--rule); border-radius: 10px;
   background: var(--panel); line-height: 1.75; overflow-wrap: anywhere; white-space: pre-line; break-inside: avoid; }
 mark { color: inherit; padding: 1px 4px; border-radius: 4px; }

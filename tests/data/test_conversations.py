@@ -144,9 +144,12 @@ def test_image_takes_its_places_and_gives_pixels_of_one_size(architecture: str, 
 @pytest.mark.parametrize("template", [None, CHATML, IN_PARTS], ids=["plain", "chatml", "in parts"])
 def test_prompt_is_what_stands_before_the_last_answer(template: str | None) -> None:
     made = encoder(kind="bpe", template=template)
-    prompt, (ids, labels, _) = made.prompt(read(COLOUR)), made.text(read(COLOUR))
-    last = np.flatnonzero((labels[1:] != -100) & (labels[:-1] == -100))[-1] + 1
-    assert ids[:last].tolist() == prompt.tolist()
+    found = made.text(read(COLOUR))
+    written = made.tokenizer.decode(found.input_ids[found.prompt_length :])
+    assert written.strip().startswith("the big circle")
+    assert found.labels[found.prompt_length] != -100
+    before = {None: "ASSISTANT:", CHATML: "assistant\n", IN_PARTS: "assistant:"}[template]
+    assert made.tokenizer.decode(found.input_ids[: found.prompt_length]).endswith(before)
 
 
 def test_sample_longer_than_the_sequence() -> None:

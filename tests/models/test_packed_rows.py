@@ -196,13 +196,17 @@ def test_exported_model_is_an_ordinary_one(tmp_path: Any) -> None:
     torch.testing.assert_close(loaded(input_ids=ids).logits, tiny()(input_ids=ids).logits)
 
 
-def block_attention(query: Tensor, key: Tensor, value: Tensor, ends: Tensor, window: int | None) -> Tensor:
+def block_attention(
+    query: Tensor, key: Tensor, value: Tensor, ends: Tensor, window: int | None, causal: bool = False
+) -> Tensor:
     """The same attention with one mask over all pairs."""
     document = torch.repeat_interleave(torch.arange(len(ends) - 1), ends.diff().cpu()).to(query.device)
     place = torch.arange(len(document), device=query.device)
     mask = document[:, None] == document
     if window is not None:
         mask &= (place[:, None] - place).abs() < window
+    if causal:
+        mask &= place[:, None] >= place
     groups = query.shape[1] // key.shape[1]
     key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
     return functional.scaled_dot_product_attention(query, key, value, mask, scale=0.3).transpose(1, 2)
@@ -210,19 +214,29 @@ def block_attention(query: Tensor, key: Tensor, value: Tensor, ends: Tensor, win
 
 @pytest.mark.parametrize("dropout", [0.0, 1e-12])
 @pytest.mark.parametrize("window", [None, 1, 9])
-@pytest.mark.parametrize("num_key_heads", [4, 2])
+@pytest.mark.parametrize(("num_key_heads", "causal"), [(4, False), (2, False), (4, True)])
 def test_attention_and_its_gradient_are_those_of_a_mask(
-    window: int | None, dropout: float, num_key_heads: int
+    window: int | None, dropout: float, num_key_heads: int, causal: bool
 ) -> None:
     torch.manual_seed(0)
     ends = torch.tensor([0, 40, 52, 64, 76, 77, 80], dtype=torch.int32)
     heads = (4, num_key_heads, num_key_heads)
     q, k, v = tensors = [torch.randn(1, n, 80, 8, requires_grad=True) for n in heads]
+    module: Any = torch.nn.Identity()
+    module.is_causal = causal
     out, _ = packed_attention.packed_attention(
-        torch.nn.Identity(), q, k, v, None, scaling=0.3, dropout=dropout, sliding_window=window,
-        cu_seq_lens_q=ends, max_length_q=40,
-    )  # fmt: skip
-    expected = block_attention(q, k, v, ends, window)
+        module,
+        q,
+        k,
+        v,
+        None,
+        scaling=0.3,
+        dropout=dropout,
+        sliding_window=window,
+        cu_seq_lens_q=ends,
+        max_length_q=40,
+    )
+    expected = block_attention(q, k, v, ends, window, causal)
     torch.testing.assert_close(out, expected, atol=2e-6, rtol=0)
     gradient = torch.randn_like(out)
     ours, theirs = (torch.autograd.grad(x, tensors, gradient) for x in (out, expected))
@@ -244,7 +258,7 @@ def test_second_derivatives_are_there_where_flash_attention_is_ruled_out() -> No
 def test_operator_keeps_torchs_contract() -> None:
     ends = torch.tensor([0, 3, 6, 7], dtype=torch.int32)
     query, key, value = (torch.randn(7, 2, 4, requires_grad=True) for _ in range(3))
-    torch.library.opcheck(packed_attention.document_attention, (query, key, value, ends, 1, 0.5))
+    torch.library.opcheck(packed_attention.document_attention, (query, key, value, ends, 1, 0, 0.5))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

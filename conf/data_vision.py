@@ -1,0 +1,91 @@
+"""Group `data`, images and text: conversations, captions and questions about images."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from omegaconf import II, MISSING
+
+from .registry import register
+
+
+@dataclass
+class ImageText:
+    """Conversations about images: `data=image_text data.train=train.jsonl data.images=folder`.
+
+    Rows have `image` (a path, several, or none) and either `conversations` (LLaVA's), `caption`, or `question` and
+    `answer`.
+    """
+
+    _target_: str = "runner.data.ImageTextDataModule"
+    train: Any = MISSING
+    """A file, a glob, a list of them, or `name@split` of the hub."""
+    validation: Any = None
+    """Validation rows, like `train`; or several sets by name: `{easy: a.jsonl, hard: b.jsonl}`."""
+    validation_documents: Any = 0.1
+    """How much of `train` to hold out where no validation set is given: a number of images, or a share below 1."""
+    test: Any = None
+    """Rows for a last test with the best weights, like `validation`."""
+    images: Any = None
+    """The folder that image paths start from and stay in; none takes that of the file which names them."""
+    format: str = "auto"
+    """Of the files: jsonl, json, csv, tsv or parquet; `auto` goes by their endings."""
+    columns: dict[str, str] = field(default_factory=dict)
+    """Other names of the columns `id`, `image`, `conversations`, `caption`, `question`, `answer`, `kind`:
+    `{question: statement, answer: label}`. `kind` is a question's type, to measure each apart."""
+    caption_prompt: str = "describe the image."
+    """What is asked for a caption."""
+    processor: Any = "${oc.select:model.name_or_path,null}"
+    """Name or folder of a vision-language model whose tokenizer and image processor to use; where the model has no name
+    they are made for it."""
+    tokenizer: Any = None
+    """Name or folder of a language model's tokenizer for a model with random weights; none trains one."""
+    tokenizer_kind: str = "wordpiece"
+    """Kind of tokenizer to train: `wordpiece` or `bpe`."""
+    vocab_size: int = 4096
+    """Size of the vocabulary to train, special tokens included."""
+    lowercase: bool = True
+    """Whether a trained tokenizer lower-cases."""
+    architecture: Any = "${oc.select:model.architecture,null}"
+    """Which architecture to make a processor for where none is named."""
+    image_size: Any = "${oc.select:model.image_size,null}"
+    """Height and width in pixels that such a processor brings images to."""
+    image_places: Any = "${oc.select:model.image_places,null}"
+    """Tokens that an image takes in the text."""
+    max_length: int = 512
+    """Longest sample in tokens, places for images included."""
+    too_long: str = "error"
+    """What becomes of longer ones: `error`, `truncate` (their ends are cut off, never images), or `skip` (left out)."""
+    max_undecodable: int = 0
+    """Samples whose images may be broken; they are named, and count for nothing. More end the run."""
+    seed: int = II("seed")
+    """Chooses the held-out images."""
+    layout: str = "auto"
+    """`packed`: samples end to end in one row, none of which sees another; `padded`: one row each, padded to the longest
+    of the micro-batch; `auto`: packed, unless the architecture (which is tried) cannot have it."""
+    micro_batch_tokens: Any = 2048
+    """Token budget of one micro-batch, places for images and padding included; none sets no bound."""
+    micro_batch_size: Any = None
+    """Most samples of one micro-batch; none sets no bound."""
+    num_workers: int = 1
+    """Loader processes per rank, which decode the images; 0 loads in the training process."""
+
+
+def _scenes(part: str, size: int) -> dict[str, Any]:
+    return {"_target_": "runner.data.scenes.Scenes", "part": part, "size": size}
+
+
+@dataclass
+class Shapes(ImageText):
+    """Drawn scenes of coloured shapes with captions and questions, a third of them text alone: nothing to download."""
+
+    train: Any = field(default_factory=lambda: _scenes("train", 9000))
+    """Scenes, and what is said and asked about them."""
+    validation: Any = field(default_factory=lambda: _scenes("validation", 450))
+    """Other scenes."""
+    test: Any = field(default_factory=lambda: _scenes("test", 900))
+    """Yet others."""
+    max_length: int = 128
+    """Longest sample in tokens, places for images included."""
+
+
+register("data", image_text=ImageText, shapes=Shapes)

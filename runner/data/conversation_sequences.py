@@ -1,0 +1,123 @@
+"""Tokenised conversations in memory, with their images decoded when a batch is made.
+
+Letters in shapes: D samples, N tokens of all of them, n images of all of them, C channels, H and W pixels.
+"""
+
+import hashlib
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .conversation_encoder import ConversationEncoder, EncodedText, SampleTooLong
+from .conversations import Conversation
+from .images import Images, UndecodableImage
+from .task import TaskSequences
+
+log = logging.getLogger("iolaus")
+
+
+class ConversationSequences(TaskSequences):
+    """D conversations as tokens and labels; `extras` decodes their images, in the loader's workers.
+
+    With `max_undecodable` above 0 a grey image stands for one that cannot be decoded, and the sample counts for nothing.
+    """
+
+    def __init__(
+        self,
+        conversations: Sequence[Conversation],
+        texts: Sequence[EncodedText],
+        images: Images,
+        encoder: ConversationEncoder,
+        max_undecodable: int,
+    ) -> None:
+        lengths = np.array([len(text.input_ids) for text in texts], dtype=np.int32)
+        super().__init__(
+            conversations, np.concatenate([text.input_ids for text in texts]).astype(np.int32), lengths, None
+        )
+        self.labels = np.concatenate([text.labels for text in texts]).astype(np.int32)
+        self.prompt_lengths = np.array([text.prompt_length for text in texts], dtype=np.int64)
+        self.image_counts = np.array([len(c.images) for c in conversations], dtype=np.int64)
+        self.images, self.encoder, self.max_undecodable = images, encoder, max_undecodable
+
+    def modalities(self, indices: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether each sample has images, bool [D]."""
+        return self.image_counts[indices] > 0
+
+    def extras(self, indices: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+        """Also `labels` [N], `prompt_lengths` and `image_counts` [D], `pixel_values` float32 [n, C, H, W], and which
+        samples are `undecodable`, bool [D].
+
+        Raises:
+            UndecodableImage: an image is broken, and none may be.
+        """
+        shown = [self._pixels(int(i)) for i in indices]
+        blank = np.zeros((0, *self.encoder.pixel_shape), dtype=np.float32)
+        return {
+            **super().extras(indices),
+            "labels": self.labels[self.places(indices)].astype(np.int64),
+            "prompt_lengths": self.prompt_lengths[indices],
+            "image_counts": self.image_counts[indices],
+            "pixel_values": np.concatenate([blank, *(pixels for pixels, _ in shown)]),
+            "undecodable": np.array([broken for _, broken in shown], dtype=bool),
+        }
+
+    def arrays(self) -> list[NDArray[Any]]:
+        """Tokens, labels and the names of the images."""
+        names = hashlib.blake2b(repr([c.images for c in self.examples]).encode(), digest_size=16).digest()
+        return [*super().arrays(), self.labels, np.frombuffer(names, dtype=np.uint8)]
+
+    def _pixels(self, index: int) -> tuple[NDArray[np.float32], bool]:
+        """Pixels of a sample's images, and whether one of them is broken."""
+        conversation: Conversation = self.examples[index]
+        try:
+            images = [self.images.read(name, conversation.name()) for name in conversation.images]
+            return self.encoder.pixels(images), False
+        except UndecodableImage:
+            if not self.max_undecodable:
+                raise
+            return self.encoder.blank_pixels().repeat(len(conversation.images), 0), True
+
+
+def encode_conversations(
+    conversations: Sequence[Conversation],
+    images: Images,
+    encoder: ConversationEncoder,
+    max_undecodable: int,
+    setting: str,
+) -> ConversationSequences:
+    """Tokenises a set; samples that are too long are cut or left out as the encoder says, and counted in the log.
+
+    Raises:
+        ValueError: an image that is missing or outside its folder, a sample that cannot be encoded, or none is left.
+    """
+    kept: list[Conversation] = []
+    texts: list[EncodedText] = []
+    skipped: list[str] = []
+    for conversation in conversations:
+        for name in conversation.images:
+            images.check(name, conversation.name())
+        try:
+            text = encoder.text(conversation)
+        except SampleTooLong as error:
+            if encoder.too_long != "skip":
+                raise
+            skipped.append(str(error).partition(";")[0])
+            continue
+        kept.append(conversation)
+        texts.append(text)
+    if skipped:
+        log.warning(
+            "%s: %d of %d samples are too long and left out, the first: %s",
+            setting,
+            len(skipped),
+            len(conversations),
+            skipped[0],
+        )
+    if cut := sum(text.truncated for text in texts):
+        log.warning("%s: the ends of %d of %d samples are cut off", setting, cut, len(conversations))
+    if not texts:
+        raise ValueError(f"{setting} holds no samples" + (" that are short enough" if skipped else ""))
+    return ConversationSequences(kept, texts, images, encoder, max_undecodable)

@@ -1,0 +1,221 @@
+"""Conversations about images for vision-language models: from rows and a folder of images, served as global batches."""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from glob import glob
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .conversation_sequences import ConversationSequences, encode_conversations
+from .conversations import ASSISTANT, IMAGE_PLACE, Conversation, ConversationReader
+from .evaluated import EvaluatedDataModule, by_name
+from .holdout import digest, split_documents
+from .images import ImageFolder, Images
+from .processors import VisionProcessor, load_processor, make_processor, train_conversation_tokenizer
+from .task_readers import read_rows
+from .tokenizer import load_tokenizer
+
+log = logging.getLogger("iolaus")
+
+
+class ImageTextDataModule(EvaluatedDataModule):
+    """Training, validation and test conversations, tokenised in memory; their images are decoded in the loader.
+
+    `images` is the folder that image paths start from; without it, that of the file which names them. A source made in
+    code may bring its own `read` and `check` (see `runner.data.images.Images`), as `runner.data.scenes.Scenes` does.
+    """
+
+    task_name = "vision_language"
+
+    def __init__(
+        self,
+        train: Any,
+        validation: Any,
+        validation_documents: float,
+        test: Any,
+        images: str | None,
+        format: str,
+        columns: Mapping[str, str],
+        caption_prompt: str,
+        processor: str | None,
+        tokenizer: str | None,
+        tokenizer_kind: str,
+        vocab_size: int,
+        lowercase: bool,
+        architecture: str | None,
+        image_size: int | None,
+        image_places: int | None,
+        max_length: int,
+        too_long: str,
+        max_undecodable: int,
+        seed: int,
+        layout: str,
+        micro_batch_tokens: int | None,
+        micro_batch_size: int | None,
+        num_workers: int,
+    ) -> None:
+        super().__init__(layout, micro_batch_tokens, micro_batch_size, num_workers)
+        if max_length < 8 or max_undecodable < 0:
+            raise ValueError("data.max_length must be at least 8 tokens, data.max_undecodable 0 or more")
+        self.sources = {"train": train, "validation": validation, "test": test}
+        self.images, self.format = images, format
+        self.read_row = ConversationReader(columns, caption_prompt)
+        self.validation_documents, self.split_seed = validation_documents, seed
+        self.processor_name, self.tokenizer_name = processor, tokenizer
+        self.training_a_tokenizer = {"kind": tokenizer_kind, "vocab_size": vocab_size, "lowercase": lowercase}
+        self.model_reads = (architecture, image_size, image_places)
+        self.max_length, self.too_long, self.max_undecodable = max_length, too_long, max_undecodable
+        self.test: dict[str, ConversationSequences] = {}
+        self.prepared = False
+
+    def prepare_data(self) -> None:
+        """Reads and tokenises everything, unless that has been done.
+
+        Raises:
+            ValueError: no training data, or rows, images or samples that cannot be (they are named).
+            FileNotFoundError: a file, a folder or an image is not there.
+        """
+        if self.prepared:
+            return
+        if self.sources["train"] is None:
+            raise ValueError(
+                "data.train names no training data: give a jsonl file of conversations about images"
+            )
+        found = {"train": self._read(self.sources["train"], "data.train")}
+        for part in ("validation", "test"):
+            for name, source in by_name(self.sources[part], part).items():
+                found[f"{part}/{name}"] = self._read(source, f"data.{part}")
+        if self.sources["validation"] is None and self.validation_documents:
+            conversations, images = found["train"]
+            rest, held_out = self._hold_out(conversations)
+            found["train"], found["validation/validation"] = (rest, images), (held_out, images)
+        self.vision = self._make_processor(found["train"][0])
+        self._encoder = self.vision.encoder(self.max_length, self.too_long)
+        sets = {
+            name: encode_conversations(some, images, self._encoder, self.max_undecodable, f"data.{name}")
+            for name, (some, images) in found.items()
+        }
+        self.train_set = self.train = sets.pop("train")
+        for part, into in (("validation", {}), ("test", {})):
+            into.update({n.partition("/")[2]: s for n, s in sets.items() if n.startswith(f"{part}/")})
+            setattr(self, part, into)
+        self.prepared = True
+
+    @property
+    def tokenizer(self) -> Any:
+        """The processor's tokenizer."""
+        assert self.prepared, "prepare_data comes first"
+        return self.vision.tokenizer
+
+    @property
+    def preprocessor(self) -> Any:
+        """The processor of texts and images, which a model is exported with."""
+        return self.vision.processor
+
+    def collator_arguments(self) -> dict[str, Any]:
+        """What the objective needs to know of tokens and images."""
+        return {
+            "pad_token_id": self.tokenizer.pad_token_id,
+            "mask_token_id": self.tokenizer.pad_token_id,
+            "vocab_size": len(self.tokenizer),
+            "special_token_ids": self.tokenizer.all_special_ids,
+            "text_column": self.read_row.columns["question"],
+            "label_column": self.read_row.columns["answer"],
+            "max_sequence_length": self.max_length,
+            "image_token_id": self._encoder.image_token_id,
+            "image_places": self._encoder.image_ids.count(self._encoder.image_token_id),
+            "pixel_shape": self._encoder.pixel_shape,
+            "end_token_id": self._encoder.end_token_id,
+        }
+
+    def fingerprint(self) -> str:
+        """A hash of the training samples."""
+        return self.train_set.fingerprint
+
+    def baselines(self) -> dict[str, float]:
+        """None: what answers of one's own choice reach stands beside the metrics, over the same samples."""
+        return {}
+
+    def describe(self) -> dict[str, str]:
+        """Counts for the summary at the start."""
+        sets = {
+            "training": self.train_set,
+            **self.validation,
+            **{f"test {n}": s for n, s in self.test.items()},
+        }
+        size = self.sampler.global_batch_size
+        num_places = self.collator_arguments()["image_places"]
+        return {
+            "source": self.description,
+            **{name: _counts(sequences) for name, sequences in sets.items()},  # type: ignore[arg-type]
+            "images": f"{' x '.join(map(str, self._encoder.pixel_shape))}, {num_places} tokens each",
+            "vocabulary": f"{len(self.tokenizer):,} tokens",
+            "global batch": f"{size} samples, about {size * self.train_set.num_tokens // len(self.train_set):,} tokens",
+            "micro-batch": f"{self.micro_batch_tokens or 'any number of'} tokens, {self.layout}",
+        }
+
+    def _read(self, source: Any, setting: str) -> tuple[list[Conversation], Images]:
+        rows = read_rows(source, format=self.format, word_field=0, tag_field=None)
+        if not rows.rows:
+            raise ValueError(f"{setting}: {rows.description} holds no examples")
+        if setting == "data.train":
+            self.description = rows.description
+        images: Images = source if hasattr(source, "read") else ImageFolder(self._folder(source))
+        return [self.read_row(row, number) for number, row in enumerate(rows.rows)], images
+
+    def _folder(self, source: Any) -> Path | str:
+        """Where the image paths of a source start from."""
+        if self.images is not None:
+            return self.images
+        first = source[0] if isinstance(source, list | tuple) and source else source
+        if not isinstance(first, str | Path):
+            raise ValueError("data.images must name the folder of the images of rows made in code")
+        return Path(sorted(glob(str(Path(first).expanduser()), recursive=True))[0]).parent
+
+    def _hold_out(self, conversations: list[Conversation]) -> tuple[list[Conversation], list[Conversation]]:
+        """Training and held-out conversations; no image, or text without one, is in both."""
+        digests = np.array(
+            [digest("\n".join(c.images) or c.turns[0].text) for c in conversations], dtype=np.uint64
+        )
+        held_out = np.isin(digests, split_documents(digests, self.validation_documents, self.split_seed))
+        return (
+            [c for c, held in zip(conversations, held_out, strict=True) if not held],
+            [c for c, held in zip(conversations, held_out, strict=True) if held],
+        )
+
+    def _make_processor(self, conversations: Sequence[Conversation]) -> VisionProcessor:
+        """That of the model to finetune; else one for a model with random weights."""
+        if self.processor_name is not None:
+            vision = load_processor(self.processor_name)
+            if self.max_length > vision.tokenizer.model_max_length:
+                raise ValueError(
+                    f"data.max_length={self.max_length} is more than the {vision.tokenizer.model_max_length} tokens "
+                    f"that {self.processor_name!r} can read"
+                )
+            return vision
+        architecture, image_size, image_places = self.model_reads
+        if architecture is None or image_size is None or image_places is None:
+            raise ValueError(
+                "the model reads no images: choose one that does, such as model=llava_tiny, or model=pretrained "
+                "model.name_or_path=<a vision-language model>"
+            )
+        if self.tokenizer_name is None:
+            tokenizer = train_conversation_tokenizer(list(_texts(conversations)), **self.training_a_tokenizer)  # type: ignore[arg-type]
+        else:
+            tokenizer = load_tokenizer(self.tokenizer_name, needed=("pad", "eos"))
+        return make_processor(architecture, tokenizer, image_size, image_places)
+
+
+def _texts(conversations: Sequence[Conversation]) -> Iterator[str]:
+    """What a tokenizer is trained on."""
+    for conversation in conversations:
+        for turn in conversation.turns:
+            speaker = "ASSISTANT" if turn.role == ASSISTANT else "USER"
+            yield f"{speaker}: {turn.text.replace(IMAGE_PLACE, '')}"
+
+
+def _counts(sequences: ConversationSequences) -> str:
+    shown = int((sequences.image_counts > 0).sum())
+    return f"{len(sequences):,} samples, {shown:,} with images, {sequences.num_tokens:,} tokens"

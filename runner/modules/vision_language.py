@@ -1,0 +1,128 @@
+"""Vision-language finetuning: the shared step, and evaluation of the answers that the model writes."""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from runner.errors import TrainingFailure
+
+from .finetuning import FinetuningModule
+from .training import Batch
+
+log = logging.getLogger("iolaus")
+
+
+class VisionLanguageModule(FinetuningModule):
+    """Finetunes a model of images and text, and has it answer `generated_samples` of each evaluated set (all if 0).
+
+    Samples with an image that cannot be decoded count for nothing; more than `data.max_undecodable` end the run.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: Callable[..., Any],
+        scheduler: Callable[..., Any],
+        max_grad_norm: float,
+        compile_model: bool,
+        gradient_checkpointing: bool,
+        log_parameter_norms: bool,
+        freeze: Sequence[str],
+        load_best: bool,
+        generated_samples: int,
+        max_new_tokens: int,
+        max_steps: int,
+        seed: int,
+        log_every: int,
+        baselines: dict[str, float],
+    ) -> None:
+        if generated_samples < 0 or max_new_tokens < 1:
+            raise ValueError("module.generated_samples must be 0 or more, module.max_new_tokens 1 or more")
+        super().__init__(
+            model=model,
+            optimizer=optimizer,
+            scheduler=scheduler,
+            max_grad_norm=max_grad_norm,
+            compile_model=compile_model,
+            gradient_checkpointing=gradient_checkpointing,
+            log_parameter_norms=log_parameter_norms,
+            freeze=freeze,
+            load_best=load_best,
+            max_steps=max_steps,
+            seed=seed,
+            log_every=log_every,
+            baselines=baselines,
+        )
+        self.generated_samples, self.max_new_tokens = generated_samples, max_new_tokens
+        self.votes["undecodable"] = 0.0
+        self._undecodable: set[int] = set()
+
+    def training_step(self, batch: Batch, batch_idx: int) -> dict[str, Any]:
+        """The shared step, after a look at which images could not be decoded."""
+        found = {int(i) for micro in batch["micro_batches"] for i in micro["undecodable"]} - self._undecodable
+        self.votes["undecodable"] = float(len(found))
+        outputs = super().training_step(batch, batch_idx)
+        if outputs["votes"]["undecodable"]:
+            for others in self._gather(sorted(found)):
+                self._undecodable.update(others)
+            self._check_undecodable(sorted(found))
+        return outputs
+
+    def output(self, micro_batch: dict[str, Any], number: int) -> dict[str, Tensor]:
+        """Also `written` [M, K], what the model answers to the samples `asked` [M] (-1 does not count)."""
+        rows = sample_rows(micro_batch)
+        size = self._sets[number][1].size()
+        chosen = [i for i, sample in enumerate(micro_batch["samples"].tolist()) if self._asks(sample, size)]
+        asked = micro_batch["samples"][chosen]
+        if not chosen and self.device_mesh is not None:  # ranks that share weights must write together
+            chosen, asked = [0], micro_batch["samples"].new_tensor([-1])
+        written = torch.empty((0, self.max_new_tokens), dtype=torch.int64, device=self.device)
+        if chosen:
+            lengths = micro_batch["prompt_lengths"].tolist()
+            prompts = [rows[i][: lengths[i]] for i in chosen]
+            written = self.model.generate(prompts, _images_of(micro_batch, chosen), self.max_new_tokens)  # type: ignore[operator]
+        return {**super().output(micro_batch, number), "asked": asked, "written": written}
+
+    def figures(self, totals: dict[str, float]) -> dict[str, float]:
+        """Mean loss per token of the answers, and the share of them that is guessed right."""
+        found = super().figures(totals)
+        return {**found, "token_accuracy": totals["correct"] / max(totals["weight"], 1e-12)}
+
+    def _asks(self, sample: int, size: int) -> bool:
+        """Whether a sample of a set is one of those, evenly spread over it, that are answered."""
+        share = min(1.0, (self.generated_samples or size) / size)
+        return sample >= 0 and int((sample + 1) * share) > int(sample * share)
+
+    def _check_undecodable(self, found: list[int]) -> None:
+        """Names the new ones.
+
+        Raises:
+            TrainingFailure: there are more than may be.
+        """
+        sequences = self.trainer.datamodule.train  # type: ignore[attr-defined]
+        for index in found:
+            log.warning("%s has an image that cannot be decoded: left out", sequences.examples[index].name())
+        if len(self._undecodable) > sequences.max_undecodable:
+            raise TrainingFailure(
+                f"{len(self._undecodable)} samples have images that cannot be decoded, data.max_undecodable="
+                f"{sequences.max_undecodable}: among them {sequences.examples[min(self._undecodable)].name()}"
+            )
+
+
+def sample_rows(micro_batch: dict[str, Any]) -> list[Tensor]:
+    """The tokens of each sample of a micro-batch of either layout; padded ones with the padding behind them."""
+    ids = micro_batch["input_ids"]
+    if "cu_seqlens" not in micro_batch:
+        return list(ids)
+    return list(ids[0].split(micro_batch["cu_seqlens"].diff().tolist()))
+
+
+def _images_of(micro_batch: dict[str, Any], chosen: list[int]) -> Tensor | None:
+    """The pixel values of some samples' images."""
+    if "pixel_values" not in micro_batch:
+        return None
+    parts = micro_batch["pixel_values"].split(micro_batch["image_counts"].tolist())
+    return torch.cat([parts[i] for i in chosen])

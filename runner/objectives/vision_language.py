@@ -1,0 +1,104 @@
+"""Vision-language finetuning: answers are predicted token by token, given the images and all that stands before.
+
+Letters in shapes: D samples, T tokens of a row, n images, C channels, H and W pixels.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+from transformers import AutoModelForImageTextToText, PreTrainedModel
+
+from .base import IGNORED, Collator, Flat
+from .finetuning import check_length, sample_numbers
+
+
+class VisionLanguageCollator(Collator):
+    """Lays out conversations whose labels the data brings along; the images follow one another as the samples do.
+
+    `labels` of the micro-batch stand where they are predicted from, one token before their own place.
+    """
+
+    packs = True
+
+    def __init__(
+        self,
+        pad_token_id: int,
+        mask_token_id: int,
+        vocab_size: int,
+        special_token_ids: Sequence[int],
+        text_column: str,
+        label_column: str | None,
+        max_sequence_length: int,
+        image_token_id: int | None = None,
+        image_places: int = 0,
+        pixel_shape: Sequence[int] = (),
+        end_token_id: int = 0,
+        **foreign: Any,
+    ) -> None:
+        """Raises ValueError for data that is no conversations about images."""
+        super().__init__(
+            pad_token_id=pad_token_id,
+            mask_token_id=mask_token_id,
+            vocab_size=vocab_size,
+            special_token_ids=special_token_ids,
+            text_column=text_column,
+            label_column=label_column,
+            max_sequence_length=max_sequence_length,
+            **foreign,
+        )
+        if image_token_id is None:
+            raise ValueError(
+                "objective=vision_language needs conversations about images, such as data=shapes or data=image_text"
+            )
+        self.image_token_id, self.image_places, self.pixel_shape = (
+            image_token_id,
+            image_places,
+            tuple(pixel_shape),
+        )
+        self.end_token_id = end_token_id
+
+    def compute_labels(self, tokenized: Flat) -> Flat:
+        """Labels [N] moved to the token before their own; the first token of a sample never has one."""
+        labels = np.append(tokenized["labels"][1:], IGNORED)
+        labels[np.repeat(tokenized["undecodable"], tokenized["lengths"])] = IGNORED
+        return {"input_ids": tokenized["input_ids"], "labels": labels}
+
+    def further(self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]) -> dict[str, Any]:
+        """`samples`, `prompt_lengths` and `image_counts` [D], samples that are `undecodable` [u], and, unless there are
+        no images, `pixel_values` [n, C, H, W].
+        """
+        samples = sample_numbers(labelled)
+        broken = torch.from_numpy(labelled["undecodable"])
+        found = {
+            "samples": samples.masked_fill(broken, -1),
+            "undecodable": samples[broken & (samples >= 0)],
+            "prompt_lengths": torch.from_numpy(labelled["prompt_lengths"]),
+            "image_counts": torch.from_numpy(labelled["image_counts"]),
+        }
+        if len(labelled["pixel_values"]):
+            found["pixel_values"] = torch.from_numpy(labelled["pixel_values"])
+        return found
+
+    def model_arguments(self) -> dict[str, Any]:
+        """A model of images and text with a language model's head."""
+        from runner.models.head import Head
+
+        return {"head": Head(AutoModelForImageTextToText)}
+
+    def task_model(self, pretrained: PreTrainedModel) -> nn.Module:
+        """The model with its head on the tokens that predict answers."""
+        from runner.models.vision_language import VisionLanguageModel
+
+        check_length(pretrained, self.max_sequence_length)
+        return VisionLanguageModel(
+            pretrained,
+            image_token_id=self.image_token_id,
+            image_places=self.image_places,
+            pixel_shape=self.pixel_shape,
+            pad_token_id=self.pad_token_id,
+            end_token_id=self.end_token_id,
+        )
