@@ -57,6 +57,12 @@ class LastingWandbLogger(WandbLogger):
             log.warning("W&B's process has ended; it gets the rest from metrics.csv when the run goes on")
 
     @rank_zero_only
+    def mark_preempting(self) -> None:
+        """Tells W&B that the run stops here to go on later."""
+        with contextlib.suppress(ConnectionError):
+            self.experiment.mark_preempting()
+
+    @rank_zero_only
     def resume(self, step: int) -> None:
         """Logs again what a session without an end has logged up to `step`."""
         unfinished, file = self.folder / UNFINISHED, self.folder / "metrics.csv"

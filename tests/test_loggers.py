@@ -270,6 +270,7 @@ def test_wandb_gets_what_its_process_missed_when_the_run_goes_on(tmp_path: Path)
     time.sleep(1)
     log(3)
     log(4)
+    online.mark_preempting()
     assert (tmp_path / UNFINISHED).read_text() == "1"
     finish_loggers([online])
     online, file = begin()

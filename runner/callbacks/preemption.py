@@ -1,7 +1,6 @@
 """Stops a run that is asked to by a signal: between two steps, on all ranks together, with everything saved."""
 
 import signal
-import sys
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
@@ -47,7 +46,7 @@ class Preemption(Callback):
         if not (alone or outputs["votes"]["stop"]):
             return
         self.saver.save_and_stop(trainer)
-        wandb = sys.modules.get("wandb")
-        if trainer.is_global_zero and wandb is not None and wandb.run is not None:
-            wandb.run.mark_preempting()
+        for logger in trainer.loggers:
+            if hasattr(logger, "mark_preempting"):
+                logger.mark_preempting()
         raise signals.Stopped(signals.noted() or signal.SIGTERM, saved=True)
