@@ -1,6 +1,6 @@
 """Pretraining end to end against the usual ways, in real (non-padding) tokens per CPU second.
 
-    python -m tests.benchmarks.bench_end_to_end [--text 'books/*.txt'] [--model modernbert_mini] [--seeds 3] [--only ...]
+    python -m tests.benchmarks.bench_end_to_end [--text 'books/*.txt'] [--model modernbert_mini] [--only ...]
 
 All contenders of a column train in turn, for several rounds, each in a process of its own with one thread; the median of
 the rounds is shown, with the lowest and highest. Documents are those of the default data, or paragraphs of text files.
@@ -18,7 +18,7 @@ import statistics
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -90,7 +90,7 @@ def main() -> None:
     parser.add_argument("--text", help="a glob of text files, whose paragraphs are the documents")
     parser.add_argument("--model", default="bert_mini", help="an option of the group model")
     parser.add_argument(
-        "--seeds", type=int, default=1, help="runs to compare the losses of; 0 leaves that out"
+        "--seeds", type=int, default=3, help="runs to compare the losses of; 0 leaves that out"
     )
     fast = [name for name, column in COLUMNS.items() if cpu_has_bf16() or not column.bf16]
     # without units for bf16 a processor takes ten times as long for it
@@ -176,9 +176,12 @@ def print_losses(teams: dict[str, Any], seeds: int) -> None:
 
 
 def prepared(
-    column: Column, options: Any, folder: Path, small: bool = False
+    column: Column, options: Any, folder: Path, small: bool = False, further: Sequence[str] = ()
 ) -> tuple[Case, list[np.ndarray], Any]:
-    """What the contenders share, 256 held-out documents, and the collator that masks them."""
+    """What the contenders share, 256 held-out documents, and the collator that masks them.
+
+    `further` are overrides of the config.
+    """
     from hydra import compose, initialize_config_module
     from omegaconf import OmegaConf
 
@@ -197,7 +200,7 @@ def prepared(
     if options.text:
         overrides += ["data=files", f"data.source={options.text}"]
     with initialize_config_module("conf", version_base="1.3"):
-        config = compose("config", overrides)
+        config = compose("config", [*overrides, *further])
     with silence():
         data = build(config.data)
         data.prepare_data()

@@ -32,30 +32,54 @@ class Case(NamedTuple):
     steps: int
     folder: Path
     seed: int = 0
+    device: str = "cpu"
+    workers: int = 0
+    """Of the loader."""
 
 
 class Clock:
-    """CPU seconds and real tokens of the steps behind the first."""
+    """Real tokens of the steps behind the first ones, and their seconds: of the CPU, or on a GPU by the wall clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: str = "cpu", warm_up: int = 1) -> None:
+        self.on_gpu, self.warm_up = device != "cpu", warm_up
         self.steps, self.tokens, self.seconds, self._began = 0, 0, 0.0, 0.0
-        self.total_tokens = 0
+        self.total_tokens, self.waited, self._ended = 0, 0.0, 0.0
+
+    def now(self) -> float:
+        """The time, with all done that was begun."""
+        if not self.on_gpu:
+            return time.process_time()
+        torch.cuda.synchronize()
+        return time.perf_counter()
+
+    def begin(self) -> None:
+        """The data of a step is there."""
+        if self.steps >= self.warm_up:
+            self.waited += time.perf_counter() - self._ended
 
     def step(self, tokens: int) -> None:
         """A step has ended."""
-        now = time.process_time()
+        now = self.now()
         self.steps += 1
         self.total_tokens += tokens
-        if self.steps == 1:
+        if self.steps == self.warm_up:
             self._began = now
-        else:
+            if self.on_gpu:
+                torch.cuda.reset_peak_memory_stats()
+        elif self.steps > self.warm_up:
             self.tokens += tokens
             self.seconds = now - self._began
+        self._ended = time.perf_counter()
 
     @property
     def speed(self) -> float:
-        """Real tokens per CPU second."""
+        """Real tokens per second."""
         return self.tokens / self.seconds
+
+
+def clock_of(case: Case) -> Clock:
+    """A clock for the device; on a GPU the first steps warm up."""
+    return Clock(case.device, warm_up=1 if case.device == "cpu" else case.steps // 3)
 
 
 Contender = Callable[[Case], tuple[Clock, nn.Module]]
@@ -71,9 +95,12 @@ def ours(case: Case) -> tuple[Clock, nn.Module]:
     from runner.models.packed_rows import settle_layout
 
     keep_freed_memory()
-    config, clock = case.config, Clock()
+    config, clock = case.config, clock_of(case)
 
     class Watch(Callback):
+        def on_train_batch_start(self, *_: Any) -> None:
+            clock.begin()
+
         def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, *_: Any) -> None:
             clock.step(outputs["tokens"])
 
@@ -102,7 +129,7 @@ def hugging_face(case: Case, **arguments: Any) -> tuple[Clock, nn.Module]:
     """Their Trainer with their collator for masked language modelling, padding to the longest of each batch."""
     from transformers import Trainer, TrainerCallback, TrainingArguments
 
-    clock = Clock()
+    clock = clock_of(case)
 
     class Watch(TrainerCallback):
         tokens = 0
@@ -114,13 +141,15 @@ def hugging_face(case: Case, **arguments: Any) -> tuple[Clock, nn.Module]:
 
     class Counting(Trainer):
         def training_step(self, model: Any, inputs: Any, *rest: Any) -> Any:
+            clock.begin()
             watch.tokens = int(inputs["attention_mask"].sum())
             return super().training_step(model, inputs, *rest)
 
     settings = TrainingArguments(
         output_dir=str(case.folder / "theirs"), max_steps=case.steps, learning_rate=RATE, seed=case.seed,
         per_device_train_batch_size=case.batch, weight_decay=0.01, lr_scheduler_type="constant", bf16=case.bf16,
-        max_grad_norm=CLIP, save_strategy="no", report_to=[], disable_tqdm=True, use_cpu=True, optim="adamw_torch_fused",
+        max_grad_norm=CLIP, save_strategy="no", report_to=[], disable_tqdm=True, use_cpu=case.device == "cpu",
+        dataloader_num_workers=case.workers, optim="adamw_torch_fused",
         logging_steps=10, **arguments,
     )  # fmt: skip
     model = case.make_model()

@@ -1,0 +1,144 @@
+"""Pretraining on one GPU against Hugging Face's Trainer: tokens per second, MFU, memory, and the wait for data.
+
+    python -m tests.benchmarks.bench_gpu [--text 'books/*.txt'] [--models bert_base] [--lengths 512] [--documents 64]
+
+BERT-base and ModernBERT-base, a vocabulary of 50,368, bf16, documents cut at 512 and 1,024 tokens: those of the default
+data, or paragraphs of text files. Each contender trains in a process of its own; seconds are those of the wall clock
+behind a third of the steps. The Trainer attends by torch's own kernels, and by flash attention where that is installed.
+FLOPs count real tokens alone, the same for everybody. Their Trainer needs `accelerate`.
+"""
+
+import argparse
+import multiprocessing
+import os
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from runner.flops import count_flops, peak_flops
+from tests.benchmarks.bench_end_to_end import Column, prepared, silence
+from tests.benchmarks.peer_pretraining import MASKED, Case, hugging_face, ours
+
+VOCABULARY = 50368
+OURS, COMPILED = "Iolaus, packed", "Iolaus, packed and compiled"
+TRAINERS = {"Trainer, sdpa": "sdpa", "Trainer, flash attention": "flash_attention_2"}
+
+
+class Figures(NamedTuple):
+    """What is measured of a contender."""
+
+    speed: float
+    """Real tokens per second."""
+    mfu: float | None
+    memory: float
+    """GiB at the most."""
+    waiting: float
+    """Share of the time in which the step waits for data."""
+
+
+def main() -> None:
+    """Prints a row for each contender, model and length."""
+    parser = argparse.ArgumentParser(description="Pretraining on one GPU against Hugging Face's Trainer.")
+    parser.add_argument("--text", help="a glob of text files, whose paragraphs are the documents")
+    parser.add_argument("--models", nargs="*", default=["bert_base", "modernbert_base"])
+    parser.add_argument("--lengths", nargs="*", type=int, default=[512, 1024])
+    parser.add_argument("--documents", type=int, default=64, help="of a step")
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--device", default="cuda", help="cpu tries the benchmark itself")
+    options = parser.parse_args()
+    if options.device == "cuda" and not torch.cuda.is_available():
+        print("needs a GPU")
+        return
+    if find_spec("accelerate") is None:
+        print("needs `pip install accelerate`, for Hugging Face's Trainer")
+        return
+    print(
+        "| model, longest document | contender | tokens/s | MFU | memory, GiB | waiting for data |\n"
+        "|---|---|---|---|---|---|",
+        flush=True,
+    )
+    for model in options.models:
+        for length in options.lengths:
+            for who in contenders(options.device):
+                cells = row(alone(who, model, length, options))
+                print(f"| {model}, {length} | {who} | {cells} |", flush=True)
+
+
+def contenders(device: str) -> list[str]:
+    """Who trains on this machine."""
+    without = [] if device == "cuda" and find_spec("flash_attn") else ["Trainer, flash attention"]
+    return [OURS, COMPILED, *(name for name in TRAINERS if name not in without)]
+
+
+def row(figures: Figures) -> str:
+    """The cells of a contender."""
+    mfu = "" if figures.mfu is None else f"{figures.mfu:.1%}"
+    return f"{figures.speed:,.0f} | {mfu} | {figures.memory:.1f} | {figures.waiting:.1%}"
+
+
+def alone(who: str, model: str, length: int, options: Any) -> Figures:
+    """One contender in a process of its own, so that nobody inherits another's memory or compiled code."""
+    context = multiprocessing.get_context("spawn")
+    answers, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=serve, args=(theirs, who, model, length, options))
+    process.start()
+    theirs.close()
+    try:
+        return Figures(*answers.recv())
+    except EOFError:
+        raise SystemExit(f"{who} has failed on {model}, {length}") from None
+    finally:
+        process.join()
+
+
+def serve(answers: Any, who: str, model: str, length: int, options: Any) -> None:
+    """Trains as asked and answers with the figures."""
+    answers.send(tuple(measure(who, model, length, options)))
+
+
+def measure(who: str, model: str, length: int, options: Any) -> Figures:
+    """Trains in this process."""
+    options.model = model
+    on_gpu = options.device == "cuda"
+    column = Column(VOCABULARY if on_gpu else 512, length, on_gpu, options.steps, 1, options.documents)
+    further = [
+        f"trainer.accelerator={'gpu' if on_gpu else 'cpu'}", "data.num_workers=4",
+        f"module.compile_model={who == COMPILED}", f"model.max_position_embeddings={length}",
+        "data.micro_batch_tokens=65536",
+    ]  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        case, _, _ = prepared(column, options, Path(folder), further=further)
+        case = case._replace(device=options.device, workers=4)
+        network = case.make_model()
+        flops = count_flops(network)
+        with silence():
+            clock, _ = ours(case) if who in (OURS, COMPILED) else hugging_face(attending(case, TRAINERS[who]))
+    lengths = [len(document) for document in case.documents]
+    mean, pairs = sum(lengths) / len(lengths), sum(n * n for n in lengths) / len(lengths)
+    per_token = flops.step(mean, pairs, MASKED * mean) / mean
+    peak = peak_flops(torch.cuda.get_device_name(), "bf16-mixed") if on_gpu else None
+    return Figures(
+        speed=clock.speed,
+        mfu=None if peak is None else per_token * clock.speed / peak,
+        memory=torch.cuda.max_memory_allocated() / 2**30 if on_gpu else 0.0,
+        waiting=clock.waited / clock.seconds,
+    )
+
+
+def attending(case: Case, attention: str) -> Case:
+    """The same with a model that attends in this way."""
+
+    def make_model() -> Any:
+        network = case.make_model()
+        network.set_attn_implementation(attention)
+        return network
+
+    return case._replace(make_model=make_model)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    main()
