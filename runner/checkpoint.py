@@ -203,7 +203,10 @@ def checkpoint_to_resume(folder: RunFolder, resume: str | None) -> ResumePoint |
     named = Path(str(resume)).resolve()
     found = _resume_point(named) if named.suffix == ".ckpt" else newest_checkpoint(named / "checkpoints")
     if found is None:
-        raise ValueError(f"resume: the run {resume!r} has no usable checkpoint")
+        raise ValueError(
+            f"resume: the run {resume!r} has no usable checkpoint, so nothing can branch from it; resume={resume} alone, "
+            "without further settings, goes on with it from the start"
+        )
     return found
 
 

@@ -46,9 +46,20 @@ def export_model(
 
 
 def model_folder(name_or_path: str) -> str:
-    """The exported `model/` of a run folder; any other name or path as it is."""
-    folder = Path(name_or_path) / "model"
-    return str(folder) if folder.is_dir() else name_or_path
+    """The exported `model/` of a run folder; any other name or path as it is.
+
+    Raises:
+        ValueError: it is the folder of a run that has left no model.
+    """
+    folder = Path(name_or_path)
+    if (folder / "model").is_dir():
+        return str(folder / "model")
+    if state := RunFolder(folder).status().get("state"):
+        raise ValueError(
+            f"the run {name_or_path!r} has left no model/: its state is {state!r}. Finish it with resume={name_or_path}, "
+            "or name another run"
+        )
+    return name_or_path
 
 
 def model_card(module: Any, preprocessor: Any, folder: RunFolder, results: dict[str, float]) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -65,6 +65,12 @@ def config_hash(config: DictConfig) -> str:
 def new_name() -> Path:
     """`<date>/<time>-<id>`, unlike any other."""
     return Path(datetime.now().strftime("%Y-%m-%d/%H-%M-%S") + "-" + secrets.token_hex(2))
+
+
+_LOCKS: set[IO[str]] = set()
+"""Open lock files of this process; a forked child lets go of them, or a loader worker would hold a dead run's folder."""
+
+os.register_at_fork(after_in_child=lambda: [file.close() for file in _LOCKS])
 
 
 class RunFolder:
@@ -186,7 +192,11 @@ class RunFolder:
                             f"a process is training in {str(self.path)!r} at this moment"
                         ) from None
                 time.sleep(0.2)
-            yield
+            _LOCKS.add(file)
+            try:
+                yield
+            finally:
+                _LOCKS.discard(file)
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -1,11 +1,16 @@
 """Which run `resume` finds, and branching off a run with a cool-down."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from runner import audit
+from runner.export import model_folder
 from runner.folder import RunFolder
 from runner.resume import find_unfinished, saved_overrides
 from tests.conftest import TINY, Command
@@ -87,3 +92,41 @@ def test_cooldown_branches_off_a_constant_run(iolaus: Command, tmp_path: Path, t
     assert f"{branch.path} is finished, at step 13" in iolaus(f"resume={branch.path}").stdout
     assert branch.status() == finished
     assert parent.status()["step"] == 12, "the parent is untouched"
+
+
+def test_starting_from_a_run_without_a_model_is_refused(tmp_path: Path) -> None:
+    run = pretend_run(tmp_path / "run")
+    with pytest.raises(
+        ValueError, match=r"has left no model/: its state is 'failed'. Finish it with resume="
+    ):
+        model_folder(str(run))
+    (run / "model").mkdir()
+    assert model_folder(str(run)) == str(run / "model")
+    assert model_folder("some/name") == "some/name"
+
+
+HOLDER = """
+import os, sys, time
+from pathlib import Path
+from runner.folder import RunFolder
+with RunFolder(Path(sys.argv[1])).lock():
+    if os.fork() == 0:
+        time.sleep(60)
+        os._exit(0)
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_killed_run_is_free_at_once_though_a_worker_of_it_lives(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HOLDER, str(tmp_path)]
+    holder = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        assert RunFolder(tmp_path).is_locked()
+        holder.kill()
+        holder.wait()
+        assert not RunFolder(tmp_path).is_locked()
+    finally:
+        os.killpg(holder.pid, signal.SIGKILL)
