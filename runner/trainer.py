@@ -3,7 +3,6 @@
 import logging
 import warnings
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,6 +10,7 @@ from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.strategies import DDPStrategy, Strategy
 from transformers.utils.logging import disable_progress_bar
 
+from runner.callbacks.profile import Profile
 from runner.checkpoint import ResumePoint
 from runner.checkpoint_io import AtomicCheckpointIO
 from runner.cluster import cluster_environment
@@ -32,6 +32,8 @@ EXPECTED_WARNINGS = (
     ".*LeafSpec.*",
 )
 """What Lightning warns of that this project does on purpose."""
+
+PROFILED_STEPS = 5
 
 
 def build_trainer(
@@ -85,10 +87,9 @@ def build_trainer(
         deterministic=deterministic,
         enable_checkpointing=False,
         enable_model_summary=False,
-        callbacks=callbacks,
+        callbacks=[*callbacks, *([Profile(folder.path, PROFILED_STEPS)] if profile else [])],
         logger=list(loggers.values()),
         plugins=[AtomicCheckpointIO(), cluster_environment()],
-        profiler=_profiler(folder.path) if profile else None,
         default_root_dir=str(folder.path),
     )
     leave_signals_alone(trainer)
@@ -195,11 +196,3 @@ def _strategy(name: str, world_size: int, tensor_parallel_size: int, accelerator
             broadcast_buffers=False,
         )
     return name
-
-
-def _profiler(folder: Path) -> Any:
-    from lightning.pytorch.profilers import PyTorchProfiler
-
-    return PyTorchProfiler(
-        dirpath=str(folder), filename="profile", sort_by_key="self_cpu_time_total", row_limit=10
-    )

@@ -157,7 +157,7 @@ def hugging_face(case: Case, **arguments: Any) -> tuple[Clock, nn.Module]:
         model=model,
         args=settings,
         train_dataset=dataset(case),
-        data_collator=collator(case),
+        data_collator=Masking(case),
         callbacks=[watch],
     )
     trainer.train()
@@ -264,19 +264,24 @@ def dataset(case: Case) -> Any:
     return Dataset.from_dict({**columns, "length": [len(document) for document in case.documents]})
 
 
-def collator(case: Case) -> Any:
-    """Their collator, without the lengths."""
-    from transformers import DataCollatorForLanguageModeling
+class Masking:
+    """Their collator, without the lengths; loader processes get it pickled."""
 
-    make = DataCollatorForLanguageModeling(case.tokenizer, mlm_probability=MASKED)
-    return lambda rows: make([{k: v for k, v in row.items() if k != "length"} for row in rows])
+    def __init__(self, case: Case) -> None:
+        from transformers import DataCollatorForLanguageModeling
+
+        self.make = DataCollatorForLanguageModeling(case.tokenizer, mlm_probability=MASKED)
+
+    def __call__(self, rows: list[dict[str, Any]]) -> Any:
+        """The padded batch with its labels."""
+        return self.make([{k: v for k, v in row.items() if k != "length"} for row in rows])
 
 
 def loader(case: Case) -> DataLoader[Any]:
     """Shuffled batches of theirs."""
     torch.manual_seed(case.seed)
     return DataLoader(
-        dataset(case), batch_size=case.batch, shuffle=True, collate_fn=collator(case), drop_last=True
+        dataset(case), batch_size=case.batch, shuffle=True, collate_fn=Masking(case), drop_last=True
     )
 
 
