@@ -58,6 +58,17 @@ class ParameterGroups:
     _target_: str = "runner.callbacks.ParameterGroups"
 
 
+@dataclass
+class Divergence:
+    """Ends a run whose loss has become far larger than it was in the beginning."""
+
+    _target_: str = "runner.callbacks.Divergence"
+    factor: float = 2.0
+    """How many times the first median loss the last one must be."""
+    window: int = 20
+    """Steps that a median is taken over."""
+
+
 register_parts(
     "callback",
     together="default",
@@ -65,5 +76,6 @@ register_parts(
     progress=Progress,
     audit=OrderAudit,
     groups=ParameterGroups,
+    divergence=Divergence,
 )
 register_parts("callback", early_stopping=EarlyStopping)

@@ -26,7 +26,10 @@ DEFAULTS: list[Any] = [
 HYDRA: dict[str, Any] = {
     "run": {"dir": "${run_folder:}"},
     "sweep": {"dir": "${sweep_folder:}", "subdir": "${hydra.job.num}"},
-    "callbacks": {"sweep_page": {"_target_": "runner.sweep.SweepPage"}},
+    "callbacks": {
+        "checks": {"_target_": "runner.checks.EarlyChecks"},
+        "sweep_page": {"_target_": "runner.sweep.SweepPage"},
+    },
     "output_subdir": None,
     "job": {"chdir": False},
     "help": {
@@ -65,6 +68,8 @@ class Config:
     """What watches the run: progress bar, throughput."""
     logger: Any = MISSING
     """Where metrics go; several with `logger=[csv,wandb]`."""
+    mode: str = "train"
+    """`train`, or `inspect`: builds everything, shows the plan of the run, and trains nothing."""
     seed: int = 42
     """Every random choice of the run follows from it."""
     resume: str | None = None

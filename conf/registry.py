@@ -15,6 +15,10 @@ OPTIONS: dict[str, dict[str, type]] = {}
 """The dataclass behind each registered option, by group and name."""
 
 
+SEARCHED: list[str] = []
+"""Packages of plugins in which YAML options and recipes lie, such as `pkg://my_package.recipes`."""
+
+
 def register(group: str, **options: type) -> None:
     """Offers each dataclass as an option of `group` under its keyword."""
     for name, node in options.items():
@@ -32,6 +36,11 @@ def register_parts(group: str, together: str | None = None, **options: type) -> 
         ConfigStore.instance().store(group=group, name=name, node={name: node}, provider="iolaus")
     if together:
         ConfigStore.instance().store(group=group, name=together, node=dict(options), provider="iolaus")
+
+
+def register_configs(package: str) -> None:
+    """Finds YAML options and recipes in a package too: `my_package.conf` with `experiment/mine.yaml` in it."""
+    SEARCHED.append(f"pkg://{package}")
 
 
 def load_plugins() -> None:

@@ -1,6 +1,26 @@
-"""The project's sweepers and its launcher, under the one name that Hydra takes plugins from."""
+"""The project's sweepers, its launcher and its search path, under the one name that Hydra takes plugins from."""
 
+import os
+from pathlib import Path
+
+from hydra.core.config_search_path import ConfigSearchPath
+from hydra.plugins.search_path_plugin import SearchPathPlugin
+
+from conf.registry import SEARCHED
 from runner import search, slurm, sweep
+
+
+class OwnConfigs(SearchPathPlugin):
+    """Finds YAML options and recipes in the packages of plugins, and in the folders that `IOLAUS_CONF` names."""
+
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        """Adds them behind the project's own configs; raises ValueError for a folder that is not there."""
+        for place in SEARCHED:
+            search_path.append("iolaus.plugins", place)
+        for folder in filter(None, os.environ.get("IOLAUS_CONF", "").split(os.pathsep)):
+            if not Path(folder).expanduser().is_dir():
+                raise ValueError(f"IOLAUS_CONF: there is no folder {folder!r}")
+            search_path.append("IOLAUS_CONF", f"file://{Path(folder).expanduser().resolve()}")
 
 
 class GridSweeper(sweep.Grid):

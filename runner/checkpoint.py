@@ -3,6 +3,7 @@
 import logging
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,6 +54,7 @@ class Checkpoint(Callback):
         self._saved_at = time.monotonic()
         self._late = False
         self._validation_due = False
+        self._check: Callable[[], None] = lambda: None
 
     def state_dict(self) -> dict[str, Any]:
         """The best value so far, and whether the validation of this very step is still to come."""
@@ -78,13 +80,16 @@ class Checkpoint(Callback):
         self._late = bool(self.every_seconds) and time.monotonic() - self._saved_at > self.every_seconds
         module.votes["save"] = float(self._late)  # type: ignore[operator, index]
 
-    def on_train_batch_end(self, trainer: Trainer, module: LightningModule, outputs: Any, *_: Any) -> None:
+    def on_train_batch_end(
+        self, trainer: Trainer, module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
         """Saves when due, unless a validation follows this step; raises OSError where an earlier save has failed."""
         step = trainer.global_step
         if not self._reserved and trainer.is_global_zero:
             self._reserved = True  # after the first step, when the optimizer has its state
             _io(trainer).reserve([module.state_dict(), *(o.state_dict() for o in trainer.optimizers)])
         _io(trainer).check()
+        self._check = lambda: module.check_finite(outputs["grad_norm"], step - 1, batch)  # type: ignore[operator]
         self._late = outputs["votes"]["save"] > 0
         if self._is_due(step) and not self._validates_after(trainer, step):
             self.save(trainer)
@@ -116,6 +121,7 @@ class Checkpoint(Callback):
         """Saves this step; once it is on disk `last.ckpt` points to it and those not kept are dropped; collective."""
         step = trainer.global_step
         if step != self._saved_step:
+            self._check()
             self._validation_due = validation_due
             trainer.save_checkpoint(self._path(step))
             self._saved_step, self._saved_at, self._late = step, time.monotonic(), False
@@ -125,7 +131,7 @@ class Checkpoint(Callback):
 
     def _written(self, step: int, best: Path) -> None:
         self._link("last.ckpt", step)
-        RunFolder(self.folder.parent).update_status(step=step)
+        RunFolder(self.folder.parent).advance(step=step)
         for old in sorted(self.folder.glob("step-*.ckpt"))[: -self.keep_last]:
             if old != best:
                 delete_checkpoint(old)
@@ -184,6 +190,14 @@ def validate_now(trainer: Trainer) -> None:
     trainer.validating = True
     trainer.fit_loop.epoch_loop.val_loop.run()
     trainer.training = True
+
+
+def last_good(folder: str | Path) -> str:
+    """How to go on from the last checkpoint of a run, in words; weights that are no numbers are never saved."""
+    last = Path(folder) / "checkpoints" / "last.ckpt"
+    if not last.exists():
+        return "there is no checkpoint yet"
+    return f"go on from the last good checkpoint with resume={last.parent / last.resolve().name}"
 
 
 def checkpoint_to_resume(folder: RunFolder, resume: str | None) -> ResumePoint | None:

@@ -5,6 +5,8 @@ import os
 import re
 from collections.abc import Iterable
 
+from runner.redaction import redacted
+
 USER_ERRORS = (ValueError, OSError, ImportError, KeyError)
 """What a wrong config, file or environment raises; anything else is a defect and keeps its traceback."""
 
@@ -35,8 +37,13 @@ class TrainingFailure(RuntimeError):
 
 
 def explain(error: BaseException) -> str | None:
-    """The message for the user, or None where only a traceback helps (a defect of the program)."""
-    from hydra.errors import HydraException
+    """The message for the user, without secrets, or None where only a traceback helps (a defect of the program)."""
+    message = _explained(error)
+    return None if message is None else redacted(message)
+
+
+def _explained(error: BaseException) -> str | None:
+    from hydra.errors import HydraException, OverrideParseException
     from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseException
 
     chain = list(_causes(error))
@@ -48,6 +55,11 @@ def explain(error: BaseException) -> str | None:
     if composing:
         lines = dict.fromkeys(line for cause in composing for line in str(cause).splitlines() if _tells(line))
         message = "\n".join(lines)
+        override = next(
+            (cause.override for cause in composing if isinstance(cause, OverrideParseException)), ""
+        )
+        if override and override not in message:
+            message = f"cannot read the override {override!r}: {message}"
         return message + _did_you_mean(message)
     return None
 
@@ -85,6 +97,7 @@ def _tells(line: str) -> bool:
         "full_key:",
         "reference_type=",
         "object_type=",
+        "See https://hydra.cc/docs/1.2/advanced/override_grammar",
         "To append to your config",
         "Config search path",
         "provider=",
@@ -99,15 +112,31 @@ def _did_you_mean(message: str) -> str:
         return _line(
             _near(found[1].rpartition("/")[2], [line.strip() for line in available.splitlines()[1:]])
         )
+    if found := re.search(r"Could not load '([^']+)/([^/']+)'", message):
+        return _line(_near(found[2], _options(found[1])))
     if found := re.search(r"Could not override '([^']+)'", message):
-        keys = _config_keys()
-        section, _, field = found[1].rpartition(".")
-        same = [key for key in keys if key.rpartition(".")[2] == field and not section]
-        usual = [key for key in keys if key == OTHER_WORDS.get(field)]
-        return _line(same or usual or _near(found[1], keys) or _near(field, _groups()))
+        return _other_key(found[1])
     if found := re.search(r"Key '([^']+)' (?:is )?not in", message):
         return _line(_near(found[1], {key.split(".")[-1] for key in _config_keys()}))
+    if re.search(
+        r"no viable alternative|missing EQUAL|mismatched input|token recognition|extraneous", message
+    ):
+        return "\nexpected GROUP=OPTION or FIELD=VALUE; in a shell, quote what has brackets or spaces: 'a.b=[1,2]'"
     return ""
+
+
+def _other_key(wrong: str) -> str:
+    """What to do about a key that the composed config does not have."""
+    keys = _config_keys()
+    if options := keys.get(wrong):
+        group = wrong.partition(".")[0]
+        whole = f"{group}=[..., {options[0]}]" if wrong.count(".") > 1 else f"{group}={' or '.join(options)}"
+        return f"\n{wrong} is a setting of {whole}, which is not chosen here"
+    section, _, field = wrong.rpartition(".")
+    same = [key for key in keys if key.rpartition(".")[2] == field and not section]
+    usual = [key for key in keys if key == OTHER_WORDS.get(field)]
+    groups = [] if section else _near(field, _groups())
+    return _line(same or usual or groups or _near(wrong, keys))
 
 
 def _near(wrong: str, known: Iterable[str]) -> list[str]:
@@ -122,17 +151,24 @@ def _line(names: list[str]) -> str:
 def _groups() -> list[str]:
     from conf.registry import OPTIONS
 
-    return list(OPTIONS)
+    return [*OPTIONS, "experiment"]
 
 
-def _config_keys() -> list[str]:
-    """Every dotted key that some option of some group has."""
-    from dataclasses import fields
-
-    from conf.config import Config
+def _options(group: str) -> list[str]:
     from conf.registry import OPTIONS
 
-    keys = [f.name for f in fields(Config)]
-    options = [(group, node) for group, nodes in OPTIONS.items() for node in nodes.values()]
-    keys += [f"{group}.{f.name}" for group, node in options for f in fields(node)]
-    return list(dict.fromkeys(keys))
+    return [*OPTIONS.get(group, {}), "default"]
+
+
+def _config_keys() -> dict[str, list[str]]:
+    """Every dotted key that some option of some group has, and which options have it."""
+    from conf.registry import OPTIONS
+    from runner.options import fields_of, is_part, root_fields
+
+    keys: dict[str, list[str]] = {field.key: [] for field in root_fields()}
+    for group, nodes in OPTIONS.items():
+        for name, node in nodes.items():
+            prefix = f"{group}.{name}" if is_part(group, name) else group
+            for field in fields_of(node, prefix):
+                keys.setdefault(field.key, []).append(name)
+    return keys

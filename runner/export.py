@@ -1,5 +1,6 @@
 """The trained model as a Hugging Face folder, with tokenizer and model card."""
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,9 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from runner.folder import RunFolder
+
+TASK = "task.json"
+"""In the model's folder: the task it was trained for, for `python -m runner.predict`."""
 
 INTERNAL = ("objective", "best_step")
 """Figures that say how the run went, not what the model is."""
@@ -18,11 +22,13 @@ def export_model(
     folder: RunFolder,
     results: dict[str, float],
     weights: dict[str, Any] | None,
+    task: dict[str, Any],
 ) -> Path:
     """Writes `model/` in the run folder; `AutoModel...from_pretrained` loads it with nothing of this project.
 
     `preprocessor`, the tokenizer or the processor of texts and images, goes beside it.
-    `weights` stand in for the model's own where those are in shards. The folder appears whole or not at all.
+    `weights` stand in for the model's own where those are in shards; `task` is noted if there is one. The folder
+    appears whole or not at all.
 
     Raises:
         OSError: the folder cannot be written or is full.
@@ -34,6 +40,8 @@ def export_model(
         with module.evaluation_weights():
             module.model.pretrained.save_pretrained(temporary, state_dict=weights)
         preprocessor.save_pretrained(temporary)
+        if task:
+            (temporary / TASK).write_text(json.dumps(task, indent=1))
         (temporary / "README.md").write_text(model_card(module, preprocessor, folder, results))
         for file in temporary.iterdir():  # the library writes weights that only their owner can read
             file.chmod((temporary / "README.md").stat().st_mode)

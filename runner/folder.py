@@ -18,10 +18,12 @@ from omegaconf import DictConfig, OmegaConf
 
 from runner.environment import environment
 from runner.errors import explain
+from runner.redaction import is_secret, redacted
 
 EXECUTION_KEYS = {
     "": {
         "hydra",
+        "mode",
         "resume",
         "resume_changed_data",
         "outputs",
@@ -45,9 +47,6 @@ EXECUTION_KEYS = {
 
 CONFIG_FLAGS = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn")
 """Hydra's flags that say where configs lie."""
-
-SECRET_WORDS = ("key", "token", "secret", "password", "credential")
-"""A text setting whose name ends in one of these words is not written to the run folder."""
 
 
 def config_hash(config: DictConfig) -> str:
@@ -116,10 +115,11 @@ class RunFolder:
             write_atomically(self.path / "overrides.json", json.dumps(public_overrides(overrides)))
             write_atomically(self.path / "command.txt", command_line() + "\n")
         write_atomically(self.path / "environment.json", json.dumps(environment(), indent=1))
-        started = self.status().get("started") or datetime.now().isoformat(timespec="seconds")
+        status, now = self.status(), datetime.now().isoformat()
         self.update_status(
             state="running",
-            started=started,
+            started=status.get("started") or now[:19],
+            session={"began": now, "before": status.get("seconds") or 0.0},
             ended=None,
             error=None,
             config_hash=config_hash(config),
@@ -140,14 +140,18 @@ class RunFolder:
 
     def end(self, state: str, **values: Any) -> None:
         """Records that the run ended, in which state, and after how many seconds."""
+        self.advance(state=state, ended=datetime.now().isoformat(timespec="seconds"), **values)
+
+    def advance(self, **values: Any) -> None:
+        """Changes fields of `status.json`, and counts the seconds up to now, without those between two sessions.
+
+        A session that is killed has counted up to its last checkpoint, from which the next one goes on.
+        """
+        session = self.status().get("session") or {}
         now = datetime.now()
-        started = datetime.fromisoformat(self.status().get("started") or now.isoformat())
-        self.update_status(
-            state=state,
-            ended=now.isoformat(timespec="seconds"),
-            seconds=(now - started).total_seconds(),
-            **values,
-        )
+        began = datetime.fromisoformat(session.get("began") or now.isoformat())
+        seconds = session.get("before", 0.0) + (now - began).total_seconds()
+        self.update_status(seconds=round(seconds, 3), **values)
 
     def check_resumable(self, now: bool = True) -> None:
         """Raises ValueError unless this is the folder of a run that can be continued, and nobody trains there `now`."""
@@ -200,10 +204,13 @@ class RunFolder:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Writes beside the target, then renames: a reader sees the old text or the new, never half of one."""
+    """Writes beside the target, then renames: a reader sees the old text or the new, never half of one.
+
+    Secrets are left out.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        temporary.write_text(text)
+        temporary.write_text(redacted(text))
         temporary.replace(path)
     except OSError as error:
         with contextlib.suppress(OSError):
@@ -223,9 +230,7 @@ def without_secrets(config: DictConfig) -> DictConfig:
 
 def command_line() -> str:
     """The command as typed, fit to be pasted into a shell, without the values of secret settings."""
-    words = [
-        f"{a.split('=')[0]}=***" if "=" in a and _is_secret(a.split("=")[0]) else a for a in sys.argv[1:]
-    ]
+    words = [f"{a.split('=')[0]}=***" if "=" in a and is_secret(a.split("=")[0]) else a for a in sys.argv[1:]]
     return f"{program()} {shlex.join(words)}".strip()
 
 
@@ -245,7 +250,7 @@ def flags() -> list[str]:
 def public_overrides(overrides: list[str]) -> list[str]:
     """The overrides that say what a run is: without `resume`, those of Hydra itself, and secrets."""
     return [
-        o for o in overrides if not o.startswith(("resume=", "hydra.")) and not _is_secret(o.split("=")[0])
+        o for o in overrides if not o.startswith(("resume=", "hydra.")) and not is_secret(o.split("=")[0])
     ]
 
 
@@ -260,11 +265,7 @@ def _resolve(node: Any) -> None:
         value = node[name]
         if OmegaConf.is_config(value):
             _resolve(value)
-        elif isinstance(name, str) and _is_secret(name) and isinstance(value, str):
+        elif isinstance(name, str) and is_secret(name) and isinstance(value, str):
             node[name] = "***"
         elif OmegaConf.is_interpolation(node, name):
             node[name] = value
-
-
-def _is_secret(name: str) -> bool:
-    return name.lower().split(".")[-1].endswith(SECRET_WORDS)

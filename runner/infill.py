@@ -1,69 +1,33 @@
-"""Fills the masks of a text, or writes one from nothing, with a trained masked diffusion model.
+"""Fills the masks of a text, or writes one from nothing, with a trained masked diffusion model or language model."""
 
-`python -m runner.infill RUN "the [MASK] of a [MASK]"`, or `--length 20` for a text of that many tokens. RUN is a run
-folder or a folder with a Hugging Face model. A model of plain masked language modelling works as well.
-"""
-
-import argparse
-import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from runner.errors import explain, wants_traceback
+from runner.predict import MASK
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from runner.models.diffusion import MaskedDiffusionLM
 
-MASK = "[MASK]"
-"""How masks are typed, whatever the tokenizer calls its own."""
 
+def open_model(run: str) -> "tuple[Any, PreTrainedTokenizerBase]":
+    """Config and tokenizer of the model of a run folder or a Hugging Face folder.
 
-def main(words: list[str] | None = None) -> None:
-    """The command, with the words of the command line; a wrong one ends with one message and exit status 1."""
-    arguments = parser().parse_args(words)
+    Raises:
+        ValueError: nothing is there.
+    """
+    from transformers import AutoConfig, AutoTokenizer
+
+    from runner.export import model_folder
+
     try:
-        if (arguments.text is None) == (arguments.length is None):
-            raise ValueError(f'give a text with {MASK} in it, or --length N: infill RUN "a {MASK} text"')
-        text = arguments.text if arguments.text is not None else " ".join([MASK] * arguments.length)
-        model, tokenizer = load(arguments.run)
-        for line in fill(
-            model,
-            tokenizer,
-            [text] * arguments.samples,
-            num_steps=arguments.steps,
-            temperature=arguments.temperature,
-            order=arguments.order,
-            seed=arguments.seed,
-        ):
-            print(line)
-    except Exception as error:
-        message = explain(error)
-        if wants_traceback() or message is None:
-            raise
-        sys.exit(f"error: {message}")
-
-
-def parser() -> argparse.ArgumentParser:
-    """The command line."""
-    made = argparse.ArgumentParser(
-        prog="python -m runner.infill", description=(__doc__ or "").split("\n\n")[0]
-    )
-    made.add_argument("run", help="run folder, or folder of a Hugging Face model")
-    made.add_argument("text", nargs="?", help=f"text with {MASK} where a token is to be filled in")
-    made.add_argument("--length", type=int, help="tokens of a text written from nothing")
-    made.add_argument("--steps", type=int, default=1000, help="steps from all masked to none (1000)")
-    made.add_argument(
-        "--order", default="random", help="random: MDLM's sampler; confidence: the surest first"
-    )
-    made.add_argument(
-        "--temperature", type=float, default=1.0, help="below 1 plays safe, 0 takes the likeliest"
-    )
-    made.add_argument("--samples", type=int, default=1, help="texts to print, one per line")
-    made.add_argument("--seed", type=int, default=0, help="the result follows from it")
-    return made
+        return AutoConfig.from_pretrained(model_folder(run)), AutoTokenizer.from_pretrained(model_folder(run))
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"there is no trained model in {run!r}: expected a run folder with the model/ that a run writes at its end"
+        ) from error
 
 
 def load(run: str) -> "tuple[MaskedDiffusionLM, PreTrainedTokenizerBase]":
@@ -72,19 +36,11 @@ def load(run: str) -> "tuple[MaskedDiffusionLM, PreTrainedTokenizerBase]":
     Raises:
         ValueError: nothing is there, or it is no masked language model.
     """
-    from transformers import AutoConfig, AutoTokenizer
-
-    from runner.export import model_folder
     from runner.models.diffusion import MaskedDiffusionLM
     from runner.models.encoder import load_encoder
 
-    try:
-        classes = AutoConfig.from_pretrained(model_folder(run)).architectures or []
-        tokenizer = AutoTokenizer.from_pretrained(model_folder(run))
-    except (OSError, ValueError) as error:
-        raise ValueError(
-            f"there is no trained model in {run!r}: expected a run folder with the model/ that a run writes at its end"
-        ) from error
+    config, tokenizer = open_model(run)
+    classes = config.architectures or []
     if not any(name.endswith(("ForMaskedLM", "ForPreTraining")) for name in classes):
         raise ValueError(f"the model in {run!r} is a {', '.join(classes)}, not a masked language model")
     special = set(tokenizer.all_special_ids)
@@ -125,7 +81,3 @@ def fill(
         model, ids, attention_mask, int(tokenizer.mask_token_id), num_steps, temperature, order, seed
     )
     return tokenizer.batch_decode(filled.cpu(), skip_special_tokens=True)
-
-
-if __name__ == "__main__":
-    main()

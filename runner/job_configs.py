@@ -13,6 +13,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf, flag_override
 
+from runner.checks import check_config
 from runner.folder import config_hash
 
 MOST_KEPT = 200
@@ -41,6 +42,7 @@ class JobConfigs:
     def check(self, master: DictConfig, overrides: list[str]) -> str:
         """The hash of the config that the overrides make; a wrong one raises."""
         config = self.compose(master, overrides)
+        check_config(config)
         if len(self.kept) < MOST_KEPT:
             self.kept[tuple(overrides)] = config
         return config_hash(config)

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from omegaconf import DictConfig, OmegaConf
 from runner import signals
 from runner.errors import TrainingFailure
 from runner.folder import RunFolder
+from runner.redaction import know_secrets
 
 LAUNCHED = (
     "RANK",
@@ -158,7 +159,9 @@ def run_rank(folder: Path, train: Train) -> None:
     threading.Thread(target=end_with_parent, daemon=True).start()
     with signals.stoppable():
         try:
-            train(read_rank_config(folder), RunFolder(folder))
+            config = read_rank_config(folder)
+            know_secrets(config)
+            train(config, RunFolder(folder))
         except signals.Stopped as stopped:
             sys.exit(signals.EXIT_PREEMPTED if stopped.saved else signals.EXIT_UNSAVED)
 
@@ -186,8 +189,8 @@ def processes_per_node(trainer: Any) -> int:
     """How many ranks a trainer config asks for on one node."""
     devices = trainer.get("devices", 1)
     if devices not in ("auto", -1, "-1"):
-        count = len(devices) if isinstance(devices, list) else int(devices)
-        if count < 1:
+        count = len(devices) if isinstance(devices, Sequence) else devices
+        if not isinstance(count, int) or isinstance(devices, str) or count < 1:
             raise ValueError(f"trainer.devices={devices}: expected 1 or more, or auto")
         return count
     if trainer.get("accelerator") == "cpu":

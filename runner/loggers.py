@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
+from omegaconf import OmegaConf
 
 from runner.report.metrics import FIXED_COLUMNS, whole_rows
 from runner.sweep import read_sweep
@@ -145,6 +146,8 @@ def wandb_logger(
 ) -> LastingWandbLogger:
     """A Weights & Biases logger; files and run id lie in the run folder, so a resumed run keeps its id.
 
+    The run has the resolved config without secrets, and some of its files.
+
     Raises:
         ValueError: `offline` is none of auto, true, false, or `false` while no key is known.
     """
@@ -161,7 +164,9 @@ def wandb_logger(
         group=group or _sweep_of(folder),
         tags=tags,
         mode="offline" if _is_offline(offline) else "online",
-        settings=wandb.Settings(silent=True, console="off", disable_code=True),
+        config=_config_of(folder),
+        # its own facts hold the command line, secrets and all
+        settings=wandb.Settings(silent=True, console="off", disable_code=True, x_disable_meta=True),
     )
     logger._wandb_init.pop("anonymous", None)  # wandb warns of it even where it is None
     return logger
@@ -174,6 +179,15 @@ def finish_loggers(loggers: Iterable[Any]) -> None:
             logger.finish(exit_code=int(sys.exc_info()[0] is not None))
 
 
+class TensorBoard(TensorBoardLogger):
+    """TensorBoard's event files; a resumed run takes back the steps that it does again."""
+
+    def resume(self, step: int) -> None:
+        """Tells readers to forget what lies behind `step`."""
+        if step:
+            self._kwargs["purge_step"] = step + 1
+
+
 def tensorboard_logger(folder: str | Path) -> TensorBoardLogger:
     """A TensorBoard logger writing to the folder `tensorboard` of the run.
 
@@ -182,7 +196,16 @@ def tensorboard_logger(folder: str | Path) -> TensorBoardLogger:
     """
     if find_spec("tensorboard") is None:
         raise ImportError("logger=tensorboard needs the package tensorboard: pip install tensorboard")
-    return TensorBoardLogger(save_dir=str(folder), name="tensorboard", version="")
+    return TensorBoard(save_dir=str(folder), name="tensorboard", version="")
+
+
+def _config_of(folder: Path) -> dict[str, Any]:
+    """The config as it lies in the run folder, resolved and without secrets."""
+    try:
+        config = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"), resolve=False)
+    except OSError:
+        return {}
+    return {str(name): value for name, value in config.items()} if isinstance(config, dict) else {}
 
 
 def _sweep_of(folder: Path) -> str | None:

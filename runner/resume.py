@@ -6,7 +6,9 @@ branches: a new folder that starts from there and carries the curves so far.
 """
 
 import logging
+import secrets
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,8 @@ def run_folder(*, _root_: DictConfig) -> str:
 
 def _chosen_folder(_root_: DictConfig, identity: str) -> str:
     outputs = Path(_root_.outputs)
+    if _root_.mode == "inspect":  # Hydra wants a folder; this one is removed
+        return str(Path(tempfile.gettempdir()) / f"iolaus-inspect-{secrets.token_hex(4)}")
     if _root_.resume is None:
         return str(outputs / new_name())
     if _root_.resume == "auto":

@@ -39,7 +39,7 @@ def guessed_samples(
 ) -> list[Sample]:
     """The first samples of a micro-batch that have targets, cut to `LONGEST` tokens, with what the model guesses."""
     ids, positions, targets = model.masked(micro_batch)
-    first, spans = _first_documents({**micro_batch, "input_ids": ids})
+    first, spans = first_documents({**micro_batch, "input_ids": ids})
     answers = dict(zip(positions.tolist(), targets.tolist(), strict=True))
     spans = [span for span in spans if any(i in answers for i in span)]
     wanted = [i for span in spans for i in span if i in answers]
@@ -53,7 +53,7 @@ def guessed_samples(
     return [_in_pieces(span, flat, answers, guesses, tokenizer) for span in spans]
 
 
-def _first_documents(micro_batch: dict[str, Any]) -> tuple[dict[str, Any], list[range]]:
+def first_documents(micro_batch: dict[str, Any]) -> tuple[dict[str, Any], list[range]]:
     """The first documents of a micro-batch as one of their own, and the positions of each that are shown.
 
     Positions count tokens row by row, and are those of the whole micro-batch.

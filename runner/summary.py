@@ -24,14 +24,14 @@ FILES = {
 
 def start_summary(facts: Mapping[str, Mapping[str, str]]) -> None:
     """Prints the facts of a run that begins, section by section: section -> name -> value."""
-    _show("iolaus", facts)
+    show("iolaus", facts)
 
 
 def end_summary(folder: Path, results: Mapping[str, float]) -> None:
     """Prints the figures reached, where everything lies, and the command that goes on from there."""
     folder = near(folder)
     files = {what: str(folder / name) for what, name in FILES.items() if (folder / name).exists()}
-    _show("done", {"result": _figures(results), "files": files})
+    show("done", {"result": _figures(results), "files": files})
     print(f"go on with: {resume_command(folder)}", flush=True)  # outside the panel, fit to be copied
 
 
@@ -42,7 +42,7 @@ def group_summary(rows: Sequence[Mapping[str, Any]], schedule: str) -> None:
         f"lr {row['lr']:.3g}, decay {row['weight_decay']:.3g}"
         for row in rows
     }
-    _show("optimizer", {"parameters": groups, "schedule": {"phases": schedule} if schedule else {}})
+    show("optimizer", {"parameters": groups, "schedule": {"phases": schedule} if schedule else {}})
 
 
 def near(folder: Path) -> Path:
@@ -109,7 +109,8 @@ def _against(loss: float, unigram: float | None, uniform: float | None) -> str:
     return f"  ({'; '.join(words)})" if words else ""
 
 
-def _show(title: str, sections: Mapping[str, Mapping[str, str]]) -> None:
+def show(title: str, sections: Mapping[str, Mapping[str, str]]) -> None:
+    """Prints facts, section by section: a panel in a terminal, plain lines elsewhere."""
     sections = {name: facts for name, facts in sections.items() if facts}
     if not sys.stdout.isatty():
         _print_plainly(sections)

@@ -45,15 +45,17 @@ ENDED = ("done", "pruned")
 
 
 def register_plugins() -> None:
-    """Makes the project's sweepers and its launcher known to Hydra, wherever the package lies."""
-    from hydra_plugins.iolaus import GridSweeper, OptunaSweeper, SlurmLauncher
+    """Makes the project's sweepers, launcher and search path known to Hydra, wherever the package lies."""
+    from hydra_plugins.iolaus import GridSweeper, OptunaSweeper, OwnConfigs, SlurmLauncher
 
-    for plugin in (GridSweeper, OptunaSweeper, SlurmLauncher):
+    for plugin in (GridSweeper, OptunaSweeper, OwnConfigs, SlurmLauncher):
         Plugins.instance().register(plugin)
 
 
 def sweep_folder(*, _root_: DictConfig) -> str:
     """The folder of the sweep that a composed config asks for: the resolver `${sweep_folder:}`."""
+    if _root_.mode == "inspect":
+        raise ValueError("mode=inspect looks at one config: leave out -m and give each setting one value")
     outputs = Path(_root_.outputs)
     found = find_sweep(outputs, identity(_root_)) if _root_.resume == "auto" else None
     return str(found or outputs / f"{new_name()}-sweep")

@@ -5,25 +5,29 @@ a process group; rank processes are started with `--rank <run folder>` and are n
 """
 
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
-import conf  # noqa: F401  registers the groups
-from runner.build import allow_targets, bind, build, build_all, check_targets
+from runner.assembly import assemble, known_task
+from runner.build import build, build_all
+from runner.checks import check_config
 from runner.cluster import member, refuse_sweep_of_ranks
+from runner.commands import answered
+from runner.compose import prepare
 from runner.errors import explain, wants_traceback
 from runner.folder import RunFolder
 from runner.job import carry_out, in_sweep, report_failure, report_job_failure, report_stop
 from runner.launch import keep_freed_memory, leave_error, run_rank
+from runner.redaction import know_secrets, redact_logs
 from runner.requeue import requeue
-from runner.resume import run_folder, saved_overrides
+from runner.resume import saved_overrides
 from runner.signals import EXIT_INTERRUPTED, Stopped, ending_with_command, forwarding, stoppable
-from runner.sweep import register_plugins, sweep_folder
 
 
 def main() -> None:
@@ -33,12 +37,10 @@ def main() -> None:
     try:
         if sys.argv[1:2] == ["--rank"]:
             run_rank(Path(sys.argv[2]), train)
-        else:
+        elif not answered(sys.argv[1:]):
             refuse_sweep_of_ranks(sys.argv[1:])
             sys.argv[1:] = saved_overrides(sys.argv[1:])
-            OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
-            OmegaConf.register_new_resolver("sweep_folder", sweep_folder, replace=True)
-            register_plugins()
+            prepare()
             with forwarding():
                 hydra.main(version_base="1.3", config_path="pkg://conf", config_name="config")(run)()
     except Exception as error:
@@ -54,11 +56,15 @@ def main() -> None:
 def run(config: DictConfig) -> float | None:
     """One job: writes the run folder, trains in as many processes as the config asks for, records how it ended."""
     folder, here = RunFolder(Path(HydraConfig.get().runtime.output_dir)), member()
+    know_secrets(config)
+    redact_logs()
     first = here is None or here.rank == 0
     with ending_with_command(), stoppable():
         try:
-            allow_targets(config.allowed_targets)
-            check_targets(config)
+            check_config(config)  # a trial's values are known only now
+            if config.mode == "inspect":
+                inspect(config, folder)
+                return None
             return carry_out(config, folder, here, train).get("objective")
         except Stopped as stopped:
             requeued = requeue(stopped, here)
@@ -80,6 +86,16 @@ def run(config: DictConfig) -> float | None:
             sys.exit(f"error: {message}")
 
 
+def inspect(config: DictConfig, folder: RunFolder) -> None:
+    """Shows the plan of a run; Hydra's folder for it goes."""
+    from runner.plan import show_plan
+
+    try:
+        show_plan(config)
+    finally:
+        shutil.rmtree(folder.path, ignore_errors=True)
+
+
 def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     """Builds the parts the config names, trains, exports and reports; every rank runs it.
 
@@ -92,40 +108,13 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     from runner.checkpoint import checkpoint_to_resume
     from runner.export import export_model
     from runner.loggers import finish_loggers
-    from runner.models.packed_rows import settle_layout
     from runner.report import write_report
     from runner.summary import end_summary, start_summary
     from runner.trainer import describe_run, final_validation
 
     keep_freed_memory()
-    allow_targets(config.allowed_targets)
-    data = build(config.data)
-    data.prepare_data()
-
-    torch.manual_seed(config.seed)  # the initial weights
-    objective = build(config.objective, **data.collator_arguments())
-    model = build(config.model, tokenizer=data.tokenizer, **objective.model_arguments())
     checkpoint = checkpoint_to_resume(folder, config.resume)
-    max_steps = data.connect(
-        bind(config.sampler),
-        objective,
-        config.trainer.max_steps,
-        config.trainer.max_epochs,
-        config.seed,
-        accept_changes=config.resume_changed_data,
-    )
-    task_model = objective.task_model(model)
-    data.layout = settle_layout(data.layout, objective, task_model)
-    module = build(
-        config.module,
-        model=task_model,
-        optimizer=bind(config.optimizer),
-        scheduler=bind(config.scheduler),
-        max_steps=max_steps,
-        seed=config.seed,
-        log_every=config.trainer.log_every,
-        baselines=data.baselines(),
-    )
+    data, module, max_steps = assemble(config)
     saver = build(config.checkpoint, folder=folder.checkpoints)
     pruning = pruning_of(folder, saver)
     trainer = build(
@@ -154,7 +143,7 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     results: dict[str, Any] = {**module.results(), **saver.results()}
     if trainer.is_global_zero:
         if not pruned:
-            export_model(module, data.preprocessor, folder, results, weights)
+            export_model(module, data.preprocessor, folder, results, weights, known_task(data))
         folder.end("pruned" if pruned else "done", step=trainer.global_step, results=results)
         write_report(folder.path)
         end_summary(folder.path, results)

@@ -62,7 +62,7 @@ def build_trainer(
     """
     if validate_every < 0 or log_every < 1:
         raise ValueError("trainer.validate_every must be 0 or more, trainer.log_every 1 or more")
-    accelerator = _accelerator(accelerator)
+    accelerator = resolve_accelerator(accelerator)
     quiet_libraries()
     loggers.setdefault("csv", MetricsFile(str(folder.path)))  # the report is drawn from it
     for logger in loggers.values():
@@ -173,7 +173,8 @@ def _origin(folder: RunFolder, checkpoint: ResumePoint | None) -> str:
     return f", branching off at step {checkpoint.step:,} of {checkpoint.path.parent.parent.resolve()}"
 
 
-def _accelerator(name: str) -> str:
+def resolve_accelerator(name: str) -> str:
+    """`name` with `auto` replaced; raises ValueError where there is no such device."""
     if name == "auto":
         return "gpu" if torch.cuda.is_available() else "cpu"
     if name == "gpu" and not torch.cuda.is_available():

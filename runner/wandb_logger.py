@@ -23,6 +23,16 @@ log = logging.getLogger("iolaus")
 UNFINISHED = "wandb_unfinished.txt"
 """In the run folder, until W&B has everything: the first step that the service of this session was handed."""
 
+ATTACHED = (
+    "config.yaml",
+    "command.txt",
+    "overrides.json",
+    "environment.json",
+    "parameter_groups.json",
+    "metrics.csv",
+)
+"""Files of the run folder that a run at W&B gets at its end."""
+
 
 class LastingWandbLogger(WandbLogger):
     """Lightning's, for a run that may be stopped at any step and go on later."""
@@ -77,9 +87,20 @@ class LastingWandbLogger(WandbLogger):
 
     @rank_zero_only
     def finish(self, exit_code: int) -> None:
-        """Ends this session's part of the run."""
+        """Ends this session's part of the run, with the files that tell what it was."""
+        self._attach()
         if finish_run(exit_code):
             (self.folder / UNFINISHED).unlink(missing_ok=True)
+
+    def _attach(self) -> None:
+        import wandb
+
+        if wandb.run is None or self._lost:
+            return
+        for name in ATTACHED:
+            if (self.folder / name).is_file():
+                with contextlib.suppress(ConnectionError):
+                    wandb.save(self.folder / name, base_path=self.folder, policy="now")
 
 
 def finish_run(exit_code: int) -> bool:

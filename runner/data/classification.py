@@ -1,6 +1,6 @@
 """Classification data: texts or pairs of texts with one label, several labels, or a number."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -119,6 +119,14 @@ class Classification(Task):
     def collator_arguments(self) -> dict[str, Any]:
         """Names of the labels, and the kind of problem."""
         return {"labels": self.labels.names, "problem_type": self.labels.problem_type}
+
+    def learnt(self) -> dict[str, Any]:
+        """Names of the labels, and the kind of problem."""
+        return {"labels": self.labels.names, "problem_type": self.labels.problem_type}
+
+    def restore(self, learnt: Mapping[str, Any]) -> None:
+        """Takes up labels and kind of problem."""
+        self.labels.restore(learnt["labels"], learnt["problem_type"])
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
         """The accuracy of always naming the most frequent label."""

@@ -39,7 +39,7 @@ class EvaluatedDataModule(GlobalBatchDataModule):
         sampler = Sequential(
             dataset=sequences, num_epochs=1, num_batches=None, global_batch_size=size, seed=self.seed
         )
-        batches = self._batches(sequences, sampler, VALIDATION_STREAM)
+        batches = self._batches(sequences, sampler, VALIDATION_STREAM, *self._data_parallel())
         return batch_loader(batches, 0, len(sampler), 0, self._pins())
 
 

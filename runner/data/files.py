@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from runner.errors import suggest
+
 from .formats import FORMATS, TEXT_FORMATS, read_text
 
 TEXT_UNITS = ("paragraph", "line", "file")
@@ -120,6 +122,7 @@ def choose_column(columns: list[str], text_column: str, where: str) -> str:
             return column
     raise ValueError(
         f"{where} has no column {text_column!r}; it has: {', '.join(columns)}. Set data.text_column"
+        + suggest(text_column, columns)
     )
 
 

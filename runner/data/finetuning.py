@@ -25,6 +25,33 @@ log = logging.getLogger("iolaus")
 TASKS = ("classification", "token_classification", "question_answering")
 
 
+def make_task(
+    task: str,
+    text_column: str,
+    pair_column: str | None,
+    context_column: str,
+    label_column: str,
+    id_column: str | None,
+    labels: list[Any] | None,
+    problem_type: str,
+    label_separator: str | None,
+    doc_stride: int,
+) -> Task:
+    """A task by its name, with the columns it reads.
+
+    Raises:
+        ValueError: there is no such task, or a setting is out of range.
+    """
+    if task == "classification":
+        names = Labels(labels, problem_type, label_separator)
+        return Classification(text_column, pair_column, label_column, id_column, names)
+    if task == "token_classification":
+        return TokenClassification(text_column, label_column, id_column, labels)
+    if task == "question_answering":
+        return QuestionAnswering(text_column, context_column, label_column, id_column, doc_stride)
+    raise ValueError(f"data.task={task!r}; there are: {', '.join(TASKS)}" + suggest(task, TASKS))
+
+
 class FinetuningDataModule(EvaluatedDataModule):
     """Training, validation and test examples of one task, from files, the hub, or made in code (`set_datasets`).
 
@@ -63,18 +90,21 @@ class FinetuningDataModule(EvaluatedDataModule):
         num_workers: int,
     ) -> None:
         super().__init__(layout, micro_batch_tokens, micro_batch_size, num_workers)
-        if task not in TASKS:
-            raise ValueError(f"data.task={task!r}; there are: {', '.join(TASKS)}" + suggest(task, TASKS))
         if max_length < 8:
             raise ValueError(f"data.max_length must be at least 8 tokens, not {max_length}")
-        self.task: Task
-        if task == "classification":
-            names = Labels(labels, problem_type, label_separator)
-            self.task = Classification(text_column, pair_column, label_column, id_column, names)
-        elif task == "token_classification":
-            self.task = TokenClassification(text_column, label_column, id_column, labels)
-        else:
-            self.task = QuestionAnswering(text_column, context_column, label_column, id_column, doc_stride)
+        self.task_settings = {
+            "task": task,
+            "text_column": text_column,
+            "pair_column": pair_column,
+            "context_column": context_column,
+            "label_column": label_column,
+            "id_column": id_column,
+            "labels": labels,
+            "problem_type": problem_type,
+            "label_separator": label_separator,
+            "doc_stride": doc_stride,
+        }
+        self.task = make_task(**self.task_settings)  # type: ignore[arg-type]
         self.task_name = task
         self.sources = {"train": train, "validation": validation, "test": test}
         self.reading = {"format": format, "word_field": word_field, "tag_field": tag_field}
@@ -155,6 +185,11 @@ class FinetuningDataModule(EvaluatedDataModule):
         """A hash of the training samples and of what their targets mean."""
         meaning = repr(sorted(self.task.collator_arguments().items())).encode()
         return hashlib.blake2b(self.train_set.fingerprint.encode() + meaning, digest_size=12).hexdigest()
+
+    def known_task(self) -> dict[str, Any]:
+        """The task, its columns and what was learnt of it, for predictions on other data."""
+        settings = {**self.task_settings, **self.reading, "max_length": self.max_length}
+        return {"data": settings, "learnt": self.task.learnt()}
 
     def baselines(self) -> dict[str, float]:
         """What each set gives without a model, such as the accuracy of always naming the most frequent label."""

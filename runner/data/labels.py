@@ -73,6 +73,10 @@ class Labels:
         if self.problem_type == MULTI and not self.names:
             raise ValueError("the training data has no label: every list of labels is empty")
 
+    def restore(self, names: Sequence[str], problem_type: str) -> None:
+        """Takes up what was learnt before; for examples without labels, whose spelling is not known."""
+        self.names, self.problem_type, self._parse = list(names), problem_type, None
+
     def target(self, found: Found) -> Any:
         """What is to be predicted: a class number, a number, or 0 and 1 for each label.
 

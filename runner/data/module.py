@@ -74,6 +74,10 @@ class GlobalBatchDataModule(pl.LightningDataModule):
             self.sampler = make_sampler(dataset=self.train, num_epochs=max_epochs, num_batches=None)
         return len(self.sampler)
 
+    def known_task(self) -> dict[str, Any]:
+        """What predictions on other data need to know of the task, beside the model; nothing for pretraining."""
+        return {}
+
     def epoch_at(self, step: int) -> float:
         """Passes over the training set after `step` global batches."""
         return step * self.sampler.global_batch_size / len(self.train)
@@ -90,8 +94,12 @@ class GlobalBatchDataModule(pl.LightningDataModule):
 
     def train_dataloader(self) -> DataLoader[Any]:
         """Global batches from the first one not yet consumed."""
-        batches = self._batches(self.train, self.sampler, MASK_STREAM)
+        batches = self.train_batches(*self._data_parallel())
         return batch_loader(batches, self.start, len(self.sampler), self.num_workers, self._pins())
+
+    def train_batches(self, rank: int, num_ranks: int) -> GlobalBatches:
+        """The share that one of so many ranks has of every global batch."""
+        return self._batches(self.train, self.sampler, MASK_STREAM, rank, num_ranks)
 
     def val_dataloader(self) -> list[DataLoader[Any]]:
         """One loader per validation set: every sample once, over all ranks."""
@@ -101,7 +109,7 @@ class GlobalBatchDataModule(pl.LightningDataModule):
             sampler = Sequential(
                 dataset=sequences, num_epochs=1, num_batches=None, global_batch_size=size, seed=self.seed
             )
-            batches = self._batches(sequences, sampler, VALIDATION_STREAM)
+            batches = self._batches(sequences, sampler, VALIDATION_STREAM, *self._data_parallel())
             loaders.append(batch_loader(batches, 0, math.ceil(len(sequences) / size), 0, self._pins()))
         return loaders
 
@@ -132,9 +140,13 @@ class GlobalBatchDataModule(pl.LightningDataModule):
         self.start = state["global_batches"]
 
     def _batches(
-        self, sequences: GatheredSequences, sampler: GlobalBatchSampler, stream: int
+        self,
+        sequences: GatheredSequences,
+        sampler: GlobalBatchSampler,
+        stream: int,
+        rank: int,
+        num_ranks: int,
     ) -> GlobalBatches:
-        rank, num_ranks = self._data_parallel()
         return GlobalBatches(
             sequences,
             sampler,

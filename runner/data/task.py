@@ -94,6 +94,14 @@ class Task(ABC):
     def collator_arguments(self) -> dict[str, Any]:
         """What the task's objective must know of labels and columns."""
 
+    @abstractmethod
+    def learnt(self) -> dict[str, Any]:
+        """What `learn` has found, in plain values, to be kept beside the exported model."""
+
+    @abstractmethod
+    def restore(self, learnt: Mapping[str, Any]) -> None:
+        """Takes up what an earlier `learn` has found; the task then tokenises examples without labels."""
+
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
         """Figures that take no model, to hold a set's results against."""
         return {}

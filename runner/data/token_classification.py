@@ -1,7 +1,7 @@
 """Token classification data: sentences of words, each word with a label."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -144,6 +144,14 @@ class TokenClassification(Task):
     def collator_arguments(self) -> dict[str, Any]:
         """Names of the labels."""
         return {"labels": self.names}
+
+    def learnt(self) -> dict[str, Any]:
+        """Names of the labels, and the most frequent one."""
+        return {"labels": self.names, "default_label": self.default_label}
+
+    def restore(self, learnt: Mapping[str, Any]) -> None:
+        """Takes up the labels."""
+        self.names, self.default_label = list(learnt["labels"]), int(learnt["default_label"])
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
         """The accuracy of always naming the most frequent label."""

@@ -83,6 +83,9 @@ def load_encoder(
     path = model_folder(name_or_path)
     try:
         known = AutoConfig.from_pretrained(path)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"cannot load the model {name_or_path!r}: {str(error).splitlines()[0]}") from error
+    try:
         model = head.load(path, known, checked_fields(config, known))
     except OSError as error:
         raise ValueError(f"cannot load the model {name_or_path!r}: {str(error).splitlines()[0]}") from error

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule
 
+from runner.checkpoint import last_good
 from runner.data.batches import SUMMED
 from runner.errors import TrainingFailure
 from runner.flops import count_flops
@@ -92,7 +93,10 @@ class TrainingModule(pl.LightningModule):
         with needs.step(step):
             loss = self._backward(batch["micro_batches"], totals["weight"], needs)
             grad_norm = self._clip()
-            self._check_finite(grad_norm, step, batch)
+            if (
+                grad_norm.device.type == "cpu" or (step + 1) % self.log_every == 0
+            ):  # a look keeps a GPU waiting
+                self.check_finite(grad_norm, step, batch)
             optimizer.step()  # type: ignore[union-attr]
         optimizer.zero_grad()  # type: ignore[union-attr]
         rates = self._rates()
@@ -102,7 +106,7 @@ class TrainingModule(pl.LightningModule):
         order = f"{int(totals['hash_high']) % 2**24:06x}{int(totals['hash_low']) % 2**24:06x}"
         counts = {name: int(totals[name]) for name in ("tokens", "padded_tokens")}
         votes = {name: totals[name] for name in self.votes}
-        return {"loss": loss, "order": order, "votes": votes, **counts}
+        return {"loss": loss, "grad_norm": grad_norm, "order": order, "votes": votes, **counts}
 
     def _backward(self, micro_batches: list[dict[str, Any]], weight: float, needs: LoopNeeds) -> Tensor:
         """Adds up the gradients of the share; returns the mean loss of the global batch, 0-dim."""
@@ -148,14 +152,13 @@ class TrainingModule(pl.LightningModule):
             metrics.update({f"optim/grad_norm/{n}": float(v) for n, v in self._parameter_norms.items()})
         self.log_metrics(metrics, step)
 
-    def _check_finite(self, grad_norm: Tensor, step: int, batch: Batch) -> None:
-        """Stops a run whose gradient is not a number; on a GPU looked at when a row is logged, to keep it busy."""
-        looked_at = grad_norm.device.type == "cpu" or (step + 1) % self.log_every == 0
-        if looked_at and not math.isfinite(float(grad_norm)):
-            ids = ", ".join(f"{epoch}:{index}" for epoch, index in batch["sample_ids"][:8].tolist())
+    def check_finite(self, grad_norm: Tensor, step: int, batch: Batch) -> None:
+        """Raises TrainingFailure where the gradient of a step, counted from 0, is not a number."""
+        if not math.isfinite(float(grad_norm)):
             raise TrainingFailure(
-                f"the loss or its gradient is not a number at step {step + 1} (samples epoch:index {ids}, ...); "
-                "the last checkpoint is good. Try a lower optimizer.lr, more warm-up, or trainer.precision=32-true"
+                f"the loss or its gradient is not a number at step {step + 1} ({first_samples(batch)}, ...); "
+                f"{last_good(self.trainer.default_root_dir)}. Try a lower optimizer.lr, more warm-up, or "
+                "trainer.precision=32-true"
             )
 
     def log_metrics(self, metrics: dict[str, float], step: int) -> None:
@@ -231,6 +234,14 @@ class TrainingModule(pl.LightningModule):
         """Model and schedule in words, for the summary at the start."""
         parameters = sum(p.numel() for p in self.model.parameters() if p.requires_grad)
         return {"network": self.model.describe(), "parameters": f"{parameters:,} trainable"}  # type: ignore[operator]
+
+
+def first_samples(batch: Batch) -> str:
+    """Some samples of a share: by name in a stream, else by epoch and index."""
+    if "sample_names" in batch:
+        return f"samples {', '.join(batch['sample_names'][:8])}"
+    ids = batch["sample_ids"][:8].tolist()
+    return "samples epoch:index " + ", ".join(f"{epoch}:{index}" for epoch, index in ids)
 
 
 def step_seed(seed: int, step: int, rank: int) -> int:

@@ -84,6 +84,10 @@ class Collator(ABC):
         """What this objective asks of the model's target beside the tokenizer: the head to build, for some."""
         return {}
 
+    def settings(self) -> dict[str, Any]:
+        """The objective's own settings by which predictions are made."""
+        return {}
+
     def weight(self, labelled: Flat) -> float:
         """What the sum of the losses is divided by, added up over the global batch: the number of targets."""
         return float(np.count_nonzero(labelled["labels"] != IGNORED))

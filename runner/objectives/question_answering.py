@@ -59,6 +59,10 @@ class QuestionAnsweringCollator(Collator):
             "ends": np.where(found, ends, 0),
         }
 
+    def settings(self) -> dict[str, Any]:
+        """How answers are chosen."""
+        return {"max_answer_tokens": self.max_answer_tokens, "null_threshold": self.null_threshold}
+
     def weight(self, labelled: Flat) -> float:
         """The number of questions; a window counts as the share it is of its question's windows."""
         return 0.0 if labelled.get("filler") else float(labelled["sample_weights"].sum(dtype=np.float64))

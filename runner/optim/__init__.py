@@ -2,21 +2,27 @@
 
 `schedule.py` is the rate as a closed form, `scheduler.py` applies it; `groups.py` decides what decays;
 `elementwise.py` and `matrixwise.py` hold one function per optimizer; `hooks.py` is what some need of a loop.
+What needs torch is imported when it is asked for: a schedule can be checked and drawn without.
 """
 
-from runner.optim.elementwise import adafactor, adagrad, adam, adamw, lamb, lars, lion, rmsprop, sgd
-from runner.optim.groups import groups_table, parameter_groups
-from runner.optim.hooks import LoopNeeds, loop_needs
-from runner.optim.matrixwise import galore, muon, shampoo, soap, sophiah, splus
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from runner.optim.schedule import ThreePhaseSchedule
-from runner.optim.scheduler import (
-    ClosedFormScheduler,
-    InverseSqrtScheduler,
-    ThreePhaseScheduler,
-    get_scheduler,
-    get_single_scheduler,
-)
-from runner.optim.table import OPTIMIZERS, get_optimizer
+
+if TYPE_CHECKING:
+    from runner.optim.elementwise import adafactor, adagrad, adam, adamw, lamb, lars, lion, rmsprop, sgd
+    from runner.optim.groups import groups_table, parameter_groups
+    from runner.optim.hooks import LoopNeeds, loop_needs
+    from runner.optim.matrixwise import galore, muon, shampoo, soap, sophiah, splus
+    from runner.optim.scheduler import (
+        ClosedFormScheduler,
+        InverseSqrtScheduler,
+        ThreePhaseScheduler,
+        get_scheduler,
+        get_single_scheduler,
+    )
+    from runner.optim.table import OPTIMIZERS, get_optimizer
 
 __all__ = [
     "OPTIMIZERS",
@@ -47,3 +53,14 @@ __all__ = [
     "sophiah",
     "splus",
 ]
+
+_HOMES = ("elementwise", "matrixwise", "groups", "hooks", "scheduler", "table")
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        for home in _HOMES:
+            module = import_module(f"runner.optim.{home}")
+            if name in vars(module):
+                return vars(module)[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -24,7 +24,12 @@ def draw_schedule(
     if max_steps < 1:
         raise ValueError(f"max_steps={max_steps} must be at least 1 to draw a schedule.")
     _picture(schedule, max_steps, Path(path), base_lr)
-    return "\n".join([*_characters(schedule, max_steps, base_lr), "", *_phases(schedule, max_steps, base_lr)])
+    return "\n".join(drawn(schedule, max_steps, base_lr))
+
+
+def drawn(schedule: ThreePhaseSchedule, max_steps: int, base_lr: float) -> list[str]:
+    """The rate over max_steps steps in lines of characters, and a line for each phase."""
+    return [*_characters(schedule, max_steps, base_lr), "", *_phases(schedule, max_steps, base_lr)]
 
 
 def _rates(

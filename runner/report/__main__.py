@@ -1,4 +1,4 @@
-"""`python -m runner.report RUN [RUN ...] [--out FILE]`: a report of one run, or a comparison of several."""
+"""`python -m runner.report RUN [RUN ...] [--out FILE] [--format html|md|csv]`: a report of one run, or a comparison."""
 
 import argparse
 import os
@@ -8,6 +8,9 @@ from pathlib import Path
 from runner.report.comparison import comparison_page
 from runner.report.runs import find_runs, load_run
 from runner.report.single import report_page, save
+from runner.report.table import as_csv, as_markdown
+
+TABLES = {"md": as_markdown, "csv": as_csv}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -17,13 +20,28 @@ def main(arguments: list[str] | None = None) -> int:
         "runs", nargs="+", type=Path, metavar="RUN", help="run folders, or the folder of a sweep"
     )
     parser.add_argument("--out", type=Path, metavar="FILE", help="where to write the page")
+    parser.add_argument(
+        "--format",
+        choices=("html", *TABLES),
+        default="html",
+        help="a page, or the table of a comparison alone",
+    )
     options = parser.parse_args(arguments)
     try:
-        print(write(options.runs, options.out))
+        if options.format == "html":
+            print(write(options.runs, options.out))
+        else:
+            table = TABLES[options.format]([load_run(run) for run in each_run(options.runs)])
+            print(save(options.out, table) if options.out else table, end="\n" if options.out else "")
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def each_run(folders: list[Path]) -> list[Path]:
+    """Run folders, and those in the folders of sweeps."""
+    return [run for folder in folders for run in (find_runs(folder) or [folder])]
 
 
 def write(folders: list[Path], out: Path | None) -> Path:
@@ -31,7 +49,7 @@ def write(folders: list[Path], out: Path | None) -> Path:
     sweep = find_runs(folders[0]) if len(folders) == 1 and folders[0].is_dir() else []
     if len(folders) == 1 and not sweep:
         return save(out or folders[0] / "report.html", report_page(load_run(folders[0])))
-    runs = [run for folder in folders for run in (find_runs(folder) or [folder])]
+    runs = each_run(folders)
     common = Path(os.path.commonpath([run.resolve().parent for run in runs]))
     path = out or (folders[0] / "report.html" if len(folders) == 1 else common / "comparison.html")
     return save(path, comparison_page([load_run(run) for run in runs], path.parent))

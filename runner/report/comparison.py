@@ -143,11 +143,16 @@ def _best(shown: list[Entry], best: int | None, goal: Goal) -> str:
     ) + page.command(run.command, "The command of the best run")
 
 
-def _table(shown: list[Entry], goal: Goal, best: int | None, folder: Path) -> str:
+def columns_of(shown: list[Entry], goal: Goal) -> list[str]:
+    """The figures that some of the runs have: the one they are ranked by, validation, training loss and speed."""
     keys = dict.fromkeys(key for entry in shown for key in [*entry.run.metrics, *entry.run.results])
     figures = [key for key in keys if key.startswith("val/") and not key.endswith("/unigram_entropy")]
     columns = dict.fromkeys([goal.key, *figures, "train/loss", "perf/tokens_per_second"])
-    columns = {key: None for key in columns if any(entry.run.final(key) is not None for entry in shown)}
+    return [key for key in columns if any(entry.run.final(key) is not None for entry in shown)]
+
+
+def _table(shown: list[Entry], goal: Goal, best: int | None, folder: Path) -> str:
+    columns = columns_of(shown, goal)
     rows = []
     for run, settings, colour in shown:
         swatch = f'<span class="swatch {colour_class(colour)}"></span>'
@@ -155,7 +160,7 @@ def _table(shown: list[Entry], goal: Goal, best: int | None, folder: Path) -> st
         figure_cells = [number_cell(run.final(key)) for key in columns]
         words = [Cell(value) for value in settings.values()]
         rows.append([Cell("", html=link), *words, Cell(run.state), number_cell(run.step), *figure_cells])
-    titles = titles_of(keys)
+    titles = titles_of(columns)
     heads = [goal.title if key == goal.key else titles[key].lower() for key in columns]
     heads = ["run", *shown[0].settings, "state", "step", *heads]
     return page.run_table(heads, rows, best)

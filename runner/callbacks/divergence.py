@@ -1,0 +1,56 @@
+"""Ends a run whose loss has left for good."""
+
+from collections import deque
+from statistics import median
+from typing import Any
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+
+from runner.checkpoint import last_good
+from runner.errors import TrainingFailure
+from runner.modules.training import first_samples
+
+
+class Divergence(Callback):
+    """Ends a run when the median loss of the last `window` steps looked at is `factor` times that of the first.
+
+    On a GPU only the steps are looked at of which a row is logged, to keep it busy. Every rank knows the loss of the
+    whole global batch, so all of them end at the same step.
+    """
+
+    def __init__(self, factor: float, window: int) -> None:
+        """Raises ValueError for a factor that a steady loss would reach, and a window of no steps."""
+        if factor <= 1 or window < 1:
+            raise ValueError("callback.divergence: factor must be above 1, window 1 or more")
+        self.factor = factor
+        self._first: list[float] = []
+        self._last: deque[float] = deque(maxlen=window)
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Takes in the step's loss; raises TrainingFailure when the run has diverged."""
+        step, loss = trainer.global_step, outputs["loss"]
+        if loss.device.type != "cpu" and step % int(pl_module.log_every):  # type: ignore[arg-type]
+            return
+        size = self._last.maxlen or 1
+        if len(self._first) < size:
+            self._first.append(float(loss))
+            return
+        self._last.append(float(loss))
+        began, now = median(self._first), median(self._last)
+        if len(self._last) == size and not now <= self.factor * abs(began):
+            raise TrainingFailure(
+                f"the loss diverges: at step {step} its median over {size} steps is {now:.4g}, and was {began:.4g} "
+                f"in the beginning ({first_samples(batch)}, ...); {last_good(trainer.default_root_dir)}. "
+                "Try a lower optimizer.lr, or more warm-up"
+            )
+
+    def state_dict(self) -> dict[str, Any]:
+        """The first losses and the last ones, for the checkpoint."""
+        return {"first": list(self._first), "last": list(self._last)}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Takes over the losses of the run being resumed."""
+        self._first = list(state_dict["first"])[: self._last.maxlen]
+        self._last.extend(state_dict["last"])

@@ -1,0 +1,163 @@
+"""What a config alone tells of its mistakes: checked before data is read or anything heavy is imported."""
+
+import sys
+import traceback
+from typing import Any
+
+from hydra.experimental.callback import Callback
+from omegaconf import MISSING, DictConfig, OmegaConf
+
+from conf.registry import OPTIONS
+from conf.values import ALLOWED, Choice
+from runner.build import allow_targets, check_targets
+from runner.errors import explain, suggest, wants_traceback
+from runner.launch import processes_per_node
+from runner.optim.schedule import ThreePhaseSchedule
+from runner.options import fields_of
+
+LABELLED = ("classification", "token_classification", "question_answering")
+"""Objectives that learn labels: their data has a task of this name, and their module measures it."""
+
+
+RESOLVED = ("trainer", "scheduler", "model")
+"""Groups whose settings are compared with each other; of others one is resolved where it must be, which is quicker."""
+
+
+class EarlyChecks(Callback):
+    """Checks a run before Hydra makes its folder."""
+
+    def on_run_start(self, config: DictConfig, **_: Any) -> None:
+        """Ends the program with one message where the config is wrong; Hydra would turn another error into a warning."""
+        try:
+            check_config(config)
+        except Exception as error:
+            message = explain(error)
+            if message is None or wants_traceback():
+                traceback.print_exc()
+            sys.exit(f"error: {message or repr(error)}")
+
+
+def check_config(config: DictConfig) -> None:
+    """Raises ValueError for the first thing that is wrong."""
+    allow_targets(config.allowed_targets)
+    values = {str(name): _plain(config, str(name)) for name in config if name != "hydra"}
+    _check_groups(values)
+    check_targets(config)
+    _check_values(config, values)
+    trainer = values["trainer"]
+    _check_length(trainer)
+    if trainer.get("devices", 1) not in ("auto", -1, "-1"):
+        processes_per_node(trainer)
+    _check_schedule(values["scheduler"], trainer)
+    _check_network(values["model"], values["data"])
+    _check_task(values)
+
+
+Values = dict[str, Any]
+"""A part of the config in plain Python; missing values are `???`, some interpolations stand as they are."""
+
+
+def _plain(config: DictConfig, name: str) -> Any:
+    if OmegaConf.is_missing(config, name):
+        return MISSING
+    value = config._get_node(name)
+    return (
+        OmegaConf.to_container(value, resolve=name in RESOLVED)
+        if OmegaConf.is_config(value)
+        else config[name]
+    )
+
+
+def _check_values(config: DictConfig, values: Values) -> None:
+    """Every setting of the project's own components is in bounds; what others mean by a name is theirs to say."""
+    for key, allowed in ALLOWED.items():
+        *sections, name = key.split(".")
+        node: Any = values
+        for section in sections:
+            node = node.get(section) if isinstance(node, dict) else None
+        if not isinstance(node, dict) or (sections and not _is_ours(node)):
+            continue
+        value = node.get(name)
+        if isinstance(value, str) and "${" in value:
+            value = OmegaConf.select(config, key)
+        if value not in (None, MISSING) and (problem := allowed.problem(value)):
+            near = suggest(str(value), allowed.words) if isinstance(allowed, Choice) else ""
+            raise ValueError(f"{key}={value}: {problem}{near}")
+
+
+def _is_ours(node: Values) -> bool:
+    return str(node.get("_target_", "")).startswith("runner.")
+
+
+def _check_groups(values: Values) -> None:
+    """Every group has an option, and what must be given is given."""
+    for group in (name for name in OPTIONS if "/" not in name):
+        node = values.get(group, MISSING)
+        if node == MISSING or (node is None and group not in ("callback", "logger")):
+            raise ValueError(
+                f"no option of the group {group} is chosen; there are: {', '.join(OPTIONS[group])}"
+            )
+        for name, value in node.items() if isinstance(node, dict) else ():
+            if value == MISSING:
+                key = f"{group}.{name}"
+                fields = (field for option in OPTIONS[group].values() for field in fields_of(option, group))
+                doc = next((field.doc for field in fields if field.key == key), "")
+                raise ValueError(f"{key} has no value. {doc}".rstrip())
+
+
+def _check_length(trainer: Values) -> None:
+    steps, epochs = trainer.get("max_steps", 1), trainer.get("max_epochs")
+    if (steps > 0) == (epochs is not None and steps < 0):
+        raise ValueError(
+            f"trainer.max_steps={steps} and trainer.max_epochs={epochs}: give a positive number of steps, or "
+            "max_steps=-1 and a positive number of epochs"
+        )
+
+
+def _check_schedule(scheduler: Values, trainer: Values) -> None:
+    """The phases fit into the run, where its number of steps does not depend on the data."""
+    steps = trainer.get("max_steps", -1)
+    if steps > 0 and scheduler.get("_target_") == "runner.optim.get_scheduler":
+        phases = {name: value for name, value in scheduler.items() if name != "_target_"}
+        try:
+            ThreePhaseSchedule(**phases, max_steps=steps)
+        except ValueError as error:
+            raise ValueError(f"scheduler: {error}") from error
+
+
+def _check_network(model: Values, data: Values) -> None:
+    if model.get("_target_") != "runner.models.build_encoder":
+        return
+    size, heads, longest = (
+        model[name] for name in ("hidden_size", "num_attention_heads", "max_position_embeddings")
+    )
+    if size % heads:
+        raise ValueError(f"model.hidden_size={size} is not divisible by model.num_attention_heads={heads}")
+    length = data.get("max_length")
+    if _is_ours(data) and isinstance(length, int) and length > longest:
+        raise ValueError(
+            f"data.max_length={length} is more than the model can take: "
+            f"model.max_position_embeddings={longest}"
+        )
+
+
+def _check_task(values: Values) -> None:
+    """Objective, data and module are of one task."""
+    data, objective = values["data"], _option_of("objective", values["objective"])
+    task = data.get("task") if _is_ours(data) else None
+    if objective in LABELLED and _option_of("module", values["module"]) == "pretraining":
+        raise ValueError(f"objective={objective} needs module=finetuning; experiment={objective} has both")
+    if objective in LABELLED and data.get("_target_") == "runner.data.PretrainingDataModule":
+        raise ValueError(
+            f"objective={objective} needs labelled data, such as data={objective} data.train=train.csv"
+        )
+    if task is not None and objective is not None and objective != task:
+        raise ValueError(f"objective={objective} does not train on this data; choose objective={task}")
+
+
+def _option_of(group: str, node: Values) -> str | None:
+    """The registered option that a node is made from, by its target; None for a component of the user's own."""
+    for name, option in OPTIONS[group].items():
+        if node.get("_target_") == getattr(option, "_target_", None):
+            return name
+    return None

@@ -1,0 +1,174 @@
+"""What a finetuned model says of data it has not seen: labels, labels of words, answers."""
+
+import inspect
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from omegaconf import OmegaConf
+from torch import Tensor
+
+from conf.registry import OPTIONS
+from runner.data.batches import VALIDATION_STREAM, GlobalBatches
+from runner.data.conll import Row
+from runner.data.finetuning import EVALUATED_AT_ONCE, make_task
+from runner.data.task import Task
+from runner.data.task_readers import Rows, read_rows
+from runner.export import TASK, model_folder
+from runner.objectives import get_collator_cls
+from runner.samplers import Sequential
+
+HEADS = {
+    "ForSequenceClassification": "classification",
+    "ForTokenClassification": "token_classification",
+    "ForQuestionAnswering": "question_answering",
+}
+"""Tasks by the end of a model class's name."""
+
+NOTED = (
+    *inspect.signature(make_task).parameters,
+    *("format", "word_field", "tag_field", "max_length"),
+)
+"""The data settings that matter for predictions."""
+
+
+class Predictor(NamedTuple):
+    """A model with everything that is known of its task."""
+
+    task: Task
+    model: Any
+    tokenizer: Any
+    collator: Any
+    settings: Mapping[str, Any]
+    """The data settings that it was trained with."""
+
+
+def task_of(architectures: list[str]) -> str | None:
+    """The task of a model by its class; None for another kind of model."""
+    return next((t for name in architectures for end, t in HEADS.items() if name.endswith(end)), None)
+
+
+def load_predictor(run: str, config: Any, tokenizer: Any) -> Predictor:
+    """The finetuned model of a run or of a Hugging Face folder, with the task it was trained for.
+
+    A model of others does not say which columns it was trained on: the defaults of `data=<task>` are taken.
+    """
+    import transformers
+
+    name = task_of(config.architectures)
+    assert name is not None
+    folder = model_folder(run)
+    noted = Path(folder) / TASK
+    known = json.loads(noted.read_text()) if noted.is_file() else _assumed(name, config)
+    settings = dict(known["data"])
+    reading = {key: settings.pop(key) for key in ("format", "word_field", "tag_field")}
+    max_length = settings.pop("max_length")
+    task = make_task(**settings)
+    task.restore(known["learnt"])
+    auto = {
+        "classification": transformers.AutoModelForSequenceClassification,
+        "token_classification": transformers.AutoModelForTokenClassification,
+        "question_answering": transformers.AutoModelForQuestionAnswering,
+    }[name]
+    special = {"pad_token_id": tokenizer.pad_token_id, "mask_token_id": tokenizer.mask_token_id or 0}
+    collator = get_collator_cls(name)(
+        **{**_own_settings("objective", name), **known["objective"]},
+        **special,
+        vocab_size=len(tokenizer),
+        special_token_ids=tokenizer.all_special_ids,
+        text_column=settings["text_column"],
+        label_column=settings["label_column"],
+        max_sequence_length=min(max_length, tokenizer.model_max_length),
+        **task.collator_arguments(),
+    )
+    model = collator.task_model(auto.from_pretrained(folder)).eval()
+    return Predictor(task, model, tokenizer, collator, {**settings, **reading, "max_length": max_length})
+
+
+def rows_of_file(predictor: Predictor, path: str) -> Rows:
+    """The rows of a file, as they were read for training; labels are left out."""
+    settings = predictor.settings
+    rows = read_rows(path, settings["format"], settings["word_field"], settings["tag_field"])
+    label = settings["label_column"]
+    unlabelled = [Row(row.where, {n: v for n, v in row.values.items() if n != label}) for row in rows.rows]
+    if not unlabelled:
+        raise ValueError(f"{path} holds no examples")
+    return rows._replace(rows=unlabelled)
+
+
+def rows_of_text(predictor: Predictor, text: str, second: str | None) -> Rows:
+    """One row: a text, or a pair; a sentence of words; a question with its context.
+
+    Raises:
+        ValueError: the task wants a second text, or does not take one.
+    """
+    settings, task = predictor.settings, predictor.task.name
+    wanted = {
+        "question_answering": settings["context_column"],
+        "classification": settings["pair_column"],
+    }.get(task)
+    if (second is None) != (wanted is None):
+        what = f"give the {wanted} with --second TEXT" if wanted else "--second is for pairs and questions"
+        raise ValueError(f"this model is for {task.replace('_', ' ')}: {what}")
+    value = text.split() if task == "token_classification" else text
+    values = {settings["text_column"]: value, **({wanted: second} if wanted else {})}
+    return Rows([Row("the text", values)], "one text")
+
+
+@torch.no_grad()
+def predict(predictor: Predictor, rows: Rows, micro_batch_tokens: int) -> Iterator[dict[str, Any]]:
+    """What the model says of each example, in their order: `id`, the text, `predicted`, `probability`."""
+    task, model = predictor.task, predictor.model
+    examples = task.examples(rows, labelled=False)
+    length = min(predictor.settings["max_length"], predictor.tokenizer.model_max_length)
+    sequences = task.tokenize(examples, predictor.tokenizer, length, training=False)
+    size = min(EVALUATED_AT_ONCE, len(sequences))
+    sampler = Sequential(dataset=sequences, num_epochs=1, num_batches=None, global_batch_size=size, seed=0)
+    batches = GlobalBatches(
+        sequences,
+        sampler,
+        predictor.collator,
+        0,
+        VALIDATION_STREAM,
+        0,
+        1,
+        micro_batch_tokens,
+        None,
+        packed=False,
+    )
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model.to(device)
+    predictions = model.predictions(sequences)
+    for step in range(len(sampler)):
+        for micro_batch in batches[step]["micro_batches"]:
+            moved = {n: v.to(device) if isinstance(v, Tensor) else v for n, v in micro_batch.items()}
+            predictions.add(moved, model(moved))
+    predictions.join(lambda mine: [mine])
+    for row in predictions.rows():
+        yield {name: value for name, value in row.items() if name != "gold"}
+
+
+def _own_settings(group: str, option: str) -> dict[str, Any]:
+    """The defaults of an option, less its target."""
+    values = OmegaConf.to_container(OmegaConf.structured(OPTIONS[group][option]), resolve=False)
+    assert isinstance(values, dict)
+    return {str(name): value for name, value in values.items() if name != "_target_"}
+
+
+def _assumed(task: str, config: Any) -> dict[str, Any]:
+    """The task of a model that says no more than its config does."""
+    names = [config.id2label[i] for i in range(len(config.id2label))]
+    data = _own_settings("data", task)
+    learnt = {
+        "classification": {
+            "labels": names,
+            "problem_type": config.problem_type or "single_label_classification",
+        },
+        "token_classification": {"labels": names, "default_label": names.index("O") if "O" in names else 0},
+        "question_answering": {"may_be_empty": False},
+    }[task]
+    longest = getattr(config, "max_position_embeddings", None) or data["max_length"]
+    settings = {name: data[name] for name in NOTED} | {"max_length": min(data["max_length"], longest)}
+    return {"data": settings, "learnt": learnt, "objective": {}}

@@ -1,0 +1,162 @@
+"""What a trained model says: labels, labels of words, answers, or tokens in the place of masks.
+
+`python -m runner.predict RUN "a text"`, or `RUN FILE` for every example of a file. RUN is a run folder or the folder of a
+Hugging Face model; its task decides. A pair or a question takes `--second`, the other text or the context. A language
+model, trained by masked modelling or diffusion, fills in each [MASK], or writes `--length N` tokens from nothing.
+"""
+
+import argparse
+import contextlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+from runner.errors import explain, wants_traceback
+
+MASK = "[MASK]"
+"""How masks are typed, whatever the tokenizer calls its own."""
+
+
+def main(words: list[str] | None = None) -> None:
+    """The command, with the words of the command line; a wrong one ends with one message and exit status 1."""
+    arguments = parser().parse_args(words)
+    try:
+        rows = _rows(arguments)
+        with _output(arguments.out) as out:
+            for row in rows:
+                out.write(_line(row, as_json=_is_file(arguments)))
+    except Exception as error:
+        message = explain(error)
+        if wants_traceback() or message is None:
+            raise
+        sys.exit(f"error: {message}")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(
+        prog="python -m runner.predict",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("run", metavar="RUN", help="run folder, or folder of a Hugging Face model")
+    made.add_argument(
+        "input", nargs="?", metavar="TEXT|FILE", help="a text, or a file of examples, a JSON line each"
+    )
+    made.add_argument(
+        "--second", metavar="TEXT", help="the other text of a pair, or the context of a question"
+    )
+    made.add_argument("--out", type=Path, metavar="FILE", help="where to write (the screen)")
+    made.add_argument("--tokens", type=int, default=8192, help="tokens computed on at once (8192)")
+    filling = made.add_argument_group("filling in masks")
+    filling.add_argument("--length", type=int, help="tokens of a text written from nothing")
+    filling.add_argument("--steps", type=int, default=1000, help="steps from all masked to none (1000)")
+    filling.add_argument(
+        "--order", default="random", help="random: MDLM's sampler; confidence: the surest first"
+    )
+    filling.add_argument(
+        "--temperature", type=float, default=1.0, help="below 1 plays safe, 0 takes the likeliest"
+    )
+    filling.add_argument("--samples", type=int, default=1, help="texts to print, one per line")
+    filling.add_argument("--seed", type=int, default=0, help="the result follows from it")
+    return made
+
+
+def _rows(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Predictions, as the model's task makes them."""
+    from runner.inference import load_predictor, predict, rows_of_file, rows_of_text, task_of
+    from runner.infill import load, open_model
+
+    if arguments.input is None and arguments.length is None:
+        raise ValueError(f'give a text or a file, or --length N: runner.predict RUN "a {MASK} text"')
+    if arguments.input is not None and not _is_file(arguments) and _looks_like_file(arguments.input):
+        raise FileNotFoundError(f"there is no file {arguments.input!r}")
+    config, tokenizer = open_model(arguments.run)
+    if task_of(config.architectures or []) is None:
+        return _filled(*load(arguments.run), arguments)
+    if arguments.length is not None:
+        raise ValueError(f"--length is for language models; the model in {arguments.run!r} has a task")
+    predictor = load_predictor(arguments.run, config, tokenizer)
+    if _is_file(arguments):
+        rows = rows_of_file(predictor, arguments.input)
+    else:
+        rows = rows_of_text(predictor, arguments.input, arguments.second)
+    return predict(predictor, rows, arguments.tokens)
+
+
+def _filled(model: Any, tokenizer: Any, arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    from runner.infill import fill
+
+    if (arguments.input is None) == (arguments.length is None):
+        raise ValueError(f'give a text with {MASK} in it, or --length N: runner.predict RUN "a {MASK} text"')
+    if _is_file(arguments):
+        texts = _texts(Path(arguments.input))
+    else:
+        texts = [arguments.input if arguments.input is not None else " ".join([MASK] * arguments.length)]
+    wanted = [text for text in texts for _ in range(arguments.samples)]
+    settings = (arguments.steps, arguments.temperature, arguments.order, arguments.seed)
+    for text, filled in zip(wanted, fill(model, tokenizer, wanted, *settings), strict=True):
+        yield {"text": text, "predicted": filled}
+
+
+def _texts(file: Path) -> list[str]:
+    """The texts to fill in: the lines of a text file, else the column `text`."""
+    from runner.data.task import text_of
+    from runner.data.task_readers import read_rows
+
+    if file.suffix.lower() in ("", ".txt", ".md"):
+        texts = [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+    else:
+        rows = read_rows(str(file), "auto", 0, None).rows
+        texts = [text_of(row, "text", "the name of the column to text") for row in rows]
+    if not texts:
+        raise ValueError(f"{str(file)!r} holds no text")
+    return texts
+
+
+def _line(row: dict[str, Any], as_json: bool) -> str:
+    """A row as a line: JSON for a file's, words for one text."""
+    if as_json:
+        return json.dumps(row, ensure_ascii=False) + "\n"
+    predicted, probability = row["predicted"], row.get("probability")
+    if "words" in row:
+        pairs = zip(row["words"], predicted, strict=True)
+        return " ".join(f"{word}/{label}" for word, label in pairs) + "\n"
+    if isinstance(predicted, list):
+        both = zip(predicted, probability, strict=True)  # type: ignore[arg-type]
+        return (", ".join(f"{label} {share:.3f}" for label, share in both) or "none") + "\n"
+    shown = str(predicted) if predicted != "" else "(no answer)"
+    return shown + (f"  {probability:.3f}" if isinstance(probability, float) else "") + "\n"
+
+
+def _is_file(arguments: argparse.Namespace) -> bool:
+    return arguments.input is not None and len(arguments.input) < 1000 and Path(arguments.input).is_file()
+
+
+def _looks_like_file(text: str) -> bool:
+    """Whether a text that is no file was meant to be one."""
+    known = {".csv", ".tsv", ".json", ".jsonl", ".parquet", ".conll", ".conllu", ".txt", ".md", ".arrow"}
+    return " " not in text and Path(text[:200]).suffix.lower() in known
+
+
+@contextlib.contextmanager
+def _output(path: Path | None) -> Iterator[TextIO]:
+    """The screen, or a file that appears when all is written."""
+    if path is None:
+        yield sys.stdout
+        return
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            yield file
+        temporary.replace(path)
+    except OSError as error:
+        raise OSError(f"cannot write {str(path)!r}: {error.strerror}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""Runs side by side as a table of text: for the terminal, for Markdown, and as csv."""
+
+import csv
+import io
+from typing import Any
+
+from runner.report.comparison import best_run, columns_of, entries, goal_of
+from runner.report.runs import Run
+
+
+def comparison_table(runs: list[Run]) -> tuple[list[str], list[list[Any]], int | None]:
+    """Heads, a row of values for each run (None where it has none), and which row is the best."""
+    if not runs:
+        raise ValueError("there is no run to compare: name at least one run folder")
+    goal, shown = goal_of(runs), entries(runs)
+    columns = columns_of(shown, goal)
+    heads = ["run", *shown[0].settings, "state", "step", *columns]
+    rows = [
+        [entry.run.name, *entry.settings.values(), entry.run.state, entry.run.step]
+        + [entry.run.final(key) for key in columns]
+        for entry in shown
+    ]
+    return heads, rows, best_run(runs, goal)
+
+
+def as_csv(runs: list[Run]) -> str:
+    """Figures in full, nothing where a run has none."""
+    heads, rows, _ = comparison_table(runs)
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([heads, *rows])
+    return text.getvalue()
+
+
+def as_markdown(runs: list[Run]) -> str:
+    """A table with the best run in bold."""
+    heads, rows, best = comparison_table(runs)
+    lines = [heads, ["---"] * len(heads)]
+    for number, row in enumerate(rows):
+        cells = [shown_value(value).replace("|", "\\|") for value in row]
+        lines.append([f"**{cell}**" if cell else cell for cell in cells] if number == best else cells)
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def as_text(heads: list[str], rows: list[list[Any]], best: int | None = None) -> str:
+    """Columns of equal width; the best row has a star."""
+    cells = [heads, *([shown_value(value) for value in row] for row in rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(heads))]
+    marks = [" ", *("*" if number == best else " " for number in range(len(rows)))]
+    lines = [
+        f"{mark} " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for mark, row in zip(marks, cells, strict=True)
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def shown_value(value: Any) -> str:
+    """A value of a table: floats with some digits, nothing for None."""
+    if value is None:
+        return ""
+    return f"{value:,.5g}" if isinstance(value, float) else str(value)

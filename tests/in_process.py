@@ -1,0 +1,59 @@
+"""The command line in the process of the tests: as a user calls it, without the seconds that a new process takes."""
+
+import contextlib
+import io
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from hydra.core.global_hydra import GlobalHydra
+
+from runner.train import main
+
+
+class Done(NamedTuple):
+    """How a command ended, and what it printed."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def iolaus_here(cwd: Path, *arguments: str) -> Done:
+    """`iolaus ARGUMENTS`, typed in the folder `cwd`; an exception that no command may let through comes through."""
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with _as_typed(cwd, arguments), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+            if isinstance(ended.code, str):
+                print(ended.code, file=sys.stderr)
+    return Done(code, out.getvalue(), err.getvalue())
+
+
+@contextlib.contextmanager
+def _as_typed(cwd: Path, arguments: tuple[str, ...]) -> Iterator[None]:
+    """This process as one that has just been started with these words; afterwards as it was."""
+    before = sys.argv, os.environ.copy(), Path.cwd()
+    root, handlers, level = logging.getLogger(), list(logging.getLogger().handlers), logging.getLogger().level
+    GlobalHydra.instance().clear()
+    sys.argv = ["iolaus", *arguments]
+    os.chdir(cwd)
+    try:
+        with warnings.catch_warnings():
+            yield
+    finally:
+        sys.argv = before[0]
+        os.environ.clear()
+        os.environ.update(before[1])
+        os.chdir(before[2])
+        GlobalHydra.instance().clear()
+        for handler in [handler for handler in root.handlers if handler not in handlers]:
+            root.removeHandler(handler)
+            handler.close()
+        root.setLevel(level)
