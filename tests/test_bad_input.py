@@ -1,4 +1,4 @@
-"""Wrong settings and broken files: one message that names the thing, exit status 1, nothing overwritten."""
+"""Wrong settings as the parts themselves refuse them, full disks, and folders in the way: one message each."""
 
 import resource
 import subprocess
@@ -9,59 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT, TINY, Command
-
-
-def broken(name: str) -> Callable[[Path], Path]:
-    """Makes a file or folder that cannot be used."""
-
-    def make(folder: Path) -> Path:
-        path = folder / name
-        match name:
-            case "empty.txt":
-                path.write_text("")
-            case "latin.txt":
-                path.write_bytes("caf\xe9 au lait\n\n".encode("latin-1") * 50)
-            case "no_text.csv":
-                path.write_text("title,body\n" + "a,b\n" * 30)
-            case "notes.xyz":
-                path.write_text("some words")
-            case "torn.parquet":
-                path.write_bytes(b"PAR1" + bytes(200))
-            case "torn.jsonl":
-                path.write_text('{"text": "fine"}\n{"text": \n')
-            case "ids.jsonl":
-                path.write_text('{"input_ids": [2, 7, 3]}\n' * 40 + '{"input_ids": [2, 999999, 3]}\n')
-            case "small.txt":
-                path.write_text("one.\n\ntwo.\n\nthree.\n\nfour.")
-            case "gone.txt":
-                pass
-        return path
-
-    return make
-
-
-CASES: list[tuple[str, list[str], list[str]]] = [
-    ("gone.txt", [], ["gone.txt"]),
-    ("empty.txt", [], ["empty.txt", "empty"]),
-    ("latin.txt", [], ["latin.txt", "UTF-8", "3"]),
-    ("no_text.csv", [], ["no_text.csv", "text", "title", "body"]),
-    ("notes.xyz", [], ["notes.xyz", "parquet", "jsonl"]),
-    ("torn.parquet", [], ["torn.parquet"]),
-    ("torn.jsonl", [], ["torn.jsonl", "2"]),
-    ("small.txt", [], ["global_batch_size", "12"]),
-]
-
-
-@pytest.mark.parametrize(("name", "overrides", "words"), CASES, ids=[case[0] for case in CASES])
-def test_broken_data_is_named(
-    iolaus: Command, tmp_path: Path, name: str, overrides: list[str], words: list[str]
-) -> None:
-    source = broken(name)(tmp_path)
-    content = source.read_bytes() if source.exists() else None
-    done = iolaus(*TINY, f"data.source={source}", *overrides, check=False)
-    assert_one_message(done, words)
-    assert (source.read_bytes() if source.exists() else None) == content
-
+from tests.test_malformed import assert_one_message
 
 SETTINGS = [
     ("sampler.global_batch_size=100000", ["global_batch_size is 100000"]),
@@ -112,7 +60,8 @@ def test_token_ids_beyond_the_vocabulary_are_named(iolaus: Command, tmp_path: Pa
 
     tokenizer = train_tokenizer(iter(["some words to learn from"] * 20), "wordpiece", 60, True)
     tokenizer.save_pretrained(tmp_path / "tokenizer")
-    source = broken("ids.jsonl")(tmp_path)
+    source = tmp_path / "ids.jsonl"
+    source.write_text('{"input_ids": [2, 7, 3]}\n' * 40 + '{"input_ids": [2, 999999, 3]}\n')
     done = iolaus(*TINY, f"data.source={source}", f"data.tokenizer={tmp_path / 'tokenizer'}", check=False)
     assert_one_message(done, ["999999", "vocabulary"])
 
@@ -152,11 +101,3 @@ def test_folder_that_is_no_run_is_not_resumed(iolaus: Command, tmp_path: Path) -
     done = iolaus("resume=letters", check=False)
     assert_one_message(done, ["letters", "not a run folder"])
     assert [path.name for path in (tmp_path / "letters").iterdir()] == ["a.txt"]
-
-
-def assert_one_message(done: subprocess.CompletedProcess[str], words: list[str]) -> None:
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr, done.stderr
-    assert done.stderr.count("error:") == 1, done.stderr
-    for word in words:
-        assert word in done.stderr, done.stderr

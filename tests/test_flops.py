@@ -25,3 +25,21 @@ def test_peaks_are_of_half_precision_and_known_devices() -> None:
     assert peak_flops("NVIDIA L40S", "bf16-true") == 362e12
     assert peak_flops("NVIDIA H200", "32-true") is None
     assert peak_flops("Abacus 3", "bf16-mixed") is None
+
+
+@pytest.mark.parametrize(
+    ("device", "teraflops"),
+    [
+        ("NVIDIA A100-SXM4-80GB", 312),
+        ("NVIDIA H100 80GB HBM3", 989),
+        ("NVIDIA H200", 989),
+        ("NVIDIA B200", 2250),
+        ("NVIDIA L4", 121),
+        ("NVIDIA L40S", 362),
+        ("NVIDIA GeForce RTX 4090", 165.2),
+        ("NVIDIA GeForce RTX 5090", 209.5),
+        ("AMD Instinct MI300X", 1307),
+    ],
+)
+def test_peaks_of_the_makers(device: str, teraflops: float) -> None:
+    assert peak_flops(device, "bf16-mixed") == pytest.approx(teraflops * 1e12)

@@ -9,7 +9,8 @@ import pytest
 import torch
 from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertForSequenceClassification
 
-from runner.infill import fill, load, main
+from runner.infill import fill, load
+from runner.predict import main
 
 from .conftest import ROOT
 
@@ -64,7 +65,13 @@ def lines_of(capsys: pytest.CaptureFixture[str], *words: object) -> list[list[st
 
 
 def test_the_command_puts_words_for_masks_and_keeps_the_rest(run_folder: Path) -> None:
-    command = [sys.executable, "-m", "runner.infill", str(run_folder), "the [MASK] runs [MASK] [MASK] bridge"]
+    command = [
+        sys.executable,
+        "-m",
+        "runner.predict",
+        str(run_folder),
+        "the [MASK] runs [MASK] [MASK] bridge",
+    ]
     done = subprocess.run(
         [*command, "--samples=3", "--steps=5"],
         cwd=ROOT,
@@ -93,7 +100,7 @@ def test_the_command_writes_a_text_from_nothing(run_folder: Path, capsys: pytest
     ("arguments", "message"),
     [
         (["the river"], "nothing to fill in: write [MASK]"),
-        ([], "give a text with [MASK] in it, or --length N"),
+        ([], "give a text or a file, or --length N"),
         (["a [MASK]", "--length", "3"], "give a text with [MASK] in it, or --length N"),
         (["--length", "30"], "32 tokens, more than the 24 that the model can take"),
         (["a [MASK]", "--order", "left"], "order='left'; there are: random, confidence"),

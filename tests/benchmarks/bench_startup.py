@@ -31,6 +31,7 @@ def main(repeats: int = 5) -> None:
         "python -c pass": [sys.executable, "-c", "pass"],
         "iolaus --help": [*program, "--help"],
         "iolaus --cfg job": [*program, "--cfg", "job"],
+        "iolaus --info optimizer=lion": [*program, "--info", "optimizer=lion"],
         "whole run of one step, data cached": [*program, *FIRST_STEP],
         "the libraries' imports alone": [sys.executable, "-c", IMPORTS],
     }

@@ -88,37 +88,6 @@ def test_users_recipe_and_component_compose(iolaus: Command, own_configs: Path) 
     assert "volume: 11" in text
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        (["optimizer=lionn"], "Did you mean 'lion'"),
-        (["trainer.max_stesp=3"], "Did you mean 'trainer.max_steps'"),
-        (["model.hiden_size=3"], "Did you mean 'model.hidden_size'"),
-        (["optimzer=adamw"], "Did you mean 'optimizer'?"),
-        (["optimizer=adamv"], "Did you mean 'adam'"),
-        (["lr=1"], "Did you mean 'optimizer.lr'?"),
-        (["optimizer.learning_rate=1"], "Did you mean 'optimizer.lr'?"),
-        (["batch_size=8"], "Did you mean 'sampler.global_batch_size'?"),
-        (["trainer.max_steps=many"], "max_steps"),
-        (["seed=0.5"], "seed"),
-        (["experiment=nothing"], "experiment/nothing"),
-        (["objective._target_=os.system"], "'os.system' is not allowed"),
-        (["data._target_=torch.os.system"], "is not allowed"),
-        (["model._target_=torch.load"], "'torch.load' is not allowed"),
-        (["resume=no/such/run"], "there is no folder 'no/such/run'"),
-    ],
-)
-def test_wrong_words_give_one_message(
-    iolaus: Command, tmp_path: Path, arguments: list[str], expected: str
-) -> None:
-    done = iolaus(*arguments, check=False)
-    assert done.returncode == 1
-    assert expected in done.stderr, done.stderr
-    assert done.stderr.startswith("error: ")
-    assert "Traceback" not in done.stderr
-    assert len(done.stderr.splitlines()) < 25
-
-
 def test_what_others_call_a_setting_leads_to_one_that_exists() -> None:
     assert set(errors.OTHER_WORDS.values()) <= set(errors._config_keys())
 

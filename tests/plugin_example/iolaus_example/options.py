@@ -1,0 +1,28 @@
+"""What can be chosen: plain dataclasses, without torch, since every command imports them."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from conf.data import PretrainingData
+from conf.registry import register, register_configs
+
+
+@dataclass
+class EveryNth:
+    """Masks every n-th ordinary token, without any chance."""
+
+    _target_: str = "iolaus_example.components.EveryNthCollator"
+    nth: int = 4
+    """Distance between two masks, in ordinary tokens."""
+
+
+@dataclass
+class Sheep(PretrainingData):
+    """Sheep, counted: a data source of the plugin's own, with the project's tokeniser, store and order."""
+
+    source: Any = field(default_factory=lambda: {"_target_": "iolaus_example.components.Sheep", "count": 400})
+
+
+register("objective", every_nth=EveryNth)
+register("data", sheep=Sheep)
+register_configs("iolaus_example.recipes")

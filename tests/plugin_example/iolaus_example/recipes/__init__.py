@@ -1,0 +1,1 @@
+"""YAML options and recipes of the plugin."""
