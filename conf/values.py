@@ -66,6 +66,8 @@ ALLOWED: dict[str, Choice | Bounds] = {
     "data.problem_type": Choice(("auto", "single_label", "multi_label", "regression")),
     "data.format": Choice(("auto", "csv", "tsv", "jsonl", "json", "parquet", "conll", "conllu", "squad")),
     "data.doc_stride": WHOLE_FROM_0,
+    "data.too_long": Choice(("error", "truncate", "skip")),
+    "data.max_undecodable": WHOLE_FROM_0,
     "data.layout": Choice(("auto", "packed", "padded")),
     "data.micro_batch_tokens": COUNT,
     "data.micro_batch_size": COUNT,

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
-from runner.options import default_options, fields_of, root_fields, summary
 
 import conf
 from conf.registry import OPTIONS
+from runner.options import default_options, fields_of, root_fields, summary
 
 RECIPES = sorted((Path(conf.__file__).parent / "experiment").glob("*.yaml"))
 

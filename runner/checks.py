@@ -126,7 +126,7 @@ def _check_schedule(scheduler: Values, trainer: Values) -> None:
 
 
 def _check_network(model: Values, data: Values) -> None:
-    if model.get("_target_") != "runner.models.build_encoder":
+    if model.get("_target_") not in ("runner.models.build_encoder", "runner.models.build_image_text"):
         return
     size, heads, longest = (
         model[name] for name in ("hidden_size", "num_attention_heads", "max_position_embeddings")

@@ -13,7 +13,8 @@ from torch import Tensor
 from conf.registry import OPTIONS
 from runner.data.batches import VALIDATION_STREAM, GlobalBatches
 from runner.data.conll import Row
-from runner.data.finetuning import EVALUATED_AT_ONCE, make_task
+from runner.data.evaluated import EVALUATED_AT_ONCE
+from runner.data.finetuning import make_task
 from runner.data.task import Task
 from runner.data.task_readers import Rows, read_rows
 from runner.export import TASK, model_folder

@@ -1,5 +1,6 @@
 """The samples of a micro-batch as text, with their targets marked."""
 
+from itertools import groupby
 from typing import Any
 
 from transformers import PreTrainedTokenizerBase
@@ -7,6 +8,9 @@ from transformers import PreTrainedTokenizerBase
 from runner.samples import first_documents
 
 IGNORED = -100
+
+MOST_ALIKE = 4
+"""Tokens in a row that are the same; of more their number is shown."""
 
 
 def marked_texts(micro_batch: dict[str, Any], tokenizer: PreTrainedTokenizerBase, collator: Any) -> list[str]:
@@ -34,15 +38,15 @@ def _marked(token: str, label: int, names: list[str], tokenizer: PreTrainedToken
 
 
 def _joined(words: list[str]) -> str:
-    """Pieces of a word put together, unless one of them is marked."""
+    """Pieces of a word put together, unless one of them is marked; what stands for an image is counted."""
     text = ""
-    for word in words:
-        if word.startswith("##") and text and not text.endswith("}"):
-            text += word[2:]
-        elif word.startswith(("Ġ", "▁")):
-            text += " " + word[1:]
-        else:
-            text += f" {word}"
+    for word, alike in groupby(words):
+        count = len(list(alike))
+        for piece in [f"{word} x {count}"] if count > MOST_ALIKE else [word] * count:
+            if piece.startswith("##") and text and not text.endswith("}"):
+                text += piece[2:]
+            else:
+                text += " " + piece.lstrip("Ġ▁")
     return text.strip()
 
 
