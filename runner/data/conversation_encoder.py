@@ -12,7 +12,15 @@ from PIL import Image
 
 from runner.errors import suggest
 
-from .conversations import ASSISTANT, IMAGE_PLACE, USER, Conversation, Turn, check_places
+from .conversations import (
+    ASSISTANT,
+    IMAGE_PLACE,
+    USER,
+    Conversation,
+    ConversationReader,
+    Turn,
+    check_places,
+)
 
 TOO_LONG = ("error", "truncate", "skip")
 """What may be done with a sample that is longer than the sequence."""
@@ -139,6 +147,22 @@ class ConversationEncoder:
     def blank_pixels(self) -> NDArray[np.float32]:
         """Pixel values float32 [1, C, H, W] of a grey image, to stand for one that is not there."""
         return self.pixels([Image.new("RGB", (8, 8), "grey")])
+
+    def collator_arguments(self, reader: ConversationReader) -> dict[str, Any]:
+        """What an objective needs to know of tokens and images, and of the columns of the rows that `reader` reads."""
+        return {
+            "pad_token_id": self.tokenizer.pad_token_id,
+            "mask_token_id": self.tokenizer.pad_token_id,
+            "vocab_size": len(self.tokenizer),
+            "special_token_ids": self.tokenizer.all_special_ids,
+            "text_column": reader.columns["question"],
+            "label_column": reader.columns["answer"],
+            "max_sequence_length": self.max_length,
+            "image_token_id": self.image_token_id,
+            "image_places": self.image_ids.count(self.image_token_id),
+            "pixel_shape": self.pixel_shape,
+            "end_token_id": self.end_token_id,
+        }
 
     def _rendered(self, conversation: Conversation) -> tuple[str, list[tuple[int, int]]]:
         """The whole text, and from where to where in it the assistant's words stand."""

@@ -1,7 +1,7 @@
 """Conversations about images for vision-language models: from rows and a folder of images, served as global batches."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from glob import glob
 from pathlib import Path
 from typing import Any
@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from .conversation_sequences import ConversationSequences, encode_conversations
-from .conversations import ASSISTANT, IMAGE_PLACE, Conversation, ConversationReader
+from .conversations import Conversation, ConversationReader
 from .evaluated import EvaluatedDataModule, by_name
 from .holdout import digest, split_documents
 from .images import ImageFolder, Images
-from .processors import VisionProcessor, load_processor, make_processor, train_conversation_tokenizer
+from .processors import conversation_texts, find_processor
 from .task_readers import read_rows
-from .tokenizer import load_tokenizer
 
 log = logging.getLogger("iolaus")
 
@@ -63,9 +62,15 @@ class ImageTextDataModule(EvaluatedDataModule):
         self.images, self.format = images, format
         self.read_row = ConversationReader(columns, caption_prompt)
         self.validation_documents, self.split_seed = validation_documents, seed
-        self.processor_name, self.tokenizer_name = processor, tokenizer
-        self.training_a_tokenizer = {"kind": tokenizer_kind, "vocab_size": vocab_size, "lowercase": lowercase}
-        self.model_reads = (architecture, image_size, image_places)
+        self.processor_choice = {
+            "processor": processor,
+            "tokenizer": tokenizer,
+            "training": {"kind": tokenizer_kind, "vocab_size": vocab_size, "lowercase": lowercase},
+            "architecture": architecture,
+            "image_size": image_size,
+            "image_places": image_places,
+            "max_length": max_length,
+        }
         self.max_length, self.too_long, self.max_undecodable = max_length, too_long, max_undecodable
         self.test: dict[str, ConversationSequences] = {}
         self.prepared = False
@@ -91,7 +96,9 @@ class ImageTextDataModule(EvaluatedDataModule):
             conversations, images = found["train"]
             rest, held_out = self._hold_out(conversations)
             found["train"], found["validation/validation"] = (rest, images), (held_out, images)
-        self.vision = self._make_processor(found["train"][0])
+        self.vision = find_processor(
+            **self.processor_choice, texts=lambda: conversation_texts(found["train"][0])
+        )
         self._encoder = self.vision.encoder(self.max_length, self.too_long)
         sets = {
             name: encode_conversations(some, images, self._encoder, self.max_undecodable, f"data.{name}")
@@ -116,19 +123,7 @@ class ImageTextDataModule(EvaluatedDataModule):
 
     def collator_arguments(self) -> dict[str, Any]:
         """What the objective needs to know of tokens and images."""
-        return {
-            "pad_token_id": self.tokenizer.pad_token_id,
-            "mask_token_id": self.tokenizer.pad_token_id,
-            "vocab_size": len(self.tokenizer),
-            "special_token_ids": self.tokenizer.all_special_ids,
-            "text_column": self.read_row.columns["question"],
-            "label_column": self.read_row.columns["answer"],
-            "max_sequence_length": self.max_length,
-            "image_token_id": self._encoder.image_token_id,
-            "image_places": self._encoder.image_ids.count(self._encoder.image_token_id),
-            "pixel_shape": self._encoder.pixel_shape,
-            "end_token_id": self._encoder.end_token_id,
-        }
+        return self._encoder.collator_arguments(self.read_row)
 
     def fingerprint(self) -> str:
         """A hash of the training samples."""
@@ -184,36 +179,6 @@ class ImageTextDataModule(EvaluatedDataModule):
             [c for c, held in zip(conversations, held_out, strict=True) if not held],
             [c for c, held in zip(conversations, held_out, strict=True) if held],
         )
-
-    def _make_processor(self, conversations: Sequence[Conversation]) -> VisionProcessor:
-        """That of the model to finetune; else one for a model with random weights."""
-        if self.processor_name is not None:
-            vision = load_processor(self.processor_name)
-            if self.max_length > vision.tokenizer.model_max_length:
-                raise ValueError(
-                    f"data.max_length={self.max_length} is more than the {vision.tokenizer.model_max_length} tokens "
-                    f"that {self.processor_name!r} can read"
-                )
-            return vision
-        architecture, image_size, image_places = self.model_reads
-        if architecture is None or image_size is None or image_places is None:
-            raise ValueError(
-                "the model reads no images: choose one that does, such as model=llava_tiny, or model=pretrained "
-                "model.name_or_path=<a vision-language model>"
-            )
-        if self.tokenizer_name is None:
-            tokenizer = train_conversation_tokenizer(list(_texts(conversations)), **self.training_a_tokenizer)  # type: ignore[arg-type]
-        else:
-            tokenizer = load_tokenizer(self.tokenizer_name, needed=("pad", "eos"))
-        return make_processor(architecture, tokenizer, image_size, image_places)
-
-
-def _texts(conversations: Sequence[Conversation]) -> Iterator[str]:
-    """What a tokenizer is trained on."""
-    for conversation in conversations:
-        for turn in conversation.turns:
-            speaker = "ASSISTANT" if turn.role == ASSISTANT else "USER"
-            yield f"{speaker}: {turn.text.replace(IMAGE_PLACE, '')}"
 
 
 def _counts(sequences: ConversationSequences) -> str:

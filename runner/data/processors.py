@@ -1,6 +1,6 @@
 """Tokenizer and image processor of a vision-language model: loaded with it, or made for one with random weights."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import isqrt
 from typing import Any, NamedTuple
 
@@ -10,7 +10,8 @@ from runner.errors import suggest
 from runner.export import model_folder
 
 from .conversation_encoder import PLAIN_TEMPLATE, ConversationEncoder
-from .tokenizer import train_tokenizer
+from .conversations import ASSISTANT, IMAGE_PLACE, Conversation
+from .tokenizer import load_tokenizer, train_tokenizer
 
 IGNORED = -100
 """The label of a token that is no target, as cross-entropy in torch has it."""
@@ -45,6 +46,43 @@ class VisionProcessor(NamedTuple):
             too_long=too_long,
             ignore_index=IGNORED,
         )
+
+
+def find_processor(
+    processor: str | None,
+    tokenizer: str | None,
+    training: Mapping[str, Any],
+    architecture: str | None,
+    image_size: int | None,
+    image_places: int | None,
+    max_length: int,
+    texts: Callable[[], Iterable[str]],
+) -> VisionProcessor:
+    """That of a model to finetune, `processor`; else one for a model with random weights.
+
+    The latter has the named `tokenizer`, or one trained on `texts` by the settings in `training`.
+
+    Raises:
+        ValueError: a model that reads no images, or fewer than `max_length` tokens.
+    """
+    if processor is not None:
+        vision = load_processor(processor)
+        if max_length > vision.tokenizer.model_max_length:
+            raise ValueError(
+                f"data.max_length={max_length} is more than the {vision.tokenizer.model_max_length} tokens that "
+                f"{processor!r} can read"
+            )
+        return vision
+    if architecture is None or image_size is None or image_places is None:
+        raise ValueError(
+            "the model reads no images: choose one that does, such as model=llava_tiny, or model=pretrained "
+            "model.name_or_path=<a vision-language model>"
+        )
+    if tokenizer is None:
+        made = train_conversation_tokenizer(list(texts()), **training)
+    else:
+        made = load_tokenizer(tokenizer, needed=("pad", "eos"))
+    return make_processor(architecture, made, image_size, image_places)
 
 
 def load_processor(name_or_path: str) -> VisionProcessor:
@@ -140,6 +178,14 @@ def vision_processor(processor: Any) -> VisionProcessor:
     if tokenizer.convert_tokens_to_ids(token) not in ids:
         raise ValueError(f"{name} does not put {token} in the text for an image, which is needed here")
     return VisionProcessor(processor, token, ids)
+
+
+def conversation_texts(conversations: Iterable[Conversation]) -> Iterator[str]:
+    """What a tokenizer for conversations is trained on."""
+    for conversation in conversations:
+        for turn in conversation.turns:
+            speaker = "ASSISTANT" if turn.role == ASSISTANT else "USER"
+            yield f"{speaker}: {turn.text.replace(IMAGE_PLACE, '')}"
 
 
 def train_conversation_tokenizer(texts: Iterable[str], kind: str, vocab_size: int, lowercase: bool) -> Any:
