@@ -73,4 +73,4 @@ class Hub(PretrainingData):
 
 register("data", stdlib_text=StdlibText, files=Files, hub=Hub)
 
-from . import data_tasks, data_vision  # noqa: E402, F401  the labelled data
+from . import data_energon, data_tasks, data_vision  # noqa: E402, F401  the labelled data

@@ -8,7 +8,7 @@ from hydra.core.config_store import ConfigStore
 # Hydra copies the whole store once per group for --help, seconds of work; `load` hands out copies of its nodes anyway
 ConfigStore.__deepcopy__ = lambda store, memo: store  # type: ignore[attr-defined]
 
-# Energon's library for remote storage brings a plugin that costs each start 0.6 s, to read configs from msc:// addresses
+# Energon's library for remote storage brings a plugin that costs each start half a second, to read configs from msc://
 sys.modules.setdefault("hydra_plugins.hydra_msc_plugin", None)  # type: ignore[arg-type]
 
 OPTIONS: dict[str, dict[str, type]] = {}

@@ -41,7 +41,14 @@ EXECUTION_KEYS = {
         "log_every",
         "profile",
     },
-    "data": {"layout", "num_workers", "micro_batch_tokens", "micro_batch_size", "cache_dir"},
+    "data": {
+        "layout",
+        "num_workers",
+        "num_val_workers",
+        "micro_batch_tokens",
+        "micro_batch_size",
+        "cache_dir",
+    },
 }
 """Settings that say how a run is executed, not what it computes: they may change when it is resumed."""
 

@@ -9,12 +9,20 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
+    "EnergonData": "energon_run",
+    "EnergonMultiModalDataModule": "energon",
     "FinetuningDataModule": "finetuning",
     "ImageTextDataModule": "image_text",
     "PretrainingDataModule": "pretraining",
 }
 
-__all__ = ["FinetuningDataModule", "ImageTextDataModule", "PretrainingDataModule"]
+__all__ = [
+    "EnergonData",
+    "EnergonMultiModalDataModule",
+    "FinetuningDataModule",
+    "ImageTextDataModule",
+    "PretrainingDataModule",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -10,6 +10,13 @@ from megatron.energon import PackingDataset, SavableDataset, SourceInfo
 log = logging.getLogger("iolaus")
 
 
+def check_least(least: int, **values: int | None) -> None:
+    """Raises ValueError for a setting below `least`; None is none."""
+    for name, value in values.items():
+        if value is not None and value < least:
+            raise ValueError(f"data.{name} must be {least} or more, not {value}")
+
+
 class UnreadableSample(ValueError):
     """A sample of a stream cannot be read; the message names it."""
 
@@ -61,18 +68,21 @@ class Stock:
         self.samples = self.too_long = 0
         self.bad: list[str] = []
 
-    def take(self, micro_batch: dict[str, Any]) -> None:
+    def take(self, micro_batch: Any) -> None:
         """Counts a micro-batch of the stream; raises as `check`."""
-        self.samples += len(micro_batch.get("sample_names", ()))
-        self.too_long += micro_batch.get("too_long", 0)
-        self.check(micro_batch)
+        if isinstance(micro_batch, dict):  # other task encoders may make what they like
+            self.samples += len(micro_batch.get("sample_names", ()))
+            self.too_long += micro_batch.get("too_long", 0)
+            self.check(micro_batch)
 
-    def check(self, micro_batch: dict[str, Any]) -> None:
-        """Takes `bad` and `too_long` out of a micro-batch; a sample that cannot be used counts once, met how often ever.
+    def check(self, micro_batch: Any) -> None:
+        """Takes `bad` and `too_long` out of a micro-batch, if it has them; a sample that is met again counts once.
 
         Raises:
             UnreadableSample: more samples than may be cannot be used; the last one is named.
         """
+        if not isinstance(micro_batch, dict):
+            return
         micro_batch.pop("too_long", 0)
         for message in micro_batch.pop("bad", ()):
             if message in self.bad:

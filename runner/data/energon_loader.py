@@ -1,6 +1,5 @@
 """An energon loader as an endless stream that can be stopped anywhere and gone on with, twice in a row too."""
 
-import atexit
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
@@ -11,10 +10,6 @@ from megatron.energon import SavableDataset, get_savable_loader
 from .batches import rest_before_fork, settle_worker
 from .energon_errors import Stock
 from .energon_state import from_plain, to_plain
-
-_OPEN: set[Any] = set()
-"""Loaders that may have workers, closed when the process ends: the garbage collector would cut them off from the word to
-end, and then wait in vain, as they ignore signals."""
 
 COLLECT_EVERY = 10
 """Batches after which a worker collects garbage: tensors in cycles would pile up (energon's own default)."""
@@ -61,7 +56,7 @@ class EnergonDataloader:
     def __next__(self) -> Any:
         """The next batch. Raises ValueError for a loader without any."""
         if not self._taken:
-            open_loader(self.dataloader)
+            rest_before_fork(self.dataloader.num_workers)
         while self._to_skip:
             self._to_skip -= 1
             next(self._batches)
@@ -94,7 +89,7 @@ class EnergonDataloader:
             self.stock.restore(saved["stock"])
 
     def close(self) -> None:
-        """Ends the workers at once."""
+        """Ends the workers at once; the garbage collector would cut them off from the word to end, and wait 5 seconds."""
         close_loader(self.dataloader)
 
     def __del__(self) -> None:
@@ -102,37 +97,40 @@ class EnergonDataloader:
             self.close()
 
 
-def open_loader(loader: Any) -> None:
-    """To be called before workers of a torch loader are started."""
-    rest_before_fork(loader.num_workers)
-    if loader.num_workers:
-        _OPEN.add(loader)
-
-
 def close_loader(loader: Any) -> None:
     """Ends the workers of a torch loader at once, if it has any."""
-    _OPEN.discard(loader)
     running = getattr(loader, "_iterator", None)
     if running is not None:
         running._shutdown_workers()
         loader._iterator = None
 
 
-@atexit.register
-def _close_all() -> None:
-    for loader in list(_OPEN):
-        close_loader(loader)
+class EnergonPass:
+    """An energon loader that each iteration passes over from its beginning, whatever has become of the last one.
 
+    Its workers end with the pass. `stock` says how many samples may be left out.
+    """
 
-def one_pass(loader: Any) -> Iterator[Any]:
-    """A pass over an energon loader from its beginning, whatever has become of the last one; its workers end with it."""
-    open_loader(loader)
-    if not loader.num_workers:
-        loader.dataset.reset_state_deep()
-    try:
-        yield from loader
-    finally:
-        close_loader(loader)
+    def __init__(self, dataloader: Any, stock: Stock) -> None:
+        self.dataloader, self.stock = dataloader, stock
+
+    def __len__(self) -> int:
+        return len(self.dataloader)
+
+    def __iter__(self) -> Iterator[Any]:
+        rest_before_fork(self.dataloader.num_workers)
+        if not self.dataloader.num_workers:
+            self.dataloader.dataset.reset_state_deep()
+        try:
+            for batch in self.dataloader:
+                self.stock.check(batch)
+                yield batch
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Ends the workers."""
+        close_loader(self.dataloader)
 
 
 def savable_loader(dataset: SavableDataset[Any], pin_memory: bool) -> Any:

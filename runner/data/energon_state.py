@@ -1,7 +1,7 @@
 """The state of an energon stream as plain values, for checkpoints that are loaded without running code."""
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ def to_plain(value: Any) -> Any:
         TypeError: it holds something that no state of the tested versions of energon holds.
     """
     name = type(value).__name__
-    if name in _RECORDS and type(value) is _RECORDS[name]:
+    if is_dataclass(value) and _RECORDS.get(name) is type(value):
         return {_KIND: name, _FIELDS: {f.name: to_plain(getattr(value, f.name)) for f in fields(value)}}
     if isinstance(value, FlexState):
         return {_KIND: "FlexState", _FIELDS: {n: to_plain(v) for n, v in value.items()}}

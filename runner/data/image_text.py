@@ -62,7 +62,7 @@ class ImageTextDataModule(EvaluatedDataModule):
         self.images, self.format = images, format
         self.read_row = ConversationReader(columns, caption_prompt)
         self.validation_documents, self.split_seed = validation_documents, seed
-        self.processor_choice = {
+        self.processor_choice: dict[str, Any] = {
             "processor": processor,
             "tokenizer": tokenizer,
             "training": {"kind": tokenizer_kind, "vocab_size": vocab_size, "lowercase": lowercase},

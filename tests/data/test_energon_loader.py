@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, TensorDataset
 
 from runner.data.energon_loader import EnergonDataloader, cyclic_iter
 from runner.data.energon_state import from_plain, to_plain
@@ -88,7 +88,7 @@ def test_empty_loader_is_an_error_and_does_not_spin() -> None:
     with pytest.raises(ValueError, match="gives no batch"):
         next(cyclic_iter([]))
     with pytest.raises(ValueError, match="gives no batch"):
-        next(EnergonDataloader(DataLoader([])))
+        next(EnergonDataloader(DataLoader(TensorDataset(torch.zeros(0)))))
 
 
 def test_finite_loader_is_passed_over_again_and_again() -> None:
