@@ -33,16 +33,32 @@ def export_model(
     Raises:
         OSError: the folder cannot be written or is full.
     """
-    target = folder.path / "model"
-    temporary = folder.path / ".model.tmp"
+    card = model_card(module.model, preprocessor, folder, results, module.trainer.global_step)
+    with module.evaluation_weights():
+        return write_model(module.model, preprocessor, folder.path / "model", card, weights, task)
+
+
+def write_model(
+    model: Any,
+    preprocessor: Any,
+    target: Path,
+    card: str,
+    weights: dict[str, Any] | None,
+    task: dict[str, Any],
+) -> Path:
+    """Writes the folder `target`, which appears whole or not at all and takes the place of one that is there.
+
+    Raises:
+        OSError: it cannot be written, or the disk is full.
+    """
+    temporary = target.with_name(f".{target.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     try:
-        with module.evaluation_weights():
-            module.model.pretrained.save_pretrained(temporary, state_dict=weights)
+        model.pretrained.save_pretrained(temporary, state_dict=weights)
         preprocessor.save_pretrained(temporary)
         if task:
             (temporary / TASK).write_text(json.dumps(task, indent=1))
-        (temporary / "README.md").write_text(model_card(module, preprocessor, folder, results))
+        (temporary / "README.md").write_text(card)
         for file in temporary.iterdir():  # the library writes weights that only their owner can read
             file.chmod((temporary / "README.md").stat().st_mode)
         shutil.rmtree(target, ignore_errors=True)
@@ -70,9 +86,11 @@ def model_folder(name_or_path: str) -> str:
     return name_or_path
 
 
-def model_card(module: Any, preprocessor: Any, folder: RunFolder, results: dict[str, float]) -> str:
+def model_card(
+    wrapped: Any, preprocessor: Any, folder: RunFolder, results: dict[str, float], step: int
+) -> str:
     """The card: what the model is, what it reached, how it was made and how to load it."""
-    model = module.model.pretrained
+    model = wrapped.pretrained
     command = (folder.path / "command.txt").read_text().strip()
     figures = "\n".join(
         f"| {name} | {value:.4f} |" for name, value in sorted(results.items()) if name not in INTERNAL
@@ -84,9 +102,9 @@ library_name: transformers
 tags: [iolaus]
 ---
 
-# {type(model).__name__}, {module.model.describe()}
+# {type(model).__name__}, {wrapped.describe()}
 
-Trained with Iolaus for {module.trainer.global_step:,} steps:
+Trained with Iolaus for {step:,} steps:
 
 ```
 {command}

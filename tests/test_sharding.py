@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 
 from runner import audit
 from runner.checkpoint_io import AtomicCheckpointIO, delete_checkpoint
+from runner.consolidate import consolidate
 from runner.folder import RunFolder
 from tests.conftest import TINY, run_program, train_here
 from tests.test_kill import only_run
@@ -100,6 +101,15 @@ def test_two_sharded_processes_train_like_one(runs: Runs) -> None:
 def test_sharded_checkpoint_goes_on_in_one_process(runs: Runs, tmp_path: Path, text_file: Path) -> None:
     cut_at(runs.sharded, 3, tmp_path)
     assert_same(runs.whole, on_one(text_file, tmp_path))
+
+
+def test_shards_are_consolidated_to_the_exported_model(runs: Runs, tmp_path: Path) -> None:
+    consolidate(runs.sharded.checkpoints / "step-00000006.ckpt", tmp_path / "model")
+    ours, exported = (
+        load_file(folder / "model" / "model.safetensors") for folder in (tmp_path, runs.sharded.path)
+    )
+    assert ours.keys() == exported.keys()
+    assert all(torch.equal(ours[name], exported[name]) for name in ours)
 
 
 @pytest.mark.slow

@@ -285,11 +285,12 @@ def loader(case: Case) -> DataLoader[Any]:
     )
 
 
-def held_out_loss(case: Case, model: nn.Module, documents: list[np.ndarray], objective: Any) -> float:
+def held_out_loss(case: Case, model: Any, documents: list[np.ndarray], objective: Any) -> float:
     """Nats per masked token of held-out documents, masked the same for everybody."""
     from runner.data.keyed import sample_keys
 
     model.eval()
+    model.set_attn_implementation("sdpa")  # ours reads packed rows else
     total, weight = 0.0, 0.0
     for start in range(0, len(documents), 32):
         some = documents[start : start + 32]
