@@ -43,6 +43,9 @@ def main() -> None:
             prepare()
             with forwarding():
                 hydra.main(version_base="1.3", config_path="pkg://conf", config_name="config")(run)()
+    except BrokenPipeError:  # whoever reads, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains as it ends
+        sys.exit(1)
     except Exception as error:
         message = explain(error)
         if message is None or wants_traceback():

@@ -121,6 +121,30 @@ def test_settings_that_are_named_exist(page: Path) -> None:
             assert name in known[group], f"{group}.{name}"
 
 
+def test_pages_build_without_a_warning(tmp_path: Path) -> None:
+    pytest.importorskip(
+        "material", reason="the documentation's own packages are not installed: pip install '.[docs]'"
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--quiet",
+        "--site-dir",
+        str(tmp_path / "site"),
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    reference = (tmp_path / "site" / "reference" / "optimizer.html").read_text()
+    assert "optimizer.layer_decay" in reference
+    assert "Each layer's rate is this times" in reference
+    outside = r"""<(?:script|link|img|iframe)[^>]*(?:src|href)=["']?(?:https?:)?//(?!squidfunk)[^"'> ]*"""
+    for page in (tmp_path / "site").rglob("*.html"):
+        assert not re.findall(outside, page.read_text()), page
+
+
 SHIM = """#!{python}
 import os, re, sys
 words, tiny = sys.argv[1:], {tiny!r}

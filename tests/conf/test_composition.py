@@ -94,3 +94,17 @@ def test_what_others_call_a_setting_leads_to_one_that_exists() -> None:
 
 def test_full_error_gives_the_traceback(iolaus: Command) -> None:
     assert "Traceback" in iolaus("optimizer=adamm", check=False, HYDRA_FULL_ERROR="1").stderr
+
+
+def test_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
+    command = f"{sys.executable} -m runner.train --info optimizer=adamw | head -1"
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.startswith("optimizer=adamw")
+    assert done.stderr == ""
