@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -153,7 +155,9 @@ def test_killed_sweep_leaves_no_process(arguments: list[str], tmp_path: Path, nu
 
 @pytest.mark.slow
 @pytest.mark.parametrize("launcher", ["basic", "joblib", "submitit_local"])
-@pytest.mark.parametrize("swept", [["trainer.devices=2", "seed=1,2,3"], ["trainer.devices=1,2"]])
+@pytest.mark.parametrize(
+    "swept", [["trainer.devices=2", "seed=1,2,3"], ["trainer.devices=1,2"], ["trainer.devices=2,1"]]
+)
 def test_every_launcher_runs_every_job_once(
     arguments: list[str], iolaus: Command, tmp_path: Path, launcher: str, swept: list[str]
 ) -> None:
@@ -161,10 +165,26 @@ def test_every_launcher_runs_every_job_once(
         pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
         swept = [*swept, "hydra.launcher.n_jobs=2"]
     iolaus("-m", *arguments, f"hydra/launcher={launcher}", "trainer.max_steps=4", *swept)
-    runs = [RunFolder(file.parent) for file in tmp_path.glob("outputs/*/*-sweep/*/status.json")]
-    assert len(runs) == sum(word.count(",") for word in swept) + 1
+    assert_all_done(tmp_path, sum(word.count(",") for word in swept) + 1)
+
+
+@pytest.mark.slow
+def test_installed_command_sweeps_over_processes(arguments: list[str], tmp_path: Path) -> None:
+    command = Path(sys.executable).with_name("iolaus")
+    words = [*arguments, "trainer=ddp", "trainer.accelerator=cpu", "trainer.max_steps=4", "seed=1,2,3"]
+    done = subprocess.run(
+        [command, "-m", *words], cwd=tmp_path, capture_output=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    assert_all_done(tmp_path, 3)
+
+
+def assert_all_done(cwd: Path, jobs: int) -> None:
+    """So many jobs of a sweep have a folder each, with all their steps and a report, and nothing is left of them."""
+    runs = [RunFolder(file.parent) for file in cwd.glob("outputs/*/*-sweep/*/status.json")]
+    assert len(runs) == jobs
     for run in runs:
         assert run.status()["state"] == "done"
         assert audit.length(run.path) == 4
         assert (run.path / "report.html").exists()
-    assert_nothing_left(tmp_path)
+    assert_nothing_left(cwd)
