@@ -18,7 +18,7 @@ class Energon:
     _target_: str = "runner.data.EnergonData"
     path: Any = MISSING
     """The folder of a data set, or the yaml file of a blend of several (a metadataset)."""
-    columns: dict[str, str] = field(default_factory=dict)
+    columns: Any = None
     """Other names of the columns of the samples' json: `id`, `image`, `conversations`, `caption`, `question`, `answer`,
     `kind`."""
     caption_prompt: str = "describe the image."

@@ -29,7 +29,7 @@ class ImageText:
     """The folder that image paths start from and stay in; none takes that of the file which names them."""
     format: str = "auto"
     """Of the files: jsonl, json, csv, tsv or parquet; `auto` goes by their endings."""
-    columns: dict[str, str] = field(default_factory=dict)
+    columns: Any = None
     """Other names of the columns `id`, `image`, `conversations`, `caption`, `question`, `answer`, `kind`:
     `{question: statement, answer: label}`. `kind` is a question's type, to measure each apart."""
     caption_prompt: str = "describe the image."

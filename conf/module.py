@@ -37,7 +37,7 @@ class VisionLanguage(Finetuning):
 
     _target_: str = "runner.modules.VisionLanguageModule"
     generated_samples: int = 500
-    """Samples of each evaluated set, evenly spread over it, whose last question the model answers; 0 is all."""
+    """Samples of each evaluated set, drawn once, whose last question the model answers; 0 is all."""
     max_new_tokens: int = 32
     """Longest answer in tokens that it writes."""
 

@@ -52,7 +52,8 @@ class SplitModality:
     seed: int = II("seed")
     """The order of the epochs follows from it."""
     image_patches: int = 576
-    """Tokens that an image adds to the length of its example; 576 are those of CLIP ViT-L/14 at 336 pixels."""
+    """Tokens that an image adds to the length of its example where the data does not count them itself; 576 are those of
+    CLIP ViT-L/14 at 336 pixels."""
     drop_last: bool = False
     """Whether to leave out the last, smaller batch of each modality."""
 

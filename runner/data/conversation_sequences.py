@@ -25,6 +25,9 @@ class ConversationSequences(TaskSequences):
     With `max_undecodable` above 0 a grey image stands for one that cannot be decoded, and the sample counts for nothing.
     """
 
+    lengths_count_images = True
+    """The tokens of a sample have a place for each feature of its images."""
+
     def __init__(
         self,
         conversations: Sequence[Conversation],

@@ -66,8 +66,9 @@ class ConversationReader:
     `image` is a path, a list of them, or empty. `columns` gives other names: `{"question": "statement"}`.
     """
 
-    def __init__(self, columns: Mapping[str, str], caption_prompt: str) -> None:
+    def __init__(self, columns: Mapping[str, str] | None, caption_prompt: str) -> None:
         """Raises ValueError for a column that there is none of."""
+        columns = columns or {}
         for name in columns:
             if name not in COLUMNS:
                 raise ValueError(

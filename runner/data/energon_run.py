@@ -32,7 +32,7 @@ class EnergonData(EnergonMultiModalDataModule):
     def __init__(
         self,
         path: str,
-        columns: Mapping[str, str],
+        columns: Mapping[str, str] | None,
         caption_prompt: str,
         processor: str | None,
         tokenizer: str | None,

@@ -36,7 +36,7 @@ class ImageTextDataModule(EvaluatedDataModule):
         test: Any,
         images: str | None,
         format: str,
-        columns: Mapping[str, str],
+        columns: Mapping[str, str] | None,
         caption_prompt: str,
         processor: str | None,
         tokenizer: str | None,

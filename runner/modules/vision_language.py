@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from runner.data.multi_epoch import permute
 from runner.errors import TrainingFailure
 
 from .finetuning import FinetuningModule
@@ -92,9 +93,8 @@ class VisionLanguageModule(FinetuningModule):
         return {**found, "token_accuracy": totals["correct"] / max(totals["weight"], 1e-12)}
 
     def _asks(self, sample: int, size: int) -> bool:
-        """Whether a sample of a set is one of those, evenly spread over it, that are answered."""
-        share = min(1.0, (self.generated_samples or size) / size)
-        return sample >= 0 and int((sample + 1) * share) > int(sample * share)
+        """Whether a sample of a set is one of those, drawn once and for all, that are answered."""
+        return sample >= 0 and permute(sample, size, 0) < (self.generated_samples or size)
 
     def _check_undecodable(self, found: list[int]) -> None:
         """Names the new ones.

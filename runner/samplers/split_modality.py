@@ -35,6 +35,8 @@ class ModalitySequences(SizedSequences, Protocol):
 class SplitModality(GlobalBatchSampler):
     """The sampler of the config group: each epoch the batches of `ModalityBatches`, nothing repeated.
 
+    An image counts `image_patches` tokens more, unless the dataset says that its `lengths_count_images`.
+
     The last batch of a modality is smaller, or left out with `drop_last`; epochs do not share batches. How a
     batch is dealt to ranks is left to `runner.data.partition`, as with every sampler.
     """
@@ -55,7 +57,8 @@ class SplitModality(GlobalBatchSampler):
         self.drop_last = drop_last
         indices = np.arange(len(dataset))
         has_image = np.asarray(dataset.modalities(indices), dtype=bool)
-        lengths = dataset.lengths(indices).astype(np.int64) + has_image * image_patches
+        added = 0 if getattr(dataset, "lengths_count_images", False) else image_patches
+        lengths = dataset.lengths(indices).astype(np.int64) + has_image * added
         self._batches = ModalityBatches(has_image, lengths, global_batch_size, drop_last)
         self._epoch: tuple[int, Epoch] | None = None
 

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,13 @@ from runner.build import build
 from runner.data.batches import GlobalBatches
 from runner.errors import explain
 from runner.samplers import Sequential, SplitModality
+from tests.conftest import ROOT
 from tests.vision import SMALL, compose_vision, tiny_vision
 
 Make = Callable[..., Any]
+
+NLVR = Path(os.environ.get("IOLAUS_DATA", ROOT.parent / "shared" / "data")) / "vl_nlvr"
+"""Statements on drawn boxes (Suhr et al. 2017), where they have been downloaded."""
 
 
 @pytest.fixture
@@ -81,7 +86,7 @@ def test_held_out_images_are_in_no_training_sample(made: Make) -> None:
 def test_split_modality_batches_are_of_one_kind() -> None:
     vision = tiny_vision("llava_tiny")
     sampler = SplitModality(
-        dataset=vision.data.train, num_epochs=1, num_batches=None, global_batch_size=8, seed=0, image_patches=0,
+        dataset=vision.data.train, num_epochs=1, num_batches=None, global_batch_size=8, seed=0, image_patches=576,
         drop_last=False,
     )  # fmt: skip
     kinds = []
@@ -184,3 +189,15 @@ def batches(data: Any) -> GlobalBatches:
     sampler = Sequential(dataset=data.train, num_epochs=1, num_batches=None, global_batch_size=10, seed=0)
     objective = VisionLanguageCollator(**data.collator_arguments())
     return GlobalBatches(data.train, sampler, objective, 0, 1, 0, 1, None, None, packed=False)
+
+
+@pytest.mark.skipif(not NLVR.is_dir(), reason="needs NLVR's images: set IOLAUS_DATA")
+def test_statements_of_nlvr_are_read_as_questions() -> None:
+    files = [f"data.train={NLVR}/train.jsonl", f"data.validation={NLVR}/valid.jsonl"]
+    columns = "data.columns={question: statement, answer: label}"
+    data = build(compose_vision("data=image_text", *files, columns, "model=llava_tiny", *SMALL).data)
+    data.prepare_data()
+    shown = data.validation["validation"]
+    assert {c.turns[-1].text for c in shown.examples} == {"true", "false"}
+    assert shown.modalities(np.arange(len(shown))).all()
+    assert shown.extras(np.array([0, 5]))["pixel_values"].shape == (2, 3, 32, 32)

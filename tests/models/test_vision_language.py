@@ -124,8 +124,8 @@ def test_generated_tokens_are_the_likeliest_ones_each_alone(vision: TinyVision) 
 
 
 def test_places_and_features_must_agree() -> None:
-    with pytest.raises(ValueError, match=r"gives an image 16 features, but the text has 4 places for it"):
-        tiny_vision("llava_tiny", "data.image_places=4")
+    with pytest.raises(ValueError, match=r"gives an image 4 features, but the text has 16 places for it"):
+        tiny_vision("llava_tiny", "data.image_places=16")
 
 
 def test_layers_behind_the_features_are_not_trained() -> None:
