@@ -1,5 +1,6 @@
 """The documentation holds: what it names exists, its commands compose, and, in the slow tests, run."""
 
+import dataclasses
 import os
 import re
 import subprocess
@@ -7,11 +8,12 @@ import sys
 import tomllib
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hydra import compose, initialize_config_module
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override, ValueType
+from hydra.core.override_parser.types import IntervalSweep, Override, ValueType
 from omegaconf import OmegaConf
 
 from runner.build import check_targets
@@ -90,7 +92,9 @@ def first_value(override: Override) -> str:
     if not override.is_sweep_override():
         return str(override.input_line)
     if override.value_type == ValueType.INTERVAL_SWEEP:
-        return f"{override.get_key_element()}={override.value().start}"
+        interval = override.value()
+        assert isinstance(interval, IntervalSweep)
+        return f"{override.get_key_element()}={interval.start}"
     return f"{override.get_key_element()}={next(iter(override.sweep_string_iterator()))}"
 
 
@@ -104,18 +108,22 @@ def test_tests_and_files_that_are_named_exist(page: Path) -> None:
         assert (ROOT / name).exists(), name
 
 
+def names_of(option: Any) -> set[str]:
+    """The settings of an option."""
+    return {field.name for field in dataclasses.fields(option)}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_settings_that_are_named_exist(page: Path) -> None:
     """Settings within the text, such as `trainer.max_steps`, are fields of some option."""
     from conf.registry import OPTIONS
 
     known = {
-        group: {f for node in nodes.values() for f in node.__dataclass_fields__}
-        for group, nodes in OPTIONS.items()
+        group: {f for node in nodes.values() for f in names_of(node)} for group, nodes in OPTIONS.items()
     }
     for nodes in (OPTIONS["callback"], OPTIONS["logger"]):
         for name, node in nodes.items():
-            known[name] = set(node.__dataclass_fields__)
+            known[name] = names_of(node)
     for group, name in re.findall(r"`([a-z_]+)\.(\w+)(?:=[^`]*)?`", page.read_text()):
         if group in OPTIONS and group not in ("callback", "logger"):
             assert name in known[group], f"{group}.{name}"

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from tests.benchmarks.bench_step import compose_config, parts
+from tests.benchmarks.bench_step import RUNS, compose_config, parts
 
 LOADED, STEPPED, ROUNDS = 400, 2, 3
 GPU_TOKENS = 1e6
@@ -72,7 +72,7 @@ def main() -> None:
     )
     for size in (32, 512):
         with tempfile.TemporaryDirectory() as folder:
-            config = compose_config(Path(folder))
+            config = compose_config(Path(folder), RUNS["the default run"])
             config.sampler.global_batch_size = size
             batches, module = global_batches(config)
             found: dict[Any, list[float]] = {0: [], 1: [], "step": []}

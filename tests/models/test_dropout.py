@@ -64,14 +64,21 @@ def test_rates_too_fine_are_left_to_torch(rate: float, possible: bool) -> None:
 
 def test_gradients_under_autocast_are_close_to_those_without() -> None:
     torch.manual_seed(4)
-    inputs = [torch.randn(1, 2, 9, 4, requires_grad=True) for _ in range(3)]
+    query, key, value = inputs = [torch.randn(1, 2, 9, 4, requires_grad=True) for _ in range(3)]
     bounds = torch.tensor([0, 4, 9], dtype=torch.int32)
 
     def gradients(enabled: bool) -> tuple[Tensor, ...]:
         torch.manual_seed(3)
         with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
             out, _ = packed_attention(
-                torch.nn.Identity(), *inputs, None, dropout=0.2, cu_seq_lens_q=bounds, max_length_q=5
+                torch.nn.Identity(),
+                query,
+                key,
+                value,
+                None,
+                dropout=0.2,
+                cu_seq_lens_q=bounds,
+                max_length_q=5,
             )
         assert out.dtype == (torch.bfloat16 if enabled else torch.float32)
         return torch.autograd.grad(out.float().square().sum(), inputs)
