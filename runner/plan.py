@@ -91,10 +91,12 @@ def _histogram(data: Any) -> dict[str, str]:
     """Sequences by length, a bar for each range of lengths."""
     step = max(1, len(data.train) // MOST_MEASURED)
     lengths = data.train.lengths(np.arange(0, len(data.train), step))
-    counts, edges = np.histogram(lengths, bins=min(HISTOGRAM_LINES, int(np.ptp(lengths)) + 1))
+    width = -(-(int(np.ptp(lengths)) + 1) // HISTOGRAM_LINES)
+    edges = np.arange(lengths.min(), lengths.max() + width + 1, width)
+    counts, _ = np.histogram(lengths, bins=edges)
     lines = {}
-    for count, low, high in zip(counts, edges[:-1], edges[1:], strict=True):
-        name = f"{int(np.ceil(low)):,} to {int(np.ceil(high)) - (high < edges[-1]):,}"
+    for count, low in zip(counts, edges, strict=False):
+        name = f"{low:,} to {low + width - 1:,}" if width > 1 else f"{low:,}"
         lines[name] = f"{'█' * round(BAR * count / counts.max())} {count / len(lengths):.1%}"
     low, middle, high = np.percentile(lengths, [0, 50, 100])
     return lines | {"all": f"{low:.0f} to {high:.0f}, median {middle:.0f}, mean {lengths.mean():.1f}"}

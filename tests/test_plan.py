@@ -13,8 +13,12 @@ from tests.malformed import write
 
 @pytest.fixture(scope="module")
 def inspected(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> tuple[Done, Path]:
-    folder = tmp_path_factory.mktemp("inspect")
-    return iolaus_here(folder, *TINY, f"data.source={text_file}", "mode=inspect"), folder
+    folder, temporary = tmp_path_factory.mktemp("inspect"), tmp_path_factory.mktemp("temporary")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(temporary))
+        done = iolaus_here(folder, *TINY, f"data.source={text_file}", "mode=inspect")
+    assert not list(temporary.glob("iolaus*")), "Hydra's folder is still there"
+    return done, folder
 
 
 def fact(done: Done, name: str) -> str:
@@ -28,7 +32,6 @@ def test_nothing_is_trained_or_left(inspected: tuple[Done, Path]) -> None:
     assert done.returncode == 0, done.stderr
     assert "nothing was trained" in done.stdout
     assert not list(folder.iterdir())
-    assert not list(Path(tempfile.gettempdir()).glob("iolaus-inspect-*"))
 
 
 def test_data_is_counted_and_known_by_its_fingerprint(inspected: tuple[Done, Path]) -> None:
