@@ -130,7 +130,7 @@ def described(things: list[Thing]) -> str:
 
 
 def draw(things: list[Thing]) -> Image.Image:
-    """A scene as an image in RGB, on white."""
+    """A scene as an image in RGB, on white; circles are rings, crosses thin, so that every shape has its own ink."""
     image = Image.new("RGB", (IMAGE_SIZE, IMAGE_SIZE), "white")
     pen = ImageDraw.Draw(image)
     quarter = IMAGE_SIZE // 2
@@ -139,14 +139,14 @@ def draw(things: list[Thing]) -> Image.Image:
         box = (x + 2, y + 2, x + quarter - 3, y + quarter - 3)
         colour = COLOURS[thing.colour]
         if thing.shape == "circle":
-            pen.ellipse(box, fill=colour)
+            pen.ellipse(box, outline=colour, width=3)
         elif thing.shape == "square":
             pen.rectangle(box, fill=colour)
         elif thing.shape == "triangle":
             pen.polygon([(box[0], box[3]), (box[2], box[3]), ((box[0] + box[2]) / 2, box[1])], fill=colour)
         else:
-            pen.rectangle((x + 6, box[1], x + quarter - 7, box[3]), fill=colour)
-            pen.rectangle((box[0], y + 6, box[2], y + quarter - 7), fill=colour)
+            pen.rectangle((x + 7, box[1], x + quarter - 8, box[3]), fill=colour)
+            pen.rectangle((box[0], y + 7, box[2], y + quarter - 8), fill=colour)
     return image
 
 
