@@ -1,6 +1,7 @@
 """Runs as processes of their own, to be sent signals to, and what is left of them."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -16,8 +17,13 @@ def start(arguments: list[str], cwd: Path, **environment: str) -> subprocess.Pop
     with open(cwd / "output.txt", "ab") as output:
         return subprocess.Popen(
             [sys.executable, "-m", "runner.train", *arguments],
-            cwd=cwd, env=env, stdout=output, stderr=output, start_new_session=True,
+            cwd=cwd, env=env, stdout=output, stderr=output, start_new_session=True, preexec_fn=hear_ctrl_c,
         )  # fmt: skip
+
+
+def hear_ctrl_c() -> None:
+    """What a shell has started in the background ignores Ctrl-C, and so would all that it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def steps_done(cwd: Path) -> int:

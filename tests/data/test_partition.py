@@ -1,5 +1,3 @@
-import time
-
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -146,14 +144,6 @@ def test_equal_lengths_keep_the_order_of_the_batch() -> None:
 def test_bounds_below_one_are_refused(arguments: tuple[int, int, int], name: str) -> None:
     with pytest.raises(ValueError, match=name):
         partition(np.array([1, 2]), *arguments, packed=False)
-
-
-def test_a_hundred_thousand_documents_take_a_moment() -> None:
-    lengths = lognormal(100_000)
-    for packed in (False, True):
-        start = time.process_time()
-        partition(lengths, 8, 16_384, None, packed)
-        assert time.process_time() - start < 0.3
 
 
 def test_packed_micro_batches_are_as_few_as_best_fit_makes_them() -> None:

@@ -4,7 +4,6 @@ import json
 import os
 import pickle
 import resource
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -125,11 +124,10 @@ def test_a_hundred_million_sequences_open_at_once_in_constant_memory(tmp_path: P
         file.truncate((size + 1) * 8)
         file.seek(size * 8)
         file.write(np.int64(size).tobytes())
-    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     store = TokenStore(folder)
     assert len(store) == size
     assert len(store.gather(np.arange(5) * (size // 7))[1]) == 5
-    assert time.process_time() - start < 0.1
     assert (
         resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000
     )  # KB; the offsets alone are 800 MB
