@@ -3,7 +3,6 @@
 import argparse
 import fnmatch
 import json
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from runner.errors import suggest
 from runner.folder import RunFolder
 from runner.report.runs import changed_settings, flatten, load_run
 from runner.report.table import as_text, comparison_table
-from runner.summary import clock, show
+from runner.summary import clock, resume_command, show
 
 STATES = ("waiting", "running", "killed", "interrupted", "preempted", "failed", "pruned", "done")
 
@@ -76,7 +75,7 @@ def show_run(run: RunFolder) -> None:
         "started": str(status.get("started")),
         "folder": str(run.path),
         "command": loaded.command,
-        "go on with": f"iolaus resume={shlex.quote(str(run.path))}",
+        "go on with": resume_command(run.path),
     }
     settings = {
         name: f"{value}  (default {default})"

@@ -12,6 +12,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from runner.folder import RunFolder
+
 FILES = {
     "model": "model",
     "report": "report.html",
@@ -52,12 +54,18 @@ def near(folder: Path) -> Path:
 
 
 def resume_command(folder: Path) -> str:
-    """The command that goes on with the run in `folder`, spelt as the one that started it."""
+    """The command that goes on with the run in `folder`, spelt as the one that started it.
+
+    That of a finished one trains a branch of it for as long again.
+    """
     try:
         installed = (folder / "command.txt").read_text(errors="replace").startswith("iolaus")
     except OSError:
         installed = False
-    return f"{'iolaus' if installed else 'python -m runner.train'} resume={shlex.quote(str(folder))}"
+    status = RunFolder(folder).status()
+    done = status.get("step") if status.get("state") == "done" else None
+    longer = f" trainer.max_steps={2 * done}" if done else ""
+    return f"{'iolaus' if installed else 'python -m runner.train'} resume={shlex.quote(str(folder))}{longer}"
 
 
 def clock(seconds: float) -> str:

@@ -22,6 +22,7 @@ from runner.commands import answered
 from runner.compose import prepare
 from runner.errors import explain, wants_traceback
 from runner.folder import RunFolder
+from runner.hub import spare_retries
 from runner.job import carry_out, in_sweep, report_failure, report_job_failure, report_stop
 from runner.launch import keep_freed_memory, leave_error, run_rank
 from runner.redaction import know_secrets, redact_logs
@@ -65,6 +66,7 @@ def run(config: DictConfig) -> float | None:
     with ending_with_command(), stoppable():
         try:
             check_config(config)  # a trial's values are known only now
+            spare_retries(config)
             if config.mode == "inspect":
                 inspect(config, folder)
                 return None

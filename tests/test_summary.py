@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from runner.folder import RunFolder
 from runner.summary import clock, compared_losses, end_summary, resume_command, start_summary, validation_set
 
 FACTS = {
@@ -84,6 +85,13 @@ def test_command_to_resume_is_spelt_as_the_one_that_started_it(tmp_path: Path) -
     assert resume_command(folder) == f"python -m runner.train resume='{folder}'"
     (folder / "command.txt").write_text("iolaus seed=3\n")
     assert resume_command(folder) == f"iolaus resume='{folder}'"
+
+
+def test_finished_run_is_trained_for_as_long_again(tmp_path: Path) -> None:
+    RunFolder(tmp_path).update_status(state="failed", step=40)
+    assert resume_command(tmp_path).endswith(f"resume={tmp_path}")
+    RunFolder(tmp_path).update_status(state="done", step=40)
+    assert resume_command(tmp_path).endswith(f"resume={tmp_path} trainer.max_steps=80")
 
 
 @pytest.mark.parametrize(

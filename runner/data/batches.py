@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from runner.samplers import GlobalBatchSampler
 
+from .handover import hand_over
 from .keyed import derive_seed, sample_keys
 from .partition import partition
 
@@ -152,6 +153,7 @@ def batch_loader(
         sampler=Steps(start, stop),
         num_workers=num_workers,
         pin_memory=pin_memory,
+        collate_fn=hand_over,
         worker_init_fn=settle_worker if num_workers else None,
         prefetch_factor=4 if num_workers else None,
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import lightning.pytorch as pl
+import torch
 from torch.utils.data import DataLoader
 
 from runner.samplers import GlobalBatchSampler, Sequential
@@ -96,6 +97,12 @@ class GlobalBatchDataModule(pl.LightningDataModule):
         """Global batches from the first one not yet consumed."""
         batches = self.train_batches(*self._data_parallel())
         return batch_loader(batches, self.start, len(self.sampler), self.num_workers, self._pins())
+
+    def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
+        """The batch on `device`; on a CPU it is there already, and is not gone through."""
+        if device.type == "cpu":
+            return batch
+        return super().transfer_batch_to_device(batch, device, dataloader_idx)
 
     def train_batches(self, rank: int, num_ranks: int) -> GlobalBatches:
         """The share that one of so many ranks has of every global batch."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from tests.benchmarks.bench_step import RUNS, compose_config, parts
+from tests.benchmarks.bench_step import RUNS, compose_config
 
 LOADED, STEPPED, ROUNDS = 400, 2, 3
 GPU_TOKENS = 1e6
@@ -20,15 +20,14 @@ GPU_TOKENS = 1e6
 
 def global_batches(config: Any) -> Any:
     """The default run's training batches and its module."""
+    from runner.assembly import assemble
     from runner.data.batches import MASK_STREAM, GlobalBatches
-    from runner.models.packed_rows import settle_layout
 
-    data, objective, module = parts(config)
-    layout = settle_layout(config.data.layout, objective, module.model)
+    data, module, _ = assemble(config)
     batches = GlobalBatches(
-        sequences=data.train, sampler=data.sampler, collator=objective, seed=config.seed, stream=MASK_STREAM,
+        sequences=data.train, sampler=data.sampler, collator=data.collator, seed=config.seed, stream=MASK_STREAM,
         rank=0, num_ranks=1, micro_batch_tokens=config.data.micro_batch_tokens, micro_batch_size=None,
-        packed=layout == "packed",
+        packed=data.layout == "packed",
     )  # fmt: skip
     return batches, module
 

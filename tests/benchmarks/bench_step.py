@@ -1,9 +1,10 @@
-"""What the runner adds to a step: a whole fit against a bare PyTorch loop over the same micro-batches.
+"""What the runner adds to a step: a whole fit against a bare PyTorch loop over the same micro-batches, and Lightning.
 
-Both run the same model on the same global batches with the same optimizer, in turn; the runner's side has loading,
-schedule, logging, progress, audit and throughput on. The loop loads its batches beforehand. Times are CPU seconds of
-the process, which other work on the machine does not change. Once the default run, loading in this process; once a tiny
-model, with a loader of its own, where what the runner does itself shows best.
+All run the same model on the same global batches with the same optimizer, in turn; the runner's side has loading,
+schedule, logging, progress, audit and throughput on. The loop and Lightning are given ready batches; Lightning logs as
+often as the runner. Times are CPU seconds of the process, which other work on the machine does not change. Once the
+default run, loading in this process; once a tiny model, with a loader of its own, where what the runner does itself shows
+best.
 """
 
 import contextlib
@@ -15,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from lightning.pytorch import Callback
+from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.loggers import CSVLogger
 
 OVERRIDES = [
     "trainer=cpu", "trainer.validate_every=0", "trainer.precision=32-true", "checkpoint.every_steps=0",
@@ -24,8 +26,8 @@ OVERRIDES = [
 RUNS = {
     "the default run": ["trainer.max_steps=40", "data.num_workers=0"],
     "a tiny model": [
-        "trainer.max_steps=300", "data.num_workers=1", "model=bert_tiny", "sampler.global_batch_size=4",
-        "data.max_length=32",
+        "trainer.max_steps=400", "data.num_workers=1", "model=bert_tiny", "sampler.global_batch_size=4",
+        "data.max_length=32", "model.num_hidden_layers=1", "model.hidden_size=32", "model.intermediate_size=64",
     ],
 }  # fmt: skip
 
@@ -56,12 +58,13 @@ class Clock(Callback):
 
 def runner_seconds(config: Any, folder: Path) -> float:
     """Seconds of the steps after the first in a fit as `runner.train` builds it."""
+    from runner.assembly import assemble
     from runner.build import build, build_all
     from runner.folder import RunFolder
 
     run = RunFolder(folder)
     run.begin(config, [])
-    data, _, module = parts(config)
+    data, module, _ = assemble(config)
     clock = Clock()
     trainer = build(
         config.trainer,
@@ -80,36 +83,16 @@ def runner_seconds(config: Any, folder: Path) -> float:
     return clock.seconds
 
 
-def parts(config: Any) -> Any:
-    """Data, objective and module as a run has them, freshly initialised."""
-    from runner.build import bind, build
-    from runner.models.packed_rows import settle_layout
-
-    steps = config.trainer.max_steps
-    data = build(config.data)
-    data.prepare_data()
-    torch.manual_seed(config.seed)
-    model = build(config.model, tokenizer=data.tokenizer)
-    objective = build(config.objective, **data.collator_arguments())
-    data.connect(bind(config.sampler), objective, steps, None, config.seed, accept_changes=False)
-    task_model = objective.task_model(model)
-    data.layout = settle_layout(data.layout, objective, task_model)
-    module = build(
-        config.module, model=task_model, optimizer=bind(config.optimizer),
-        scheduler=bind(config.scheduler), max_steps=steps, seed=config.seed, log_every=10, baselines={},
-    )  # fmt: skip
-    return data, objective, module
-
-
-def bare_seconds(config: Any) -> float:
-    """Seconds of the same steps in a plain loop."""
+def ready(config: Any) -> tuple[list[Any], Any, Any, Any]:
+    """All batches of the run, its model, optimizer and schedule."""
+    from runner.assembly import assemble
     from runner.data.batches import GlobalBatches
 
-    data, objective, module = parts(config)
+    data, module, steps = assemble(config)
     batches = GlobalBatches(
         data.train,
         data.sampler,
-        objective,
+        data.collator,
         config.seed,
         1,
         0,
@@ -118,11 +101,14 @@ def bare_seconds(config: Any) -> float:
         None,
         packed=data.layout == "packed",
     )
-    steps = config.trainer.max_steps
-    loaded = [batches[k] for k in range(steps)]
-    model = module.model
-    optimizer = module.make_optimizer(model=model)
+    optimizer = module.make_optimizer(model=module.model)
     scheduler = module.make_scheduler(optimizer=optimizer, max_steps=steps)
+    return [batches[k] for k in range(steps)], module.model, optimizer, scheduler
+
+
+def bare_seconds(config: Any, _: Path) -> float:
+    """Seconds of the same steps in a plain loop."""
+    loaded, model, optimizer, scheduler = ready(config)
     began = 0.0
     for k, batch in enumerate(loaded):
         for micro_batch in batch["micro_batches"]:
@@ -135,24 +121,61 @@ def bare_seconds(config: Any) -> float:
     return time.process_time() - began
 
 
+class Plain(LightningModule):
+    """The same steps as Lightning's own recipe has them: one batch, one loss, the rest is its business."""
+
+    def __init__(self, model: Any, optimizer: Any, scheduler: Any) -> None:
+        super().__init__()
+        self.model, self._made = model, ([optimizer], [{"scheduler": scheduler, "interval": "step"}])
+
+    def training_step(self, batch: Any, batch_idx: int) -> Any:
+        loss = (
+            sum(self.model(micro_batch)["loss"] for micro_batch in batch["micro_batches"]) / batch["weight"]
+        )
+        self.log("train/loss", loss, prog_bar=True)
+        return loss
+
+    def configure_optimizers(self) -> Any:
+        return self._made
+
+
+def lightning_seconds(config: Any, folder: Path) -> float:
+    """Seconds of the same steps in Lightning's Trainer, with its progress bar and csv."""
+    loaded, *parts = ready(config)
+    clock = Clock()
+    trainer = Trainer(
+        accelerator="cpu", max_steps=len(loaded), gradient_clip_val=1.0, callbacks=[clock], default_root_dir=folder,
+        log_every_n_steps=config.trainer.log_every, logger=CSVLogger(folder), enable_checkpointing=False,
+        enable_model_summary=False,
+    )  # fmt: skip
+    with open(os.devnull, "w") as sink, contextlib.redirect_stdout(sink):
+        trainer.fit(Plain(*parts), torch.utils.data.DataLoader(loaded, batch_size=None))
+    return clock.seconds
+
+
 def main(repeats: int = 5) -> None:
+    torch.set_num_threads(1)
+    ways = {"runner": runner_seconds, "bare": bare_seconds, "Lightning": lightning_seconds}
     print(
-        "| CPU ms a step | runner | bare loop on ready batches | the runner adds |\n|---|---|---|---|",
+        "| CPU ms a step | bare loop on ready batches | Lightning adds to it | the runner adds |\n|---|---|---|---|",
         flush=True,
     )
     for name, overrides in RUNS.items():
         with tempfile.TemporaryDirectory() as folder:
             config = compose_config(Path(folder), overrides)
-            steps = config.trainer.max_steps - 1
-            pairs = [
-                (runner_seconds(config, Path(folder) / str(i)) / steps, bare_seconds(config) / steps)
+            rounds = [
+                {way: seconds(config, Path(folder) / f"{way}{i}") for way, seconds in ways.items()}
                 for i in range(repeats)
             ]
-        ours, bare = (1e3 * statistics.median(column) for column in zip(*pairs, strict=True))
-        ratio = statistics.median(a / b for a, b in pairs)
-        added = 1e3 * statistics.median(a - b for a, b in pairs)
-        print(f"| {name} | {ours:.1f} | {bare:.1f} | {added:.2f} ms, {(ratio - 1):+.1%} |", flush=True)
-    print(f"\n(medians of {repeats} pairs)")
+        scale = 1e3 / (config.trainer.max_steps - 1)
+        bare = statistics.median(times["bare"] for times in rounds) * scale
+        added = {
+            way: statistics.median(times[way] - times["bare"] for times in rounds) * scale
+            for way in ("Lightning", "runner")
+        }
+        cells = " | ".join(f"{ms:.2f} ms, {ms / bare:+.1%}" for ms in added.values())
+        print(f"| {name} | {bare:.1f} | {cells} |", flush=True)
+    print(f"\n(medians of {repeats} rounds)")
 
 
 if __name__ == "__main__":

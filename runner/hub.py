@@ -1,0 +1,57 @@
+"""The Hugging Face hub, where it cannot be reached."""
+
+import logging
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies
+
+from omegaconf import DictConfig, OmegaConf
+
+log = logging.getLogger("iolaus")
+
+NAMING = ("name_or_path", "tokenizer", "source")
+"""Settings that may hold a name of the hub."""
+
+SECONDS = 3.0
+"""How long the hub may take to answer."""
+
+
+def spare_retries(config: DictConfig) -> None:
+    """Has the libraries of the hub look into their caches alone, where names are given and nobody answers.
+
+    Otherwise each file they look for is asked for again and again, for the better part of a minute. To be called before
+    they are imported, which is when they read `HF_HUB_OFFLINE`.
+    """
+    if "HF_HUB_OFFLINE" in os.environ or getproxies() or not any(_hub_names(config)):
+        return
+    address = urlsplit(os.environ.get("HF_ENDPOINT", "https://huggingface.co"))
+    try:
+        socket.create_connection((address.hostname, address.port or 443), timeout=SECONDS).close()
+    except OSError as error:
+        log.warning(
+            "%s cannot be reached (%s): only what was downloaded before is found", address.hostname, error
+        )
+        os.environ["HF_HUB_OFFLINE"] = "1"
+
+
+def _hub_names(config: DictConfig) -> Iterator[str]:
+    for group in ("model", "data"):
+        yield from _names(OmegaConf.to_container(config[group], resolve=True))
+
+
+def _names(values: Any) -> Iterator[str]:
+    """Names, of a source or of each in a list, that are no files here and may be on the hub."""
+    for name in NAMING:
+        given = values.get(name)
+        for value in given if isinstance(given, list) else [given]:
+            if (
+                isinstance(value, str)
+                and value.count("/") <= 1
+                and "*" not in value
+                and not Path(value).exists()
+            ):
+                yield value
