@@ -2,13 +2,15 @@
 
 import sys
 from importlib.metadata import entry_points
+from typing import Any
 
-from hydra.core.config_store import ConfigStore
+from hydra.core.config_store import ConfigNode, ConfigStore
+from omegaconf import DictConfig, OmegaConf
 
 # Hydra copies the whole store once per group for --help, seconds of work; `load` hands out copies of its nodes anyway
 ConfigStore.__deepcopy__ = lambda store, memo: store  # type: ignore[attr-defined]
 
-# Energon's library for remote storage brings a plugin that costs each start half a second, to read configs from msc://
+# Energon's library for remote storage brings a plugin that costs each start 0.3 s, and warns of search paths
 sys.modules.setdefault("hydra_plugins.hydra_msc_plugin", None)  # type: ignore[arg-type]
 
 OPTIONS: dict[str, dict[str, type]] = {}
@@ -19,11 +21,31 @@ SEARCHED: list[str] = []
 """Packages of plugins in which YAML options and recipes lie, such as `pkg://my_package.recipes`."""
 
 
+class Option(ConfigNode):
+    """What Hydra's store keeps of an option; it becomes a config when it is asked for, which few are in a command."""
+
+    def __init__(self, group: str, name: str, source: Any) -> None:
+        self.source = source
+        self._node: DictConfig | None = None
+        super().__init__(f"{name}.yaml", None, group, None, "iolaus")  # type: ignore[arg-type]
+
+    @property
+    def node(self) -> DictConfig:
+        """The option as a config of its own."""
+        if self._node is None:
+            self._node = OmegaConf.structured(self.source)
+        return self._node
+
+    @node.setter
+    def node(self, config: DictConfig | None) -> None:
+        self._node = config
+
+
 def register(group: str, **options: type) -> None:
     """Offers each dataclass as an option of `group` under its keyword."""
     for name, node in options.items():
         OPTIONS.setdefault(group, {})[name] = node
-        ConfigStore.instance().store(group=group, name=name, node=node, provider="iolaus")
+        _store(group, name, node)
 
 
 def register_parts(group: str, together: str | None = None, **options: type) -> None:
@@ -33,9 +55,16 @@ def register_parts(group: str, together: str | None = None, **options: type) -> 
     """
     for name, node in options.items():
         OPTIONS.setdefault(group, {})[name] = node
-        ConfigStore.instance().store(group=group, name=name, node={name: node}, provider="iolaus")
+        _store(group, name, {name: node})
     if together:
-        ConfigStore.instance().store(group=group, name=together, node=dict(options), provider="iolaus")
+        _store(group, together, dict(options))
+
+
+def _store(group: str, name: str, source: Any) -> None:
+    store = ConfigStore.instance()
+    store.store(group=group, name=name, node={})  # makes the group
+    option = Option(group, name, source)
+    store._open(group)[option.name] = option
 
 
 def register_configs(package: str) -> None:

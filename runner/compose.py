@@ -1,6 +1,5 @@
 """Composing a config without running it, as the command line would. Imports no torch."""
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,13 +18,9 @@ from runner.sweep import register_plugins, sweep_folder
 
 CONFIG_DIR = ("--config-dir", "-cd")
 
-FOREIGN_PLUGIN = "hydra_plugins.hydra_msc_plugin"
-"""Comes with megatron-energon: nothing here needs it, it costs every start 0.3 s, and it warns of search paths."""
-
 
 def prepare() -> None:
     """Makes known to Hydra what a config may refer to: the project's resolvers and plugins."""
-    sys.modules.setdefault(FOREIGN_PLUGIN, None)  # type: ignore[arg-type]
     OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
     OmegaConf.register_new_resolver("sweep_folder", sweep_folder, replace=True)
     register_plugins()

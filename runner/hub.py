@@ -6,8 +6,6 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
-from urllib.request import getproxies
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -26,7 +24,12 @@ def spare_retries(config: DictConfig) -> None:
     Otherwise each file they look for is asked for again and again, for the better part of a minute. To be called before
     they are imported, which is when they read `HF_HUB_OFFLINE`.
     """
-    if "HF_HUB_OFFLINE" in os.environ or getproxies() or not any(_hub_names(config)):
+    if "HF_HUB_OFFLINE" in os.environ or not any(_hub_names(config)):
+        return
+    from urllib.parse import urlsplit
+    from urllib.request import getproxies
+
+    if getproxies():
         return
     address = urlsplit(os.environ.get("HF_ENDPOINT", "https://huggingface.co"))
     try:

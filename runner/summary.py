@@ -7,11 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.panel import Panel
-from rich.table import Table
-from rich.text import Text
-
 from runner.folder import RunFolder
 
 FILES = {
@@ -123,6 +118,11 @@ def show(title: str, sections: Mapping[str, Mapping[str, str]]) -> None:
     if not sys.stdout.isatty():
         _print_plainly(sections)
         return
+    from rich.console import Console  # here, as most commands show nothing
+    from rich.panel import Panel
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold cyan", no_wrap=True)
     table.add_column(style="dim", no_wrap=True)
