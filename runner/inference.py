@@ -75,7 +75,7 @@ def load_predictor(run: str, config: Any, tokenizer: Any) -> Predictor:
     }[name]
     special = {"pad_token_id": tokenizer.pad_token_id, "mask_token_id": tokenizer.mask_token_id or 0}
     collator = get_collator_cls(name)(
-        **{**_own_settings("objective", name), **known["objective"]},
+        **{**own_settings("objective", name), **known["objective"]},
         **special,
         vocab_size=len(tokenizer),
         special_token_ids=tokenizer.all_special_ids,
@@ -151,7 +151,7 @@ def predict(predictor: Predictor, rows: Rows, micro_batch_tokens: int) -> Iterat
         yield {name: value for name, value in row.items() if name != "gold"}
 
 
-def _own_settings(group: str, option: str) -> dict[str, Any]:
+def own_settings(group: str, option: str) -> dict[str, Any]:
     """The defaults of an option, less its target."""
     values = OmegaConf.to_container(OmegaConf.structured(OPTIONS[group][option]), resolve=False)
     assert isinstance(values, dict)
@@ -161,7 +161,7 @@ def _own_settings(group: str, option: str) -> dict[str, Any]:
 def _assumed(task: str, config: Any) -> dict[str, Any]:
     """The task of a model that says no more than its config does."""
     names = [config.id2label[i] for i in range(len(config.id2label))]
-    data = _own_settings("data", task)
+    data = own_settings("data", task)
     learnt = {
         "classification": {
             "labels": names,

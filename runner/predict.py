@@ -2,7 +2,8 @@
 
 `python -m runner.predict RUN "a text"`, or `RUN FILE` for every example of a file. RUN is a run folder or the folder of a
 Hugging Face model; its task decides. A pair or a question takes `--second`, the other text or the context. A language
-model, trained by masked modelling or diffusion, fills in each [MASK], or writes `--length N` tokens from nothing.
+model, trained by masked modelling or diffusion, fills in each [MASK], or writes `--length N` tokens from nothing. A
+vision-language model answers a question about `--image FILE`, or each of a file's about images below `--images FOLDER`.
 """
 
 import argparse
@@ -50,6 +51,12 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--out", type=Path, metavar="FILE", help="where to write (the screen)")
     made.add_argument("--tokens", type=int, default=8192, help="tokens computed on at once (8192)")
+    seeing = made.add_argument_group("questions about images")
+    seeing.add_argument(
+        "--image", action="append", default=[], metavar="FILE", help="one shown with the text"
+    )
+    seeing.add_argument("--images", metavar="FOLDER", help="where a file's paths start from (its own folder)")
+    seeing.add_argument("--max-new-tokens", type=int, default=32, help="the longest answer, in tokens (32)")
     filling = made.add_argument_group("filling in masks")
     filling.add_argument("--length", type=int, help="tokens of a text written from nothing")
     filling.add_argument("--steps", type=int, default=1000, help="steps from all masked to none (1000)")
@@ -66,6 +73,7 @@ def parser() -> argparse.ArgumentParser:
 
 def _rows(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Predictions, as the model's task makes them."""
+    from runner.answering import sees_images
     from runner.inference import load_predictor, predict, rows_of_file, rows_of_text, task_of
     from runner.infill import load, open_model
 
@@ -74,6 +82,10 @@ def _rows(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     if arguments.input is not None and not _is_file(arguments) and _looks_like_file(arguments.input):
         raise FileNotFoundError(f"there is no file {arguments.input!r}")
     config, tokenizer = open_model(arguments.run)
+    if sees_images(config):
+        return _answered(arguments)
+    if arguments.image or arguments.images:
+        raise ValueError(f"the model in {arguments.run!r} reads no images: leave out --image and --images")
     if task_of(config.architectures or []) is None:
         return _filled(*load(arguments.run), arguments)
     if arguments.length is not None:
@@ -84,6 +96,34 @@ def _rows(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     else:
         rows = rows_of_text(predictor, arguments.input, arguments.second)
     return predict(predictor, rows, arguments.tokens)
+
+
+def _answered(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    from runner.answering import (
+        ImageFiles,
+        answer,
+        folder_of_images,
+        load_answerer,
+        question_of_text,
+        questions_of_file,
+    )
+
+    if arguments.input is None:
+        raise ValueError(
+            "this model answers questions: give a text with --image FILE, or a file of questions"
+        )
+    if arguments.max_new_tokens < 1:
+        raise ValueError("--max-new-tokens must be at least 1")
+    is_file = _is_file(arguments)
+    if is_file and arguments.image:
+        raise ValueError("--image is for one text; the images of a file's rows lie below --images FOLDER")
+    answerer = load_answerer(arguments.run)
+    if is_file:
+        questions = questions_of_file(answerer, arguments.input)
+        images: Any = folder_of_images(arguments.images, arguments.input)
+    else:
+        questions, images = [question_of_text(answerer, arguments.input, arguments.image)], ImageFiles()
+    return answer(answerer, questions, images, arguments.max_new_tokens)
 
 
 def _filled(model: Any, tokenizer: Any, arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:

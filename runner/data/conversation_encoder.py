@@ -137,6 +137,11 @@ class ConversationEncoder:
         labels[:1] = self.ignore_index  # nothing is before it to predict it from
         return ids, labels, len(ids) - int(np.count_nonzero(ends > spans[-1][0]))
 
+    def written(self, ids: list[int]) -> str:
+        """The answer that a model has written: token ids up to the end token, as text."""
+        ids = ids[: ids.index(self.end_token_id)] if self.end_token_id in ids else ids
+        return str(self.tokenizer.decode(ids, skip_special_tokens=True)).strip()
+
     def pixels(self, images: Sequence[Image.Image]) -> NDArray[np.float32]:
         """Pixel values float32 [n, C, H, W] of images in RGB, 0 images among them."""
         if not images:

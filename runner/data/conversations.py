@@ -5,7 +5,7 @@ An image stands in a text where `<image>` does, whatever the model's own token f
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from runner.errors import suggest
 
@@ -77,6 +77,10 @@ class ConversationReader:
                 )
         self.columns = {**COLUMNS, **columns}
         self.caption_prompt = caption_prompt
+
+    def settings(self) -> dict[str, Any]:
+        """How rows are read, for predictions."""
+        return {"columns": self.columns, "caption_prompt": self.caption_prompt}
 
     def __call__(self, row: Row, number: int) -> Conversation:
         """The conversation of row `number`.

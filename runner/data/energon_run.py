@@ -145,6 +145,10 @@ class EnergonData(EnergonMultiModalDataModule):
         """What the objective needs to know of tokens and images."""
         return self.make_encoder().collator_arguments(self.read_row)
 
+    def known_task(self) -> dict[str, Any]:
+        """What is noted beside an exported model, for predictions."""
+        return {"data": self.read_row.settings()}
+
     def connect(
         self,
         make_sampler: Callable[..., Any],

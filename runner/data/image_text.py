@@ -125,6 +125,10 @@ class ImageTextDataModule(EvaluatedDataModule):
         """What the objective needs to know of tokens and images."""
         return self._encoder.collator_arguments(self.read_row)
 
+    def known_task(self) -> dict[str, Any]:
+        """What is noted beside an exported model, for predictions."""
+        return {"data": self.read_row.settings()}
+
     def fingerprint(self) -> str:
         """A hash of the training samples."""
         return self.train_set.fingerprint

@@ -39,9 +39,7 @@ class AnswerPredictions(Predictions):
         encoder = self.sequences.encoder
         self.answers: dict[int, str] = {}
         for i in np.flatnonzero(self.seen).tolist():
-            ids = self.values["tokens"][i].tolist()
-            ids = ids[: ids.index(encoder.end_token_id)] if encoder.end_token_id in ids else ids
-            self.answers[i] = encoder.tokenizer.decode(ids, skip_special_tokens=True).strip()
+            self.answers[i] = encoder.written(self.values["tokens"][i].tolist())
 
     def metrics(self) -> dict[str, float]:
         """Exact match as SQuAD has it, for all and for each type of question, each beside `constant_exact_match`: what
@@ -88,7 +86,7 @@ class AnswerPredictions(Predictions):
                 "id": example.id,
                 "kind": example.kind,
                 "image": example.images,
-                "text": _asked(example),
+                "text": question_of(example),
                 "gold": example.accepted,
                 "predicted": text,
                 "probability": None,
@@ -101,7 +99,7 @@ class AnswerPredictions(Predictions):
         shown = [
             {
                 "image": self._thumbnail(i),
-                "text": _asked(self.sequences.examples[i]),
+                "text": question_of(self.sequences.examples[i]),
                 "gold": self.sequences.examples[i].accepted,
                 "predicted": self.answers[i],
                 "right": self._is_right(i),
@@ -131,5 +129,6 @@ def best_constant(accepted: Sequence[Sequence[str]]) -> tuple[str, int]:
     return counts.most_common(1)[0]
 
 
-def _asked(example: Any) -> str:
+def question_of(example: Any) -> str:
+    """The text of a conversation's last question."""
     return example.turns[-2].text.replace(IMAGE_PLACE, "").strip()
