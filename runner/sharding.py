@@ -17,7 +17,7 @@ from lightning.pytorch.strategies import ModelParallelStrategy, Strategy
 from torch import Tensor, nn
 from torch.distributed import ProcessGroup
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
@@ -65,6 +65,8 @@ def shard(model: nn.Module, mesh: DeviceMesh) -> None:
     layers = [m for m in pretrained.modules() if isinstance(m, GradientCheckpointingLayer)]
     for part in [*reversed(layers), model]:  # inner ones first
         fully_shard(part, mesh=mesh["data_parallel"])
+    if hasattr(model, "generate"):
+        register_fsdp_forward_method(model, "generate")  # so that its weights are whole there too
 
 
 def split_matrices(pretrained: PreTrainedModel, mesh: DeviceMesh) -> None:

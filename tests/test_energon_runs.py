@@ -1,5 +1,6 @@
 """Runs on an energon data set, killed anywhere and resumed, have the weights of one never stopped."""
 
+import csv
 import os
 import random
 from pathlib import Path
@@ -70,6 +71,34 @@ def test_kill_leaves_no_trace_and_another_layout_is_refused(tmp_path: Path, scen
 @pytest.mark.parametrize("workers", [0, 1, 2])
 def test_kills_leave_no_trace(tmp_path: Path, scenes: Path, devices: int, workers: int, packing: str) -> None:
     check(tmp_path, scenes, 4, devices, workers, f"data.packing_buffer_size={packing}")
+
+
+@pytest.mark.slow
+def test_sharded_weights_learn_the_same_and_resume(tmp_path: Path, scenes: Path) -> None:
+    arguments = [
+        *ARGUMENTS,
+        f"data.path={scenes}",
+        "data.num_workers=1",
+        "trainer.max_steps=6",
+        "trainer.devices=2",
+    ]
+    sharded = [*arguments, "trainer=fsdp", "trainer.accelerator=cpu"]
+    run_program(*arguments, "trainer=ddp", "trainer.accelerator=cpu", "outputs=whole", cwd=tmp_path)
+    run_program(*sharded, "outputs=sharded", cwd=tmp_path)
+    checkpoint = only_run(tmp_path / "sharded").path / "checkpoints" / "step-00000003.ckpt"
+    run_program(f"resume={checkpoint}", "outputs=resumed", cwd=tmp_path)
+    whole, *others = (only_run(tmp_path / name).path for name in ("whole", "sharded", "resumed"))
+    for run in others:
+        assert audit.compare(whole, run) is None
+        assert losses(run) == pytest.approx(losses(whole), rel=1e-5)
+
+
+def losses(run: Path) -> dict[int, float]:
+    """Training losses by step."""
+    with (run / "metrics.csv").open() as file:
+        return {
+            int(row["step"]): float(row["train/loss"]) for row in csv.DictReader(file) if row["train/loss"]
+        }
 
 
 @pytest.mark.slow

@@ -90,15 +90,17 @@ def test_second_stage_starts_from_the_first_and_freezes_by_pattern(run: Any, tmp
     assert (second.path / "model" / "processor_config.json").exists()
 
 
-@pytest.fixture(scope="module")
-def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module", params=["ddp", "fsdp"])
+def two_ranks(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
     folder = tmp_path_factory.mktemp("ranks")
-    run_program(*CHOICE, "trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2", cwd=folder)
+    run_program(
+        *CHOICE, f"trainer={request.param}", "trainer.accelerator=cpu", "trainer.devices=2", cwd=folder
+    )
     return next((folder / "outputs").glob("*/*"))
 
 
 def test_two_ranks_reach_the_figures_of_one(run: Any, two_ranks: Path) -> None:
-    """Mixed batches, of which some ranks' shares hold no image."""
+    """Mixed batches, of which some ranks' shares hold no image; ranks that share weights still gather them together."""
     ours = run.status()["results"]
     theirs = json.loads((two_ranks / "status.json").read_text())["results"]
     assert theirs.keys() == ours.keys()

@@ -60,10 +60,11 @@ class VisionLanguageModel(SparseMaskedLM):
 
     def forward(self, micro_batch: dict[str, Any]) -> dict[str, Tensor]:
         """Sums over the micro-batch: `loss` in nats, and (when evaluating) `correct` targets."""
+        if "pixel_values" in micro_batch or not (self.training or isinstance(self, FSDPModule)):
+            return super().forward(micro_batch)
+        nothing = self._nothing_seen()  # before the language model: ranks gather weights in one order
         result = super().forward(micro_batch)
-        if self.training and "pixel_values" not in micro_batch:
-            result["loss"] = result["loss"] + self._nothing_seen()
-        return result
+        return {**result, "loss": result["loss"] + nothing}
 
     def arguments(self, micro_batch: dict[str, Any]) -> dict[str, Any]:
         """The model's arguments for rows of either layout, with their images if they have any."""
@@ -126,6 +127,8 @@ class VisionLanguageModel(SparseMaskedLM):
             if pixel_values is None or not len(pixel_values)
             else {"pixel_values": self._pixels(pixel_values)}
         )
+        if not images and isinstance(self, FSDPModule):
+            self._nothing_seen()  # as the other ranks' images go through the tower
         with self._padded_attention():
             written = self.pretrained.generate(  # type: ignore[operator]
                 input_ids=turned,
