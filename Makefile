@@ -5,6 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN = $(VENV)/bin
 # Test processes side by side; each holds a few models, so not as many as a large machine has cores.
 JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); echo $$(( n < 8 ? n : 8 )))
+SIDE_BY_SIDE = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 READY = $(VENV)/.ready
 # Idle threads sleep instead of spinning: on a busy machine that is the difference between slow and eight times as slow.
 export OMP_WAIT_POLICY ?= passive
@@ -19,10 +20,10 @@ run: $(READY)  ## pretrain a small encoder on real text; overrides go in ARGS="o
 	@$(BIN)/iolaus $(ARGS)
 
 test: $(READY)  ## the tests that prove every promise, in a few minutes
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(ARGS)
 
 test-all: $(READY)  ## the long tests too
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not benchmark and not slurm" $(ARGS)
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not benchmark and not slurm" $(ARGS)
 
 test-slurm: $(READY)  ## the tests on a real SLURM cluster, which they start on this machine (Debian, as root)
 	@$(BIN)/python -m pytest -m slurm tests/slurm $(ARGS)

@@ -25,6 +25,12 @@ os.environ |= {"OMP_WAIT_POLICY": "passive", "HF_HUB_DISABLE_TELEMETRY": "1", "C
 
 ROOT = Path(__file__).parent.parent
 
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whole runs first: what is short fills the end, where processes would wait for each other."""
+    items.sort(key=lambda item: item.path.parent.name != "tests")
+
+
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 

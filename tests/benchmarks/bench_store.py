@@ -122,8 +122,10 @@ def gathering(folder: Path) -> None:
     writer.finish()
     store = TokenStore(folder / "store")
     rows = np.split(flat, np.cumsum(lengths)[:-1])
-    datasets.Dataset.from_dict({"input_ids": rows}).save_to_disk(folder / "saved")
-    saved: Any = datasets.load_from_disk(str(folder / "saved"))
+    masks = {"token_type_ids": [row * 0 for row in rows], "attention_mask": [row * 0 + 1 for row in rows]}
+    columns = {"input_ids": rows, **masks}  # what a tokenizer within `map` leaves
+    datasets.Dataset.from_dict(columns).save_to_disk(folder / "saved")
+    saved: Any = datasets.load_from_disk(str(folder / "saved")).select_columns(["input_ids"])
     arrays = saved.with_format("numpy")
     batches = [rng.permutation(NUM_SHORT)[:BATCH] for _ in range(5)]
     tables = saved.with_format("arrow")
