@@ -60,15 +60,8 @@ class StdlibText:
 
     def fingerprint(self) -> dict[str, Any]:
         """Python's version and the names and sizes of the files that are read."""
-        listing = hashlib.blake2b(digest_size=16)
-        for path in source_files():
-            listing.update(f"{path.relative_to(_library()).as_posix()} {path.stat().st_size}\n".encode())
-        return {
-            "source": "stdlib_text",
-            "version": VERSION,
-            "python": platform.python_version(),
-            "files": listing.hexdigest(),
-        }
+        python = platform.python_version()
+        return {"source": "stdlib_text", "version": VERSION, "python": python, "files": _listing(_library())}
 
     def describe(self) -> str:
         """One line for the summary of a run."""
@@ -82,6 +75,15 @@ def source_files() -> list[Path]:
         folders[:] = sorted(name for name in folders if name not in SKIPPED_FOLDERS)
         files += [Path(folder, name) for name in sorted(names) if name.endswith(".py")]
     return files
+
+
+@cache  # the jobs of a sweep ask again and again
+def _listing(library: Path) -> str:
+    """A hash of the names and sizes of the files that are read of a library."""
+    listing = hashlib.blake2b(digest_size=16)
+    for path in source_files():
+        listing.update(f"{path.relative_to(library).as_posix()} {path.stat().st_size}\n".encode())
+    return listing.hexdigest()
 
 
 def docstrings(source: bytes) -> list[str]:
