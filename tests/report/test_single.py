@@ -22,7 +22,7 @@ def test_report_shows_curves_figures_and_how_to_go_on(tmp_path: Path) -> None:
     assert "below the unigram entropy 6.250" in page.text
     assert page.texts("pre", "command") == [
         "python -m runner.train seed=0 optimizer.lr=4.0",
-        f"python -m runner.train resume={run}",
+        f"python -m runner.train resume={run} trainer.max_steps=80",
     ]
     assert "3.11.2" in page.text
     assert [p.name for p in run.iterdir() if p.name.startswith(".")] == []
