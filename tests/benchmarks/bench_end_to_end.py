@@ -70,9 +70,9 @@ class Column(NamedTuple):
 
 
 COLUMNS = {
-    "30,522": Column(30522, 128, False, 2, 2),
-    "8,192": Column(8192, 128, False, 2, 2),
-    "30,522, short": Column(30522, 512, False, 1, 2, 32, everybody=False),
+    "30,522": Column(30522, 128, False, 2, 3),
+    "8,192": Column(8192, 128, False, 2, 5),
+    "30,522, short": Column(30522, 512, False, 1, 3, 32, everybody=False),
     "30,522, bf16": Column(30522, 128, True, 1, 1, everybody=False),
     "8,192, bf16": Column(8192, 128, True, 1, 1, everybody=False),
 }
