@@ -106,6 +106,11 @@ def test_model_that_reads_no_images_says_so(tmp_path: Path, trained: Trained) ->
 
     tokenizer = AutoProcessor.from_pretrained(trained.path / "model").tokenizer
     tokenizer.save_pretrained(tmp_path)
-    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
+    sizes: dict[str, Any] = {
+        "hidden_size": 8,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 1,
+        "intermediate_size": 8,
+    }
     BertForMaskedLM(BertConfig(vocab_size=len(tokenizer), **sizes)).save_pretrained(tmp_path)
     assert "reads no images" in message(tmp_path, "a text", "--image", "a.png")

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from .documents import buckets
+
 _FATES = 1 << 16
 """16 bits decide, so a rate is met to one in 65,536."""
 
@@ -39,34 +41,54 @@ class Dropout(nn.Dropout):
 
 
 class DroppedAttention(torch.autograd.Function):
-    """Attention [..., L, H] of queries, keys and values [..., L, H]; differentiable once."""
+    """Attention [T, N, H] over a flat row of documents, of queries, keys and values [T, N, H]; differentiable once.
+
+    Documents of like lengths go through it as one padded batch: a document alone would take as long as many short ones.
+    """
 
     @staticmethod
     def forward(
-        ctx: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, rate: float, scale: float
+        ctx: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        cu_seqlens: Tensor,
+        before: int,
+        behind: int,
+        rate: float,
+        scale: float,
     ) -> Tensor:
-        """`mask` [L, L] is added to the scores; each weight is dropped at `rate`, which `can_drop`."""
+        """Tokens see up to `before` others before and `behind` behind them, -1 is all; weights are dropped at `rate`."""
+        ctx.buckets, ctx.scale = buckets(tuple(cu_seqlens.tolist())), scale
+        ctx.shape = query.shape
+        saved, out = [], value.new_empty(value.shape)
         with torch.autocast("cpu", enabled=False):
-            scores = torch.matmul(query * scale, key.transpose(-1, -2))
-            weights = torch.softmax(scores if mask is None else scores.add_(mask), -1)
-            dropped = weights * _kept(weights, rate)
-            out = torch.matmul(dropped, value)
-        ctx.save_for_backward(query, key, value, weights, dropped, out)
-        ctx.scale = scale
+            for bucket in ctx.buckets:
+                q, k, v = (bucket.padded(x).contiguous() for x in (query * scale, key, value))
+                scores, mask = torch.matmul(q, k.transpose(-1, -2)), bucket.mask(before, behind, q)
+                weights = torch.softmax(scores if mask is None else scores.add_(mask), -1)
+                dropped = _kept(weights, rate).mul_(weights)
+                bucket.put(torch.matmul(dropped, v), out)
+                saved += [q, k, v, weights, dropped]
+        ctx.save_for_backward(out, *saved)
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients of query, key and value."""
-        query, key, value, weights, dropped, out = ctx.saved_tensors
+        out, *saved = ctx.saved_tensors
         row_sums = (gradient * out).sum(-1, keepdim=True)
-        of_scores = torch.matmul(gradient, value.transpose(-1, -2)).mul_(dropped)
-        of_scores.addcmul_(weights, row_sums, value=-1).mul_(ctx.scale)
-        of_query = torch.matmul(of_scores, key)
-        of_key = torch.matmul(of_scores.transpose(-1, -2), query)
-        of_value = torch.matmul(dropped.transpose(-1, -2), gradient)
-        return of_query, of_key, of_value, None, None, None
+        found = (out.new_empty(ctx.shape), out.new_empty(ctx.shape), torch.empty_like(out))
+        for i, bucket in enumerate(ctx.buckets):
+            q, k, v, weights, dropped = saved[5 * i : 5 * i + 5]
+            g, sums = bucket.padded(gradient).contiguous(), bucket.padded(row_sums)
+            of_scores = torch.matmul(g, v.transpose(-1, -2)).mul_(dropped)
+            of_scores.addcmul_(weights, sums, value=-1)
+            bucket.put(torch.matmul(of_scores, k).mul_(ctx.scale), found[0])
+            bucket.put(torch.matmul(of_scores.transpose(-1, -2), q), found[1])
+            bucket.put(torch.matmul(dropped.transpose(-1, -2), g), found[2])
+        return (*found, None, None, None, None, None)
 
 
 def _kept(like: Tensor, rate: float) -> Tensor:

@@ -10,7 +10,7 @@ Letters in shapes: D documents, T tokens of all of them, N heads, H size of a he
 """
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache, partial
 from importlib.util import find_spec
 from typing import Any
@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import AttentionInterface
 
+from .documents import documents, runs, window_mask
 from .dropout import DroppedAttention, can_drop
 
 NAME = "packed_documents"
@@ -111,20 +112,16 @@ def _loop(
     dropout: float,
 ) -> Tensor:
     """Attention [T, N, H] document by document, of documents of one length together."""
+    if can_drop(dropout, query) and torch.backends.cuda.flash_sdp_enabled():
+        q, k, v = query.float(), key.float(), value.float()
+        return DroppedAttention.apply(q, k, v, cu_seqlens, before, behind, dropout, scale).to(query.dtype)
     parts = []
-    quick = can_drop(dropout, query) and torch.backends.cuda.flash_sdp_enabled()
-    dtype = query.dtype
-    if quick:
-        query, key, value = query.float(), key.float(), value.float()
-    for start, stop, length in _runs(cu_seqlens):
-        q, k, v = (_documents(x, start, stop, length) for x in (query, key, value))
-        mask = _window_mask(length, before, behind, q)
-        if quick:
-            out = DroppedAttention.apply(q, k, v, mask, dropout, scale)
-        else:
-            out = functional.scaled_dot_product_attention(q, k, v, mask, dropout, scale=scale)
+    for start, stop, length in runs(cu_seqlens):
+        q, k, v = (documents(x, start, stop, length) for x in (query, key, value))
+        mask = window_mask(length, before, behind, q)
+        out = functional.scaled_dot_product_attention(q, k, v, mask, dropout, scale=scale)
         parts.append(out.transpose(1, 2).flatten(0, 1))
-    return torch.cat(parts).to(dtype)
+    return torch.cat(parts)
 
 
 @torch.library.custom_op("iolaus::document_attention", mutates_args=())
@@ -136,9 +133,9 @@ def document_attention(
     Tokens see up to `before` others before and `behind` behind them; -1 is all of the document.
     """
     outs, sums = [], []
-    for start, stop, length in _runs(cu_seqlens):
-        q, k, v = (_documents(x, start, stop, length) for x in (query, key, value))
-        out, found = _flash(q, k, v, attn_mask=_window_mask(length, before, behind, q), scale=scale)
+    for start, stop, length in runs(cu_seqlens):
+        q, k, v = (documents(x, start, stop, length) for x in (query, key, value))
+        out, found = _flash(q, k, v, attn_mask=window_mask(length, before, behind, q), scale=scale)
         outs.append(out.transpose(1, 2).flatten(0, 1))
         sums.append(found.flatten())
     return torch.cat(outs), torch.cat(sums)
@@ -160,10 +157,10 @@ def document_attention_backward(
     """Gradients [T, N, H] of query, key and value."""
     num_heads = query.shape[1]
     gradients: tuple[list[Tensor], ...] = ([], [], [])
-    for start, stop, length in _runs(cu_seqlens):
-        parts = [_documents(x, start, stop, length) for x in (gradient, query, key, value, out)]
+    for start, stop, length in runs(cu_seqlens):
+        parts = [documents(x, start, stop, length) for x in (gradient, query, key, value, out)]
         parts.append(sums[start * num_heads : stop * num_heads].view(-1, num_heads, length))
-        mask = _window_mask(length, before, behind, parts[1])
+        mask = window_mask(length, before, behind, parts[1])
         found = _flash_backward(*parts, 0.0, False, attn_mask=mask, scale=scale)
         for whole, part in zip(gradients, found, strict=True):
             whole.append(part.transpose(1, 2).flatten(0, 1))
@@ -192,45 +189,6 @@ def _backward(ctx: Any, gradient: Tensor, _: Any) -> tuple[Tensor | None, ...]:
 
 
 document_attention.register_autograd(_backward, setup_context=_save)
-
-
-def _runs(cu_seqlens: Tensor) -> Iterator[tuple[int, int, int]]:
-    """First token, token behind the last, and length of documents, of neighbours of one length together."""
-    bounds = cu_seqlens.tolist()
-    start = bounds[0]
-    for i in range(1, len(bounds)):
-        length = bounds[i] - bounds[i - 1]
-        if i + 1 == len(bounds) or bounds[i + 1] - bounds[i] != length:
-            yield start, bounds[i], length
-            start = bounds[i]
-
-
-def _documents(flat: Tensor, start: int, stop: int, length: int) -> Tensor:
-    """Tokens `start` to `stop - 1` of [T, N, H] as documents [D, N, length, H], a view."""
-    token, head, one = flat.stride()
-    shape = ((stop - start) // length, flat.shape[1], length, flat.shape[2])
-    return flat.as_strided(shape, (length * token, head, token, one), flat.storage_offset() + start * token)
-
-
-def _window_mask(length: int, before: int, behind: int, query: Tensor) -> Tensor | None:
-    """What is added to scores [length, length]: minus infinity for keys too far `before` or `behind` a query."""
-    if all(side < 0 or length <= side + 1 for side in (before, behind)):
-        return None
-    size = 1 << (length - 1).bit_length()
-    return _band(size, before, behind, query.dtype, query.device)[:length, :length]
-
-
-@lru_cache(maxsize=4)
-@torch.inference_mode(False)  # what an evaluation leaves here is used in training
-def _band(length: int, before: int, behind: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    places = torch.arange(length, device=device)
-    ahead = places - places[:, None]
-    far = torch.zeros_like(ahead, dtype=torch.bool)
-    if before >= 0:
-        far |= -ahead > before
-    if behind >= 0:
-        far |= ahead > behind
-    return torch.zeros(far.shape, dtype=dtype, device=device).masked_fill_(far, -torch.inf)
 
 
 AttentionInterface.register(NAME, packed_attention)

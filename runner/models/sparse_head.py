@@ -11,7 +11,6 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
-from .last_layer import NarrowedLastLayer
 from .wrapped import WrappedModel
 
 LOGITS_AT_ONCE = 2**25
@@ -29,7 +28,6 @@ class SparseMaskedLM(WrappedModel):
         super().__init__(pretrained)
         if pretrained.base_model is pretrained:
             raise ValueError(f"{type(pretrained).__name__} has no encoder below its head")
-        self.last_layer = NarrowedLastLayer(self.core)
 
     def forward(self, micro_batch: dict[str, Any]) -> dict[str, Tensor]:
         """Sums over the micro-batch: `loss` in nats, weighted by `target_weights` where given, and `correct` targets.
@@ -82,16 +80,6 @@ class SparseMaskedLM(WrappedModel):
             "accuracy": totals["correct"] / weight,
             "perplexity": math.exp(min(loss, 700.0)),
         }
-
-    def recompute_activations(self) -> None:
-        """As for all models; the last layer is computed whole, as the backward pass does not know the positions."""
-        self.last_layer.remove()
-        super().recompute_activations()
-
-    def compile_core(self) -> None:
-        """As for all models; the last layer is computed whole, in shapes that the compiler knows."""
-        self.last_layer.remove()
-        super().compile_core()
 
     def _score_chunk(self, hidden: Tensor, targets: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         logits = self.logits(hidden)

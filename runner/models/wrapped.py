@@ -6,6 +6,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from .dropout import quicken
+from .last_layer import NarrowedLastLayer
 from .packed_rows import encoder_inputs, set_up_packed_rows
 
 
@@ -20,6 +21,7 @@ class WrappedModel(nn.Module):
         quicken(pretrained)
         self.pretrained = pretrained
         self.position_offset: int | None = None
+        self.last_layer = NarrowedLastLayer(self.core)
 
     @property
     def core(self) -> nn.Module:
@@ -43,11 +45,19 @@ class WrappedModel(nn.Module):
         return encoder_inputs(micro_batch, self.position_offset) | further
 
     def recompute_activations(self) -> None:
-        """Keeps no activations of layers but computes them again in the backward pass."""
+        """Keeps no activations of layers but computes them again in the backward pass, which knows no positions.
+
+        So the last layer is computed whole.
+        """
+        self.last_layer.remove()
         self.pretrained.gradient_checkpointing_enable()
 
     def compile_core(self) -> None:
-        """Compiles the encoder; gathering and head stay outside, where shapes change with every batch."""
+        """Compiles the encoder; gathering and head stay outside, where shapes change with every batch.
+
+        The last layer is computed whole, in shapes that the compiler knows.
+        """
+        self.last_layer.remove()
         self.core.compile(dynamic=True)
 
     def describe(self) -> str:

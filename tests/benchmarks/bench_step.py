@@ -149,7 +149,7 @@ def lightning_seconds(config: Any, folder: Path) -> float:
         enable_model_summary=False,
     )  # fmt: skip
     with open(os.devnull, "w") as sink, contextlib.redirect_stdout(sink):
-        trainer.fit(Plain(*parts), torch.utils.data.DataLoader(loaded, batch_size=None))
+        trainer.fit(Plain(*parts), torch.utils.data.DataLoader(loaded, batch_size=None))  # type: ignore[arg-type]
     return clock.seconds
 
 

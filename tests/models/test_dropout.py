@@ -1,31 +1,78 @@
 """Dropout: right gradients, the right share dropped, the mean kept, nothing across documents."""
 
+from itertools import accumulate
+
 import pytest
 import torch
 from torch import Tensor
 
+from runner.models.documents import buckets
 from runner.models.dropout import Dropout, DroppedAttention, can_drop, quicken
 from runner.models.packed_attention import packed_attention
 
 
-def seeded(*inputs: Tensor, mask: Tensor | None = None, rate: float = 0.3) -> Tensor:
+def bounds_of(*lengths: int) -> Tensor:
+    return torch.tensor([0, *accumulate(lengths)], dtype=torch.int32)
+
+
+def seeded(
+    inputs: list[Tensor], bounds: Tensor, before: int = -1, behind: int = -1, rate: float = 0.3
+) -> Tensor:
     torch.manual_seed(5)
-    return DroppedAttention.apply(*inputs, mask, rate, 0.4)
+    return DroppedAttention.apply(*inputs, bounds, before, behind, rate, 0.4)
 
 
-@pytest.mark.parametrize("window", [False, True])
-def test_gradients_agree_with_differences(window: bool) -> None:
+LENGTHS = {"alike": (3, 3), "padded": (2, 4, 1), "buckets": (4, 66, 5, 66)}
+
+
+@pytest.mark.parametrize("sides", [(-1, -1), (1, 1), (-1, 0)])
+@pytest.mark.parametrize("lengths", ["alike", "padded"])
+def test_gradients_agree_with_differences(lengths: str, sides: tuple[int, int]) -> None:
     torch.manual_seed(0)
-    inputs = [torch.randn(2, 2, 6, 4, dtype=torch.float64, requires_grad=True) for _ in range(3)]
-    mask = torch.full((6, 6), -torch.inf, dtype=torch.float64).triu(3) if window else None
-    assert torch.autograd.gradcheck(lambda *x: seeded(*x, mask=mask), inputs)
+    bounds = bounds_of(*LENGTHS[lengths])
+    inputs = [torch.randn(int(bounds[-1]), 2, 4, dtype=torch.float64, requires_grad=True) for _ in range(3)]
+    assert torch.autograd.gradcheck(lambda *x: seeded([*x], bounds, *sides), inputs)
+
+
+@pytest.mark.parametrize("sides", [(-1, -1), (2, 2), (-1, 0)])
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
+def test_without_a_drop_it_is_the_attention_of_each_document(
+    lengths: tuple[int, ...], sides: tuple[int, int]
+) -> None:
+    torch.manual_seed(6)
+    inputs = [torch.randn(sum(lengths), 2, 4, requires_grad=True) for _ in range(3)]
+    found = seeded(inputs, bounds_of(*lengths), *sides, rate=1e-5)
+    parts = []
+    for q, k, v in zip(*(x.split(lengths) for x in inputs), strict=True):
+        ahead = torch.arange(len(q)) - torch.arange(len(q))[:, None]
+        seen = torch.ones(len(q), len(q), dtype=torch.bool)
+        for side, far in zip(sides, (-ahead, ahead), strict=True):
+            seen &= (far <= side) if side >= 0 else seen
+        q, k, v = (x.transpose(0, 1) for x in (q, k, v))
+        parts.append(
+            torch.nn.functional.scaled_dot_product_attention(q, k, v, seen, scale=0.4).transpose(0, 1)
+        )
+    expected = torch.cat(parts)
+    assert torch.allclose(found, expected, atol=2e-5)
+    weights = torch.randn_like(expected)
+    gradients = [torch.autograd.grad((out * weights).sum(), inputs) for out in (found, expected)]
+    for ours, theirs in zip(*gradients, strict=True):
+        assert torch.allclose(ours, theirs, atol=5e-5)
+
+
+def test_documents_of_like_lengths_share_a_bucket() -> None:
+    found = buckets((0, 4, 70, 75, 141, 143))
+    assert [(bucket.num_documents, bucket.length) for bucket in found] == [(2, 66), (3, 5)]
+    assert buckets((0, 30, 60))[0].padding is None
+    assert buckets((0, 0, 3))[0].num_documents == 1, "an empty document has no place"
 
 
 def test_drops_the_share_and_keeps_the_mean() -> None:
     torch.manual_seed(1)
-    query, key = torch.randn(1, 4, 64, 8), torch.randn(1, 4, 64, 8)
-    weights = seeded(query, key, torch.eye(64).expand(1, 4, 64, 64), rate=0.3)
-    plain = torch.softmax(0.4 * query @ key.transpose(-1, -2), -1)
+    query, key = torch.randn(64, 4, 8), torch.randn(64, 4, 8)
+    value = torch.eye(64)[:, None].expand(64, 4, 64)
+    weights = seeded([query, key, value], bounds_of(64)).transpose(0, 1)
+    plain = torch.softmax(0.4 * query.transpose(0, 1) @ key.permute(1, 2, 0), -1)
     share = float((weights == 0).float().mean())
     assert share == pytest.approx(0.3, abs=0.015), "16,384 weights: four standard deviations"
     kept = weights != 0
@@ -33,9 +80,9 @@ def test_drops_the_share_and_keeps_the_mean() -> None:
 
 
 def test_seed_decides_what_is_dropped() -> None:
-    inputs = [torch.randn(1, 2, 16, 8) for _ in range(3)]
-    assert torch.equal(seeded(*inputs), seeded(*inputs))
-    assert not torch.equal(seeded(*inputs), DroppedAttention.apply(*inputs, None, 0.3, 0.4)), "drawn anew"
+    inputs, bounds = [torch.randn(16, 2, 8) for _ in range(3)], bounds_of(16)
+    assert torch.equal(seeded(inputs, bounds), seeded(inputs, bounds))
+    assert not torch.equal(seeded(inputs, bounds), DroppedAttention.apply(*inputs, bounds, -1, -1, 0.3, 0.4))
 
 
 def test_packed_documents_stay_apart_with_dropout() -> None:

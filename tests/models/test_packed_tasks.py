@@ -55,6 +55,22 @@ def test_loss_outputs_and_gradients_are_those_of_padded_rows(task: str, architec
         torch.testing.assert_close(others[name], gradient, **ROUNDING)
 
 
+@pytest.mark.parametrize(
+    ("task", "narrowed"),
+    [("classification", True), ("token_classification", True), ("question_answering", False)],
+)
+def test_last_layer_computes_what_the_head_reads(task: str, narrowed: bool) -> None:
+    sequences, collator = case(task)
+    model = task_model(collator, "bert")
+    model.pack_rows()
+    seen: list[int] = []
+    last = model.pretrained.base_model.encoder.layer[-1].intermediate
+    last.register_forward_hook(lambda module, inputs, output: seen.append(inputs[0].shape[1]))
+    batch = micro_batch(sequences, collator, packed=True)
+    model(batch)
+    assert (seen[0] < batch["input_ids"].shape[1]) == narrowed
+
+
 def test_pooling_by_the_mean_is_over_the_samples_own_tokens() -> None:
     sequences, collator = case("classification")
     models = []

@@ -1,0 +1,138 @@
+"""Where the documents of a flat row lie, and which of their tokens see each other.
+
+Letters in shapes: D documents, T tokens of all of them, L of the longest, N heads, H size of a head.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+_WASTE = 1 << 12
+"""Pairs of tokens that padding may add for each head; another bucket would take about as long on a CPU."""
+
+
+@dataclass(frozen=True)
+class Padding:
+    """What stands at the D * L places of documents of different lengths."""
+
+    tokens: Tensor
+    """[D * L], which token of the row stands where; any where none does."""
+    gaps: Tensor
+    """Which of the places hold none."""
+    places: Tensor
+    """Which hold one."""
+    unseen: Tensor
+    """[D, 1, 1, L], what is added to scores of keys: 0, or where no token stands, what leaves a weight of 0."""
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Documents of like lengths, which are computed on as one batch [D, N, L, H]."""
+
+    num_documents: int
+    length: int
+    start: int
+    """The first token."""
+    padding: Padding | None
+    """None where the documents are of one length and follow one another."""
+
+    def padded(self, flat: Tensor) -> Tensor:
+        """The bucket's part of [T, N, H] as [D, N, L, H], zeros for padding; a view where none is needed."""
+        if self.padding is None:
+            rows = self._stretch(flat)
+        else:
+            rows = flat.index_select(0, self.padding.tokens).index_fill_(0, self.padding.gaps, 0)
+        return rows.unflatten(0, (self.num_documents, self.length)).transpose(1, 2)
+
+    def mask(self, before: int, behind: int, query: Tensor) -> Tensor | None:
+        """What is added to scores [D, N, L, L], of a shape that becomes it."""
+        window = window_mask(self.length, before, behind, query)
+        if self.padding is None or window is None:
+            return window if self.padding is None else self.padding.unseen
+        return self.padding.unseen + window
+
+    def put(self, padded: Tensor, flat: Tensor) -> None:
+        """Writes [D, N, L, H] where it belongs in [T, N, H], without the padding."""
+        rows = padded.transpose(1, 2)
+        if self.padding is None:
+            self._stretch(flat).view(rows.shape).copy_(rows)
+        else:
+            kept = rows.flatten(0, 1).index_select(0, self.padding.places)
+            flat.index_copy_(0, self.padding.tokens.index_select(0, self.padding.places), kept)
+
+    def _stretch(self, flat: Tensor) -> Tensor:
+        return flat[self.start : self.start + self.num_documents * self.length]
+
+
+@lru_cache(maxsize=8)  # asked for by every layer
+@torch.inference_mode(False)  # what an evaluation leaves here is used in training
+def buckets(bounds: tuple[int, ...]) -> tuple[Bucket, ...]:
+    """The documents between `bounds` in buckets, longest first, few of which need padding worth speaking of."""
+    sizes = [(bounds[i + 1] - bounds[i], bounds[i]) for i in range(len(bounds) - 1)]
+    found: list[list[tuple[int, int]]] = []
+    waste = 0
+    for length, start in sorted((s for s in sizes if s[0]), key=lambda s: (-s[0], s[1])):
+        waste += found[-1][0][0] ** 2 - length**2 if found else 0
+        if not found or waste > _WASTE:
+            found.append([])
+            waste = 0
+        found[-1].append((length, start))
+    return tuple(_bucket(some) for some in found)
+
+
+def _bucket(documents: list[tuple[int, int]]) -> Bucket:
+    """That of documents of (length, first token), the longest first."""
+    longest, first = documents[0]
+    count = len(documents)
+    if all(document == (longest, first + i * longest) for i, document in enumerate(documents)):
+        return Bucket(count, longest, first, None)
+    lengths, starts = torch.tensor(documents).T[..., None]
+    place = torch.arange(longest)
+    real = place < lengths
+    tokens = (starts + torch.where(real, place, 0)).flatten()
+    places, gaps = (where.flatten().nonzero()[:, 0] for where in (real, ~real))
+    # finite, for a place without a token may be too far from all others to see one
+    unseen = torch.zeros(real.shape).masked_fill_(~real, torch.finfo(torch.float32).min / 2)
+    return Bucket(count, longest, first, Padding(tokens, gaps, places, unseen[:, None, None]))
+
+
+def runs(cu_seqlens: Tensor) -> Iterator[tuple[int, int, int]]:
+    """First token, token behind the last, and length of documents, of neighbours of one length together."""
+    bounds = cu_seqlens.tolist()
+    start = bounds[0]
+    for i in range(1, len(bounds)):
+        length = bounds[i] - bounds[i - 1]
+        if i + 1 == len(bounds) or bounds[i + 1] - bounds[i] != length:
+            yield start, bounds[i], length
+            start = bounds[i]
+
+
+def documents(flat: Tensor, start: int, stop: int, length: int) -> Tensor:
+    """Tokens `start` to `stop - 1` of [T, N, H] as documents [D, N, length, H], a view."""
+    token, head, one = flat.stride()
+    shape = ((stop - start) // length, flat.shape[1], length, flat.shape[2])
+    return flat.as_strided(shape, (length * token, head, token, one), flat.storage_offset() + start * token)
+
+
+def window_mask(length: int, before: int, behind: int, query: Tensor) -> Tensor | None:
+    """What is added to scores [length, length]: minus infinity for keys too far `before` or `behind` a query."""
+    if all(side < 0 or length <= side + 1 for side in (before, behind)):
+        return None
+    size = 1 << (length - 1).bit_length()
+    return _band(size, before, behind, query.dtype, query.device)[:length, :length]
+
+
+@lru_cache(maxsize=4)
+@torch.inference_mode(False)  # what an evaluation leaves here is used in training
+def _band(length: int, before: int, behind: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    places = torch.arange(length, device=device)
+    ahead = places - places[:, None]
+    far = torch.zeros_like(ahead, dtype=torch.bool)
+    if before >= 0:
+        far |= -ahead > before
+    if behind >= 0:
+        far |= ahead > behind
+    return torch.zeros(far.shape, dtype=dtype, device=device).masked_fill_(far, -torch.inf)
