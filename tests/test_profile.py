@@ -1,6 +1,7 @@
 """`trainer.profile=true` shows where the time of a run goes."""
 
 import json
+import re
 from pathlib import Path
 
 from tests.conftest import train_here
@@ -11,9 +12,9 @@ def test_profile_writes_a_trace_and_the_ten_most_expensive_operators(tmp_path: P
     run = train_here(tmp_path / "outputs" / "day" / "run", text_file, *overrides)
     lines = (run.path / "profile.txt").read_text().splitlines()
     rules = [i for i, line in enumerate(lines) if line.startswith("---")]
-    rows = [line.split() for line in lines[rules[1] + 1 : rules[2]]]
+    rows = lines[rules[1] + 1 : rules[2]]
     assert len(rows) == 10
-    shares = [float(row[1].removesuffix("%")) for row in rows]
+    shares = [float(re.findall(r"([0-9.]+)%", row)[0]) for row in rows]
     assert shares == sorted(shares, reverse=True)
-    assert sum(row[0].startswith("aten::") for row in rows) >= 5, rows
+    assert sum(row.strip().startswith("aten::") for row in rows) >= 5, rows
     assert json.loads((run.path / "profile.json").read_text())["traceEvents"]
