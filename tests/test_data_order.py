@@ -12,17 +12,13 @@ from runner import audit
 from runner.folder import RunFolder
 from tests.conftest import TINY, Command
 from tests.test_kill import only_run
-from tests.test_train import Run, continued, rows, weights
+from tests.test_train import Run, continued, losses, rows, weights
 
 PLAIN_STEP = [
     "optimizer=sgd", "optimizer.lr=1", "optimizer.momentum=0", "optimizer.weight_decay=0", "scheduler=constant",
     "module.max_grad_norm=0", "trainer.max_steps=1", "trainer.validate_every=0",
 ]  # fmt: skip
 """One step that moves the weights by exactly their gradient."""
-
-
-def losses(run: RunFolder) -> list[float]:
-    return [float(row["train/loss"]) for row in rows(run) if row["train/loss"]]
 
 
 def validation_figures(run: RunFolder) -> list[float]:

@@ -9,7 +9,7 @@ import pytest
 
 from runner.folder import RunFolder
 from tests.conftest import TINY, run_program, train_here
-from tests.test_train import continued
+from tests.test_train import continued, losses
 from tests.wandb_files import history, of_run
 
 LOGGED = ["logger=[csv,wandb,tensorboard]", "logger.wandb.project=herons", "logger.wandb.tags=[river,old]",
@@ -44,13 +44,10 @@ def test_wandb_gets_one_run_with_its_config_and_files(resumed: RunFolder) -> Non
 
 def test_wandb_gets_every_row_over_a_resume(resumed: RunFolder) -> None:
     rows = history(of_run(resumed.path))
-    losses = [(int(r["trainer/global_step"]), float(r["train/loss"])) for r in rows if "train/loss" in r]
-    assert [step for step, _ in losses] == [*range(1, 13), *range(6, 13)]
-    with open(resumed.path / "metrics.csv") as file:
-        ours = {
-            int(row["step"]): float(row["train/loss"]) for row in csv.DictReader(file) if row["train/loss"]
-        }
-    assert all(ours[step] == pytest.approx(loss) for step, loss in losses)
+    logged = [(int(r["trainer/global_step"]), float(r["train/loss"])) for r in rows if "train/loss" in r]
+    assert [step for step, _ in logged] == [*range(1, 13), *range(6, 13)]
+    ours = losses(resumed)
+    assert all(ours[step] == pytest.approx(loss) for step, loss in logged)
     assert any("val/held_out/loss" in row for row in rows)
 
 

@@ -37,6 +37,11 @@ def rows(run: RunFolder) -> list[dict[str, str]]:
         ]
 
 
+def losses(run: RunFolder) -> dict[int, float]:
+    """Training losses by step."""
+    return {int(row["step"]): float(row["train/loss"]) for row in rows(run) if row["train/loss"]}
+
+
 def continued(run: RunFolder, step: int, name: str) -> RunFolder:
     """A copy of a run as it was when it was killed just after the checkpoint of `step`."""
     copy = RunFolder(run.path.with_name(name))

@@ -24,6 +24,8 @@ class Padding:
     """Which of the places hold none."""
     places: Tensor
     """Which hold one."""
+    held: Tensor
+    """The tokens there."""
     unseen: Tensor
     """[D, 1, 1, L], what is added to scores of keys: 0, or where no token stands, what leaves a weight of 0."""
 
@@ -61,7 +63,7 @@ class Bucket:
             self._stretch(flat).view(rows.shape).copy_(rows)
         else:
             kept = rows.flatten(0, 1).index_select(0, self.padding.places)
-            flat.index_copy_(0, self.padding.tokens.index_select(0, self.padding.places), kept)
+            flat.index_copy_(0, self.padding.held, kept)
 
     def _stretch(self, flat: Tensor) -> Tensor:
         return flat[self.start : self.start + self.num_documents * self.length]
@@ -96,7 +98,7 @@ def _bucket(documents: list[tuple[int, int]]) -> Bucket:
     places, gaps = (where.flatten().nonzero()[:, 0] for where in (real, ~real))
     # finite, for a place without a token may be too far from all others to see one
     unseen = torch.zeros(real.shape).masked_fill_(~real, torch.finfo(torch.float32).min / 2)
-    return Bucket(count, longest, first, Padding(tokens, gaps, places, unseen[:, None, None]))
+    return Bucket(count, longest, first, Padding(tokens, gaps, places, tokens[places], unseen[:, None, None]))
 
 
 def runs(cu_seqlens: Tensor) -> Iterator[tuple[int, int, int]]:

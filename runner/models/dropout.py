@@ -61,10 +61,11 @@ class DroppedAttention(torch.autograd.Function):
         """Tokens see up to `before` others before and `behind` behind them, -1 is all; weights are dropped at `rate`."""
         ctx.buckets, ctx.scale = buckets(tuple(cu_seqlens.tolist())), scale
         ctx.shape = query.shape
+        query = query * scale
         saved, out = [], value.new_empty(value.shape)
         with torch.autocast("cpu", enabled=False):
             for bucket in ctx.buckets:
-                q, k, v = (bucket.padded(x).contiguous() for x in (query * scale, key, value))
+                q, k, v = (bucket.padded(x).contiguous() for x in (query, key, value))
                 scores, mask = torch.matmul(q, k.transpose(-1, -2)), bucket.mask(before, behind, q)
                 weights = torch.softmax(scores if mask is None else scores.add_(mask), -1)
                 dropped = _kept(weights, rate).mul_(weights)

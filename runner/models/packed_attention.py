@@ -4,7 +4,7 @@
 - On a CPU: flash attention document by document, in fp32; an operator of its own, so that torch.compile neither unrolls
   the documents nor compiles anew for other lengths.
 - Elsewhere, with dropout of attention, and where `torch.nn.attention.sdpa_kernel` rules flash attention out (for second
-  derivatives): a loop over the documents, with dropout on a CPU by `DroppedAttention`.
+  derivatives): a loop over the documents, or with dropout on a CPU `DroppedAttention`.
 
 Letters in shapes: D documents, T tokens of all of them, N heads, H size of a head.
 """
@@ -111,7 +111,7 @@ def _loop(
     scale: float,
     dropout: float,
 ) -> Tensor:
-    """Attention [T, N, H] document by document, of documents of one length together."""
+    """Attention [T, N, H] document by document, of documents of one length together; `DroppedAttention` where it can."""
     if can_drop(dropout, query) and torch.backends.cuda.flash_sdp_enabled():
         q, k, v = query.float(), key.float(), value.float()
         return DroppedAttention.apply(q, k, v, cu_seqlens, before, behind, dropout, scale).to(query.dtype)

@@ -136,10 +136,9 @@ class TrainingModule(pl.LightningModule):
             }
         if self.device_mesh is not None:
             return clip_shards(parameters, limit)
-        norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
-        if (
-            norm.device.type != "cpu" or not norm <= limit
-        ):  # to multiply all by 1 takes as long; a GPU is not asked
+        norm = torch.nn.utils.get_total_norm([p.grad for p in parameters])
+        if norm.device.type != "cpu" or not norm <= limit:
+            # on a CPU to multiply all by 1 takes as long; a GPU is not asked, it would be waited for
             torch.nn.utils.clip_grads_with_norm_(parameters, limit, norm)
         return norm
 
