@@ -26,6 +26,8 @@ class Energon:
     processor: Any = "${oc.select:model.name_or_path,null}"
     """Name or folder of a vision-language model whose tokenizer and image processor to use; where the model has no name
     they are made for it."""
+    processor_options: dict[str, Any] = field(default_factory=dict)
+    """Other settings of its image processor: `{do_image_splitting: false}`, or `{size: {longest_edge: 768}}`."""
     tokenizer: Any = None
     """Name or folder of a language model's tokenizer for a model with random weights; none trains one."""
     tokenizer_kind: str = "wordpiece"

@@ -10,7 +10,8 @@ from PIL import Image
 
 from runner.data.conversation_encoder import ConversationEncoder
 from runner.data.conversations import ROLES, USER, Conversation, ConversationReader
-from runner.data.images import ImageFolder, Images, decode_image
+from runner.data.image_inputs import Size, join_images
+from runner.data.images import ImageFolder, Images, decode_image, size_of_image
 from runner.data.task_readers import Row, read_rows
 from runner.export import TASK, model_folder
 from runner.inference import own_settings
@@ -38,6 +39,11 @@ class ImageFiles:
         """Raises FileNotFoundError where there is no such file."""
         if not Path(reference).is_file():
             raise FileNotFoundError(f"there is no image {reference!r}")
+
+    def size_of(self, reference: str, where: str) -> Size:
+        """Its size; raises UndecodableImage where that is not to be found."""
+        self.check(reference, where)
+        return size_of_image(Path(reference), f"the image {reference!r}")
 
     def read(self, reference: str, where: str) -> Image.Image:
         """The image in RGB; raises UndecodableImage where it is broken."""
@@ -113,11 +119,11 @@ def answer(
             images.check(name, question.name())
     for start in range(0, len(questions), AT_ONCE):
         some = questions[start : start + AT_ONCE]
-        texts = [encoder.text(question) for question in some]
-        prompts = [torch.from_numpy(text.input_ids[: text.prompt_length]).to(device) for text in texts]
-        shown = [images.read(name, question.name()) for question in some for name in question.images]
-        pixels = torch.from_numpy(encoder.pixels(shown)).to(device)
-        for question, ids in zip(some, model.generate(prompts, pixels, max_new_tokens).tolist(), strict=True):
+        found = [encoder(q, [images.read(name, q.name()) for name in q.images]) for q in some]
+        prompts = [torch.from_numpy(f.text.input_ids[: f.text.prompt_length]).to(device) for f in found]
+        joined = join_images([image for f in found for image in f.images])["images"]
+        shown = {name: torch.from_numpy(value).to(device) for name, value in joined.items()}
+        for question, ids in zip(some, model.generate(prompts, shown, max_new_tokens).tolist(), strict=True):
             yield {
                 "id": question.id,
                 "image": question.images,

@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from tests.conftest import run_program
-from tests.vision import SHAPES, SMALL, TINY_VISION, compose_vision
+from tests.image_text_models import save_image_text_model
+from tests.test_train import losses
+from tests.vision import SHAPES, SMALL, TINY_VISION, compose_vision, scenes_of_many_sizes
 
 CHOICE = [*SHAPES, *TINY_VISION, "model=llava_tiny", *SMALL]
 
@@ -19,7 +21,7 @@ def train_here(folder: Path, *overrides: str) -> Any:
     from runner.train import train
 
     run = RunFolder(folder)
-    config = compose_vision(*SHAPES, *overrides)
+    config = compose_vision(*overrides)
     run.begin(config, [])
     train(config, run)
     return run
@@ -27,7 +29,7 @@ def train_here(folder: Path, *overrides: str) -> Any:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return train_here(tmp_path_factory.mktemp("vision") / "run", "model=llava_tiny", *SMALL)
+    return train_here(tmp_path_factory.mktemp("vision") / "run", *SHAPES, "model=llava_tiny", *SMALL)
 
 
 def test_run_leaves_figures_predictions_and_a_report_with_images(run: Any) -> None:
@@ -73,11 +75,11 @@ def test_exported_model_answers_as_the_run_did(run: Any) -> None:
 def test_second_stage_starts_from_the_first_and_freezes_by_pattern(run: Any, tmp_path: Path) -> None:
     """The two stages of LLaVA: the projector alone, then all."""
     first = train_here(
-        tmp_path / "projector", "model=llava_tiny", *SMALL, "trainer.max_steps=2", "trainer.validate_every=0",
+        tmp_path / "projector", *SHAPES, "model=llava_tiny", *SMALL, "trainer.max_steps=2", "trainer.validate_every=0",
         "module.freeze=['re:^(?!.*multi_modal_projector)']",
     )  # fmt: skip
     second = train_here(
-        tmp_path / "all", "model=pretrained", f"model.name_or_path={first.path}", "trainer.max_steps=1",
+        tmp_path / "all", *SHAPES, "model=pretrained", f"model.name_or_path={first.path}", "trainer.max_steps=1",
         "trainer.validate_every=0",
     )  # fmt: skip
     weights = [
@@ -127,3 +129,27 @@ def test_resumed_run_has_the_weights_of_one_never_stopped(run: Any, tmp_path: Pa
         torch.load(r / "checkpoints/last.ckpt", weights_only=True)["state_dict"] for r in (whole, resumed)
     ]
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+@pytest.mark.parametrize("architecture", ["qwen2_vl", "idefics3"])
+def test_images_of_many_sizes_are_learnt_from_and_answered_about(
+    architecture: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A model of the hub whose larger images have more tokens: finetuned, exported, asked."""
+    from runner import predict
+
+    folder = save_image_text_model(architecture, tmp_path / "model")
+    rows = scenes_of_many_sizes(tmp_path, 40)
+    run = train_here(
+        tmp_path / "run", "data=image_text", f"data.train={rows}", f"data.validation={rows}",
+        f"data.images={tmp_path / 'images'}", "model=pretrained", f"model.name_or_path={folder}",
+        "trainer.max_steps=4", "data.num_workers=1",
+    )  # fmt: skip
+    first, *_, last = losses(run).values()
+    assert last < first
+    lines = [json.loads(line) for line in (run.path / "predictions.jsonl").read_text().splitlines()]
+    capsys.readouterr()  # what the run has said
+    predict.main([str(run.path), str(rows), "--images", str(tmp_path / "images"), "--max-new-tokens", "4"])
+    answers = {a["id"]: a["predicted"] for a in map(json.loads, capsys.readouterr().out.splitlines())}
+    assert len(lines) == 40
+    assert {line["id"]: line["predicted"] for line in lines} == answers

@@ -1,10 +1,14 @@
 """A tiny vision-language model and a few scenes for it, as a run builds them."""
 
+import random
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from PIL import Image
 
 from runner.data.batches import GlobalBatches
+from runner.data.scenes import Scenes
 from runner.samplers import Sequential
 
 SHAPES = ["data=shapes", "data.train.size=72", "data.validation.size=36", "data.test=null"]
@@ -19,6 +23,16 @@ TINY_VISION = [
 
 SMALL = ["model.hidden_size=32", "model.intermediate_size=64", "model.vision_hidden_size=32"]
 """Sizes for `model=llava_tiny` and `smolvlm_tiny`."""
+
+
+def scenes_of_many_sizes(folder: Path, size: int) -> Path:
+    """Writes `train.jsonl` and `images/`, scenes each in a size of its own; returns the former's path."""
+    rows = Scenes("train", size).export(folder)
+    draw = random.Random(0)
+    for path in sorted((folder / "images").iterdir()):
+        with Image.open(path) as image:
+            image.resize((draw.randrange(20, 120), draw.randrange(20, 120))).save(path)
+    return rows
 
 
 class TinyVision(NamedTuple):

@@ -1,6 +1,6 @@
 """Tokenised conversations in memory, with their images decoded when a batch is made.
 
-Letters in shapes: D samples, N tokens of all of them, n images of all of them, C channels, H and W pixels.
+Letters in shapes: D samples, N tokens of all of them.
 """
 
 import hashlib
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from .conversation_encoder import ConversationEncoder, EncodedText, SampleTooLong
 from .conversations import Conversation
+from .image_inputs import EXAMPLE_SIZE, ImageInputs, Size, join_images
 from .images import Images, UndecodableImage
 from .task import TaskSequences
 
@@ -32,10 +33,12 @@ class ConversationSequences(TaskSequences):
         self,
         conversations: Sequence[Conversation],
         texts: Sequence[EncodedText],
+        sizes: Sequence[Sequence[Size]],
         images: Images,
         encoder: ConversationEncoder,
         max_undecodable: int,
     ) -> None:
+        """`sizes` are those of the images that the texts have places for."""
         lengths = np.array([len(text.input_ids) for text in texts], dtype=np.int32)
         super().__init__(
             conversations, np.concatenate([text.input_ids for text in texts]).astype(np.int32), lengths, None
@@ -43,27 +46,27 @@ class ConversationSequences(TaskSequences):
         self.labels = np.concatenate([text.labels for text in texts]).astype(np.int32)
         self.prompt_lengths = np.array([text.prompt_length for text in texts], dtype=np.int64)
         self.image_counts = np.array([len(c.images) for c in conversations], dtype=np.int64)
-        self.images, self.encoder, self.max_undecodable = images, encoder, max_undecodable
+        self.sizes, self.images, self.encoder, self.max_undecodable = sizes, images, encoder, max_undecodable
 
     def modalities(self, indices: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether each sample has images, bool [D]."""
         return self.image_counts[indices] > 0
 
-    def extras(self, indices: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-        """Also `labels` [N], `prompt_lengths` and `image_counts` [D], `pixel_values` float32 [n, C, H, W], and which
-        samples are `undecodable`, bool [D].
+    def extras(self, indices: NDArray[np.int64]) -> dict[str, Any]:
+        """Also `labels` [N], `prompt_lengths` and `image_counts` [D], `images` and `image_rows` (see `join_images`), and
+        which samples are `undecodable`, bool [D].
 
         Raises:
             UndecodableImage: an image is broken, and none may be.
+            ValueError: an image has another size than it had.
         """
-        shown = [self._pixels(int(i)) for i in indices]
-        blank = np.zeros((0, *self.encoder.pixel_shape), dtype=np.float32)
+        shown = [self._shown(int(i)) for i in indices]
         return {
             **super().extras(indices),
             "labels": self.labels[self.places(indices)].astype(np.int64),
             "prompt_lengths": self.prompt_lengths[indices],
             "image_counts": self.image_counts[indices],
-            "pixel_values": np.concatenate([blank, *(pixels for pixels, _ in shown)]),
+            **join_images([image for images, _ in shown for image in images]),
             "undecodable": np.array([broken for _, broken in shown], dtype=bool),
         }
 
@@ -72,16 +75,23 @@ class ConversationSequences(TaskSequences):
         names = hashlib.blake2b(repr([c.images for c in self.examples]).encode(), digest_size=16).digest()
         return [*super().arrays(), self.labels, np.frombuffer(names, dtype=np.uint8)]
 
-    def _pixels(self, index: int) -> tuple[NDArray[np.float32], bool]:
-        """Pixels of a sample's images, and whether one of them is broken."""
+    def _shown(self, index: int) -> tuple[list[ImageInputs], bool]:
+        """What the model is given of a sample's images, and whether one of them is broken."""
         conversation: Conversation = self.examples[index]
+        encoder, sizes = self.encoder.images, self.sizes[index]
         try:
             images = [self.images.read(name, conversation.name()) for name in conversation.images]
-            return self.encoder.pixels(images), False
         except UndecodableImage:
             if not self.max_undecodable:
                 raise
-            return self.encoder.blank_pixels().repeat(len(conversation.images), 0), True
+            return [encoder.blank(size) for size in sizes], True
+        for name, image, size in zip(conversation.images, images, sizes, strict=True):
+            if image.size != size and not encoder.fixed:
+                raise ValueError(
+                    f"{conversation.name()}: the image {name!r} is of {image.size}, where its text has places for one of "
+                    f"{size}: has it changed since the run began?"
+                )
+        return [encoder.inputs(image) for image in images], False
 
 
 def encode_conversations(
@@ -98,12 +108,14 @@ def encode_conversations(
     """
     kept: list[Conversation] = []
     texts: list[EncodedText] = []
+    places: list[list[Size]] = []
     skipped: list[str] = []
     for conversation in conversations:
         for name in conversation.images:
             images.check(name, conversation.name())
+        sizes = _sizes(conversation, images, encoder, max_undecodable)
         try:
-            text = encoder.text(conversation)
+            text = encoder.text(conversation, sizes)
         except SampleTooLong as error:
             if encoder.too_long != "skip":
                 raise
@@ -111,6 +123,7 @@ def encode_conversations(
             continue
         kept.append(conversation)
         texts.append(text)
+        places.append(sizes)
     if skipped:
         log.warning(
             "%s: %d of %d samples are too long and left out, the first: %s",
@@ -123,4 +136,18 @@ def encode_conversations(
         log.warning("%s: the ends of %d of %d samples are cut off", setting, cut, len(conversations))
     if not texts:
         raise ValueError(f"{setting} holds no samples" + (" that are short enough" if skipped else ""))
-    return ConversationSequences(kept, texts, images, encoder, max_undecodable)
+    return ConversationSequences(kept, texts, places, images, encoder, max_undecodable)
+
+
+def _sizes(
+    conversation: Conversation, images: Images, encoder: ConversationEncoder, max_undecodable: int
+) -> list[Size]:
+    """The sizes of a sample's images; any will do where they do not matter, or for one that is broken and may be."""
+    found = [EXAMPLE_SIZE for _ in conversation.images]
+    for i, name in enumerate([] if encoder.images.fixed else conversation.images):
+        try:
+            found[i] = images.size_of(name, conversation.name())
+        except UndecodableImage:
+            if not max_undecodable:
+                raise
+    return found

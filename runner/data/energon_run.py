@@ -35,6 +35,7 @@ class EnergonData(EnergonMultiModalDataModule):
         columns: Mapping[str, str] | None,
         caption_prompt: str,
         processor: str | None,
+        processor_options: Mapping[str, Any],
         tokenizer: str | None,
         tokenizer_kind: str,
         vocab_size: int,
@@ -81,6 +82,7 @@ class EnergonData(EnergonMultiModalDataModule):
         self.read_row = ConversationReader(columns, caption_prompt)
         self.processor_choice: dict[str, Any] = {
             "processor": processor,
+            "processor_options": processor_options,
             "tokenizer": tokenizer,
             "training": {"kind": tokenizer_kind, "vocab_size": vocab_size, "lowercase": lowercase},
             **{"architecture": architecture, "image_size": image_size, "image_places": image_places},

@@ -1,6 +1,6 @@
 """Samples of an energon data set, captions, questions and conversations, to micro-batches of a vision-language model.
 
-Letters in shapes: D samples, N tokens of all of them, L tokens of one, n images, C channels, H and W pixels.
+Letters in shapes: D samples, N tokens of all of them, L tokens of one.
 """
 
 import json
@@ -27,6 +27,7 @@ from .conversation_encoder import ConversationEncoder, SampleTooLong
 from .conversations import Conversation, ConversationReader
 from .energon_errors import Troubles
 from .holdout import digest
+from .image_inputs import EncodesInPlaces, ImageEncoder, join_images
 from .images import decode_image
 from .packing import pack
 
@@ -44,12 +45,14 @@ class MultiModalSampleConfig:
 
     def encoder(self, tokenizer: Any, image_processor: Any, max_length: int) -> ConversationEncoder:
         """An encoder of conversations of up to `max_length` tokens. Raises ValueError for an unknown image token."""
-        token = tokenizer.convert_tokens_to_ids(self.image_token)
+        token = tokenizer.get_vocab().get(self.image_token)
+        if token is None:
+            raise ValueError(f"the tokenizer has no token {self.image_token!r} for images")
         return ConversationEncoder(
             tokenizer=tokenizer,
-            image_processor=image_processor,
-            image_token=self.image_token,
-            image_ids=[token] * self.image_places,
+            images=ImageEncoder(
+                EncodesInPlaces(image_processor, [token] * self.image_places), token, [token]
+            ),
             max_length=max_length,
             too_long="error",
             ignore_index=self.ignore_index,
@@ -66,11 +69,13 @@ class RawConversation(Sample):
 
 @sample_type
 class EncodedSample(Sample):
-    """Tokens and labels int64 [L], pixels float32 [n, C, H, W]; `problem` says why a sample without tokens has none."""
+    """Tokens and labels int64 [L], what the model is given of each image; `problem` says why a sample without tokens
+    has none.
+    """
 
     input_ids: Any = None
     labels: Any = None
-    pixel_values: Any = None
+    images: Any = ()
     prompt_length: int = 0
     problem: str | None = None
     too_long: bool = False
@@ -148,18 +153,17 @@ class ConversationTaskEncoder(TaskEncoder):
                 decode_image(files[name], f"{conversation.name()}: the image {name!r}")
                 for name in conversation.images
             ]
-            found = self.encoder.text(conversation)
-            pixels = self.encoder.pixels(images)
+            found = self.encoder(conversation, images)
         except (ValueError, KeyError, OSError) as error:
             return EncodedSample.derive_from(
                 sample, problem=str(error), too_long=isinstance(error, SampleTooLong)
             )
         return EncodedSample.derive_from(
             sample,
-            input_ids=found.input_ids,
-            labels=found.labels,
-            pixel_values=pixels,
-            prompt_length=found.prompt_length,
+            input_ids=found.text.input_ids,
+            labels=found.text.labels,
+            images=found.images,
+            prompt_length=found.text.prompt_length,
         )
 
     def select_samples_to_pack(self, samples: list[EncodedSample]) -> list[list[EncodedSample]]:
@@ -195,7 +199,6 @@ class ConversationTaskEncoder(TaskEncoder):
             __restore_key__=(),
             input_ids=nothing,
             labels=nothing + self.encoder.ignore_index,
-            pixel_values=self.encoder.pixels([]),
         )
         micro_batch = self.collate(self._flat([sample]) | {"filler": True})
         return micro_batch | {"sample_names": []}
@@ -209,8 +212,8 @@ class ConversationTaskEncoder(TaskEncoder):
             "labels": np.concatenate([sample.labels for sample in samples]),
             "lengths": np.array([_length(sample) for sample in samples], dtype=np.int32),
             "prompt_lengths": np.array([sample.prompt_length for sample in samples], dtype=np.int64),
-            "image_counts": np.array([len(sample.pixel_values) for sample in samples], dtype=np.int64),
-            "pixel_values": np.concatenate([sample.pixel_values for sample in samples]),
+            "image_counts": np.array([len(sample.images) for sample in samples], dtype=np.int64),
+            **join_images([image for sample in samples for image in sample.images]),
             "undecodable": np.zeros(len(samples), dtype=bool),
             "samples": np.array(numbers, dtype=np.int64),
             "keys": np.array([digest(name) for name in names], dtype=np.uint64),
@@ -272,11 +275,10 @@ def _length(sample: EncodedSample) -> int:
     return 1 if sample.input_ids is None else len(sample.input_ids)
 
 
-def flat_tensors(flat: dict[str, Any]) -> dict[str, Any]:
+def flat_tensors(flat: Any) -> Any:
     """Flat samples as they are, arrays as tensors: the micro-batch of a loop that lays them out by itself."""
-    return {
-        name: torch.from_numpy(value.view(np.int64) if value.dtype == np.uint64 else value)
-        if isinstance(value, np.ndarray)
-        else value
-        for name, value in flat.items()
-    }
+    if isinstance(flat, dict):
+        return {name: flat_tensors(value) for name, value in flat.items()}
+    if isinstance(flat, np.ndarray):
+        return torch.from_numpy(flat.view(np.int64) if flat.dtype == np.uint64 else flat)
+    return flat

@@ -39,6 +39,7 @@ class ImageTextDataModule(EvaluatedDataModule):
         columns: Mapping[str, str] | None,
         caption_prompt: str,
         processor: str | None,
+        processor_options: Mapping[str, Any],
         tokenizer: str | None,
         tokenizer_kind: str,
         vocab_size: int,
@@ -64,6 +65,7 @@ class ImageTextDataModule(EvaluatedDataModule):
         self.validation_documents, self.split_seed = validation_documents, seed
         self.processor_choice: dict[str, Any] = {
             "processor": processor,
+            "processor_options": processor_options,
             "tokenizer": tokenizer,
             "training": {"kind": tokenizer_kind, "vocab_size": vocab_size, "lowercase": lowercase},
             "architecture": architecture,
@@ -145,11 +147,10 @@ class ImageTextDataModule(EvaluatedDataModule):
             **{f"test {n}": s for n, s in self.test.items()},
         }
         size = self.sampler.global_batch_size
-        num_places = self.collator_arguments()["image_places"]
         return {
             "source": self.description,
             **{name: _counts(sequences) for name, sequences in sets.items()},  # type: ignore[arg-type]
-            "images": f"{' x '.join(map(str, self._encoder.pixel_shape))}, {num_places} tokens each",
+            "images": self._encoder.images.describe(),
             "vocabulary": f"{len(self.tokenizer):,} tokens",
             "global batch": f"{size} samples, about {size * self.train_set.num_tokens // len(self.train_set):,} tokens",
             "micro-batch": f"{self.micro_batch_tokens or 'any number of'} tokens, {self.layout}",

@@ -1,18 +1,32 @@
 """Images decoded to RGB, from a folder that nothing leaves or from bytes; every error names the image."""
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import ExifTags, Image, ImageOps
+
+from .image_inputs import Size
 
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 """What is decoded; others, some of which run programs of their own, are refused."""
 
 MOST_PIXELS = 2**26
 """Pixels of an image that are decoded: a small file may claim to hold gigabytes."""
+
+
+LYING = (5, 6, 7, 8)
+"""Orientations in a camera's notes that exchange width and height."""
+
+
+NOTES_IN_PNG = frozenset(
+    ("exif", "xmp", "XML:com.adobe.xmp", "Raw profile type exif", "Raw profile type APP1")
+)
+"""Where they may be in a PNG, which would be decoded in search of them."""
 
 
 class UndecodableImage(ValueError):
@@ -24,6 +38,10 @@ class Images(Protocol):
 
     def check(self, reference: str, where: str) -> None:
         """Raises ValueError or FileNotFoundError for a reference to nothing, without decoding it."""
+        ...
+
+    def size_of(self, reference: str, where: str) -> Size:
+        """Its size, without decoding it; raises UndecodableImage where that is not to be found."""
         ...
 
     def read(self, reference: str, where: str) -> Image.Image:
@@ -64,6 +82,10 @@ class ImageFolder:
         """Raises as `path`."""
         self.path(reference, where)
 
+    def size_of(self, reference: str, where: str) -> Size:
+        """Its size as the file says; raises as `read`."""
+        return size_of_image(self.path(reference, where), f"{where}: the image {reference!r}")
+
     def read(self, reference: str, where: str) -> Image.Image:
         """The image in RGB.
 
@@ -80,6 +102,21 @@ def decode_image(source: bytes | Path, name: str) -> Image.Image:
     Raises:
         UndecodableImage: it is of none of the known formats, broken, cut off, or too large.
     """
+    with _opened(source, name) as image:
+        return _in_rgb(ImageOps.exif_transpose(image))
+
+
+def size_of_image(source: bytes | Path, name: str) -> Size:
+    """The size that `decode_image` gives an image, from the beginning of its file; raises as that does."""
+    with _opened(source, name) as image:
+        noted = image.format != "PNG" or NOTES_IN_PNG.intersection(image.info)
+        lies = noted and image.getexif().get(ExifTags.Base.Orientation) in LYING
+        return (image.height, image.width) if lies else image.size
+
+
+@contextmanager
+def _opened(source: bytes | Path, name: str) -> Iterator[Image.Image]:
+    """An image of a known format; whatever goes wrong with it within is an UndecodableImage."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
@@ -89,7 +126,7 @@ def decode_image(source: bytes | Path, name: str) -> Image.Image:
                 width, height = image.size
                 if width * height > MOST_PIXELS:
                     raise ValueError(f"it has {width} x {height} pixels, {MOST_PIXELS:,} are the most")
-                return _in_rgb(ImageOps.exif_transpose(image))
+                yield image
     except Exception as error:  # the decoders raise a dozen kinds, some of the interpreter's own
         reason = "of no known format" if isinstance(error, Image.UnidentifiedImageError) else str(error)
         raise UndecodableImage(f"{name} cannot be decoded: {reason or type(error).__name__}") from error

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import isqrt
 from typing import Any, NamedTuple
 
-from PIL import Image
-
 from runner.errors import suggest
 from runner.export import model_folder
 
 from .conversation_encoder import PLAIN_TEMPLATE, ConversationEncoder
 from .conversations import ASSISTANT, IMAGE_PLACE, Conversation
+from .image_inputs import EncodesWithProcessor, ImageEncoder
+from .image_only import processor_of
 from .tokenizer import load_tokenizer, train_tokenizer
 
 IGNORED = -100
@@ -24,11 +24,10 @@ SPECIAL_TOKENS = {
 
 
 class VisionProcessor(NamedTuple):
-    """A `processor` of transformers, its token for images, and the ids [places and what is around] of one image."""
+    """A `processor` of transformers, and what it makes of images."""
 
     processor: Any
-    image_token: str
-    image_ids: list[int]
+    images: ImageEncoder
 
     @property
     def tokenizer(self) -> Any:
@@ -39,9 +38,7 @@ class VisionProcessor(NamedTuple):
         """An encoder of conversations of up to `max_length` tokens."""
         return ConversationEncoder(
             tokenizer=self.tokenizer,
-            image_processor=self.processor.image_processor,
-            image_token=self.image_token,
-            image_ids=self.image_ids,
+            images=self.images,
             max_length=max_length,
             too_long=too_long,
             ignore_index=IGNORED,
@@ -50,6 +47,7 @@ class VisionProcessor(NamedTuple):
 
 def find_processor(
     processor: str | None,
+    processor_options: Mapping[str, Any],
     tokenizer: str | None,
     training: Mapping[str, Any],
     architecture: str | None,
@@ -58,7 +56,8 @@ def find_processor(
     max_length: int,
     texts: Callable[[], Iterable[str]],
 ) -> VisionProcessor:
-    """That of a model to finetune, `processor`; else one for a model with random weights.
+    """That of a model to finetune, `processor`, with other `processor_options` of its image processor; else one for a
+    model with random weights.
 
     The latter has the named `tokenizer`, or one trained on `texts` by the settings in `training`.
 
@@ -66,13 +65,18 @@ def find_processor(
         ValueError: a model that reads no images, or fewer than `max_length` tokens.
     """
     if processor is not None:
-        vision = load_processor(processor)
+        vision = load_processor(processor, processor_options)
         if max_length > vision.tokenizer.model_max_length:
             raise ValueError(
                 f"data.max_length={max_length} is more than the {vision.tokenizer.model_max_length} tokens that "
                 f"{processor!r} can read"
             )
         return vision
+    if processor_options:
+        raise ValueError(
+            "data.processor_options are for the processor of a model that is loaded; one with random weights has its "
+            "own (model.image_size, model.image_places)"
+        )
     if architecture is None or image_size is None or image_places is None:
         raise ValueError(
             "the model reads no images: choose one that does, such as model=llava_tiny, or model=pretrained "
@@ -85,17 +89,17 @@ def find_processor(
     return make_processor(architecture, made, image_size, image_places)
 
 
-def load_processor(name_or_path: str) -> VisionProcessor:
+def load_processor(name_or_path: str, options: Mapping[str, Any] | None = None) -> VisionProcessor:
     """The processor of a vision-language model: a hub name, a folder, or a run folder of ours.
+
+    `options` replace settings of its image processor, such as `do_image_splitting` or `size`.
 
     Raises:
         FileNotFoundError: there is none, or it has no image processor.
-        ValueError: it is of a kind that cannot be used here.
+        ValueError: it is of a kind that cannot be used here, or has no such options.
     """
-    from transformers import AutoProcessor
-
     try:
-        processor = AutoProcessor.from_pretrained(model_folder(name_or_path))
+        processor = processor_of(model_folder(name_or_path))
     except Exception as error:  # the library raises a dozen kinds, some without a message
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise FileNotFoundError(
@@ -107,6 +111,15 @@ def load_processor(name_or_path: str) -> VisionProcessor:
             f"{name_or_path!r} has a {type(processor).__name__}, expected a processor of texts and images: give the "
             "name or folder of a vision-language model"
         )
+    if options:
+        images = processor.image_processor
+        for option in options:
+            if option not in images.to_dict():
+                raise ValueError(
+                    f"data.processor_options: {type(images).__name__} has no {option!r}; there are: "
+                    f"{', '.join(sorted(images.to_dict()))}" + suggest(option, images.to_dict())
+                )
+        processor.image_processor = type(images).from_dict(images.to_dict() | dict(options))
     return vision_processor(processor)
 
 
@@ -158,26 +171,28 @@ def make_processor(architecture: str, tokenizer: Any, image_size: int, image_pla
 
 
 def vision_processor(processor: Any) -> VisionProcessor:
-    """What a processor of transformers puts in place of an image is found by giving it one, kept whole.
+    """What a processor of transformers puts in place of an image is found by giving it one.
 
     Raises:
         ValueError: it has no token for images, or does not put it in the text.
     """
-    if hasattr(processor.image_processor, "do_image_splitting"):
-        processor.image_processor.do_image_splitting = False
     tokenizer = processor.tokenizer
     if tokenizer.chat_template is None:
         tokenizer.chat_template = getattr(processor, "chat_template", None) or PLAIN_TEMPLATE
-    token = getattr(processor, "image_token", None)
     name = type(processor).__name__
-    if not isinstance(token, str):
+    place = getattr(processor, "image_token", None)
+    if not isinstance(place, str) or place not in tokenizer.get_vocab():
         raise ValueError(f"{name} has no token for images, which is needed here")
-    blank = Image.new("RGB", (48, 48), "grey")
-    found = processor(images=[blank], text=[token], add_special_tokens=False)
-    ids = [int(i) for i in found["input_ids"][0]]
-    if tokenizer.convert_tokens_to_ids(token) not in ids:
-        raise ValueError(f"{name} does not put {token} in the text for an image, which is needed here")
-    return VisionProcessor(processor, token, ids)
+    tokens = (
+        getattr(tokenizer, "image_token", None),
+        place,
+    )  # what stands in the text may be replaced by another
+    ids = [tokenizer.convert_tokens_to_ids(token) for token in tokens if token is not None]
+    try:
+        images = ImageEncoder(EncodesWithProcessor(processor, place), ids[-1], ids)
+    except Exception as error:  # processors raise what they like
+        raise ValueError(f"{name} cannot be given one image for its token {place}: {error}") from error
+    return VisionProcessor(processor, images)
 
 
 def conversation_texts(conversations: Iterable[Conversation]) -> Iterator[str]:

@@ -16,6 +16,7 @@ from PIL import Image, ImageDraw
 from runner.folder import write_atomically
 
 from .conversations import IMAGE_PLACE
+from .image_inputs import Size
 
 PARTS = ("train", "validation", "test")
 
@@ -79,6 +80,10 @@ class Scenes:
 
     def check(self, reference: str, where: str) -> None:
         """Nothing can be wrong with an image that is drawn."""
+
+    def size_of(self, reference: str, where: str) -> Size:
+        """That of the drawing."""
+        return self.read(reference, where).size
 
     def export(self, folder: Path) -> Path:
         """Writes `<part>.jsonl` into a folder, and the images into `images/` below it; returns the former's path.

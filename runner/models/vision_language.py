@@ -1,10 +1,11 @@
 """Vision-language models of transformers: answers from images and text, with the head on the tokens that predict them.
 
-Letters in shapes: B rows, T tokens, M prompts, K tokens written, n images, C channels, H and W pixels.
+Letters in shapes: B rows, T tokens, M prompts, K tokens written.
 """
 
+import inspect
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch.distributed.fsdp import FSDPModule
 from torch.nn.utils.rnn import pad_sequence
 from transformers import GenerationConfig, PreTrainedModel
 
+from runner.data.image_inputs import EncodedImage
 from runner.predictions import AnswerPredictions, Predictions
 
 from .packed_rows import TOLERANCE, packed_row, set_up_packed_rows, trial_documents
@@ -23,7 +25,10 @@ log = logging.getLogger("iolaus")
 
 
 class VisionLanguageModel(SparseMaskedLM):
-    """Wraps any model of transformers for images and text that gives every image the same number of features.
+    """Wraps any model of transformers for images and text that puts features of images in place of tokens.
+
+    What it is given of images comes in the micro-batch's `images`, by its own names. `example` is that of one image, with
+    the tokens that stand for it.
 
     The vision tower runs only where there are images; then its parameters, and those that bring features into the
     language model, still get gradients, of zero: whether a micro-batch had images must not show in the update.
@@ -33,22 +38,29 @@ class VisionLanguageModel(SparseMaskedLM):
         self,
         pretrained: PreTrainedModel,
         image_token_id: int,
-        image_places: int,
-        pixel_shape: Sequence[int],
+        example: EncodedImage,
         pad_token_id: int,
         end_token_id: int,
     ) -> None:
-        """Raises ValueError where the model does not give an image `[C, H, W]` as many features as `image_places`."""
+        """Raises ValueError where the model does not give the example as many features as there are places for them."""
         super().__init__(pretrained)
+        core: Any = pretrained.base_model
+        if not hasattr(core, "get_image_features"):
+            raise ValueError(
+                f"{type(pretrained).__name__} does not put features of images in place of tokens, as is needed here; "
+                "LLaVA, Idefics 3, SmolVLM, Qwen-VL, InternVL, Gemma 3 and others do"
+            )
         self.image_token_id, self.pad_token_id, self.end_token_id = image_token_id, pad_token_id, end_token_id
-        self.blank = torch.full((1, *pixel_shape), 0.01)
+        self.example = {name: torch.from_numpy(value) for name, value in example.inputs.items()}
+        self.marks = example.marks
+        self._takes, self._sees = (_named(f) for f in (core.forward, core.get_image_features))
         inside = {id(p) for p in [*self.core.parameters(), *pretrained.get_output_embeddings().parameters()]}
         self.vision_parameters = [p for p in pretrained.parameters() if id(p) not in inside]
-        self.batched_images = False
         features = self._first_features()
-        if len(features) != image_places:
+        places = example.ids.count(image_token_id)
+        if len(features) != places:
             raise ValueError(
-                f"{type(pretrained).__name__} gives an image {len(features)} features, but the text has {image_places} "
+                f"{type(pretrained).__name__} gives an image {len(features)} features, but the text has {places} "
                 "places for it: image size and patches of model and processor do not fit together"
             )
         self._leave_unread(features)
@@ -60,7 +72,7 @@ class VisionLanguageModel(SparseMaskedLM):
 
     def forward(self, micro_batch: dict[str, Any]) -> dict[str, Tensor]:
         """Sums over the micro-batch: `loss` in nats, and (when evaluating) `correct` targets."""
-        if "pixel_values" in micro_batch or not (self.training or isinstance(self, FSDPModule)):
+        if "images" in micro_batch or not (self.training or isinstance(self, FSDPModule)):
             return super().forward(micro_batch)
         nothing = self._nothing_seen()  # before the language model: ranks gather weights in one order
         result = super().forward(micro_batch)
@@ -68,10 +80,11 @@ class VisionLanguageModel(SparseMaskedLM):
 
     def arguments(self, micro_batch: dict[str, Any]) -> dict[str, Any]:
         """The model's arguments for rows of either layout, with their images if they have any."""
-        found = super().arguments(micro_batch) | {"use_cache": False}
-        if "pixel_values" in micro_batch:
-            found["pixel_values"] = self._pixels(micro_batch["pixel_values"])
-        return found
+        ids = micro_batch["input_ids"]
+        found = super().arguments(micro_batch) | self._of_images(ids, micro_batch.get("images", {}))
+        if self._reads_prompts_whole:
+            found["token_type_ids"] = _is_answer(ids, micro_batch["target_positions"])
+        return found | {"use_cache": False}
 
     def pack_rows(self) -> None:
         """Sets the language model up for packed rows; images have a tower of their own, which stays as it is.
@@ -79,36 +92,41 @@ class VisionLanguageModel(SparseMaskedLM):
         Raises:
             ValueError: samples in one row have other hidden states than alone, with or without images.
         """
+        if self._reads_prompts_whole:
+            raise ValueError(
+                f"{type(self.pretrained).__name__} has the tokens of a prompt see each other; set data.layout=padded"
+            )
         samples = [self._without_images(s) for s in trial_documents(self.core.config)]
-        places = torch.full((len(self._features(self.blank)),), self.image_token_id)
+        places = torch.full((len(self._features(self.example)),), self.image_token_id)
         samples[-1:] = [torch.cat([samples[-1][:1], places, samples[-1]])] * 2
-        pixels = torch.cat([self.blank, -self.blank])
-        shown = [None] * (len(samples) - 2) + [pixels[:1], pixels[1:]]
+        other = {name: -value if value.is_floating_point() else value for name, value in self.example.items()}
+        both = {name: torch.cat([value, other[name]]) for name, value in self.example.items()}
+        shown: list[dict[str, Tensor]] = [{}] * (len(samples) - 2) + [self.example, other]
         before, training = self.core.config._attn_implementation, self.training
         self.eval()
         try:
             with torch.no_grad():
-                alone = [self.encode(_row_alone(s, p))[0] for s, p in zip(samples, shown, strict=True)]
+                alone = [self.encode(_row_alone(s, i))[0] for s, i in zip(samples, shown, strict=True)]
                 self.position_offset = set_up_packed_rows(self.core)
                 self._attention = before
-                together = self.encode({**packed_row(samples), "pixel_values": pixels})[0]
+                expected, together = torch.cat(alone), self._packed({**packed_row(samples), "images": both})
         finally:
             self.train(training)
-        expected = torch.cat(alone)
         difference = float((together - expected).abs().max() / expected.abs().max())
         if not difference <= TOLERANCE:
             self.core.set_attn_implementation(before)
+            self.position_offset = None
             raise ValueError(
                 f"{type(self.pretrained).__name__} makes something else of packed samples (by {difference:.2g}, relative "
                 "to the largest); set data.layout=padded"
             )
 
     @torch.no_grad()
-    def generate(self, prompts: list[Tensor], pixel_values: Tensor | None, max_new_tokens: int) -> Tensor:
+    def generate(self, prompts: list[Tensor], images: Mapping[str, Tensor], max_new_tokens: int) -> Tensor:
         """What the model goes on to write after M prompts of token ids, choosing the likeliest token each time.
 
-        `pixel_values` [n, C, H, W] are the images of all prompts in order. Returns ids [M, K] with K = `max_new_tokens`,
-        padding behind the end token.
+        `images` are those of all prompts in order, and empty where there are none. Returns ids [M, K] with
+        K = `max_new_tokens`, padding behind the end token.
         """
         turned = pad_sequence(
             [p.flip(0) for p in prompts], batch_first=True, padding_value=self.pad_token_id
@@ -122,11 +140,12 @@ class VisionLanguageModel(SparseMaskedLM):
             pad_token_id=self.pad_token_id,
             eos_token_id=self.end_token_id,
         )
-        images = (
-            {}
-            if pixel_values is None or not len(pixel_values)
-            else {"pixel_values": self._pixels(pixel_values)}
-        )
+        core: Any = self.pretrained.base_model
+        if hasattr(core, "rope_deltas"):
+            core.rope_deltas = None  # else prompts without images take those of former ones
+        further = self._of_images(turned, images)
+        if self._reads_prompts_whole:
+            further["token_type_ids"] = torch.zeros_like(turned)
         if not images and isinstance(self, FSDPModule):
             self._nothing_seen()  # as the other ranks' images go through the tower
         with self._padded_attention():
@@ -135,7 +154,7 @@ class VisionLanguageModel(SparseMaskedLM):
                 attention_mask=(behind < lengths[:, None]).long(),
                 generation_config=config,
                 synced_gpus=isinstance(self, FSDPModule),
-                **images,
+                **further,
             )[:, turned.shape[1] :]
         missing = max_new_tokens - written.shape[1]
         return nn.functional.pad(written, (0, missing), value=self.pad_token_id)
@@ -146,12 +165,12 @@ class VisionLanguageModel(SparseMaskedLM):
 
     def describe(self) -> str:
         """Architecture and sizes in a few words."""
-        config = self.pretrained.config
-        sizes = [
-            f"{name} {part.num_hidden_layers} layers of {part.hidden_size}"
-            for name, part in (("vision", config.vision_config), ("text", config.get_text_config()))
-        ]
-        return f"{config.model_type}, {', '.join(sizes)}"
+        config, seeing = self.pretrained.config, sum(p.numel() for p in self.vision_parameters)
+        text = config.get_text_config()
+        return (
+            f"{config.model_type}, text {text.num_hidden_layers} layers of {text.hidden_size}, "
+            f"vision {seeing:,} parameters"
+        )
 
     @contextmanager
     def _padded_attention(self) -> Iterator[None]:
@@ -166,25 +185,41 @@ class VisionLanguageModel(SparseMaskedLM):
         finally:
             self.core.set_attn_implementation(packed)
 
-    def _pixels(self, pixels: Tensor) -> Tensor:
-        return pixels[None] if self.batched_images else pixels
+    @property
+    def _reads_prompts_whole(self) -> bool:
+        """Whether the model has tokens of prompts see each other, and is to be told which are none (PaliGemma)."""
+        return self.marks is None and "token_type_ids" in self._takes
 
-    def _features(self, pixels: Tensor) -> Tensor:
+    def _of_images(self, ids: Tensor, images: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The model's arguments that have to do with images, of token ids [B, T] and the images with places there."""
+        found = {name: tensor for name, tensor in images.items() if name in self._takes}
+        if self.marks in self._takes:
+            found[str(self.marks)] = (ids == self.image_token_id).long()
+        return found
+
+    def _features(self, images: Mapping[str, Tensor]) -> Tensor:
         """What the language model is given of images: features [all of them, width]."""
-        found = self.pretrained.get_image_features(self._pixels(pixels))  # type: ignore[operator]
+        given = {name: tensor for name, tensor in images.items() if name in self._sees}
+        found = self.pretrained.base_model.get_image_features(**given)  # type: ignore[operator]
         found = getattr(found, "pooler_output", found)
         return torch.cat([features.reshape(-1, features.shape[-1]) for features in found])
 
     def _first_features(self) -> Tensor:
-        """Features of a blank image; finds out whether the model wants images [n, C, H, W] or [1, n, C, H, W]."""
-        for self.batched_images in (False, True):
-            try:
-                return self._features(self.blank)
-            except (IndexError, RuntimeError, ValueError) as error:
-                reason = error
-        raise ValueError(
-            f"{type(self.pretrained).__name__} takes no images of {' x '.join(map(str, self.blank.shape[1:]))}: {reason}"
-        )
+        """Features of the example."""
+        try:
+            return self._features(self.example)
+        except (IndexError, RuntimeError, TypeError, ValueError) as error:
+            shapes = ", ".join(f"{n} {tuple(value.shape)}" for n, value in self.example.items())
+            raise ValueError(
+                f"{type(self.pretrained).__name__} takes no images as the processor makes them ({shapes}): {error}"
+            ) from error
+
+    def _packed(self, micro_batch: dict[str, Any]) -> Tensor:
+        """Hidden states of packed samples; no numbers where the model cannot take them."""
+        try:
+            return self.encode(micro_batch)[0]
+        except (IndexError, RuntimeError, TypeError, ValueError):
+            return torch.full((1, 1), torch.nan)
 
     def _leave_unread(self, features: Tensor) -> None:
         """Keeps from training what features do not depend on, such as the tower's layers behind the one that is read."""
@@ -200,10 +235,11 @@ class VisionLanguageModel(SparseMaskedLM):
     def _nothing_seen(self) -> Tensor:
         """Zero, with a gradient of zero for all that images would go through.
 
-        Where weights are in shards all ranks must run the tower together, so a blank image goes through it.
+        Where weights are in shards all ranks must run the tower together, so an image goes through it.
         """
         if isinstance(self, FSDPModule):
-            return self._features(self.blank.to(self.pretrained.device)).sum() * 0.0
+            device = self.pretrained.device
+            return self._features({n: value.to(device) for n, value in self.example.items()}).sum() * 0.0
         trained = [p.flatten()[0] for p in self.vision_parameters if p.requires_grad]
         return torch.stack(trained).sum() * 0.0 if trained else torch.zeros((), device=self.pretrained.device)
 
@@ -211,6 +247,21 @@ class VisionLanguageModel(SparseMaskedLM):
         return ids.masked_fill(ids == self.image_token_id, max(0, self.image_token_id - 1))
 
 
-def _row_alone(ids: Tensor, pixels: Tensor | None) -> dict[str, Any]:
-    row = {"input_ids": ids[None], "attention_mask": torch.ones_like(ids)[None]}
-    return row if pixels is None else {**row, "pixel_values": pixels}
+def _row_alone(ids: Tensor, images: dict[str, Tensor]) -> dict[str, Any]:
+    return {
+        "input_ids": ids[None],
+        "attention_mask": torch.ones_like(ids)[None],
+        "images": images,
+    }
+
+
+def _named(function: Callable[..., Any]) -> set[str]:
+    """The parameters that a function names."""
+    return {p.name for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD}
+
+
+def _is_answer(ids: Tensor, targets: Tensor) -> Tensor:
+    """1 behind the first place [B, T] of each row that predicts a target, 0 up to there, int64; `targets` [N] are all."""
+    rows, places = targets // ids.shape[1], targets % ids.shape[1]
+    first = ids.new_full((len(ids),), ids.shape[1]).scatter_reduce(0, rows, places, "amin")
+    return (torch.arange(ids.shape[1], device=ids.device) > first[:, None]).long()

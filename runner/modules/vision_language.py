@@ -84,7 +84,7 @@ class VisionLanguageModule(FinetuningModule):
         if chosen:
             lengths = micro_batch["prompt_lengths"].tolist()
             prompts = [rows[i][: lengths[i]] for i in chosen]
-            written = self.model.generate(prompts, _images_of(micro_batch, chosen), self.max_new_tokens)  # type: ignore[operator]
+            written = self.model.generate(prompts, images_of(micro_batch, chosen), self.max_new_tokens)  # type: ignore[operator]
         return {**super().output(micro_batch, number), "asked": asked, "written": written}
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:
@@ -120,9 +120,15 @@ def sample_rows(micro_batch: dict[str, Any]) -> list[Tensor]:
     return list(ids[0].split(micro_batch["cu_seqlens"].diff().tolist()))
 
 
-def _images_of(micro_batch: dict[str, Any], chosen: list[int]) -> Tensor | None:
-    """The pixel values of some samples' images."""
-    if "pixel_values" not in micro_batch:
-        return None
-    parts = micro_batch["pixel_values"].split(micro_batch["image_counts"].tolist())
-    return torch.cat([parts[i] for i in chosen])
+def images_of(micro_batch: dict[str, Any], chosen: list[int]) -> dict[str, Tensor]:
+    """What the model is given of some samples' images; nothing where they have none."""
+    counts = micro_batch["image_counts"]
+    if "images" not in micro_batch or not counts[chosen].any():
+        return {}
+    numbers = torch.arange(int(counts.sum())).split(counts.tolist())
+    shown = torch.cat([numbers[i] for i in chosen]).tolist()
+    found = {}
+    for name, tensor in micro_batch["images"].items():
+        parts = tensor.split(micro_batch["image_rows"][name].tolist())
+        found[name] = torch.cat([parts[i] for i in shown])
+    return found

@@ -1,6 +1,6 @@
 """Vision-language finetuning: answers are predicted token by token, given the images and all that stands before.
 
-Letters in shapes: D samples, T tokens of a row, n images, C channels, H and W pixels.
+Letters in shapes: D samples, T tokens of a row.
 """
 
 from collections.abc import Sequence
@@ -34,12 +34,11 @@ class VisionLanguageCollator(Collator):
         label_column: str | None,
         max_sequence_length: int,
         image_token_id: int | None = None,
-        image_places: int = 0,
-        pixel_shape: Sequence[int] = (),
+        image_example: Any = None,
         end_token_id: int = 0,
         **foreign: Any,
     ) -> None:
-        """Raises ValueError for data that is no conversations about images."""
+        """`image_example` is an EncodedImage. Raises ValueError for data that is no conversations about images."""
         super().__init__(
             pad_token_id=pad_token_id,
             mask_token_id=mask_token_id,
@@ -54,11 +53,7 @@ class VisionLanguageCollator(Collator):
             raise ValueError(
                 "objective=vision_language needs conversations about images, such as data=shapes or data=image_text"
             )
-        self.image_token_id, self.image_places, self.pixel_shape = (
-            image_token_id,
-            image_places,
-            tuple(pixel_shape),
-        )
+        self.image_token_id, self.image_example = image_token_id, image_example
         self.end_token_id = end_token_id
 
     def compute_labels(self, tokenized: Flat) -> Flat:
@@ -69,18 +64,18 @@ class VisionLanguageCollator(Collator):
 
     def further(self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]) -> dict[str, Any]:
         """`samples`, `prompt_lengths` and `image_counts` [D], samples that are `undecodable` [u], and, unless there are
-        no images, `pixel_values` [n, C, H, W].
+        no images, `images` and `image_rows` (see `runner.data.image_inputs.join_images`).
         """
         samples = sample_numbers(labelled)
         broken = torch.from_numpy(labelled["undecodable"])
-        found = {
+        found: dict[str, Any] = {
             "samples": samples.masked_fill(broken, -1),
             "undecodable": samples[broken & (samples >= 0)],
             "prompt_lengths": torch.from_numpy(labelled["prompt_lengths"]),
             "image_counts": torch.from_numpy(labelled["image_counts"]),
         }
-        if len(labelled["pixel_values"]):
-            found["pixel_values"] = torch.from_numpy(labelled["pixel_values"])
+        for name in ("images", "image_rows") if labelled["images"] else ():
+            found[name] = {n: torch.from_numpy(value) for n, value in labelled[name].items()}
         return found
 
     def model_arguments(self) -> dict[str, Any]:
@@ -97,8 +92,7 @@ class VisionLanguageCollator(Collator):
         return VisionLanguageModel(
             pretrained,
             image_token_id=self.image_token_id,
-            image_places=self.image_places,
-            pixel_shape=self.pixel_shape,
+            example=self.image_example,
             pad_token_id=self.pad_token_id,
             end_token_id=self.end_token_id,
         )

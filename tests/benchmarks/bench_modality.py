@@ -99,8 +99,8 @@ def line(side: Side, speed: float) -> str:
     """A row of the table."""
     tokens, padded = (sum(batch[name] for batch in side.batches) for name in ("tokens", "padded_tokens"))
     micro = [m for batch in side.batches for m in batch["micro_batches"]]
-    images = sum(len(m.get("pixel_values", ())) for m in micro)
-    blind = sum("pixel_values" not in m for m in micro)
+    images = sum(int(m["image_counts"].sum()) for m in micro)
+    blind = sum("images" not in m for m in micro)
     name = "of one modality" if side.name == "split_modality" else "mixed"
     return f"| {name} | {speed:,.0f} | {tokens / padded:.1%} | {images} | {blind} of {len(micro)} |"
 

@@ -60,9 +60,14 @@ def encoder(architecture: str = "llava", max_length: int = 200, too_long: str = 
     return processor(architecture, **how).encoder(max_length, too_long)
 
 
+def text_of(encoder: ConversationEncoder, conversation: Any) -> Any:
+    """Its text, with images of any size."""
+    return encoder.text(conversation, [(9, 9)] * len(conversation.images))
+
+
 def learnt(encoder: ConversationEncoder, row: dict[str, Any]) -> str:
     """The text of the labels."""
-    labels = encoder.text(read(row)).labels
+    labels = text_of(encoder, read(row)).labels
     return encoder.tokenizer.decode(labels[labels != -100])
 
 
@@ -129,22 +134,23 @@ def test_image_takes_its_places_and_gives_pixels_of_one_size(architecture: str, 
     image = Image.new("RGB", (50, 20), "red")
     found = made(read(COLOUR), [image])
     image_id = made.tokenizer.convert_tokens_to_ids("<image>")
-    places = np.flatnonzero(found.input_ids == image_id)
+    places = np.flatnonzero(found.text.input_ids == image_id)
     assert len(places) == 4
     assert (np.diff(places) == 1).all()
-    assert (found.labels[places] == -100).all()
-    assert found.pixel_values.shape == (1, 3, 32, 32)
-    assert found.pixel_values.dtype == np.float32
+    assert (found.text.labels[places] == -100).all()
+    (shown,) = found.images
+    assert shown["pixel_values"].reshape(3, 32, 32).dtype == np.float32
     without = {**COLOUR, "image": None, "conversations": COLOUR["conversations"][2:]}
     alone = made(read(without), [])
-    assert alone.pixel_values.shape == (0, 3, 32, 32)
-    assert len(made.image_ids) == 4 + around
+    assert alone.images == []
+    assert made.images.fixed
+    assert len(made.images.example.ids) == 4 + around
 
 
 @pytest.mark.parametrize("template", [None, CHATML, IN_PARTS], ids=["plain", "chatml", "in parts"])
 def test_prompt_is_what_stands_before_the_last_answer(template: str | None) -> None:
     made = encoder(kind="bpe", template=template)
-    found = made.text(read(COLOUR))
+    found = text_of(made, read(COLOUR))
     written = made.tokenizer.decode(found.input_ids[found.prompt_length :])
     assert written.strip().startswith("the big circle")
     assert found.labels[found.prompt_length] != -100
@@ -153,25 +159,25 @@ def test_prompt_is_what_stands_before_the_last_answer(template: str | None) -> N
 
 
 def test_sample_longer_than_the_sequence() -> None:
-    length = len(encoder().text(read(COLOUR)).input_ids)
+    length = len(text_of(encoder(), read(COLOUR)).input_ids)
     for too_long in ("error", "skip"):
         with pytest.raises(
             SampleTooLong, match=rf"line 5 \(sample 'c7'\): {length} tokens, .*max_length={length - 2}"
         ):
-            encoder(max_length=length - 2, too_long=too_long).text(read(COLOUR))
-    cut = encoder(max_length=length - 2, too_long="truncate").text(read(COLOUR))
+            text_of(encoder(max_length=length - 2, too_long=too_long), read(COLOUR))
+    cut = text_of(encoder(max_length=length - 2, too_long="truncate"), read(COLOUR))
     assert (len(cut.input_ids), cut.truncated) == (length - 2, True)
     with pytest.raises(SampleTooLong, match="would cut into an image"):
-        encoder(max_length=5, too_long="truncate").text(read(COLOUR))
+        text_of(encoder(max_length=5, too_long="truncate"), read(COLOUR))
 
 
 def test_text_that_holds_the_models_own_token_is_refused() -> None:
     made = encoder("idefics3")
     turns = [{"from": "human", "value": "hi <fake_token_around_image>"}, {"from": "gpt", "value": "ok"}]
-    made.image_token = "<fake_token_around_image>"
-    made.image_token_id = made.tokenizer.convert_tokens_to_ids(made.image_token)
+    made.place = "<fake_token_around_image>"
+    made.images.place_id = made.tokenizer.convert_tokens_to_ids(made.place)
     with pytest.raises(ValueError, match="must not hold that token itself"):
-        made.text(read({"conversations": turns}))
+        made.text(read({"conversations": turns}), [])
 
 
 @pytest.mark.parametrize("architecture", ["llava", "idefics3"])
@@ -181,8 +187,11 @@ def test_processor_that_was_saved_is_the_same(architecture: str, tmp_path: Path)
     after = load_processor(str(tmp_path))
     image = Image.fromarray(np.random.default_rng(0).integers(0, 255, (40, 60, 3), dtype=np.uint8))
     ours, theirs = (made.encoder(200, "error")(read(COLOUR), [image]) for made in (before, after))
-    for a, b in zip(ours, theirs, strict=True):
-        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(ours.text.input_ids, theirs.text.input_ids)
+    for a, b in zip(ours.images, theirs.images, strict=True):
+        assert a.keys() == b.keys()
+        for name in a:
+            np.testing.assert_array_equal(a[name], b[name])
 
 
 def test_folder_without_processor_is_named(tmp_path: Path) -> None:

@@ -22,7 +22,13 @@ from runner.data.energon_tasks import (
     RawConversation,
     flat_tensors,
 )
-from runner.data.processors import VisionProcessor, make_processor, train_conversation_tokenizer
+from runner.data.processors import (
+    VisionProcessor,
+    load_processor,
+    make_processor,
+    train_conversation_tokenizer,
+)
+from tests.image_text_models import save_image_text_model
 
 PLACES = 4
 
@@ -34,9 +40,9 @@ def vision() -> VisionProcessor:
     return make_processor("llava", tokenizer, image_size=8, image_places=PLACES)
 
 
-def picture(shade: int = 0) -> bytes:
+def picture(shade: int = 0, size: tuple[int, int] = (8, 8)) -> bytes:
     file = io.BytesIO()
-    Image.new("RGB", (8, 8), (shade, 0, 0)).save(file, "PNG")
+    Image.new("RGB", size, (shade, 0, 0)).save(file, "PNG")
     return file.getvalue()
 
 
@@ -84,9 +90,9 @@ def test_micro_batch_has_tokens_labels_and_pixels_of_each_sample(
     batch = next(data.stream())
     ends = np.cumsum(batch["lengths"])
     assert len(batch["input_ids"]) == len(batch["labels"]) == ends[-1]
-    assert len(batch["pixel_values"]) == batch["image_counts"].sum()
+    assert len(batch["images"]["pixel_values"]) == batch["image_counts"].sum()
     assert (batch["input_ids"] == vision.tokenizer.convert_tokens_to_ids("<image>")).sum() == PLACES * len(
-        batch["pixel_values"]
+        batch["images"]["pixel_values"]
     )
     for start, end in zip([0, *ends[:-1]], ends, strict=True):
         said = batch["labels"][start:end]
@@ -103,9 +109,30 @@ def test_energons_own_samples_are_read_too(vision: VisionProcessor) -> None:
     crude = sample({"0.png": picture()}, {"question": "one?", "answer": "red", "image": ["0.png"]})
     found = [task.encode_sample(s) for s in (asked, told, crude)]
     assert [s.problem for s in found] == [None] * 3
-    assert [s.pixel_values.shape for s in found] == [(1, 3, 8, 8)] * 3
+    assert [[i["pixel_values"].shape for i in s.images] for s in found] == [[(1, 3, 8, 8)]] * 3
     assert (found[0].input_ids == found[2].input_ids).all()
     assert (found[0].labels == found[2].labels).all()
+
+
+def test_images_have_the_tokens_of_their_size(tmp_path: Path) -> None:
+    vision = load_processor(str(save_image_text_model("qwen2_vl", tmp_path)))
+    task = encoder(vision)
+    values = {"question": "one?", "answer": "red", "image": ["0.png"]}
+    found = [task.encode_sample(sample({"0.png": picture(size=size)}, values)) for size in ((8, 8), (90, 30))]
+    batch = task.batch(found)
+    features = [int((s.input_ids == vision.images.feature_id).sum()) for s in found]
+    assert features[0] != features[1]
+    assert (batch["image_rows"]["pixel_values"] // 4).tolist() == features
+    assert batch["images"]["image_grid_thw"].prod(1).tolist() == [4 * n for n in features]
+
+
+def test_processor_of_many_sizes_is_refused_where_images_have_one_number_of_places(tmp_path: Path) -> None:
+    vision = load_processor(str(save_image_text_model("qwen2_vl", tmp_path)))
+    config = MultiModalSampleConfig(image_token="<|image_pad|>", image_places=4)
+    with pytest.raises(ValueError, match=r"makes images of shapes .* as all have 4 places"):
+        config.encoder(vision.tokenizer, vision.processor.image_processor, 40)
+    with pytest.raises(ValueError, match=r"the tokenizer has no token '<image>' for images"):
+        MultiModalSampleConfig().encoder(vision.tokenizer, vision.processor.image_processor, 40)
 
 
 @pytest.mark.parametrize(

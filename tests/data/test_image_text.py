@@ -3,7 +3,7 @@
 import json
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from runner.data.batches import GlobalBatches
 from runner.errors import explain
 from runner.samplers import Sequential, SplitModality
 from tests.conftest import ROOT
+from tests.image_text_models import save_image_text_model
 from tests.vision import SMALL, compose_vision, tiny_vision
 
 Make = Callable[..., Any]
@@ -43,15 +44,14 @@ def rows(tmp_path: Path) -> list[dict[str, Any]]:
 def made(tmp_path: Path, rows: list[dict[str, Any]]) -> Make:
     """Writes the rows and prepares them: `made("data.max_length=9")`."""
 
-    def make(*overrides: str) -> Any:
+    def make(*overrides: str, model: Sequence[str] = ("model=llava_tiny", *SMALL)) -> Any:
         path = tmp_path / "train.jsonl"
         path.write_text("".join((json.dumps(row) if row else "{oops") + "\n" for row in rows))
         choice = [
             "data=image_text",
             f"data.train={path}",
             "data.validation_documents=2",
-            "model=llava_tiny",
-            *SMALL,
+            *model,
         ]
         data = build(compose_vision(*choice, *overrides).data)
         data.prepare_data()
@@ -66,7 +66,7 @@ def test_samples_bring_tokens_labels_and_the_pixels_of_their_images(made: Make) 
     chosen = np.arange(len(train))
     extras = train.extras(chosen)
     assert len(train) == 10
-    assert extras["pixel_values"].shape == (int(train.modalities(chosen).sum()), 3, 32, 32)
+    assert extras["images"]["pixel_values"].shape == (int(train.modalities(chosen).sum()), 3, 32, 32)
     assert (extras["image_counts"] > 0).tolist() == train.modalities(chosen).tolist()
     answers = [c.turns[-1].text for c in train.examples]
     lengths = train.lengths(chosen)
@@ -180,7 +180,49 @@ def test_broken_images_that_may_be_count_for_nothing(made: Make, tmp_path: Path)
     assert broken not in micro["samples"].tolist()
     lost = int((data.train.extras(np.array([broken]))["labels"] != -100).sum())
     assert share["weight"] == whole["weight"] - lost
-    assert micro["pixel_values"].shape == whole["micro_batches"][0]["pixel_values"].shape
+    assert micro["images"]["pixel_values"].shape == whole["micro_batches"][0]["images"]["pixel_values"].shape
+
+
+@pytest.fixture
+def sized(made: Make, tmp_path: Path) -> Make:
+    """The rows for a model whose larger images have more tokens."""
+    folder = save_image_text_model("qwen2_vl", tmp_path / "model")
+    model = ("model=pretrained", f"model.name_or_path={folder}")
+    return lambda *overrides: made("data.validation_documents=0", *overrides, model=model)
+
+
+def test_each_image_has_the_tokens_of_its_size(sized: Make, tmp_path: Path) -> None:
+    for i, size in ((1, (120, 30)), (2, (90, 90))):
+        Image.new("RGB", size).save(tmp_path / "images" / f"{i}.png")
+    data = sized()
+    train, token = data.train, data.collator_arguments()["image_token_id"]
+    patches = train.extras(np.array([0, 1, 2]))["image_rows"]["pixel_values"]
+    features = [int((train.gather(np.array([i]))[0] == token).sum()) for i in (0, 1, 2)]
+    assert features[0] == 0
+    assert features[1] != features[2]
+    assert (patches // 4).tolist() == features[1:]
+
+
+def test_image_that_changed_its_size_is_named(sized: Make, tmp_path: Path) -> None:
+    train = sized().train
+    Image.new("RGB", (120, 30)).save(tmp_path / "images" / "1.png")
+    with pytest.raises(
+        ValueError, match=r"line 2 \(sample 'q1'\): the image 'images/1.png' is of \(120, 30\)"
+    ):
+        train.extras(np.array([1]))
+
+
+def test_image_whose_size_cannot_be_told_is_named_or_stood_in_for(sized: Make, tmp_path: Path) -> None:
+    (tmp_path / "images" / "1.png").write_bytes(b"no image")
+    with pytest.raises(
+        ValueError, match=r"line 2 \(sample 'q1'\): the image 'images/1.png' cannot be decoded"
+    ):
+        sized()
+    data = sized("data.max_undecodable=1")
+    (micro,) = batches(data)[0]["micro_batches"]
+    assert micro["undecodable"].tolist() == [1]
+    token = data.collator_arguments()["image_token_id"]
+    assert int((micro["input_ids"] == token).sum()) == len(micro["images"]["pixel_values"]) // 4
 
 
 def batches(data: Any) -> GlobalBatches:
@@ -200,4 +242,4 @@ def test_statements_of_nlvr_are_read_as_questions() -> None:
     shown = data.validation["validation"]
     assert {c.turns[-1].text for c in shown.examples} == {"true", "false"}
     assert shown.modalities(np.arange(len(shown))).all()
-    assert shown.extras(np.array([0, 5]))["pixel_values"].shape == (2, 3, 32, 32)
+    assert shown.extras(np.array([0, 5]))["images"]["pixel_values"].shape == (2, 3, 32, 32)

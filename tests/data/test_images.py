@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from runner.data.images import MOST_PIXELS, ImageFolder, UndecodableImage, decode_image
+from runner.data.images import MOST_PIXELS, ImageFolder, UndecodableImage, decode_image, size_of_image
 
 
 def encoded(image: Image.Image, form: str = "PNG", **options: object) -> bytes:
@@ -56,8 +56,19 @@ def test_transparent_pixels_are_white_and_deep_ones_scaled() -> None:
 def test_camera_orientation_is_undone() -> None:
     exif = Image.Exif()
     exif[0x0112] = 6  # turned by a quarter
-    turned = encoded(Image.new("RGB", (8, 4)), "JPEG", exif=exif)
-    assert decode_image(turned, "turned").size == (4, 8)
+    for form in ("JPEG", "PNG", "WEBP"):
+        turned = encoded(Image.new("RGB", (8, 4)), form, exif=exif)
+        assert decode_image(turned, "turned").size == (4, 8)
+        assert size_of_image(turned, "turned") == (4, 8)
+
+
+def test_size_is_read_from_the_beginning_of_a_file(folder: Path) -> None:
+    assert ImageFolder(folder).size_of("red.png", "row 1") == (6, 4)
+    noise = np.random.default_rng(0).integers(0, 255, (64, 48, 3), dtype=np.uint8)
+    assert size_of_image(encoded(Image.fromarray(noise))[:3000], "cut off") == (48, 64)
+    (folder / "red.png").write_bytes(b"no image")
+    with pytest.raises(UndecodableImage, match=r"row 1: the image 'red.png' cannot be decoded: of no known"):
+        ImageFolder(folder).size_of("red.png", "row 1")
 
 
 @pytest.mark.parametrize("what", ["text", "cut off", "empty", "postscript"])

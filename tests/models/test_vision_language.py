@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 
 from runner.models.packed_rows import settle_layout
-from runner.modules.vision_language import sample_rows
+from runner.modules.vision_language import images_of, sample_rows
 from tests.vision import TinyVision, tiny_vision
 
 
@@ -25,7 +25,7 @@ def padded_loss(vision: TinyVision) -> dict[str, float]:
         output = vision.model.pretrained(
             input_ids=batch["input_ids"],
             attention_mask=batch["attention_mask"],
-            pixel_values=vision.model._pixels(batch["pixel_values"]),
+            **batch["images"],
         )
     losses = functional.cross_entropy(output.logits.flatten(0, 1), batch["labels"].flatten(), reduction="sum")
     return {**found, "transformers": float(losses), "weight": batch["weight"]}
@@ -69,7 +69,7 @@ def test_vision_tower_does_not_run_without_images(vision: TinyVision) -> None:
     )
     handle = tower.register_forward_hook(lambda *_: calls.append(1))
     batch = text_batch(vision, texts[:4])
-    assert "pixel_values" not in batch
+    assert "images" not in batch
     model.train()
     try:
         for p in model.parameters():
@@ -107,16 +107,15 @@ def test_generated_tokens_are_the_likeliest_ones_each_alone(vision: TinyVision) 
     (batch,) = vision.share(packed=model.position_offset is not None, size=8)
     rows, lengths = sample_rows(batch), batch["prompt_lengths"].tolist()
     prompts = [row[:length] for row, length in zip(rows, lengths, strict=True)]
-    written = model.generate(prompts, batch["pixel_values"], 3)
+    written = model.generate(prompts, batch["images"], 3)
     assert written.shape == (8, 3)
-    images = batch["pixel_values"].split(batch["image_counts"].tolist())
-    for prompt, pixels, found in zip(prompts, images, written.tolist(), strict=True):
+    for number, (prompt, found) in enumerate(zip(prompts, written.tolist(), strict=True)):
         ids = prompt.tolist()
         for expected in found:
             if model.end_token_id in ids[len(prompt) :]:
                 assert expected == model.pad_token_id
                 continue
-            given = {"pixel_values": model._pixels(pixels)} if len(pixels) else {}
+            given = images_of(batch, [number])
             with torch.no_grad(), model._padded_attention():
                 logits = model.pretrained(input_ids=torch.tensor([ids]), **given).logits
             assert int(logits[0, -1].argmax()) == expected

@@ -1,0 +1,158 @@
+"""What a model reads of images: the tokens that stand for each in the text, and tensors by whatever names it has.
+
+Letters in shapes: L tokens that stand for an image, n images, r rows that an image has in a tensor (1 where images are
+stacked, as many as it has patches where those of all images follow one another).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+ImageInputs = dict[str, NDArray[Any]]
+"""A model's arguments for images, [r, ...] each: `pixel_values`, and for some models `image_grid_thw` and the like."""
+
+Size = tuple[int, int]
+"""Width and height in pixels."""
+
+TEXT_INPUTS = ("input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids", "labels")
+"""What a processor gives beside images."""
+
+MARKS = ("mm_token_type_ids", "token_type_ids")
+"""Names under which a processor may mark the tokens that are features of images."""
+
+EXAMPLE_SIZE = (96, 64)
+"""Of the image that models and processors are tried with."""
+
+OTHER_SIZES = ((40, 40), (90, 50), (60, 250), (1400, 900))
+"""Sizes that show whether an image's tokens depend on its size."""
+
+
+class EncodedImage(NamedTuple):
+    """`ids` [L] stand for an image in the text, `inputs` are what the model is given of it."""
+
+    ids: list[int]
+    inputs: ImageInputs
+    marks: str | None = None
+    """The text's input that is 1 where features of images stand, and 0 elsewhere, for models that want one."""
+
+
+class ImageEncoder:
+    """Images as a model reads them. The tokens of an image may depend on its size, but on nothing else.
+
+    `place_id` stands in a text for an image until its tokens take its place; `feature_id`, one of those, stands there as
+    often as the model has features for the image.
+    """
+
+    def __init__(
+        self, encode: Callable[[Image.Image], EncodedImage], place_id: int, feature_ids: Sequence[int]
+    ) -> None:
+        """Of `feature_ids` that is taken which an image has most of. Raises ValueError where it has none."""
+        self._encode, self.place_id = encode, place_id
+        self.example = encode(example_image())
+        self.feature_id = max(feature_ids, key=self.example.ids.count)
+        if self.feature_id not in self.example.ids:
+            raise ValueError("no token for images stands in the text of an image")
+        self._known: dict[Size, list[int]] = {}
+        self.fixed = all(self._ids(size) == self.example.ids for size in OTHER_SIZES)
+
+    @property
+    def example_features(self) -> int:
+        """How many features the model has for the example."""
+        return self.example.ids.count(self.feature_id)
+
+    def ids(self, size: Size) -> list[int]:
+        """The tokens [L] of an image of that size."""
+        return self.example.ids if self.fixed else self._ids(size)
+
+    def inputs(self, image: Image.Image) -> ImageInputs:
+        """What the model is given of an image in RGB."""
+        return self._encode(image).inputs
+
+    def blank(self, size: Size) -> ImageInputs:
+        """The same of a grey image, to stand for one that is not there."""
+        return self.inputs(Image.new("RGB", size, "grey"))
+
+    def describe(self) -> str:
+        """How many tokens an image takes, in a few words."""
+        features = self.example_features
+        if self.fixed:
+            return f"{features} tokens each"
+        width, height = EXAMPLE_SIZE
+        return f"tokens by their size, such as {features} for {width} x {height} pixels"
+
+    def _ids(self, size: Size) -> list[int]:
+        if size not in self._known:
+            self._known[size] = self._encode(Image.new("RGB", size, "grey")).ids
+        return self._known[size]
+
+
+class EncodesWithProcessor:
+    """An image as a processor of transformers has it; `place` is the token that it replaces."""
+
+    def __init__(self, processor: Any, place: str) -> None:
+        self.processor, self.place = processor, place
+
+    def __call__(self, image: Image.Image) -> EncodedImage:
+        """Raises ValueError where the processor does not take the place for an image."""
+        found = self.processor(
+            images=[image], text=[self.place], add_special_tokens=False, return_tensors="pt"
+        )
+        marks = [name for name in MARKS if name in found and bool((found[name] == 1).any())]
+        inputs = {name: value.numpy() for name, value in found.items() if name not in TEXT_INPUTS}
+        return EncodedImage(found["input_ids"][0].tolist(), inputs, marks[0] if marks else None)
+
+
+class EncodesInPlaces:
+    """An image as an image processor has it, with the same tokens for each."""
+
+    def __init__(self, image_processor: Any, ids: Sequence[int]) -> None:
+        """Raises ValueError where images of several sizes are not brought to one."""
+        self.image_processor, self.ids = image_processor, list(ids)
+        shapes = [self(Image.new("RGB", size)).inputs["pixel_values"].shape for size in OTHER_SIZES]
+        if len(set(shapes)) > 1:
+            raise ValueError(
+                f"{type(image_processor).__name__} makes images of shapes {shapes[0]} and "
+                f"{next(s for s in shapes if s != shapes[0])}; expected every image in one size, as all have "
+                f"{len(self.ids)} places"
+            )
+
+    def __call__(self, image: Image.Image) -> EncodedImage:
+        """An image in RGB."""
+        found = self.image_processor(images=[image], return_tensors="pt")
+        return EncodedImage(self.ids, {name: value.numpy() for name, value in found.items()})
+
+
+def example_image() -> Image.Image:
+    """An image that is not the same everywhere."""
+    width, height = EXAMPLE_SIZE
+    across = np.linspace(16, 240, width, dtype=np.uint8)[None].repeat(height, 0)
+    down = np.linspace(16, 240, height, dtype=np.uint8)[:, None].repeat(width, 1)
+    return Image.fromarray(np.stack([across, down, across[:, ::-1]], axis=-1))
+
+
+def join_images(images: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, dict[str, NDArray[Any]]]:
+    """`images`: the inputs of n images end to end; `image_rows`: how many rows of each input are whose, [n].
+
+    Where images differ in other sizes than the first they are padded with zeros, as processors do.
+    """
+    names = list(images[0]) if images else []
+    return {
+        "images": {name: _end_to_end([image[name] for image in images]) for name in names},
+        "image_rows": {name: np.array([len(image[name]) for image in images]) for name in names},
+    }
+
+
+def _end_to_end(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    shapes = {array.shape[1:] for array in arrays}
+    if len(shapes) == 1:
+        return np.concatenate(arrays)
+    largest = np.max(list(shapes), axis=0)
+    joined = np.zeros((sum(map(len, arrays)), *largest), dtype=arrays[0].dtype)
+    begin = 0
+    for array in arrays:
+        joined[(slice(begin, begin + len(array)), *map(slice, array.shape[1:]))] = array
+        begin += len(array)
+    return joined

@@ -1,0 +1,62 @@
+"""Processors of transformers, also where those that read video as well lack torchvision: nothing here needs videos."""
+
+import importlib.util
+import json
+from typing import Any
+
+from transformers import AutoConfig, AutoProcessor, ProcessorMixin
+from transformers.models.auto.processing_auto import PROCESSOR_MAPPING_NAMES, processor_class_from_name
+from transformers.utils import cached_file
+
+
+def processor_of(name_or_path: str) -> Any:
+    """The processor of a model; without torchvision one that leaves videos to others, but saves their settings."""
+    if importlib.util.find_spec("torchvision") is None:
+        settings, _ = ProcessorMixin.get_processor_dict(name_or_path)
+        known = processor_class_from_name(settings.get("processor_class") or _by_architecture(name_or_path))
+        if known is not None and any("video" in part for part in known.get_attributes()):
+            processor = _image_only(known).from_pretrained(name_or_path)
+            processor.video_settings = settings.get("video_processor") or _video_settings(name_or_path)
+            return processor
+    return AutoProcessor.from_pretrained(name_or_path)
+
+
+def _by_architecture(name_or_path: str) -> str:
+    """The name of the processor that a model's architecture has."""
+    try:
+        architecture = AutoConfig.from_pretrained(name_or_path).model_type
+    except (OSError, ValueError):
+        return ""
+    return str(PROCESSOR_MAPPING_NAMES.get(architecture, ""))
+
+
+def _image_only(base: Any) -> Any:
+    """The class of a processor, which has no part for videos."""
+
+    class ImageOnly(base):
+        __init__ = base.__init__  # its parameters tell the parts
+
+        @classmethod
+        def get_attributes(cls) -> list[str]:
+            return [part for part in super().get_attributes() if "video" not in part]
+
+        def to_dict(self) -> dict[str, Any]:
+            settings = getattr(self, "video_settings", None)
+            return super().to_dict() | ({"video_processor": settings} if settings else {})
+
+    ImageOnly.__name__ = base.__name__
+    return ImageOnly
+
+
+def _video_settings(name_or_path: str) -> dict[str, Any] | None:
+    """What older models keep in a file of its own."""
+    file = cached_file(
+        name_or_path,
+        "video_preprocessor_config.json",
+        _raise_exceptions_for_missing_entries=False,
+        _raise_exceptions_for_connection_errors=False,
+    )
+    if file is None:
+        return None
+    with open(file, encoding="utf-8") as opened:
+        return dict(json.load(opened))
