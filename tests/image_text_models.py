@@ -34,12 +34,12 @@ QWEN_TEMPLATE = (
 GRID = [[32, 64], [64, 32], [64, 64]]
 TILES = [f"<row_{row}_col_{column}>" for row in range(1, 5) for column in range(1, 5)]
 
-PACKING = ("idefics3", "llava_next", "internvl")
+PACKING = ("idefics3", "smolvlm", "llava_next", "internvl")
 """Architectures whose samples may share a row."""
 
 ARCHITECTURES = (*PACKING, "qwen2_vl", "qwen3_vl", "gemma3", "paligemma")
 
-VARYING = ("idefics3", "llava_next", "internvl", "qwen2_vl", "qwen3_vl")
+VARYING = (*PACKING, "qwen2_vl", "qwen3_vl")
 """Those in which larger images have more tokens."""
 
 
@@ -130,6 +130,15 @@ def _idefics3() -> Any:
     )  # fmt: skip
 
 
+def _smolvlm() -> Any:
+    tokens = {
+        "image_token": "<image>", "fake_image_token": "<fake_token_around_image>", "global_image_token": "<global-img>",
+        "end_of_utterance_token": "<end_of_utterance>", **{f"tile_{i}": token for i, token in enumerate(TILES)},
+    }  # fmt: skip
+    _, _, (_, _), options, config = _idefics3()
+    return "SmolVLMProcessor", tokens, ("smolvlm", "SmolVLMImageProcessorPil"), options, config
+
+
 def _llava_next() -> Any:
     images = {
         "size": {"shortest_edge": 32},
@@ -199,7 +208,7 @@ def _paligemma() -> Any:
 
 
 _PARTS = {
-    "qwen2_vl": _qwen2_vl, "qwen3_vl": _qwen3_vl, "idefics3": _idefics3, "llava_next": _llava_next,
+    "qwen2_vl": _qwen2_vl, "qwen3_vl": _qwen3_vl, "idefics3": _idefics3, "smolvlm": _smolvlm, "llava_next": _llava_next,
     "internvl": _internvl, "gemma3": _gemma3, "paligemma": _paligemma,
 }  # fmt: skip
 """Of each: the processor's class, special tokens, the image processor's class, settings of both, and the config."""

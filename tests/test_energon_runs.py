@@ -2,6 +2,7 @@
 
 import os
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,18 +12,22 @@ from runner import audit
 from runner.data.prepare_energon import prepare
 from runner.data.scenes import Scenes
 from tests.conftest import run_program
+from tests.image_text_models import save_image_text_model
 from tests.test_kill import killed_and_restarted, only_run, start
 from tests.test_train import assert_bitwise, losses, weights
+from tests.vision import SMALL, scenes_of_many_sizes
 
 ARGUMENTS = [
-    "data=energon", "objective=vision_language", "module=vision_language", "model=llava_tiny", "data.vocab_size=300",
+    "data=energon", "objective=vision_language", "module=vision_language", "data.vocab_size=300",
     "data.max_length=128", "data.micro_batch_size=2", "sampler.global_batch_size=8", "trainer=cpu",
     "trainer.precision=32-true", "trainer.log_every=1", "trainer.validate_every=11", "checkpoint.every_steps=3",
-    "model.hidden_size=32", "model.intermediate_size=64", "model.vision_hidden_size=32", "optimizer.lr=0.003",
+    "optimizer.lr=0.003",
     "module.max_new_tokens=3", "module.generated_samples=6", "data.shuffle_buffer_size=10", "resume=auto",
     "checkpoint.keep_last=99",
 ]  # fmt: skip
 """A run of seconds on a few drawn scenes, killed now and then."""
+
+LLAVA = ["model=llava_tiny", *SMALL]
 
 
 @pytest.fixture(scope="module")
@@ -34,11 +39,19 @@ def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "set"
 
 
-def check(tmp_path: Path, scenes: Path, kills: int, devices: int, workers: int, *overrides: str) -> Path:
+def check(
+    tmp_path: Path,
+    scenes: Path,
+    kills: int,
+    devices: int,
+    workers: int,
+    *overrides: str,
+    model: Sequence[str] = LLAVA,
+) -> Path:
     """A run killed and resumed against one never stopped; returns the latter's folder."""
     steps = 6 * kills + 10
     arguments = [
-        *ARGUMENTS, f"data.path={scenes}", f"data.num_workers={workers}", f"trainer.devices={devices}",
+        *ARGUMENTS, *model, f"data.path={scenes}", f"data.num_workers={workers}", f"trainer.devices={devices}",
         f"trainer.max_steps={steps}", *overrides,
     ]  # fmt: skip
     (tmp_path / "whole").mkdir()
@@ -73,9 +86,22 @@ def test_kills_leave_no_trace(tmp_path: Path, scenes: Path, devices: int, worker
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("architecture", "packing"), [("qwen2_vl", "null"), ("idefics3", "12")])
+def test_kills_leave_no_trace_with_images_of_many_sizes(
+    tmp_path: Path, architecture: str, packing: str
+) -> None:
+    folder = save_image_text_model(architecture, tmp_path / "model")
+    rows = scenes_of_many_sizes(tmp_path, 90)
+    prepare(rows, tmp_path / "images", tmp_path / "set", None, 0.15, {}, samples_per_shard=20, seed=0)
+    model = ["model=pretrained", f"model.name_or_path={folder}"]
+    check(tmp_path, tmp_path / "set", 2, 1, 1, f"data.packing_buffer_size={packing}", model=model)
+
+
+@pytest.mark.slow
 def test_sharded_weights_learn_the_same_and_resume(tmp_path: Path, scenes: Path) -> None:
     arguments = [
         *ARGUMENTS,
+        *LLAVA,
         f"data.path={scenes}",
         "data.num_workers=1",
         "trainer.max_steps=6",
@@ -94,7 +120,7 @@ def test_sharded_weights_learn_the_same_and_resume(tmp_path: Path, scenes: Path)
 
 @pytest.mark.slow
 def test_other_number_of_ranks_is_refused_or_begins_the_stream_again(tmp_path: Path, scenes: Path) -> None:
-    arguments = [*ARGUMENTS, f"data.path={scenes}", "data.num_workers=0", "trainer.max_steps=6"]
+    arguments = [*ARGUMENTS, *LLAVA, f"data.path={scenes}", "data.num_workers=0", "trainer.max_steps=6"]
     run_program(*arguments, "trainer.devices=2", cwd=tmp_path)
     checkpoint = only_run(tmp_path / "outputs").path / "checkpoints" / "step-00000003.ckpt"
     resumed = [f"resume={checkpoint}", "trainer.devices=1", "outputs=again"]

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from transformers import AutoConfig, AutoProcessor, ProcessorMixin
@@ -30,11 +31,31 @@ def _by_architecture(name_or_path: str) -> str:
     return str(PROCESSOR_MAPPING_NAMES.get(architecture, ""))
 
 
+_NO_VIDEOS = object()
+"""Is handed to processors in place of what reads videos."""
+
+
+class _WithoutVideos(ProcessorMixin):
+    """What the processors of transformers have in common, for one that was handed `_NO_VIDEOS`."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        named = {name: value for name, value in kwargs.items() if value is not _NO_VIDEOS}
+        super().__init__(*(value for value in args if value is not _NO_VIDEOS), **named)
+
+
 def _image_only(base: Any) -> Any:
     """The class of a processor, which has no part for videos."""
 
-    class ImageOnly(base):
+    class ImageOnly(base, _WithoutVideos):
         __init__ = base.__init__  # its parameters tell the parts
+
+        @classmethod
+        def from_args_and_dict(
+            cls, args: Sequence[Any], processor_dict: dict[str, Any], **kwargs: Any
+        ) -> Any:
+            found = dict(zip(cls.get_attributes(), args, strict=False))
+            parts = [found.get(part, _NO_VIDEOS) for part in base.get_attributes()]
+            return super().from_args_and_dict(parts, processor_dict, **kwargs)
 
         @classmethod
         def get_attributes(cls) -> list[str]:

@@ -181,15 +181,19 @@ def vision_processor(processor: Any) -> VisionProcessor:
         tokenizer.chat_template = getattr(processor, "chat_template", None) or PLAIN_TEMPLATE
     name = type(processor).__name__
     place = getattr(processor, "image_token", None)
+    place = getattr(place, "content", place)  # an AddedToken
     if not isinstance(place, str) or place not in tokenizer.get_vocab():
         raise ValueError(f"{name} has no token for images, which is needed here")
-    tokens = (
-        getattr(tokenizer, "image_token", None),
-        place,
-    )  # what stands in the text may be replaced by another
-    ids = [tokenizer.convert_tokens_to_ids(token) for token in tokens if token is not None]
+    place_id = tokenizer.convert_tokens_to_ids(place)
+    others = (
+        getattr(part, "image_token_id", None) for part in (tokenizer, processor)
+    )  # one may take its place
     try:
-        images = ImageEncoder(EncodesWithProcessor(processor, place), ids[-1], ids)
+        images = ImageEncoder(
+            EncodesWithProcessor(processor, place),
+            place_id,
+            [place_id, *(i for i in others if i is not None)],
+        )
     except Exception as error:  # processors raise what they like
         raise ValueError(f"{name} cannot be given one image for its token {place}: {error}") from error
     return VisionProcessor(processor, images)

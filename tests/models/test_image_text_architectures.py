@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 from torch.nn import functional
-from transformers import AutoModelForImageTextToText
+from transformers import AutoConfig, AutoModelForImageTextToText
 
 from runner.data.conversations import Conversation, ConversationReader, Turn
 from runner.data.image_inputs import join_images
@@ -17,7 +17,7 @@ from runner.data.processors import VisionProcessor, load_processor
 from runner.models.packed_rows import settle_layout
 from runner.modules.vision_language import images_of, sample_rows
 from runner.objectives.vision_language import VisionLanguageCollator
-from tests.image_text_models import ARCHITECTURES, PACKING, VARYING, save_image_text_model
+from tests.image_text_models import ARCHITECTURES, PACKING, TEXT, VARYING, save_image_text_model
 
 
 class Loaded(NamedTuple):
@@ -197,3 +197,15 @@ def test_options_of_the_image_processor_are_taken_or_named(tmp_path: Path) -> No
     assert len(whole.images.ids((300, 200))) < len(tiled.images.ids((300, 200)))
     with pytest.raises(ValueError, match=r"has no 'do_image_spliting'; .* Did you mean 'do_image_splitting'"):
         load_processor(folder, {"do_image_spliting": False})
+
+
+@pytest.mark.parametrize("loaded", ["idefics3"], indirect=True)
+def test_architecture_that_joins_text_and_image_otherwise_is_refused_by_name(loaded: Loaded) -> None:
+    vision = {"hidden_size": 32, "num_hidden_layers": 1, "num_global_layers": 1, "attention_heads": 2}
+    text = {**TEXT, "vocab_size": 64, "cross_attention_layers": [1], "pad_token_id": 0}
+    config = AutoConfig.for_model("mllama", vision_config=vision, text_config=text)
+    model = AutoModelForImageTextToText.from_config(config)
+    with pytest.raises(
+        ValueError, match=r"MllamaForConditionalGeneration does not put features of images in place"
+    ):
+        loaded.objective.task_model(model)
