@@ -34,13 +34,10 @@ QWEN_TEMPLATE = (
 GRID = [[32, 64], [64, 32], [64, 64]]
 TILES = [f"<row_{row}_col_{column}>" for row in range(1, 5) for column in range(1, 5)]
 
-PACKING = ("idefics3", "smolvlm", "llava_next", "internvl")
-"""Architectures whose samples may share a row."""
+VARYING = ("idefics3", "smolvlm", "llava_next", "internvl", "qwen2_vl", "qwen3_vl")
+"""Architectures in which an image has as many tokens as its size gives."""
 
-ARCHITECTURES = (*PACKING, "qwen2_vl", "qwen3_vl", "gemma3", "paligemma")
-
-VARYING = (*PACKING, "qwen2_vl", "qwen3_vl")
-"""Those in which larger images have more tokens."""
+ARCHITECTURES = (*VARYING, "gemma3", "paligemma")
 
 
 def save_image_text_model(architecture: str, folder: Path) -> Path:

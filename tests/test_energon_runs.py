@@ -86,7 +86,7 @@ def test_kills_leave_no_trace(tmp_path: Path, scenes: Path, devices: int, worker
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("architecture", "packing"), [("qwen2_vl", "null"), ("idefics3", "12")])
+@pytest.mark.parametrize(("architecture", "packing"), [("qwen2_vl", "12"), ("idefics3", "null")])
 def test_kills_leave_no_trace_with_images_of_many_sizes(
     tmp_path: Path, architecture: str, packing: str
 ) -> None:

@@ -18,7 +18,14 @@ from transformers import GenerationConfig, PreTrainedModel
 from runner.data.image_inputs import EncodedImage
 from runner.predictions import AnswerPredictions, Predictions
 
-from .packed_rows import TOLERANCE, packed_row, set_up_packed_rows, trial_documents
+from .packed_rows import (
+    TOLERANCE,
+    packed_again,
+    packed_row,
+    set_up_packed_rows,
+    trial_documents,
+    unpacked,
+)
 from .sparse_head import SparseMaskedLM
 
 log = logging.getLogger("iolaus")
@@ -80,8 +87,10 @@ class VisionLanguageModel(SparseMaskedLM):
 
     def arguments(self, micro_batch: dict[str, Any]) -> dict[str, Any]:
         """The model's arguments for rows of either layout, with their images if they have any."""
-        ids = micro_batch["input_ids"]
-        found = super().arguments(micro_batch) | self._of_images(ids, micro_batch.get("images", {}))
+        ids, images = micro_batch["input_ids"], micro_batch.get("images", {})
+        found = super().arguments(micro_batch) | self._of_images(ids, images)
+        if "cu_seqlens" in micro_batch and hasattr(self.pretrained.base_model, "get_rope_index"):
+            found["position_ids"] = self._positions_in_space(micro_batch, images)
         if self._reads_prompts_whole:
             found["token_type_ids"] = _is_answer(ids, micro_batch["target_positions"])
         return found | {"use_cache": False}
@@ -196,6 +205,19 @@ class VisionLanguageModel(SparseMaskedLM):
         if self.marks in self._takes:
             found[str(self.marks)] = (ids == self.image_token_id).long()
         return found
+
+    def _positions_in_space(self, micro_batch: dict[str, Any], images: Mapping[str, Tensor]) -> Tensor:
+        """Positions [3, 1, T] in time, height and width of packed samples, each as it has them alone."""
+        core: Any = self.pretrained.base_model
+        ids = unpacked(micro_batch["input_ids"], micro_batch, self.pad_token_id)
+        given = {
+            **self._of_images(ids, images),
+            "input_ids": ids,
+            "attention_mask": unpacked(torch.ones_like(micro_batch["input_ids"]), micro_batch, 0),
+        }
+        names = _named(core.get_rope_index)
+        found, _ = core.get_rope_index(**{name: value for name, value in given.items() if name in names})
+        return packed_again(found.permute(1, 2, 0), micro_batch).permute(2, 0, 1)
 
     def _features(self, images: Mapping[str, Tensor]) -> Tensor:
         """What the language model is given of images: features [all of them, width]."""

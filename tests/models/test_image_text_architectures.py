@@ -17,7 +17,7 @@ from runner.data.processors import VisionProcessor, load_processor
 from runner.models.packed_rows import settle_layout
 from runner.modules.vision_language import images_of, sample_rows
 from runner.objectives.vision_language import VisionLanguageCollator
-from tests.image_text_models import ARCHITECTURES, PACKING, TEXT, VARYING, save_image_text_model
+from tests.image_text_models import ARCHITECTURES, TEXT, VARYING, save_image_text_model
 
 
 class Loaded(NamedTuple):
@@ -163,7 +163,7 @@ def test_rows_are_packed_where_samples_stay_apart_and_else_padded(loaded: Loaded
     with caplog.at_level(logging.INFO, "iolaus"):
         layout = settle_layout("auto", loaded.objective, loaded.model)
     try:
-        assert layout == ("packed" if loaded.name in PACKING else "padded")
+        assert layout == ("packed" if loaded.name in VARYING else "padded")
         if layout == "padded":
             assert "rows are padded:" in caplog.text
         with torch.no_grad():
