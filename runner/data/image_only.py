@@ -65,8 +65,19 @@ def _image_only(base: Any) -> Any:
             settings = getattr(self, "video_settings", None)
             return super().to_dict() | ({"video_processor": settings} if settings else {})
 
+        def __reduce__(self) -> Any:
+            return _remade, (base, self.__dict__)
+
     ImageOnly.__name__ = base.__name__
     return ImageOnly
+
+
+def _remade(base: Any, state: dict[str, Any]) -> Any:
+    """A processor of a class that has no name to be pickled by."""
+    kind = _image_only(base)
+    processor = kind.__new__(kind)
+    processor.__dict__.update(state)
+    return processor
 
 
 def _video_settings(name_or_path: str) -> dict[str, Any] | None:

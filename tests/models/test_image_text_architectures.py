@@ -1,6 +1,8 @@
 """Models of images and text as they come from the hub: the same tokens, losses and answers as with their processors."""
 
+import json
 import logging
+import pickle
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -106,6 +108,17 @@ def test_tokens_depend_on_the_size_of_an_image_where_the_architecture_says_so(lo
     assert loaded.vision.images.fixed is (loaded.name not in VARYING)
 
 
+def test_image_is_what_the_processor_makes_of_it_with_text(loaded: Loaded) -> None:
+    image = picture(300, 60)
+    theirs = loaded.vision.processor(
+        images=[image], text=[loaded.vision.processor.image_token], return_tensors="pt"
+    )
+    ours = loaded.vision.images.inputs(image)
+    assert ours
+    for name, value in ours.items():
+        np.testing.assert_array_equal(value, theirs[name].numpy())
+
+
 def test_tokens_are_those_of_the_processor(loaded: Loaded) -> None:
     rows, lengths = sample_rows(found := batch(loaded, packed=False)), found["attention_mask"].sum(1).tolist()
     for i, (row, length) in enumerate(zip(rows, lengths, strict=True)):
@@ -176,14 +189,15 @@ def test_rows_are_packed_where_samples_stay_apart_and_else_padded(loaded: Loaded
             loaded.model.position_offset = None
 
 
-def test_saved_processor_is_the_same_and_keeps_what_is_for_videos(loaded: Loaded, tmp_path: Path) -> None:
-    import json
-
+def test_processor_saved_or_pickled_is_the_same_and_keeps_what_is_for_videos(
+    loaded: Loaded, tmp_path: Path
+) -> None:
     loaded.vision.processor.save_pretrained(tmp_path)
-    again = load_processor(str(tmp_path)).images.example
-    assert again.ids == loaded.vision.images.example.ids
-    for name, value in loaded.vision.images.example.inputs.items():
-        np.testing.assert_array_equal(again.inputs[name], value)
+    for copy in (load_processor(str(tmp_path)), pickle.loads(pickle.dumps(loaded.vision))):
+        again = copy.images.ids((300, 60)), copy.images.inputs(picture(300, 60))
+        assert again[0] == loaded.vision.images.ids((300, 60))
+        for name, value in loaded.vision.images.inputs(picture(300, 60)).items():
+            np.testing.assert_array_equal(again[1][name], value)
     if loaded.name in ("qwen2_vl", "qwen3_vl", "internvl"):
         saved = json.loads((tmp_path / "processor_config.json").read_text())
         assert saved["video_processor"]["video_processor_type"] == "Qwen2VLVideoProcessor"
