@@ -31,6 +31,10 @@ from .sparse_head import SparseMaskedLM
 log = logging.getLogger("iolaus")
 
 
+OF_THE_TOWER = ("last_hidden_state", "pooler_output", "hidden_states", "attentions")
+"""What a vision tower may tell of itself beside what the language model is given of it (such as `deepstack_features`)."""
+
+
 class VisionLanguageModel(SparseMaskedLM):
     """Wraps any model of transformers for images and text that puts features of images in place of tokens.
 
@@ -63,14 +67,14 @@ class VisionLanguageModel(SparseMaskedLM):
         self._takes, self._sees = (_named(f) for f in (core.forward, core.get_image_features))
         inside = {id(p) for p in [*self.core.parameters(), *pretrained.get_output_embeddings().parameters()]}
         self.vision_parameters = [p for p in pretrained.parameters() if id(p) not in inside]
-        features = self._first_features()
+        features, further = self._first_features()
         places = example.ids.count(image_token_id)
         if len(features) != places:
             raise ValueError(
                 f"{type(pretrained).__name__} gives an image {len(features)} features, but the text has {places} "
                 "places for it: image size and patches of model and processor do not fit together"
             )
-        self._leave_unread(features)
+        self._leave_unread([features, *further])
 
     @property
     def core(self) -> Any:
@@ -106,7 +110,7 @@ class VisionLanguageModel(SparseMaskedLM):
                 f"{type(self.pretrained).__name__} has the tokens of a prompt see each other; set data.layout=padded"
             )
         samples = [self._without_images(s) for s in trial_documents(self.core.config)]
-        places = torch.full((len(self._features(self.example)),), self.image_token_id)
+        places = torch.full((len(self._features(self.example)[0]),), self.image_token_id)
         samples[-1:] = [torch.cat([samples[-1][:1], places, samples[-1]])] * 2
         other = {name: -value if value.is_floating_point() else value for name, value in self.example.items()}
         both = {name: torch.cat([value, other[name]]) for name, value in self.example.items()}
@@ -219,15 +223,16 @@ class VisionLanguageModel(SparseMaskedLM):
         found, _ = core.get_rope_index(**{name: value for name, value in given.items() if name in names})
         return packed_again(found.permute(1, 2, 0), micro_batch).permute(2, 0, 1)
 
-    def _features(self, images: Mapping[str, Tensor]) -> Tensor:
-        """What the language model is given of images: features [all of them, width]."""
+    def _features(self, images: Mapping[str, Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """What the language model is given of images: features [all of them, width], and what else it takes for some."""
         given = {name: tensor for name, tensor in images.items() if name in self._sees}
         found = self.pretrained.base_model.get_image_features(**given)  # type: ignore[operator]
-        found = getattr(found, "pooler_output", found)
-        return torch.cat([features.reshape(-1, features.shape[-1]) for features in found])
+        features = torch.cat([f.reshape(-1, f.shape[-1]) for f in getattr(found, "pooler_output", found)])
+        further = found.items() if hasattr(found, "items") else ()
+        return features, [t for name, part in further if name not in OF_THE_TOWER for t in _tensors(part)]
 
-    def _first_features(self) -> Tensor:
-        """Features of the example."""
+    def _first_features(self) -> tuple[Tensor, list[Tensor]]:
+        """The same of the example."""
         try:
             return self._features(self.example)
         except (IndexError, RuntimeError, TypeError, ValueError) as error:
@@ -243,10 +248,11 @@ class VisionLanguageModel(SparseMaskedLM):
         except (IndexError, RuntimeError, TypeError, ValueError):
             return torch.full((1, 1), torch.nan)
 
-    def _leave_unread(self, features: Tensor) -> None:
-        """Keeps from training what features do not depend on, such as the tower's layers behind the one that is read."""
+    def _leave_unread(self, read: list[Tensor]) -> None:
+        """Keeps from training what `read` does not depend on, such as the tower's layers behind the one that is read."""
         open_ones = [p for p in self.vision_parameters if p.requires_grad]
-        gradients = torch.autograd.grad(features.sum(), open_ones, allow_unused=True)
+        total = torch.stack([tensor.sum() for tensor in read]).sum()
+        gradients = torch.autograd.grad(total, open_ones, allow_unused=True)
         unread = [p for p, gradient in zip(open_ones, gradients, strict=True) if gradient is None]
         for parameter in unread:
             parameter.requires_grad_(False)
@@ -261,7 +267,8 @@ class VisionLanguageModel(SparseMaskedLM):
         """
         if isinstance(self, FSDPModule):
             device = self.pretrained.device
-            return self._features({n: value.to(device) for n, value in self.example.items()}).sum() * 0.0
+            features, further = self._features({n: value.to(device) for n, value in self.example.items()})
+            return torch.stack([tensor.sum() for tensor in (features, *further)]).sum() * 0.0
         trained = [p.flatten()[0] for p in self.vision_parameters if p.requires_grad]
         return torch.stack(trained).sum() * 0.0 if trained else torch.zeros((), device=self.pretrained.device)
 
@@ -275,6 +282,13 @@ def _row_alone(ids: Tensor, images: dict[str, Tensor]) -> dict[str, Any]:
         "attention_mask": torch.ones_like(ids)[None],
         "images": images,
     }
+
+
+def _tensors(part: Any) -> list[Tensor]:
+    """All tensors with numbers in what may be nested."""
+    if isinstance(part, Tensor):
+        return [part] if part.is_floating_point() else []
+    return [t for inner in part for t in _tensors(inner)] if isinstance(part, list | tuple) else []
 
 
 def _named(function: Callable[..., Any]) -> set[str]:

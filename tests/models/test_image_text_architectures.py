@@ -155,6 +155,18 @@ def test_gradients_reach_the_vision_tower_with_and_without_images(loaded: Loaded
     assert not any(g.any() for g in without)
 
 
+def test_trained_are_all_parameters_that_the_loss_depends_on(loaded: Loaded) -> None:
+    seen = loaded.model.vision_parameters
+    trained = [p.requires_grad for p in seen]
+    for p in seen:
+        p.requires_grad_(True)
+    loss = loaded.model(batch(loaded, packed=False))["loss"]
+    gradients = torch.autograd.grad(loss, seen, allow_unused=True)
+    for p, was in zip(seen, trained, strict=True):
+        p.requires_grad_(was)
+    assert trained == [gradient is not None for gradient in gradients]
+
+
 def test_answers_are_those_of_the_model_given_its_processors_inputs(loaded: Loaded) -> None:
     found = batch(loaded, packed=False)
     prompts = [r[:n] for r, n in zip(sample_rows(found), found["prompt_lengths"].tolist(), strict=True)]
