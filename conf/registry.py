@@ -2,7 +2,7 @@
 
 import sys
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Any, get_origin
 
 from hydra.core.config_store import ConfigNode, ConfigStore
 from omegaconf import DictConfig, OmegaConf
@@ -34,11 +34,23 @@ class Option(ConfigNode):
         """The option as a config of its own."""
         if self._node is None:
             self._node = OmegaConf.structured(self.source)
+            _open_mappings(self._node)
         return self._node
 
     @node.setter
     def node(self, config: DictConfig | None) -> None:
         self._node = config
+
+
+def _open_mappings(config: DictConfig) -> None:
+    """Lets fields that are mappings (`model.config`) take any key; all else knows its keys, and refuses others."""
+    for name in config:
+        child = config._get_node(name)
+        if isinstance(child, DictConfig):
+            if get_origin(child._metadata.ref_type) is dict:
+                OmegaConf.set_struct(child, False)
+            elif not child._is_none():
+                _open_mappings(child)
 
 
 def register(group: str, **options: type) -> None:

@@ -1,10 +1,14 @@
 """The command line: help, printing, sweeping, a user's own configs, and wrong words."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from hydra import compose, initialize_config_module
+from hydra.errors import HydraException
+from omegaconf import OmegaConf
 
 from runner import errors
 from tests.conftest import ROOT, Command
@@ -108,3 +112,26 @@ def test_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
     )
     assert done.stdout.startswith("optimizer=adamw")
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("override", "mapping"),
+    [
+        ("data.processor_options={do_image_splitting: false}", "data.processor_options"),
+        ("data.train_options.shuffle_over_epochs_multiplier=2", "data.train_options"),
+        ("model.text_config={rope_theta: 1000.0}", "model.text_config"),
+        ("+model.vision_config.hidden_act=gelu", "model.vision_config"),
+        ("hydra.launcher.additional_parameters={mail-type: END}", "hydra.launcher.additional_parameters"),
+    ],
+)
+def test_mapping_takes_any_key_with_or_without_a_plus(override: str, mapping: str) -> None:
+    chosen = ["data=energon", "data.path=x", "model=llava_tiny", "hydra/launcher=slurm", override]
+    with initialize_config_module("conf", version_base="1.3"):
+        config = compose("config", chosen, return_hydra_config=True)
+    _, _, key = override.replace("={", ".").partition(f"{mapping}.")
+    assert re.split("[=:]", key)[0] in OmegaConf.select(config, mapping)
+
+
+def test_mapping_with_keys_of_its_own_still_refuses_others() -> None:
+    with initialize_config_module("conf", version_base="1.3"), pytest.raises(HydraException, match="sizee"):
+        compose("config", ["data=shapes", "data.train.sizee=3"])
