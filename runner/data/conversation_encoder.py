@@ -21,7 +21,7 @@ from .conversations import (
     Turn,
     check_places,
 )
-from .image_inputs import ImageEncoder, ImageInputs, Size
+from .image_inputs import ImageEncoder, ImageInputs, ImageTokens, Size
 
 TOO_LONG = ("error", "truncate", "skip")
 """What may be done with a sample that is longer than the sequence."""
@@ -101,22 +101,27 @@ class ConversationEncoder:
             ValueError: not as many places as images; an answer of which nothing would be learnt.
             SampleTooLong: more tokens than the sequence has.
         """
-        text = self.text(conversation, [image.size for image in images])
-        return EncodedConversation(text, [self.images.inputs(image) for image in images])
+        shown = [self.images(image) for image in images]
+        text = self._text(conversation, [ids for ids, _ in shown])
+        return EncodedConversation(text, [inputs for _, inputs in shown])
 
     def text(self, conversation: Conversation, sizes: Sequence[Size]) -> EncodedText:
         """Tokens and labels alone, of a conversation whose images have these sizes; raises as the call does."""
+        return self._text(conversation, [self.images.ids(size) for size in sizes])
+
+    def _text(self, conversation: Conversation, shown: Sequence[ImageTokens]) -> EncodedText:
+        """Tokens and labels, with the tokens of each image in its place."""
         check_places(conversation)
-        if len(sizes) != len(conversation.images):
+        if len(shown) != len(conversation.images):
             raise ValueError(
-                f"{conversation.name()}: {len(sizes)} images are given for {len(conversation.images)}"
+                f"{conversation.name()}: {len(shown)} images are given for {len(conversation.images)}"
             )
-        fitting = self._fitted(conversation, self._labelled(conversation, sizes))
+        fitting = self._fitted(conversation, self._labelled(conversation, shown))
         if (fitting.labels == self.ignore_index).all():
             raise ValueError(f"{conversation.name()}: nothing of its answer is left to learn")
         return fitting
 
-    def _labelled(self, conversation: Conversation, sizes: Sequence[Size]) -> _Labelled:
+    def _labelled(self, conversation: Conversation, shown: Sequence[ImageTokens]) -> _Labelled:
         rendered, spans = self._rendered(conversation)
         encoded = self.tokenizer(rendered, add_special_tokens=False, return_offsets_mapping=True)
         ids = np.array(encoded["input_ids"], dtype=np.int64)
@@ -125,7 +130,7 @@ class ConversationEncoder:
         for first, last in spans:
             is_answer |= (ends > first) & (begins < last)
         labels = np.where(is_answer, ids, self.ignore_index)
-        ids, labels, behind_images = self._with_images(conversation, ids, labels, sizes)
+        ids, labels, behind_images = self._with_images(conversation, ids, labels, shown)
         labels[:1] = self.ignore_index  # nothing is before it to predict it from
         return _Labelled(ids, labels, len(ids) - int(np.count_nonzero(ends > spans[-1][0])), behind_images)
 
@@ -205,23 +210,22 @@ class ConversationEncoder:
         conversation: Conversation,
         ids: NDArray[np.int64],
         labels: NDArray[np.int64],
-        sizes: Sequence[Size],
+        shown: Sequence[ImageTokens],
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
         """All that stands for an image in place of each image token, and how many tokens there are up to the last one."""
         is_place = ids == self.images.place_id
-        if np.count_nonzero(is_place) != len(sizes):
+        if np.count_nonzero(is_place) != len(shown):
             raise ValueError(
-                f"{conversation.name()}: {np.count_nonzero(is_place)} tokens {self.place} for {len(sizes)} images; the "
+                f"{conversation.name()}: {np.count_nonzero(is_place)} tokens {self.place} for {len(shown)} images; the "
                 "text must not hold that token itself"
             )
-        if not sizes:
+        if not shown:
             return ids, labels, 0
-        inserted = [self.images.ids(size) for size in sizes]
         counts = np.ones(len(ids), dtype=np.int64)
-        counts[is_place] = [len(image) for image in inserted]
+        counts[is_place] = [len(image) for image in shown]
         from_image = np.repeat(is_place, counts)
         ids, labels = np.repeat(ids, counts), np.repeat(labels, counts)
-        ids[from_image] = np.concatenate(inserted)
+        ids[from_image] = np.concatenate(shown)
         labels[from_image] = self.ignore_index
         return ids, labels, int(np.flatnonzero(from_image)[-1]) + 1
 

@@ -14,6 +14,9 @@ from PIL import Image
 ImageInputs = dict[str, NDArray[Any]]
 """A model's arguments for images, [r, ...] each: `pixel_values`, and for some models `image_grid_thw` and the like."""
 
+ImageTokens = Sequence[int] | NDArray[np.int32]
+"""The tokens [L] that stand for an image in the text."""
+
 Size = tuple[int, int]
 """Width and height in pixels."""
 
@@ -55,17 +58,30 @@ class ImageEncoder:
         self.feature_id = max(feature_ids, key=self.example.ids.count)
         if self.feature_id not in self.example.ids:
             raise ValueError("no token for images stands in the text of an image")
-        self._known: dict[Size, list[int]] = {}
-        self.fixed = all(self._ids(size) == self.example.ids for size in OTHER_SIZES)
+        others = (encode(Image.new("RGB", size, "grey")).ids for size in OTHER_SIZES)
+        self.fixed = all(ids == self.example.ids for ids in others)
+        self._known: dict[Size, NDArray[np.int32]] = {}
 
     @property
     def example_features(self) -> int:
         """How many features the model has for the example."""
         return self.example.ids.count(self.feature_id)
 
-    def ids(self, size: Size) -> list[int]:
+    def ids(self, size: Size) -> ImageTokens:
         """The tokens [L] of an image of that size."""
-        return self.example.ids if self.fixed else self._ids(size)
+        if self.fixed:
+            return self.example.ids
+        if size not in self._known:
+            self._keep(size, self._encode(Image.new("RGB", size, "grey")).ids)
+        return self._known[size]
+
+    def __call__(self, image: Image.Image) -> tuple[ImageTokens, ImageInputs]:
+        """The tokens [L] of an image in RGB, and what the model is given of it."""
+        if self.fixed or image.size in self._known:
+            return self.ids(image.size), self.inputs(image)
+        encoded = self._encode(image)
+        self._keep(image.size, encoded.ids)
+        return encoded.ids, encoded.inputs
 
     def inputs(self, image: Image.Image) -> ImageInputs:
         """What the model is given of an image in RGB."""
@@ -83,10 +99,8 @@ class ImageEncoder:
         width, height = EXAMPLE_SIZE
         return f"tokens by their size, such as {features} for {width} x {height} pixels"
 
-    def _ids(self, size: Size) -> list[int]:
-        if size not in self._known:
-            self._known[size] = self._encode(Image.new("RGB", size, "grey")).ids
-        return self._known[size]
+    def _keep(self, size: Size, ids: Sequence[int]) -> None:
+        self._known[size] = np.array(ids, dtype=np.int32)
 
 
 class EncodesWithProcessor:
