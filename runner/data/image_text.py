@@ -23,7 +23,8 @@ class ImageTextDataModule(EvaluatedDataModule):
     """Training, validation and test conversations, tokenised in memory; their images are decoded in the loader.
 
     `images` is the folder that image paths start from; without it, that of the file which names them. A source made in
-    code may bring its own `read` and `check` (see `runner.data.images.Images`), as `runner.data.scenes.Scenes` does.
+    code may bring its own `read`, `check` and `size_of` (see `runner.data.images.Images`), as
+    `runner.data.scenes.Scenes` does.
     """
 
     task_name = "vision_language"
