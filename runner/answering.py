@@ -10,8 +10,8 @@ from PIL import Image
 
 from runner.data.conversation_encoder import ConversationEncoder
 from runner.data.conversations import ROLES, USER, Conversation, ConversationReader
-from runner.data.image_inputs import Size, join_images
-from runner.data.images import ImageFolder, Images, decode_image, size_of_image
+from runner.data.image_inputs import join_images
+from runner.data.images import ImageFolder, Images, decode_image
 from runner.data.task_readers import Row, read_rows
 from runner.export import TASK, model_folder
 from runner.inference import own_settings
@@ -39,11 +39,6 @@ class ImageFiles:
         """Raises FileNotFoundError where there is no such file."""
         if not Path(reference).is_file():
             raise FileNotFoundError(f"there is no image {reference!r}")
-
-    def size_of(self, reference: str, where: str) -> Size:
-        """Its size; raises UndecodableImage where that is not to be found."""
-        self.check(reference, where)
-        return size_of_image(Path(reference), f"the image {reference!r}")
 
     def read(self, reference: str, where: str) -> Image.Image:
         """The image in RGB; raises UndecodableImage where it is broken."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from .conversation_encoder import ConversationEncoder, EncodedText, SampleTooLong
 from .conversations import Conversation
 from .image_inputs import EXAMPLE_SIZE, ImageInputs, Size, join_images
-from .images import Images, UndecodableImage
+from .images import SizedImages, UndecodableImage
 from .task import TaskSequences
 
 log = logging.getLogger("iolaus")
@@ -34,7 +34,7 @@ class ConversationSequences(TaskSequences):
         conversations: Sequence[Conversation],
         texts: Sequence[EncodedText],
         sizes: Sequence[Sequence[Size]],
-        images: Images,
+        images: SizedImages,
         encoder: ConversationEncoder,
         max_undecodable: int,
     ) -> None:
@@ -96,7 +96,7 @@ class ConversationSequences(TaskSequences):
 
 def encode_conversations(
     conversations: Sequence[Conversation],
-    images: Images,
+    images: SizedImages,
     encoder: ConversationEncoder,
     max_undecodable: int,
     setting: str,
@@ -140,7 +140,7 @@ def encode_conversations(
 
 
 def _sizes(
-    conversation: Conversation, images: Images, encoder: ConversationEncoder, max_undecodable: int
+    conversation: Conversation, images: SizedImages, encoder: ConversationEncoder, max_undecodable: int
 ) -> list[Size]:
     """The sizes of a sample's images; any will do where they do not matter, or for one that is broken and may be."""
     found = [EXAMPLE_SIZE for _ in conversation.images]

@@ -12,7 +12,7 @@ from .conversation_sequences import ConversationSequences, encode_conversations
 from .conversations import Conversation, ConversationReader
 from .evaluated import EvaluatedDataModule, by_name
 from .holdout import digest, split_documents
-from .images import ImageFolder, Images
+from .images import ImageFolder, SizedImages
 from .processors import conversation_texts, find_processor
 from .task_readers import read_rows
 
@@ -23,7 +23,7 @@ class ImageTextDataModule(EvaluatedDataModule):
     """Training, validation and test conversations, tokenised in memory; their images are decoded in the loader.
 
     `images` is the folder that image paths start from; without it, that of the file which names them. A source made in
-    code may bring its own `read`, `check` and `size_of` (see `runner.data.images.Images`), as
+    code may bring its own `read`, `check` and `size_of` (see `runner.data.images.SizedImages`), as
     `runner.data.scenes.Scenes` does.
     """
 
@@ -157,13 +157,13 @@ class ImageTextDataModule(EvaluatedDataModule):
             "micro-batch": f"{self.micro_batch_tokens or 'any number of'} tokens, {self.layout}",
         }
 
-    def _read(self, source: Any, setting: str) -> tuple[list[Conversation], Images]:
+    def _read(self, source: Any, setting: str) -> tuple[list[Conversation], SizedImages]:
         rows = read_rows(source, format=self.format, word_field=0, tag_field=None)
         if not rows.rows:
             raise ValueError(f"{setting}: {rows.description} holds no examples")
         if setting == "data.train":
             self.description = rows.description
-        images: Images = source if hasattr(source, "read") else ImageFolder(self._folder(source))
+        images: SizedImages = source if hasattr(source, "read") else ImageFolder(self._folder(source))
         return [self.read_row(row, number) for number, row in enumerate(rows.rows)], images
 
     def _folder(self, source: Any) -> Path | str:

@@ -40,12 +40,16 @@ class Images(Protocol):
         """Raises ValueError or FileNotFoundError for a reference to nothing, without decoding it."""
         ...
 
-    def size_of(self, reference: str, where: str) -> Size:
-        """Its size, without decoding it; raises UndecodableImage where that is not to be found."""
-        ...
-
     def read(self, reference: str, where: str) -> Image.Image:
         """The image in RGB; raises UndecodableImage where it is broken."""
+        ...
+
+
+class SizedImages(Images, Protocol):
+    """Images whose sizes are known before they are decoded."""
+
+    def size_of(self, reference: str, where: str) -> Size:
+        """Its size; raises UndecodableImage where that is not to be found."""
         ...
 
 

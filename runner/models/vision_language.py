@@ -3,9 +3,8 @@
 Letters in shapes: B rows, T tokens, M prompts, K tokens written.
 """
 
-import inspect
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,21 +17,11 @@ from transformers import GenerationConfig, PreTrainedModel
 from runner.data.image_inputs import EncodedImage
 from runner.predictions import AnswerPredictions, Predictions
 
-from .packed_rows import (
-    TOLERANCE,
-    packed_again,
-    packed_row,
-    set_up_packed_rows,
-    trial_documents,
-    unpacked,
-)
+from .image_arguments import ImageArguments
+from .packed_rows import TOLERANCE, packed_row, set_up_packed_rows, trial_documents
 from .sparse_head import SparseMaskedLM
 
 log = logging.getLogger("iolaus")
-
-
-OF_THE_TOWER = ("last_hidden_state", "pooler_output", "hidden_states", "attentions")
-"""What a vision tower may tell of itself beside what the language model is given of it (such as `deepstack_features`)."""
 
 
 class VisionLanguageModel(SparseMaskedLM):
@@ -55,16 +44,9 @@ class VisionLanguageModel(SparseMaskedLM):
     ) -> None:
         """Raises ValueError where the model does not give the example as many features as there are places for them."""
         super().__init__(pretrained)
-        core: Any = pretrained.base_model
-        if not hasattr(core, "get_image_features"):
-            raise ValueError(
-                f"{type(pretrained).__name__} does not put features of images in place of tokens, as is needed here; "
-                "LLaVA, Idefics 3, SmolVLM, Qwen-VL, InternVL, Gemma 3 and others do"
-            )
+        self.image_arguments = ImageArguments(pretrained, image_token_id, example.marks)
         self.image_token_id, self.pad_token_id, self.end_token_id = image_token_id, pad_token_id, end_token_id
         self.example = {name: torch.from_numpy(value) for name, value in example.inputs.items()}
-        self.marks = example.marks
-        self._takes, self._sees = (_named(f) for f in (core.forward, core.get_image_features))
         inside = {id(p) for p in [*self.core.parameters(), *pretrained.get_output_embeddings().parameters()]}
         self.vision_parameters = [p for p in pretrained.parameters() if id(p) not in inside]
         features, further = self._first_features()
@@ -91,13 +73,8 @@ class VisionLanguageModel(SparseMaskedLM):
 
     def arguments(self, micro_batch: dict[str, Any]) -> dict[str, Any]:
         """The model's arguments for rows of either layout, with their images if they have any."""
-        ids, images = micro_batch["input_ids"], micro_batch.get("images", {})
-        found = super().arguments(micro_batch) | self._of_images(ids, images)
-        if "cu_seqlens" in micro_batch and hasattr(self.pretrained.base_model, "get_rope_index"):
-            found["position_ids"] = self._positions_in_space(micro_batch, images)
-        if self._reads_prompts_whole:
-            found["token_type_ids"] = _is_answer(ids, micro_batch["target_positions"])
-        return found | {"use_cache": False}
+        found = super().arguments(micro_batch)
+        return found | self.image_arguments.of_rows(micro_batch) | {"use_cache": False}
 
     def pack_rows(self) -> None:
         """Sets the language model up for packed rows; images have a tower of their own, which stays as it is.
@@ -105,12 +82,12 @@ class VisionLanguageModel(SparseMaskedLM):
         Raises:
             ValueError: samples in one row have other hidden states than alone, with or without images.
         """
-        if self._reads_prompts_whole:
+        if self.image_arguments.prompts_are_marked:
             raise ValueError(
                 f"{type(self.pretrained).__name__} has the tokens of a prompt see each other; set data.layout=padded"
             )
         samples = [self._without_images(s) for s in trial_documents(self.core.config)]
-        places = torch.full((len(self._features(self.example)[0]),), self.image_token_id)
+        places = torch.full((len(self.image_arguments.features(self.example)[0]),), self.image_token_id)
         samples[-1:] = [torch.cat([samples[-1][:1], places, samples[-1]])] * 2
         other = {name: -value if value.is_floating_point() else value for name, value in self.example.items()}
         both = {name: torch.cat([value, other[name]]) for name, value in self.example.items()}
@@ -153,12 +130,7 @@ class VisionLanguageModel(SparseMaskedLM):
             pad_token_id=self.pad_token_id,
             eos_token_id=self.end_token_id,
         )
-        core: Any = self.pretrained.base_model
-        if hasattr(core, "rope_deltas"):
-            core.rope_deltas = None  # else prompts without images take those of former ones
-        further = self._of_images(turned, images)
-        if self._reads_prompts_whole:
-            further["token_type_ids"] = torch.zeros_like(turned)
+        further = self.image_arguments.of_prompts(turned, images)
         if not images and isinstance(self, FSDPModule):
             self._nothing_seen()  # as the other ranks' images go through the tower
         with self._padded_attention():
@@ -198,43 +170,10 @@ class VisionLanguageModel(SparseMaskedLM):
         finally:
             self.core.set_attn_implementation(packed)
 
-    @property
-    def _reads_prompts_whole(self) -> bool:
-        """Whether the model has tokens of prompts see each other, and is to be told which are none (PaliGemma)."""
-        return self.marks is None and "token_type_ids" in self._takes
-
-    def _of_images(self, ids: Tensor, images: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The model's arguments that have to do with images, of token ids [B, T] and the images with places there."""
-        found = {name: tensor for name, tensor in images.items() if name in self._takes}
-        if self.marks in self._takes:
-            found[str(self.marks)] = (ids == self.image_token_id).long()
-        return found
-
-    def _positions_in_space(self, micro_batch: dict[str, Any], images: Mapping[str, Tensor]) -> Tensor:
-        """Positions [3, 1, T] in time, height and width of packed samples, each as it has them alone."""
-        core: Any = self.pretrained.base_model
-        ids = unpacked(micro_batch["input_ids"], micro_batch, self.pad_token_id)
-        given = {
-            **self._of_images(ids, images),
-            "input_ids": ids,
-            "attention_mask": unpacked(torch.ones_like(micro_batch["input_ids"]), micro_batch, 0),
-        }
-        names = _named(core.get_rope_index)
-        found, _ = core.get_rope_index(**{name: value for name, value in given.items() if name in names})
-        return packed_again(found.permute(1, 2, 0), micro_batch).permute(2, 0, 1)
-
-    def _features(self, images: Mapping[str, Tensor]) -> tuple[Tensor, list[Tensor]]:
-        """What the language model is given of images: features [all of them, width], and what else it takes for some."""
-        given = {name: tensor for name, tensor in images.items() if name in self._sees}
-        found = self.pretrained.base_model.get_image_features(**given)  # type: ignore[operator]
-        features = torch.cat([f.reshape(-1, f.shape[-1]) for f in getattr(found, "pooler_output", found)])
-        further = found.items() if hasattr(found, "items") else ()
-        return features, [t for name, part in further if name not in OF_THE_TOWER for t in _tensors(part)]
-
     def _first_features(self) -> tuple[Tensor, list[Tensor]]:
         """The same of the example."""
         try:
-            return self._features(self.example)
+            return self.image_arguments.features(self.example)
         except (IndexError, RuntimeError, TypeError, ValueError) as error:
             shapes = ", ".join(f"{n} {tuple(value.shape)}" for n, value in self.example.items())
             raise ValueError(
@@ -267,7 +206,8 @@ class VisionLanguageModel(SparseMaskedLM):
         """
         if isinstance(self, FSDPModule):
             device = self.pretrained.device
-            features, further = self._features({n: value.to(device) for n, value in self.example.items()})
+            example = {name: value.to(device) for name, value in self.example.items()}
+            features, further = self.image_arguments.features(example)
             return torch.stack([tensor.sum() for tensor in (features, *further)]).sum() * 0.0
         trained = [p.flatten()[0] for p in self.vision_parameters if p.requires_grad]
         return torch.stack(trained).sum() * 0.0 if trained else torch.zeros((), device=self.pretrained.device)
@@ -282,22 +222,3 @@ def _row_alone(ids: Tensor, images: dict[str, Tensor]) -> dict[str, Any]:
         "attention_mask": torch.ones_like(ids)[None],
         "images": images,
     }
-
-
-def _tensors(part: Any) -> list[Tensor]:
-    """All tensors with numbers in what may be nested."""
-    if isinstance(part, Tensor):
-        return [part] if part.is_floating_point() else []
-    return [t for inner in part for t in _tensors(inner)] if isinstance(part, list | tuple) else []
-
-
-def _named(function: Callable[..., Any]) -> set[str]:
-    """The parameters that a function names."""
-    return {p.name for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD}
-
-
-def _is_answer(ids: Tensor, targets: Tensor) -> Tensor:
-    """1 behind the first place [B, T] of each row that predicts a target, 0 up to there, int64; `targets` [N] are all."""
-    rows, places = targets // ids.shape[1], targets % ids.shape[1]
-    first = ids.new_full((len(ids),), ids.shape[1]).scatter_reduce(0, rows, places, "amin")
-    return (torch.arange(ids.shape[1], device=ids.device) > first[:, None]).long()
