@@ -11,8 +11,8 @@ from hydra import compose, initialize_config_module
 from runner.folder import RunFolder
 from runner.train import train
 from tests.conftest import train_here
-from tests.modules.test_finetuning import NEW, ROWS, TASKS
-from tests.modules.test_finetuning import TINY as FINETUNING
+from tests.modules.conftest import NEW, ROWS, TASKS
+from tests.modules.conftest import TINY as FINETUNING
 from tests.vision import SHAPES, SMALL, compose_vision
 
 SHORT = ["trainer.max_steps=2", "trainer.validate_every=2"]

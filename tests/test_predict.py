@@ -13,7 +13,7 @@ from transformers import AutoTokenizer, BertConfig, BertForSequenceClassificatio
 from runner import predict
 from runner.folder import RunFolder
 from runner.train import train
-from tests.modules.test_finetuning import NEW, ROWS, TASKS, TINY
+from tests.modules.conftest import NEW, ROWS, TASKS, TINY
 
 Runs = dict[str, tuple[Path, Path]]
 

@@ -9,76 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-from hydra import compose, initialize_config_module
-from omegaconf import OmegaConf
-from transformers import (
-    AutoModelForSequenceClassification,
-    AutoModelForTokenClassification,
-    AutoTokenizer,
-    get_linear_schedule_with_warmup,
-)
+from transformers import AutoModelForSequenceClassification
 
 from runner.folder import RunFolder
-from runner.modules import FinetuningModule
-from runner.resume import run_folder
-from runner.train import train
 from tests.conftest import Command
 from tests.data.tasks import questions, sentences, texts
-
-TINY = [
-    "data.max_length=48", "data.micro_batch_tokens=400", "data.validation_documents=0", "module=finetuning",
-    "sampler.global_batch_size=12", "trainer=cpu", "trainer.precision=32-true", "trainer.max_steps=8",
-    "trainer.validate_every=4", "trainer.log_every=1", "optimizer.lr=0.01", "scheduler=constant",
-]  # fmt: skip
-NEW = ["model=bert_tiny", "model.hidden_size=32", "model.intermediate_size=64", "data.vocab_size=300"]
-"""A model from scratch, with a tokenizer of its own."""
-TASKS = {
-    "classification": ["data=classification", "objective=classification"],
-    "token_classification": ["data=token_classification", "objective=token_classification"],
-    "question_answering": ["data=question_answering", "objective=question_answering", "data.doc_stride=12"],
-}
-ROWS: dict[str, Callable[[int, int], list[dict[str, Any]]]] = {
-    "classification": texts,
-    "token_classification": sentences,
-    "question_answering": questions,
-}
-
-Finetune = Callable[..., RunFolder]
-
-
-@pytest.fixture(scope="session")
-def task_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """Overrides that name training and validation files, and a test file of 17 examples, by task."""
-    folder = tmp_path_factory.mktemp("tasks")
-    found = {}
-    for task, rows in ROWS.items():
-        found[task] = list(TASKS[task])
-        for seed, (name, count) in enumerate({"train": 60, "validation": 23, "test": 17}.items()):
-            path = folder / f"{task}-{name}.jsonl"
-            path.write_text("".join(json.dumps(row) + "\n" for row in rows(count, seed)))
-            found[task].append(f"data.{name}={path}")
-    return found
-
-
-@pytest.fixture
-def finetune(tmp_path: Path, task_files: dict[str, list[str]]) -> Finetune:
-    """Finetunes in this process: `finetune("classification", "optimizer=lion", folder="name")`.
-
-    `start` is the run folder to start from, otherwise the model is new.
-    """
-
-    def call(task: str, *overrides: str, folder: str = "run", start: RunFolder | None = None) -> RunFolder:
-        OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
-        run = RunFolder(tmp_path / folder)
-        model = NEW if start is None else ["model=pretrained", f"model.name_or_path={start.path}"]
-        arguments = [*task_files[task], *TINY, *model, *overrides]
-        with initialize_config_module("conf", version_base="1.3"):
-            config = compose("config", arguments)
-        run.begin(config, arguments)
-        train(config, run)
-        return run
-
-    return call
+from tests.modules.conftest import NEW, TINY, Finetune
 
 
 def predictions(run: RunFolder) -> list[dict[str, Any]]:
@@ -162,7 +98,6 @@ def test_numbers_and_several_labels(
 
 @pytest.mark.parametrize("optimizer", ["adamw", "splus"])  # splus evaluates an average of the weights
 def test_best_weights_are_tested_and_exported(finetune: Finetune, optimizer: str) -> None:
-    from transformers import AutoModelForSequenceClassification
 
     largest = ["checkpoint.monitor=val/validation/loss", "checkpoint.mode=max"]  # which is the first one
     largest += [f"optimizer={optimizer}"]
@@ -304,71 +239,3 @@ def test_two_processes_evaluate_as_one(
         for metric, value in evaluation(two)["sets"][name]["metrics"].items():
             rounding = 1e-6 if metric == "loss" else 0
             assert value == pytest.approx(found["metrics"][metric], rel=rounding, abs=0), metric
-
-
-@pytest.mark.parametrize("task", ["classification", "token_classification"])
-def test_run_goes_as_a_plain_loop_of_transformers_does(
-    finetune: Finetune, monkeypatch: pytest.MonkeyPatch, task: str
-) -> None:
-    """The same examples through the library's model and loss, padded, with torch's optimizer, clipping and schedule."""
-    seen: list[list[int]] = []
-    first: dict[str, torch.Tensor] = {}
-    step = FinetuningModule.training_step
-
-    def noted(module: Any, batch: Any, number: int) -> Any:
-        if not first:
-            first.update({n: t.clone() for n, t in module.model.pretrained.state_dict().items()})
-        seen.append([index for _, index in batch["sample_ids"].tolist()])
-        return step(module, batch, number)
-
-    monkeypatch.setattr(FinetuningModule, "training_step", noted)
-    run = finetune(
-        task, "trainer.max_steps=12", "scheduler=linear", "scheduler.warmup_steps=3", "optimizer.lr=0.003",
-        "optimizer.weight_decay=0.1", "optimizer.decay_embeddings=true",
-    )  # fmt: skip
-    kind = {
-        "classification": AutoModelForSequenceClassification,
-        "token_classification": AutoModelForTokenClassification,
-    }[task]
-    model, tokenizer = (
-        kind.from_pretrained(run.path / "model"),
-        AutoTokenizer.from_pretrained(run.path / "model"),
-    )
-    model.load_state_dict(first)
-    optimizer = torch.optim.AdamW(
-        [
-            {"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": 0.1},
-            {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0.0},
-        ],
-        lr=0.003,
-    )
-    scheduler = get_linear_schedule_with_warmup(optimizer, 3, len(seen))
-    examples = ROWS[task](60, 0)
-    losses = []
-    for chosen in seen:
-        losses.append(plain_loss(model, tokenizer, [examples[i] for i in chosen]))
-        losses[-1].backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        scheduler.step()
-        optimizer.zero_grad()
-    with open(run.path / "metrics.csv") as file:
-        ours = [float(row["train/loss"]) for row in csv.DictReader(file) if row["train/loss"]]
-    assert [float(loss.detach()) for loss in losses] == pytest.approx(ours, rel=1e-4)
-
-
-def plain_loss(model: Any, tokenizer: Any, examples: list[dict[str, Any]]) -> torch.Tensor:
-    """Of words their first pieces have a label."""
-    named = model.config.label2id
-    if "text" in examples[0]:
-        inputs = tokenizer([e["text"] for e in examples], padding=True, return_tensors="pt")
-        labels = torch.tensor([named[e["label"]] for e in examples])
-    else:
-        words = [e["words"] for e in examples]
-        inputs = tokenizer(words, is_split_into_words=True, padding=True, return_tensors="pt")
-        labels = torch.full(inputs["input_ids"].shape, -100)
-        for row, example in enumerate(examples):
-            places = inputs.word_ids(row)
-            for word, label in enumerate(example["labels"]):
-                labels[row, places.index(word)] = named[label]
-    return model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"], labels=labels).loss

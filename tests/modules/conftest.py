@@ -1,0 +1,70 @@
+"""Finetuning of a few examples in this process, for each task."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hydra import compose, initialize_config_module
+from omegaconf import OmegaConf
+
+from runner.folder import RunFolder
+from runner.resume import run_folder
+from runner.train import train
+from tests.data.tasks import questions, sentences, texts
+
+TINY = [
+    "data.max_length=48", "data.micro_batch_tokens=400", "data.validation_documents=0", "module=finetuning",
+    "sampler.global_batch_size=12", "trainer=cpu", "trainer.precision=32-true", "trainer.max_steps=8",
+    "trainer.validate_every=4", "trainer.log_every=1", "optimizer.lr=0.01", "scheduler=constant",
+]  # fmt: skip
+NEW = ["model=bert_tiny", "model.hidden_size=32", "model.intermediate_size=64", "data.vocab_size=300"]
+"""A model from scratch, with a tokenizer of its own."""
+TASKS = {
+    "classification": ["data=classification", "objective=classification"],
+    "token_classification": ["data=token_classification", "objective=token_classification"],
+    "question_answering": ["data=question_answering", "objective=question_answering", "data.doc_stride=12"],
+}
+ROWS: dict[str, Callable[[int, int], list[dict[str, Any]]]] = {
+    "classification": texts,
+    "token_classification": sentences,
+    "question_answering": questions,
+}
+
+Finetune = Callable[..., RunFolder]
+
+
+@pytest.fixture(scope="session")
+def task_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """Overrides that name training and validation files, and a test file of 17 examples, by task."""
+    folder = tmp_path_factory.mktemp("tasks")
+    found = {}
+    for task, rows in ROWS.items():
+        found[task] = list(TASKS[task])
+        for seed, (name, count) in enumerate({"train": 60, "validation": 23, "test": 17}.items()):
+            path = folder / f"{task}-{name}.jsonl"
+            path.write_text("".join(json.dumps(row) + "\n" for row in rows(count, seed)))
+            found[task].append(f"data.{name}={path}")
+    return found
+
+
+@pytest.fixture
+def finetune(tmp_path: Path, task_files: dict[str, list[str]]) -> Finetune:
+    """Finetunes in this process: `finetune("classification", "optimizer=lion", folder="name")`.
+
+    `start` is the run folder to start from, otherwise the model is new.
+    """
+
+    def call(task: str, *overrides: str, folder: str = "run", start: RunFolder | None = None) -> RunFolder:
+        OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
+        run = RunFolder(tmp_path / folder)
+        model = NEW if start is None else ["model=pretrained", f"model.name_or_path={start.path}"]
+        arguments = [*task_files[task], *TINY, *model, *overrides]
+        with initialize_config_module("conf", version_base="1.3"):
+            config = compose("config", arguments)
+        run.begin(config, arguments)
+        train(config, run)
+        return run
+
+    return call
