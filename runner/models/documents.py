@@ -101,6 +101,24 @@ def _bucket(documents: list[tuple[int, int]]) -> Bucket:
     return Bucket(count, longest, first, Padding(tokens, gaps, places, tokens[places], unseen[:, None, None]))
 
 
+def padded_places(cu_seqlens: Tensor, longest: int) -> tuple[Tensor, Tensor]:
+    """Which tokens of a flat row stand where in rows of `longest` [D, L], and the places where none does.
+
+    There the first token of all is named.
+    """
+    bounds = cu_seqlens.long()
+    places = bounds[:-1, None] + torch.arange(longest, device=bounds.device)
+    gaps = places >= bounds[1:, None]
+    return places.where(~gaps, 0), gaps
+
+
+def flat_places(cu_seqlens: Tensor, longest: int, num_tokens: int) -> Tensor:
+    """Where the tokens [T] of a flat row stand in rows of `longest`, counted row by row."""
+    bounds, tokens = cu_seqlens.long(), torch.arange(num_tokens, device=cu_seqlens.device)
+    owners = torch.searchsorted(bounds[1:].contiguous(), tokens, right=True)
+    return tokens + owners * longest - bounds[owners]
+
+
 def runs(cu_seqlens: Tensor) -> Iterator[tuple[int, int, int]]:
     """First token, token behind the last, and length of documents, of neighbours of one length together."""
     bounds = cu_seqlens.tolist()

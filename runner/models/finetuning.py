@@ -116,15 +116,16 @@ class SequenceClassifier(TaskModel):
         if self.problem_type == "single_label_classification":
             loss = functional.cross_entropy(logits, labels, reduction="sum")
         else:
-            known = labels.reshape(len(labels), -1)
-            rows = ~known.isnan().any(-1)
+            targets = labels.reshape(len(labels), -1)
+            unknown = targets.isnan().any(-1)
+            targets = targets.nan_to_num()
             if self.problem_type == "regression":
-                loss = functional.mse_loss(logits[rows], known[rows], reduction="sum")
+                losses = functional.mse_loss(logits, targets, reduction="none").sum(-1)
             else:
-                losses = functional.binary_cross_entropy_with_logits(
-                    logits[rows], known[rows], reduction="none"
+                losses = functional.binary_cross_entropy_with_logits(logits, targets, reduction="none").mean(
+                    -1
                 )
-                loss = losses.mean(-1).sum()
+            loss = losses.masked_fill(unknown, 0).sum()  # to choose rows would keep a GPU waiting
         return {"loss": loss, "logits": logits.detach()}
 
     def predictions(self, sequences: Any) -> Predictions:
@@ -141,9 +142,7 @@ class TokenClassifier(TaskModel):
 
     def read_by_head(self, micro_batch: dict[str, Any]) -> Tensor | None:
         """Those with a target, and those that words are judged by."""
-        if "word_positions" not in micro_batch:
-            return None
-        return torch.cat([micro_batch["target_positions"], micro_batch["word_positions"]]).unique()
+        return micro_batch.get("read_positions")
 
     def forward(self, micro_batch: dict[str, Any]) -> dict[str, Tensor]:
         """The sum of the `loss` over targets, and `logits` [W, C] of the words' first pieces."""

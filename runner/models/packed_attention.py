@@ -3,8 +3,11 @@
 - On a GPU in half precision: variable-length flash attention, of the package `flash_attn` or torch's own.
 - On a CPU: flash attention document by document, in fp32; an operator of its own, so that torch.compile neither unrolls
   the documents nor compiles anew for other lengths.
-- Elsewhere, with dropout of attention, and where `torch.nn.attention.sdpa_kernel` rules flash attention out (for second
-  derivatives): a loop over the documents, or with dropout on a CPU `DroppedAttention`.
+- Elsewhere on a GPU, in fp32 or with dropout of attention: documents as padded rows, of which nothing is asked that a GPU
+  would have to be waited for.
+- With dropout on a CPU: `DroppedAttention`.
+- Where padding would be most of the rows, and on a CPU where `torch.nn.attention.sdpa_kernel` rules flash attention out
+  (for second derivatives): a loop over the documents.
 
 Letters in shapes: D documents, T tokens of all of them, N heads, H size of a head.
 """
@@ -20,11 +23,14 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import AttentionInterface
 
-from .documents import documents, runs, window_mask
+from .documents import documents, flat_places, padded_places, runs, window_mask
 from .dropout import DroppedAttention, can_drop
 
 NAME = "packed_documents"
 """What transformers knows this attention by."""
+
+_MOST_PLACES = 4
+"""Places of padded rows for each token, above which documents are gone through one by one."""
 
 _flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
@@ -69,6 +75,8 @@ def packed_attention(
         out = document_attention(q, k, v, cu_seq_lens_q, before, behind, scale)[0].to(query.dtype)
     elif flash and _has_flash(query) and (fused := _fused((before, behind), scale, query.shape[-1])):
         out = fused(q, k, v, cu_seq_lens_q, cu_seq_lens_q, max_length_q, max_length_q)
+    elif query.device.type != "cpu" and (len(cu_seq_lens_q) - 1) * max_length_q <= _MOST_PLACES * len(q):
+        out = _padded(q, k, v, cu_seq_lens_q, max_length_q, before, behind, scale, dropout)
     else:
         out = _loop(q, k, v, cu_seq_lens_q, before, behind, scale, dropout)
     return out[None], None
@@ -98,6 +106,28 @@ def _fused(sides: tuple[int, int], scale: float, size: int) -> Callable[..., Any
         wanted["scale"] = scale
     known = inspect.signature(varlen_attn).parameters  # older ones have neither
     return partial(varlen_attn, **wanted) if wanted.keys() <= known.keys() else None
+
+
+def _padded(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    cu_seqlens: Tensor,
+    longest: int,
+    before: int,
+    behind: int,
+    scale: float,
+    dropout: float,
+) -> Tensor:
+    """Attention [T, N, H] over the documents as rows of `longest` tokens."""
+    places, gaps = padded_places(cu_seqlens, longest)
+    q, k, v = (x[places].transpose(1, 2) for x in (query, key, value))
+    unseen = gaps[:, None, None]
+    window = window_mask(longest, before, behind, query)
+    if window is not None:  # a place without a token may be too far from all others: nan, did it not see them
+        unseen = (unseen | (window < 0)) & ~gaps[:, None, :, None]
+    out = functional.scaled_dot_product_attention(q, k, v, ~unseen, dropout, scale=scale)
+    return out.transpose(1, 2).flatten(0, 1)[flat_places(cu_seqlens, longest, len(query))]
 
 
 @torch.compiler.disable

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel
 
+from .documents import flat_places, padded_places
 from .packed_attention import NAME
 
 log = logging.getLogger("iolaus")
@@ -71,18 +72,15 @@ def packed_row(documents: list[Tensor]) -> dict[str, Any]:
 
 def unpacked(row: Tensor, micro_batch: dict[str, Any], fill: float) -> Tensor:
     """Documents of a row [1, T, ...] under each other, [D, longest, ...], with `fill` behind shorter ones."""
-    bounds = micro_batch["cu_seqlens"].long()
-    places = bounds[:-1, None] + torch.arange(micro_batch["max_length"], device=row.device)
-    behind = places >= bounds[1:, None]
-    rows = row[0][places.masked_fill(behind, 0)]
-    return rows.masked_fill(behind.view(*behind.shape, *[1] * (rows.dim() - 2)), fill)
+    places, gaps = padded_places(micro_batch["cu_seqlens"], micro_batch["max_length"])
+    rows = row[0][places]
+    return rows.masked_fill(gaps.view(*gaps.shape, *[1] * (rows.dim() - 2)), fill)
 
 
 def packed_again(rows: Tensor, micro_batch: dict[str, Any]) -> Tensor:
     """What `unpacked` has put under each other, [D, longest, ...], in one row [1, T, ...] again."""
-    positions, lengths = micro_batch["position_ids"][0], micro_batch["cu_seqlens"].diff()
-    begins = torch.arange(len(lengths), device=rows.device) * rows.shape[1]
-    places = positions + begins.repeat_interleave(lengths, output_size=len(positions))
+    num_tokens = micro_batch["position_ids"].shape[-1]
+    places = flat_places(micro_batch["cu_seqlens"], rows.shape[1], num_tokens)
     return rows.flatten(0, 1).index_select(0, places)[None]
 
 

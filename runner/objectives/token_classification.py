@@ -37,10 +37,15 @@ class TokenClassificationCollator(Collator):
         return {"input_ids": tokenized["input_ids"], "labels": labels}
 
     def further(self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]) -> dict[str, Any]:
-        """`samples` [D]; for each word's first piece its place `word_positions` [W], and its word `words` [W]."""
-        first = np.flatnonzero(labelled["first_pieces"])[: 0 if labelled.get("filler") else None]
+        """`samples` [D]; for each word's first piece its place `word_positions` [W], and its word `words` [W].
+
+        `read_positions` [R] are the places that have a target or are a first piece, each once.
+        """
+        is_first = labelled["first_pieces"] & (not labelled.get("filler"))
+        first = np.flatnonzero(is_first)
         return {
             "samples": sample_numbers(labelled),
+            "read_positions": torch.from_numpy(places[is_first | (labelled["labels"] != IGNORED)]),
             "word_positions": torch.from_numpy(places[first]),
             "words": torch.from_numpy(labelled["words"][first].astype(np.int64)),
         }

@@ -212,14 +212,16 @@ def block_attention(
     return functional.scaled_dot_product_attention(query, key, value, mask, scale=0.3).transpose(1, 2)
 
 
-@pytest.mark.parametrize("dropout", [0.0, 1e-12])
+@pytest.mark.parametrize("way", ["flash", "loop", "padded"])
 @pytest.mark.parametrize("window", [None, 1, 9])
 @pytest.mark.parametrize(("num_key_heads", "causal"), [(4, False), (2, False), (4, True)])
 def test_attention_and_its_gradient_are_those_of_a_mask(
-    window: int | None, dropout: float, num_key_heads: int, causal: bool
+    monkeypatch: pytest.MonkeyPatch, window: int | None, way: str, num_key_heads: int, causal: bool
 ) -> None:
     torch.manual_seed(0)
     ends = torch.tensor([0, 40, 52, 64, 76, 77, 80], dtype=torch.int32)
+    if way == "padded":
+        monkeypatch.setattr(packed_attention, "_loop", as_on_a_gpu)
     heads = (4, num_key_heads, num_key_heads)
     q, k, v = tensors = [torch.randn(1, n, 80, 8, requires_grad=True) for n in heads]
     module: Any = torch.nn.Identity()
@@ -231,7 +233,7 @@ def test_attention_and_its_gradient_are_those_of_a_mask(
         v,
         None,
         scaling=0.3,
-        dropout=dropout,
+        dropout=0.0 if way == "flash" else 1e-12,
         sliding_window=window,
         cu_seq_lens_q=ends,
         max_length_q=40,
@@ -242,6 +244,11 @@ def test_attention_and_its_gradient_are_those_of_a_mask(
     ours, theirs = (torch.autograd.grad(x, tensors, gradient) for x in (out, expected))
     for one, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(one, other, atol=2e-6, rtol=1e-5)
+
+
+def as_on_a_gpu(query: Tensor, key: Tensor, value: Tensor, ends: Tensor, *rest: Any) -> Tensor:
+    """What a GPU does where it cannot do flash attention."""
+    return packed_attention._padded(query, key, value, ends, int(ends.diff().max()), *rest)
 
 
 def test_second_derivatives_are_there_where_flash_attention_is_ruled_out() -> None:
