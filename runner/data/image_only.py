@@ -1,17 +1,20 @@
-"""Processors of transformers, also where those that read video as well lack torchvision: nothing here needs videos."""
+"""Processors of transformers, with torchvision and without: their pixels are the same, and nothing here needs videos."""
 
 import importlib.util
 import json
 from collections.abc import Sequence
 from typing import Any
 
-from transformers import AutoConfig, AutoProcessor, ProcessorMixin
+from transformers import AutoConfig, AutoImageProcessor, AutoProcessor, ProcessorMixin
 from transformers.models.auto.processing_auto import PROCESSOR_MAPPING_NAMES, processor_class_from_name
 from transformers.utils import cached_file
 
 
 def processor_of(name_or_path: str) -> Any:
-    """The processor of a model; without torchvision one that leaves videos to others, but saves their settings."""
+    """The processor of a model; without torchvision one that leaves videos to others, but saves their settings.
+
+    Images go through Pillow either way: torchvision resizes to slightly other pixels, and a run may go on elsewhere.
+    """
     if importlib.util.find_spec("torchvision") is None:
         settings, _ = ProcessorMixin.get_processor_dict(name_or_path)
         known = processor_class_from_name(settings.get("processor_class") or _by_architecture(name_or_path))
@@ -19,7 +22,11 @@ def processor_of(name_or_path: str) -> Any:
             processor = _image_only(known).from_pretrained(name_or_path)
             processor.video_settings = settings.get("video_processor") or _video_settings(name_or_path)
             return processor
-    return AutoProcessor.from_pretrained(name_or_path)
+        return AutoProcessor.from_pretrained(name_or_path)
+    processor = AutoProcessor.from_pretrained(name_or_path)
+    if hasattr(processor, "image_processor"):
+        processor.image_processor = AutoImageProcessor.from_pretrained(name_or_path, backend="pil")
+    return processor
 
 
 def _by_architecture(name_or_path: str) -> str:
