@@ -101,6 +101,7 @@ class AtomicCheckpointIO(CheckpointIO):
         """Lets the last save come to its end, where training ends early; its failure is then no longer the point."""
         with contextlib.suppress(OSError):
             self.wait()
+        self._shards.close()
 
 
 class Buffers:

@@ -98,6 +98,12 @@ class ShardWriter:
 
         return finish
 
+    def close(self) -> None:
+        """Gives the process group back: its threads, left when the process ends, may abort it."""
+        if self._group is not None:
+            torch.distributed.destroy_process_group(self._group)
+            self._group = None
+
 
 def commit(temporary: Path, path: Path, rest: io.BytesIO) -> None:
     """Adds what is in no shard, syncs, and gives the folder its name."""

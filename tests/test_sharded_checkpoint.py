@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.distributed_c10d import _world
 from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
 from runner.checkpoint_io import AtomicCheckpointIO, damage_of, delete_checkpoint
@@ -126,3 +127,13 @@ def test_a_failed_write_is_told_and_leaves_nothing(saved: Path, tmp_path: Path) 
 def test_deleting_takes_the_whole_folder(saved: Path) -> None:
     delete_checkpoint(saved)
     assert list(saved.parent.iterdir()) == []
+
+
+def test_process_group_of_the_writer_is_given_back(tmp_path: Path) -> None:
+    files, shards = AtomicCheckpointIO(), state()
+    before = len(_world.pg_map)
+    files.save_shards(shards, tmp_path / "step-00000003.ckpt", first=True)
+    assert len(_world.pg_map) == before + 1
+    files.teardown()
+    assert len(_world.pg_map) == before
+    assert damage_of(tmp_path / "step-00000003.ckpt") is None, "what had begun is finished"
