@@ -15,16 +15,16 @@ def processor_of(name_or_path: str) -> Any:
 
     Images go through Pillow either way: torchvision resizes to slightly other pixels, and a run may go on elsewhere.
     """
-    if importlib.util.find_spec("torchvision") is None:
+    has_torchvision = importlib.util.find_spec("torchvision") is not None
+    if not has_torchvision:
         settings, _ = ProcessorMixin.get_processor_dict(name_or_path)
         known = processor_class_from_name(settings.get("processor_class") or _by_architecture(name_or_path))
         if known is not None and any("video" in part for part in known.get_attributes()):
             processor = _image_only(known).from_pretrained(name_or_path)
             processor.video_settings = settings.get("video_processor") or _video_settings(name_or_path)
             return processor
-        return AutoProcessor.from_pretrained(name_or_path)
     processor = AutoProcessor.from_pretrained(name_or_path)
-    if hasattr(processor, "image_processor"):
+    if has_torchvision and hasattr(processor, "image_processor"):
         processor.image_processor = AutoImageProcessor.from_pretrained(name_or_path, backend="pil")
     return processor
 

@@ -117,15 +117,15 @@ class SequenceClassifier(TaskModel):
             loss = functional.cross_entropy(logits, labels, reduction="sum")
         else:
             targets = labels.reshape(len(labels), -1)
-            unknown = targets.isnan().any(-1)
-            targets = targets.nan_to_num()
+            unknown = targets.isnan()
+            targets = targets.masked_fill(unknown, 0)
             if self.problem_type == "regression":
                 losses = functional.mse_loss(logits, targets, reduction="none").sum(-1)
             else:
                 losses = functional.binary_cross_entropy_with_logits(logits, targets, reduction="none").mean(
                     -1
                 )
-            loss = losses.masked_fill(unknown, 0).sum()  # to choose rows would keep a GPU waiting
+            loss = losses.masked_fill(unknown.any(-1), 0).sum()  # to choose rows would keep a GPU waiting
         return {"loss": loss, "logits": logits.detach()}
 
     def predictions(self, sequences: Any) -> Predictions:

@@ -98,7 +98,6 @@ def test_numbers_and_several_labels(
 
 @pytest.mark.parametrize("optimizer", ["adamw", "splus"])  # splus evaluates an average of the weights
 def test_best_weights_are_tested_and_exported(finetune: Finetune, optimizer: str) -> None:
-
     largest = ["checkpoint.monitor=val/validation/loss", "checkpoint.mode=max"]  # which is the first one
     largest += [f"optimizer={optimizer}"]
     if optimizer == "splus":
