@@ -69,6 +69,8 @@ class TokenClassification:
     """Whether every piece of a word is a target, or the first one alone; predictions are read from the first."""
     new_head: bool = False
     """Starts the head anew of a model that was trained for other labels; otherwise that is an error."""
+    constrained_decoding: bool = True
+    """Predicts the tags of a sentence together, none of them impossible, where all training entities begin with a B-."""
 
 
 @dataclass

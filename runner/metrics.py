@@ -1,6 +1,5 @@
 """Task metrics, as torchmetrics: their states add up over ranks to those of one process over the whole set."""
 
-import re
 import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -23,6 +22,7 @@ from torchmetrics.regression import MeanSquaredError, PearsonCorrCoef, SpearmanC
 
 from runner.answers import exact_match, normalized, token_f1
 from runner.errors import suggest
+from runner.tags import entities
 
 TASKS = ("classification", "multi_label", "regression", "token_classification", "question_answering")
 
@@ -137,24 +137,3 @@ class AnswerOverlap(Metric):
     def compute(self) -> Tensor:
         """The mean over the questions."""
         return self.total / self.count.clamp(min=1)
-
-
-def entities(tags: Sequence[str]) -> set[tuple[int, int, str]]:
-    """The entities of one sentence of BIO tags: (first word, word after the last, type)."""
-    found = set()
-    begin, kind = 0, ""
-    for i, tag in enumerate([*tags, "O"]):
-        prefix, _, name = tag.partition("-")
-        goes_on = prefix == "I" and name == kind and kind != ""
-        if kind and not goes_on:
-            found.add((begin, i, kind))
-            kind = ""
-        if prefix in ("B", "I") and name and not goes_on:
-            begin, kind = i, name
-    return found
-
-
-def is_bio(names: Iterable[str]) -> bool:
-    """Whether label names are BIO tags: `O`, `B-` and `I-` with a type."""
-    names = list(names)
-    return any("-" in name for name in names) and all(re.fullmatch(r"O|[BI]-.+", name) for name in names)

@@ -12,10 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.answers import exact_match, token_f1
-from runner.metrics import TASKS, EntityF1, entities, get_metrics_for_task, is_bio
+from runner.metrics import TASKS, EntityF1, get_metrics_for_task
 from tests.conftest import ROOT
-
-TAGS = st.sampled_from(["O", "B-X", "I-X", "B-Y", "I-Y"])
 
 
 @pytest.mark.parametrize(
@@ -61,30 +59,6 @@ def test_overlap_is_symmetric_and_exact_answers_have_f1_one(first: str, second: 
         assert token_f1(first, second) == 1.0
 
 
-@pytest.mark.parametrize(
-    ("tags", "expected"),
-    [
-        ("B-X I-X O B-X", {(0, 2, "X"), (3, 4, "X")}),
-        ("B-X B-X", {(0, 1, "X"), (1, 2, "X")}),
-        ("I-X I-X O", {(0, 2, "X")}),
-        ("B-X I-Y", {(0, 1, "X"), (1, 2, "Y")}),
-        ("O I-Y I-X", {(1, 2, "Y"), (2, 3, "X")}),
-        ("B-a-b I-a-b", {(0, 2, "a-b")}),
-        ("O O", set()),
-        ("", set()),
-    ],
-)
-def test_entities_are_conlls(tags: str, expected: set[Any]) -> None:
-    assert entities(tags.split()) == expected
-
-
-@given(st.lists(TAGS, max_size=12))
-def test_entities_cover_exactly_the_tagged_words(tags: list[str]) -> None:
-    covered = [i for begin, end, _ in entities(tags) for i in range(begin, end)]
-    assert sorted(covered) == [i for i, tag in enumerate(tags) if tag != "O"]
-    assert all({tags[i][2:] for i in range(begin, end)} == {kind} for begin, end, kind in entities(tags))
-
-
 def test_entity_f1_wants_begin_end_and_type() -> None:
     metric = EntityF1()
     true = [["B-X", "I-X", "O", "B-Y"], ["B-X", "O"]]
@@ -94,13 +68,6 @@ def test_entity_f1_wants_begin_end_and_type() -> None:
     empty = EntityF1()
     empty.update([["O"]], [["O"]])
     assert float(empty.compute()) == 0.0
-
-
-def test_bio_labels() -> None:
-    assert is_bio(["O", "B-X", "I-X"])
-    assert not is_bio(["NOUN", "VERB"])
-    assert not is_bio(["O", "B-X", "S-X"])
-    assert not is_bio(["O"])
 
 
 @settings(deadline=None, max_examples=20)

@@ -14,6 +14,7 @@ from runner.predictions import (
     TokenPredictions,
     write_predictions,
 )
+from runner.tags import keeps_iob2
 from tests.data.tasks import data_module, questions, sentences, texts
 
 
@@ -73,7 +74,7 @@ def test_word_without_pieces_has_the_most_frequent_label() -> None:
     rows = [{"words": ["herons", "\u200b", "runs"], "labels": ["B-ANIMAL", "O", "O"]}, *sentences(5)]
     data = sequences("token_classification", rows)
     assert (data.words == 1).sum() == 0, "the tokenizer makes something of it after all"
-    found = TokenPredictions(data)
+    found = TokenPredictions(data, constrained=True)
     words = np.unique(data.words[data.words >= 0])
     logits = torch.nn.functional.one_hot(torch.from_numpy(data.word_labels[words]), len(data.names)) * 9.0
     found.add({"words": torch.from_numpy(words).long()}, {"logits": logits})
@@ -81,6 +82,47 @@ def test_word_without_pieces_has_the_most_frequent_label() -> None:
     most = data.names[data.default_label]
     assert next(iter(found.rows()))["predicted"] == ["B-ANIMAL", most, "O"]
     assert found.metrics()["accuracy"] == pytest.approx(1.0 if most == "O" else 1 - 1 / len(data.word_labels))
+
+
+def tagged(data: Any, constrained: bool) -> list[Any]:
+    """Predictions of a model that is right but for `B-PLACE`, for which `I-PLACE` seems a little likelier."""
+    found = TokenPredictions(data, constrained)
+    logits = torch.zeros(len(data.word_labels), len(data.names))
+    logits[torch.arange(len(logits)), torch.from_numpy(data.word_labels)] = 3.0
+    begin, inside = (data.names.index(name) for name in ("B-PLACE", "I-PLACE"))
+    doubtful = (data.word_labels == begin) & (np.roll(data.word_labels, 1) != inside)
+    logits[torch.from_numpy(doubtful), inside] = 3.5
+    order = torch.randperm(len(logits), generator=torch.Generator().manual_seed(0))
+    for words in order.split(7):  # a sentence's words may come from several samples
+        found.add({"words": words}, {"logits": logits[words]})
+    found.join(lambda mine: [mine])
+    return list(found.rows())
+
+
+def test_tags_of_a_sentence_are_predicted_together() -> None:
+    data = sequences("token_classification", sentences(30))
+    together, alone = tagged(data, constrained=True), tagged(data, constrained=False)
+    assert [row["predicted"] for row in together] == [row["gold"] for row in together]
+    assert keeps_iob2(row["predicted"] for row in together)
+    assert not keeps_iob2(row["predicted"] for row in alone)
+    true, other = np.exp(3.0), np.exp(3.5)
+    rest = len(data.names) - 2
+    begin = next(row for row in together if "B-PLACE" in row["predicted"])
+    found = begin["probability"][begin["predicted"].index("B-PLACE")]
+    assert found == pytest.approx(true / (true + other + rest), abs=1e-5), "that of the word by itself"
+
+
+def test_tags_are_predicted_one_by_one_where_entities_of_the_training_data_begin_with_an_i(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rows = sentences(30)
+    for row in rows:
+        row["labels"] = [label.replace("B-ANIMAL", "I-ANIMAL") for label in row["labels"]]
+    with caplog.at_level("INFO", "iolaus"):
+        data = sequences("token_classification", rows)
+    first = next(n for n, row in enumerate(rows) if not keeps_iob2([row["labels"]]))
+    assert f"an entity begins with an I- in row {first}\n" in caplog.text
+    assert tagged(data, constrained=True) == tagged(data, constrained=False)
 
 
 def windows(data: Any, **values: list[float]) -> QuestionPredictions:

@@ -1,5 +1,6 @@
 """Token classification data: sentences of words, each word with a label."""
 
+import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -8,10 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from runner.errors import suggest
+from runner.tags import is_bio, keeps_iob2
 
 from .labels import UNLABELLED
 from .task import TOKENISED_AT_ONCE, Task, TaskSequences, column, concatenated, few, identity
 from .task_readers import Row, Rows
+
+log = logging.getLogger("iolaus")
 
 
 class Sentence(NamedTuple):
@@ -28,7 +32,7 @@ class SentenceSequences(TaskSequences):
 
     `words` int32 [N]: each token's word, counted through all sentences, -1 for special tokens; `first_pieces` bool [N]:
     whether the token is the first of its word; `word_labels` int64 [W]; `word_starts` int64 [E + 1]: where the words
-    of each sentence begin.
+    of each sentence begin; `iob2`: whether the training data tags entities, and begins every one with a `B-`.
     """
 
     words: NDArray[np.int32]
@@ -37,6 +41,7 @@ class SentenceSequences(TaskSequences):
     word_starts: NDArray[np.int64]
     names: list[str]
     default_label: int
+    iob2: bool
 
     def extras(self, indices: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         """Also each token's word, its label (-100 for special tokens), and whether it begins the word."""
@@ -79,7 +84,7 @@ class TokenClassification(Task):
         return found
 
     def learn(self, examples: list[Sentence], rows: Rows) -> None:
-        """The names of the labels, and which is the most frequent."""
+        """The names of the labels, which is the most frequent, and whether they are IOB2 tags."""
         counts = Counter(label for e in examples for label in e.labels or [])
         self.names = self.names or sorted(counts, key=lambda name: (name != "O", name))
         if len(self.names) < 2:
@@ -88,6 +93,10 @@ class TokenClassification(Task):
             )
         self.numbers = {name: i for i, name in enumerate(self.names)}
         self.default_label = self.numbers.get(counts.most_common(1)[0][0], 0)
+        self.iob2 = is_bio(self.names)
+        if self.iob2 and (other := next((e for e in examples if not keeps_iob2([e.labels or []])), None)):
+            self.iob2 = False
+            log.info("tags are predicted one by one: an entity begins with an I- in %s", other.where)
 
     def tokenize(
         self, examples: list[Sentence], tokenizer: Any, max_length: int, training: bool
@@ -125,6 +134,7 @@ class TokenClassification(Task):
         sequences.word_labels = np.array([n for e in examples for n in self._targets(e)], dtype=np.int64)
         sequences.word_starts = word_starts.astype(np.int64)
         sequences.names, sequences.default_label = self.names, self.default_label
+        sequences.iob2 = self.iob2
         return sequences
 
     def _targets(self, example: Sentence) -> list[int]:
@@ -146,12 +156,13 @@ class TokenClassification(Task):
         return {"labels": self.names}
 
     def learnt(self) -> dict[str, Any]:
-        """Names of the labels, and the most frequent one."""
-        return {"labels": self.names, "default_label": self.default_label}
+        """Names of the labels, the most frequent one, and whether they are IOB2 tags."""
+        return {"labels": self.names, "default_label": self.default_label, "iob2": self.iob2}
 
     def restore(self, learnt: Mapping[str, Any]) -> None:
         """Takes up the labels."""
         self.names, self.default_label = list(learnt["labels"]), int(learnt["default_label"])
+        self.iob2 = bool(learnt.get("iob2"))  # not noted by older runs, nor known of models of others
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
         """The accuracy of always naming the most frequent label."""

@@ -140,6 +140,10 @@ class SequenceClassifier(TaskModel):
 class TokenClassifier(TaskModel):
     """Classifies tokens."""
 
+    def __init__(self, pretrained: PreTrainedModel, constrained_decoding: bool) -> None:
+        super().__init__(pretrained)
+        self.constrained_decoding = constrained_decoding
+
     def read_by_head(self, micro_batch: dict[str, Any]) -> Tensor | None:
         """Those with a target, and those that words are judged by."""
         return micro_batch.get("read_positions")
@@ -154,7 +158,7 @@ class TokenClassifier(TaskModel):
 
     def predictions(self, sequences: Any) -> Predictions:
         """Labels of words."""
-        return TokenPredictions(sequences)
+        return TokenPredictions(sequences, self.constrained_decoding)
 
 
 class QuestionAnswerer(TaskModel):

@@ -17,17 +17,24 @@ class TokenClassificationCollator(Collator):
     """Aligns the labels of words to their pieces; each target weighs the same.
 
     With `label_all_pieces` every piece of a word is a target, otherwise the first one. Predictions are read from first
-    pieces either way. `new_head` starts the head of a model anew that was trained for other labels.
+    pieces either way. `new_head` starts the head of a model anew that was trained for other labels. With
+    `constrained_decoding` the tags of a sentence are predicted together, where the training data keeps to IOB2.
     """
 
     packs = True
 
     def __init__(
-        self, label_all_pieces: bool, new_head: bool, labels: Sequence[str] = (), **collator: Any
+        self,
+        label_all_pieces: bool,
+        new_head: bool,
+        constrained_decoding: bool,
+        labels: Sequence[str] = (),
+        **collator: Any,
     ) -> None:
         super().__init__(**collator)
         check_labels(labels, "", "token_classification")
         self.label_all_pieces, self.new_head, self.labels = label_all_pieces, new_head, list(labels)
+        self.constrained_decoding = constrained_decoding
 
     def compute_labels(self, tokenized: Flat) -> Flat:
         """The label of each piece [N], -100 for special tokens and, unless all pieces count, for later pieces."""
@@ -35,6 +42,10 @@ class TokenClassificationCollator(Collator):
         if not self.label_all_pieces:
             labels = np.where(tokenized["first_pieces"], labels, IGNORED)
         return {"input_ids": tokenized["input_ids"], "labels": labels}
+
+    def settings(self) -> dict[str, Any]:
+        """How tags are chosen."""
+        return {"constrained_decoding": self.constrained_decoding}
 
     def further(self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]) -> dict[str, Any]:
         """`samples` [D]; for each word's first piece its place `word_positions` [W], and its word `words` [W].
@@ -61,4 +72,4 @@ class TokenClassificationCollator(Collator):
         from runner.models.finetuning import TokenClassifier
 
         check_length(pretrained, self.max_sequence_length)
-        return TokenClassifier(pretrained)
+        return TokenClassifier(pretrained, self.constrained_decoding)

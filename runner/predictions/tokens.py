@@ -8,20 +8,34 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from runner.metrics import EntityF1, entities, is_bio
+from runner.metrics import EntityF1
+from runner.tags import entities, is_bio, most_probable_tags
 
 from .base import Gather, Predictions, confusion_tables, measured, scores
 
+_NEVER = -1e4
+"""The log-probability of another label than the most frequent one for a word that the tokenizer makes nothing of."""
+
 
 class TokenPredictions(Predictions):
-    """A label per word; a word that the tokenizer makes nothing of gets the most frequent one."""
+    """A label per word; a word that the tokenizer makes nothing of gets the most frequent one.
+
+    With `constrained`, and where the training data keeps to IOB2, tags are the most probable ones of whole sentences in
+    which `I-X` follows `B-X` or `I-X` alone, by Viterbi's algorithm; otherwise the most probable ones word by word.
+    """
+
+    def __init__(self, sequences: Any, constrained: bool) -> None:
+        super().__init__(sequences)
+        self._together = constrained and sequences.iob2
 
     def size(self) -> int:
         """Words of all sentences."""
         return len(self.sequences.word_labels)
 
     def read(self, micro_batch: Mapping[str, Any], output: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The most probable label of each word, and its probability."""
+        """The most probable label of each word, and its probability; or those of all labels, as logarithms."""
+        if self._together:
+            return {"places": micro_batch["words"], "log_probabilities": output["logits"].log_softmax(-1)}
         probability, predicted = output["logits"].softmax(-1).max(-1)
         return {"places": micro_batch["words"], "predicted": predicted, "probability": probability}
 
@@ -31,8 +45,18 @@ class TokenPredictions(Predictions):
         starts = self.sequences.word_starts
         any_seen = np.add.reduceat(self.seen, starts[:-1]) > 0
         self.evaluated = np.repeat(any_seen, np.diff(starts))
+        if self._together:
+            self._decode(self.values.pop("log_probabilities"))
         for name, default in (("predicted", self.sequences.default_label), ("probability", 0.0)):
             self.values[name][self.evaluated & ~self.seen] = default
+
+    def _decode(self, log_probabilities: NDArray[np.float32]) -> None:
+        """Chooses tags by the log-probabilities [W, C] of all."""
+        log_probabilities[~self.seen] = _NEVER
+        log_probabilities[~self.seen, self.sequences.default_label] = 0
+        tags = most_probable_tags(log_probabilities, self.sequences.word_starts, self.sequences.names)
+        chosen = np.take_along_axis(log_probabilities, tags[:, None], 1)[:, 0]
+        self.values |= {"predicted": tags, "probability": np.exp(chosen)}
 
     def metrics(self) -> dict[str, float]:
         """Accuracy over words and, where labels are BIO tags, F1 over entities."""

@@ -14,7 +14,7 @@ from tests.data.tasks import data_module, questions, sentences, texts
 
 FIELDS: dict[str, dict[str, Any]] = {
     "classification": {"new_head": False},
-    "token_classification": {"label_all_pieces": False, "new_head": False},
+    "token_classification": {"label_all_pieces": False, "new_head": False, "constrained_decoding": True},
     "question_answering": {"max_answer_tokens": 30, "null_threshold": 0.0},
 }
 
@@ -158,7 +158,7 @@ def test_label_lies_on_the_first_piece_or_on_all(all_pieces: bool) -> None:
     data.prepare_data()
     sequences: Any = data.validation["validation"]
     collator = get_collator_cls("token_classification")(
-        label_all_pieces=all_pieces, new_head=False, **data.collator_arguments()
+        **{**FIELDS["token_classification"], "label_all_pieces": all_pieces}, **data.collator_arguments()
     )
     batch = collated(sequences, collator, [0])
     pieces = int((sequences.extras(np.array([0]))["words"] == 0).sum())
