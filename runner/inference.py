@@ -16,7 +16,7 @@ from runner.data.conll import Row
 from runner.data.evaluated import EVALUATED_AT_ONCE
 from runner.data.finetuning import make_task
 from runner.data.task import Task
-from runner.data.task_readers import Rows, read_rows
+from runner.data.task_readers import FORMATS_BY_ENDING, Rows, read_rows
 from runner.export import TASK, model_folder
 from runner.objectives import get_collator_cls
 from runner.samplers import Sequential
@@ -89,9 +89,10 @@ def load_predictor(run: str, config: Any, tokenizer: Any) -> Predictor:
 
 
 def rows_of_file(predictor: Predictor, path: str) -> Rows:
-    """The rows of a file, as they were read for training; labels are left out."""
+    """The rows of a file, by its ending or else as they were read for training; labels are left out."""
     settings = predictor.settings
-    rows = read_rows(path, settings["format"], settings["word_field"], settings["tag_field"])
+    format = "auto" if Path(path).suffix.lower() in FORMATS_BY_ENDING else settings["format"]
+    rows = read_rows(path, format, settings["word_field"], settings["tag_field"])
     label = settings["label_column"]
     unlabelled = [Row(row.where, {n: v for n, v in row.values.items() if n != label}) for row in rows.rows]
     if not unlabelled:

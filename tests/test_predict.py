@@ -65,6 +65,22 @@ def test_predictions_for_a_file_are_those_of_the_run(
         assert ours["probability"] == pytest.approx(other["probability"], abs=1e-4)
 
 
+def test_file_of_another_format_goes_by_its_ending(
+    runs: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, file = runs["token_classification"]
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    table = tmp_path / "test.conll"
+    table.write_text("".join("".join(f"{word} O\n" for word in row["words"]) + "\n" for row in rows))
+    shutil.copytree(run / "model", tmp_path / "model")
+    task = tmp_path / "model" / "task.json"
+    known = json.loads(task.read_text())
+    task.write_text(json.dumps({**known, "data": {**known["data"], "format": "jsonl"}}))
+    found = [json.loads(line) for line in printed(capsys, tmp_path / "model", table)]
+    expected = [json.loads(line) for line in printed(capsys, run, file)]
+    assert [row["predicted"] for row in found] == [row["predicted"] for row in expected]
+
+
 def test_one_text_is_answered_in_words(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     (line,) = printed(capsys, runs["classification"][0], "seven herons watch the herons")
     label, probability = line.split()

@@ -93,6 +93,7 @@ def tagged(data: Any, constrained: bool) -> list[Any]:
     doubtful = (data.word_labels == begin) & (np.roll(data.word_labels, 1) != inside)
     logits[torch.from_numpy(doubtful), inside] = 3.5
     order = torch.randperm(len(logits), generator=torch.Generator().manual_seed(0))
+    order = order[torch.from_numpy(data.has_pieces)[order]]
     for words in order.split(7):  # a sentence's words may come from several samples
         found.add({"words": words}, {"logits": logits[words]})
     found.join(lambda mine: [mine])
@@ -123,6 +124,28 @@ def test_tags_are_predicted_one_by_one_where_entities_of_the_training_data_begin
     first = next(n for n, row in enumerate(rows) if not keeps_iob2([row["labels"]]))
     assert f"an entity begins with an I- in row {first}\n" in caplog.text
     assert tagged(data, constrained=True) == tagged(data, constrained=False)
+
+
+def test_word_without_pieces_does_not_decide_on_those_around_it() -> None:
+    rows = [{"words": ["bridge"] * 40, "labels": ["B-PLACE", *["I-PLACE"] * 39]} for _ in range(5)]
+    unseen = [
+        {"words": words, "labels": ["O"] * len(words)} for words in (["runs", "\u200b", "runs"], ["\u200b"])
+    ]
+    data = sequences("token_classification", [*rows, *sentences(5), *unseen])
+    assert data.names[data.default_label] == "I-PLACE"
+    *_, inside, alone = tagged(data, constrained=True)
+    assert inside["predicted"] == ["O", "O", "O"]
+    assert alone["predicted"] == ["O"]
+    assert (inside["probability"][1], alone["probability"]) == (0.0, [0.0])
+
+
+def test_sentence_counts_once_all_its_words_are_predicted() -> None:
+    data = sequences("token_classification", sentences(6))
+    found = TokenPredictions(data, constrained=False)
+    words = torch.arange(int(data.word_starts[3]) - 1)  # but the last of the third sentence
+    found.add({"words": words}, {"logits": torch.zeros(len(words), len(data.names))})
+    found.join(lambda mine: [mine])
+    assert [row["id"] for row in found.rows()] == ["0", "1"]
 
 
 def windows(data: Any, **values: list[float]) -> QuestionPredictions:

@@ -1,10 +1,17 @@
 """Rows from the columns of CoNLL and CoNLL-U files: one sentence each, with its words and their labels."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 CONLLU_FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+
+_COMMENT = re.compile(r"# (\w+\s*=|id\s|newdoc\b|newpar\b)")
+"""What a line about a sentence begins with; `# O` is a word."""
+
+_NO_WORD = re.compile(r"\d+[-.]\d+")
+"""What numbers a range of words or an empty node."""
 
 
 class Row(NamedTuple):
@@ -18,12 +25,16 @@ def read_conll(path: Path, word_field: int | str, tag_field: int | str | None) -
     """Columns by white space or tabs, a blank line between sentences; `-DOCSTART-` lines are passed over."""
 
     def parse(line: str) -> list[str] | None:
-        if line.startswith("-DOCSTART-") or (line.startswith("# ") and "\t" not in line and tabs):
+        if (
+            line.startswith("-DOCSTART-")
+            or _COMMENT.match(line)
+            or (line.startswith("# ") and tabs and "\t" not in line)
+        ):
             return None
-        return line.split("\t") if tabs else line.split()
+        return [field.strip() for field in line.split("\t")] if tabs else line.split()
 
     with open(path, encoding="utf-8-sig") as file:
-        tabs = any("\t" in line for line, _ in zip(file, range(100), strict=False))
+        tabs = any("\t" in line.strip() for line, _ in zip(file, range(100), strict=False))
     word = _column_number(word_field, (), "data.word_field", path)
     tag = -1 if tag_field is None else _column_number(tag_field, (), "data.tag_field", path)
     yield from _sentences(path, parse, word, tag)
@@ -36,7 +47,7 @@ def read_conllu(path: Path, word_field: int | str, tag_field: int | str | None) 
         if line.startswith("#"):
             return None
         fields = line.split("\t")
-        return None if "-" in fields[0] or "." in fields[0] else fields
+        return None if _NO_WORD.fullmatch(fields[0]) else fields
 
     word = _column_number("form" if word_field == 0 else word_field, CONLLU_FIELDS, "data.word_field", path)
     tag = _column_number("upos" if tag_field is None else tag_field, CONLLU_FIELDS, "data.tag_field", path)

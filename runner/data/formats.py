@@ -28,7 +28,7 @@ def read_text(path: Path, unit: str) -> Iterator[str]:
     """
     if unit == "file":
         with open(path, "rb") as file:
-            if text := _decode(file.read(), path, 0).strip():
+            if text := decode(file.read(), path, 0).strip():
                 yield text
         return
     paragraph: list[str] = []
@@ -50,11 +50,16 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
     offset = 0
     with open(path, "rb") as file:
         for number, line in enumerate(file, 1):
-            yield number, _decode(line, path, offset)
+            yield number, decode(line, path, offset)
             offset += len(line)
 
 
-def _decode(content: bytes, path: Path, offset: int) -> str:
+def decode(content: bytes, path: Path, offset: int) -> str:
+    """The text of what stands at `offset` of a file.
+
+    Raises:
+        ValueError: it is not UTF-8; file and byte are named.
+    """
     try:
         return content.decode("utf-8-sig" if offset == 0 else "utf-8")
     except UnicodeDecodeError as error:
@@ -67,7 +72,7 @@ def _decode(content: bytes, path: Path, offset: int) -> str:
 
 def _json_records(path: Path) -> Iterator[Any]:
     """Records of a json file: a list, an object with a list `data`, or one record a line."""
-    text = _decode(path.read_bytes(), path, 0)
+    text = decode(path.read_bytes(), path, 0)
     try:
         content = json.loads(text)
     except json.JSONDecodeError as error:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from runner.errors import suggest
 
 from .conll import Row, read_conll, read_conllu
+from .formats import decode
 
 
 class Rows(NamedTuple):
@@ -56,7 +57,10 @@ def _rows_in_code(source: Iterable[Mapping[str, Any]]) -> Rows:
             raise ValueError(f"row {i} is a {type(values).__name__}; expected a mapping of columns to values")
         rows.append(Row(f"row {i}", values))
     features = getattr(source, "features", None) or {}
-    names = {n: list(f.names) for n, f in features.items() if getattr(f, "names", None)}
+    classes = {
+        n: getattr(f, "feature", f) for n, f in features.items()
+    }  # lists have the feature of their items
+    names = {n: list(f.names) for n, f in classes.items() if getattr(f, "names", None)}
     return Rows(rows, f"{len(rows):,} rows", False, names)
 
 
@@ -79,7 +83,11 @@ def _read_path(path: str, format: str, word_field: int | str, tag_field: int | s
             raise ValueError(
                 f"{what}; set data.format to one of {', '.join(READERS)}" + suggest(kind, READERS)
             )
-        rows += READERS[kind](Path(file), word_field, tag_field)
+        try:
+            rows += READERS[kind](Path(file), word_field, tag_field)
+        except UnicodeDecodeError:
+            decode(Path(file).read_bytes(), Path(file), 0)  # whose error names file and byte
+            raise
         textual |= kind in ("csv", "tsv", "conll", "conllu")
     return Rows(rows, path, textual)
 
@@ -134,7 +142,7 @@ def _read_tsv(path: Path, *_: Any) -> Iterator[Row]:
 
 
 def _read_jsonl(path: Path, *_: Any) -> Iterator[Row]:
-    with open(path, encoding="utf-8") as file:
+    with open(path, encoding="utf-8-sig") as file:
         for number, line in enumerate(file, start=1):
             if line.strip():
                 where = f"{path}, line {number}"
@@ -143,7 +151,7 @@ def _read_jsonl(path: Path, *_: Any) -> Iterator[Row]:
 
 def _read_json(path: Path, *_: Any) -> Iterator[Row]:
     """SQuAD, a list of objects, or one object per line."""
-    text = path.read_text(encoding="utf-8")
+    text = path.read_text(encoding="utf-8-sig")
     try:
         content = json.loads(text)
     except ValueError:
@@ -159,7 +167,7 @@ def _read_json(path: Path, *_: Any) -> Iterator[Row]:
 
 
 def _read_squad(path: Path, *_: Any) -> Iterator[Row]:
-    content = _mapping(_parsed(path.read_text(encoding="utf-8"), str(path)), str(path))
+    content = _mapping(_parsed(path.read_text(encoding="utf-8-sig"), str(path)), str(path))
     if not isinstance(content.get("data"), list):
         raise ValueError(f"{str(path)!r} is not of SQuAD's format: it has no list under 'data'")
     return _squad_rows(path, content["data"])

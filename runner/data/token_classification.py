@@ -1,6 +1,7 @@
 """Token classification data: sentences of words, each word with a label."""
 
 import logging
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -31,13 +32,15 @@ class SentenceSequences(TaskSequences):
     """Samples of sentences; one that is longer than the model reads goes on in further samples.
 
     `words` int32 [N]: each token's word, counted through all sentences, -1 for special tokens; `first_pieces` bool [N]:
-    whether the token is the first of its word; `word_labels` int64 [W]; `word_starts` int64 [E + 1]: where the words
-    of each sentence begin; `iob2`: whether the training data tags entities, and begins every one with a `B-`.
+    whether the token is the first of its word; `word_labels` int64 [W]; `has_pieces` bool [W]: whether the word has a
+    token; `word_starts` int64 [E + 1]: where the words of each sentence begin; `iob2`: whether the training data tags
+    entities, and begins every one with a `B-`.
     """
 
     words: NDArray[np.int32]
     first_pieces: NDArray[np.bool_]
     word_labels: NDArray[np.int64]
+    has_pieces: NDArray[np.bool_]
     word_starts: NDArray[np.int64]
     names: list[str]
     default_label: int
@@ -69,11 +72,14 @@ class TokenClassification(Task):
         self, text_column: str, label_column: str, id_column: str | None, labels: Sequence[Any] | None
     ) -> None:
         self.text_column, self.label_column, self.id_column = text_column, label_column, id_column
-        self.names = [str(label) for label in labels or []]
+        self.names = self.given = [str(label) for label in labels or []]
+        if twice := [name for name, count in Counter(self.given).items() if count > 1]:
+            raise ValueError(f"data.labels names {few(twice)} more than once")
 
     def examples(self, rows: Rows, labelled: bool) -> list[Sentence]:
         """One sentence per row; without `labelled`, labels may be missing."""
-        names = rows.class_names.get(self.label_column)
+        given = None if all(name.isdecimal() for name in self.given) else self.given
+        names = rows.class_names.get(self.label_column) or given
         found = []
         for number, row in enumerate(rows.rows):
             words = _words(row, self.text_column)
@@ -86,7 +92,8 @@ class TokenClassification(Task):
     def learn(self, examples: list[Sentence], rows: Rows) -> None:
         """The names of the labels, which is the most frequent, and whether they are IOB2 tags."""
         counts = Counter(label for e in examples for label in e.labels or [])
-        self.names = self.names or sorted(counts, key=lambda name: (name != "O", name))
+        told = self.given or list(rows.class_names.get(self.label_column, []))
+        self.names = told or sorted(counts, key=lambda name: (name != "O", name))
         if len(self.names) < 2:
             raise ValueError(
                 f"the training data has one label only, {few(self.names)}: there is nothing to tell apart"
@@ -132,6 +139,8 @@ class TokenClassification(Task):
         sequences.words = concatenated(words, np.int32)
         sequences.first_pieces = _first_pieces(sequences.words)
         sequences.word_labels = np.array([n for e in examples for n in self._targets(e)], dtype=np.int64)
+        sequences.has_pieces = np.zeros(len(sequences.word_labels), dtype=bool)
+        sequences.has_pieces[sequences.words[sequences.words >= 0]] = True
         sequences.word_starts = word_starts.astype(np.int64)
         sequences.names, sequences.default_label = self.names, self.default_label
         sequences.iob2 = self.iob2
@@ -141,9 +150,10 @@ class TokenClassification(Task):
         if example.labels is None:
             return [UNLABELLED] * len(example.words)
         if unknown := next((label for label in example.labels if label not in self.numbers), None):
+            lacking = "is not among data.labels" if self.given else "does not occur in the training data"
             raise ValueError(
-                f"{example.where}: the label {unknown!r} does not occur in the training data, which has "
-                f"{few(self.names)}" + suggest(unknown, self.names)
+                f"{example.where}: the label {unknown!r} {lacking}: {few(self.names)}; data.labels may name all"
+                + suggest(unknown, self.names)
             )
         return [self.numbers[label] for label in example.labels]
 
@@ -192,10 +202,19 @@ def _labels(row: Row, name: str, num_words: int, class_names: Sequence[str] | No
         raise ValueError(f"{row.where}: {num_words} words, but {len(labels)} labels; each word needs one")
     kinds = {type(label).__name__ for label in labels}
     if len(kinds) > 1 or not kinds <= {"str", "int"}:
+        mixed = "of mixed types, " if len(kinds) > 1 else ""
         raise ValueError(
-            f"{row.where}: the labels are of mixed types, {' and '.join(sorted(kinds))}; expected text or integers alone"
+            f"{row.where}: the labels are {mixed}{' and '.join(sorted(kinds))}; expected text or integers alone"
         )
-    return [class_names[label] if class_names and isinstance(label, int) else str(label) for label in labels]
+    if kinds == {"str"}:
+        if empty := next((i for i, label in enumerate(labels, 1) if not label.strip()), None):
+            raise ValueError(f"{row.where}: the label of word {empty} is empty")
+        return list(labels)
+    end = len(class_names) if class_names else math.inf
+    if wrong := next((label for label in labels if not 0 <= label < end), None):
+        known = f"are 0 to {len(class_names) - 1}" if class_names else "begin at 0"
+        raise ValueError(f"{row.where}: the label is {wrong}; class numbers {known}")
+    return [class_names[label] if class_names else str(label) for label in labels]
 
 
 def _first_pieces(words: NDArray[np.int32]) -> NDArray[np.bool_]:

@@ -13,12 +13,17 @@ from runner.tags import entities, is_bio, most_probable_tags
 
 from .base import Gather, Predictions, confusion_tables, measured, scores
 
-_NEVER = -1e4
-"""The log-probability of another label than the most frequent one for a word that the tokenizer makes nothing of."""
+_LESS = -1e-3
+"""The score of another label than the most frequent one, whose is 0, for a word that the tokenizer makes nothing of.
+
+It decides between tags that go as well with those of the words around it, and no more.
+"""
 
 
 class TokenPredictions(Predictions):
-    """A label per word; a word that the tokenizer makes nothing of gets the most frequent one.
+    """A label per word; a word that the tokenizer makes nothing of gets the most frequent one that can stand there.
+
+    A sentence counts once all its other words are predicted.
 
     With `constrained`, and where the training data keeps to IOB2, tags are the most probable ones of whole sentences in
     which `I-X` follows `B-X` or `I-X` alone, by Viterbi's algorithm; otherwise the most probable ones word by word.
@@ -43,16 +48,17 @@ class TokenPredictions(Predictions):
         """Also completes the sentences."""
         super().join(gather)
         starts = self.sequences.word_starts
-        any_seen = np.add.reduceat(self.seen, starts[:-1]) > 0
-        self.evaluated = np.repeat(any_seen, np.diff(starts))
+        known = self.seen | ~self.sequences.has_pieces
+        self.evaluated = np.repeat(np.logical_and.reduceat(known, starts[:-1]), np.diff(starts))
         if self._together:
             self._decode(self.values.pop("log_probabilities"))
-        for name, default in (("predicted", self.sequences.default_label), ("probability", 0.0)):
-            self.values[name][self.evaluated & ~self.seen] = default
+        else:
+            self.values["predicted"][~self.seen] = self.sequences.default_label
+        self.values["probability"][~self.seen] = 0.0
 
     def _decode(self, log_probabilities: NDArray[np.float32]) -> None:
         """Chooses tags by the log-probabilities [W, C] of all."""
-        log_probabilities[~self.seen] = _NEVER
+        log_probabilities[~self.seen] = _LESS
         log_probabilities[~self.seen, self.sequences.default_label] = 0
         tags = most_probable_tags(log_probabilities, self.sequences.word_starts, self.sequences.names)
         chosen = np.take_along_axis(log_probabilities, tags[:, None], 1)[:, 0]

@@ -201,6 +201,9 @@ def test_answer_is_looked_for_nearby_only() -> None:
         ("token_classification", [{"words": "a b", "labels": ["O"]}], "expected a list of words"),
         ("token_classification", [{"words": [], "labels": []}], "row 0: the sentence in column 'words' is empty"),
         ("token_classification", [{"words": ["a", "b"], "labels": ["O", 1]}], "mixed types, int and str"),
+        ("token_classification", [{"words": ["a"], "labels": [True]}], "row 0: the labels are bool; expected text or"),
+        ("token_classification", [{"words": ["a", "b"], "labels": ["O", " "]}], "row 0: the label of word 2 is empty"),
+        ("token_classification", [{"words": ["a"], "labels": [-100]}], "the label is -100; class numbers begin at 0"),
         ("question_answering", [{"question": "q", "context": "c", "answers": "c"}], "expected answers with 'text' and"),
         ("question_answering", [{"question": "q", "context": "", "answers": []}], "text in column 'context' is empty"),
         ("question_answering", [{"question": "q", "context": "c", "answers": []}], "no training question has an answer"),
@@ -220,6 +223,37 @@ def test_unknown_label_in_validation_is_named() -> None:
     tagged = [{"words": ["swan"], "labels": ["B-BIRD"]}]
     with pytest.raises(ValueError, match="row 0: the label 'B-BIRD' does not occur in the training data"):
         prepared("token_classification", train=sentences(), validation=tagged)
+
+
+def test_labels_named_beforehand() -> None:
+    rows = [{"words": ["a", "b"], "labels": [0, 1]}, {"words": ["a"], "labels": [0]}]
+    wrong = [{"words": ["a"], "labels": ["B-BRID"]}]
+    names = ["O", "B-BIRD", "I-BIRD"]
+
+    def tagged(rows: Any, labels: list[Any]) -> Any:
+        return prepared("token_classification", train=rows, labels=labels, validation_documents=0)
+
+    data = tagged(rows, names)
+    assert data.collator_arguments()["labels"] == names
+    assert data.train.examples[0].labels == ["O", "B-BIRD"]
+    assert tagged(rows, [1, 0]).train.examples[0].labels == ["0", "1"]
+    with pytest.raises(ValueError, match="row 0: the label is 1; class numbers are 0 to 0"):
+        tagged(rows, ["O"])
+    with pytest.raises(ValueError, match=r"'B-BRID' is not among data\.labels: .*mean 'B-BIRD'"):
+        tagged(wrong, names)
+    with pytest.raises(ValueError, match=r"data\.labels names O more than once"):
+        tagged(rows, ["O", "O"])
+
+
+def test_class_names_of_a_data_set_are_labels_whether_they_occur_or_not(tmp_path: Path) -> None:
+    from datasets import ClassLabel, Dataset, Features, List, Value
+
+    kinds = {"words": List(Value("string")), "labels": List(ClassLabel(names=["O", "B-X", "I-X"]))}
+    rows = {"words": [["a", "b"], ["c"]], "labels": [[0, 1], [0]]}
+    Dataset.from_dict(rows, features=Features(kinds)).save_to_disk(str(tmp_path / "saved"))
+    data = prepared("token_classification", train=str(tmp_path / "saved"), validation_documents=0)
+    assert data.collator_arguments()["labels"] == ["O", "B-X", "I-X"]
+    assert data.train.examples[0].labels == ["O", "B-X"]
 
 
 def test_longer_than_the_model_reads(tmp_path: Path) -> None:

@@ -71,15 +71,16 @@ def test_only_text_formats_are_textual(tmp_path: Path) -> None:
 
 
 def test_data_sets_of_the_library_keep_their_class_names(tmp_path: Path) -> None:
-    from datasets import ClassLabel, Dataset, Features, Value
+    from datasets import ClassLabel, Dataset, Features, List, Value
 
-    features = Features({"text": Value("string"), "label": ClassLabel(names=["no", "yes"])})
-    made = Dataset.from_dict({"text": ["a", "b"], "label": [1, 0]}, features=features)
+    kind = ClassLabel(names=["no", "yes"])
+    features = Features({"text": Value("string"), "label": kind, "tags": List(kind)})
+    made = Dataset.from_dict({"text": ["a", "b"], "label": [1, 0], "tags": [[0], [1, 1]]}, features=features)
     made.save_to_disk(str(tmp_path / "saved"))
     for source in (made, str(tmp_path / "saved")):
         rows = read_rows(source, "auto", 0, None)
         assert [row.values["label"] for row in rows.rows] == [1, 0]
-        assert rows.class_names == {"label": ["no", "yes"]}
+        assert rows.class_names == {"label": ["no", "yes"], "tags": ["no", "yes"]}
 
 
 def test_conll_by_tabs_and_by_spaces(tmp_path: Path) -> None:
@@ -107,6 +108,14 @@ def test_conllu_passes_over_ranges_and_empty_nodes(tmp_path: Path) -> None:
     assert read(file, tag_field="deprel")[0]["labels"] == ["nsubj", "cop", "root"]
 
 
+def test_conll_columns_are_trimmed_and_comments_passed_over(tmp_path: Path) -> None:
+    tabs = written(tmp_path / "a.conll", " \t \nAda\tB-PER \nruns \t O\n")
+    assert [(row["words"], row["labels"]) for row in read(tabs)] == [(["Ada", "runs"], ["B-PER", "O"])]
+    lines = "# id = 7\nAda _ B-PER\n# SYM O\n\n# id 3 domain=en\nruns _ O\n \t \n"
+    spaces = written(tmp_path / "b.conll", lines)
+    assert [row["words"] for row in read(spaces)] == [["Ada", "#"], ["runs"]]
+
+
 def test_squad_of_both_versions(tmp_path: Path) -> None:
     file = written(tmp_path / "a.json", json.dumps(SQUAD))
     answered, unanswered = read(file)
@@ -128,12 +137,26 @@ def test_squad_of_both_versions(tmp_path: Path) -> None:
         ("a.conll", "only\nwords\n", "line 1: 1 columns where 2 are expected"),
         ("a.conll", "heron\tO\nfish\t\n", r"a\.conll, line 2: the word or its label is empty: 'fish\\t'"),
         ("a.conllu", "1\theron\tO\n", "line 1: 3 columns where 10 are expected"),
+        ("a.conllu", "1 U.S. U.S. PROPN NNP _ 0 root _ _\n", "line 1: 1 columns where 10 are expected"),
         ("a.xyz", "heron", r"unknown ending; set data\.format to one of csv"),
     ],
 )
 def test_broken_file_is_named_with_its_line(tmp_path: Path, name: str, content: str, expected: str) -> None:
     with pytest.raises(ValueError, match=expected):
         read(written(tmp_path / name, content))
+
+
+@pytest.mark.parametrize("name", ["a.conll", "a.conllu", "a.jsonl", "a.json", "a.csv"])
+def test_file_that_is_not_utf8_is_named(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    file.write_bytes(b"caf\xe9 O\n")
+    with pytest.raises(ValueError, match=f"{name} is not UTF-8: byte 0xe9 at offset 3. Convert it"):
+        read(str(file))
+
+
+def test_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
+    assert read(written(tmp_path / "a.jsonl", '\ufeff{"text": "a"}\n')) == [{"text": "a"}]
+    assert read(written(tmp_path / "a.json", '\ufeff[{"text": "a"}]')) == [{"text": "a"}]
 
 
 def test_squad_without_a_field_names_the_paragraph(tmp_path: Path) -> None:
