@@ -61,6 +61,26 @@ class FinetuningModule(TrainingModule):
         self.test_metrics: dict[str, float] = {}
         self._concluding = False
 
+    def on_fit_start(self) -> None:
+        """Looks whether what callbacks monitor is going to be measured.
+
+        Raises:
+            ValueError: it is not; said now, not after the first validation.
+        """
+        sets = self.trainer.datamodule.validation  # type: ignore[attr-defined]
+        for callback in self.trainer.callbacks:  # type: ignore[attr-defined]
+            stage, _, rest = (getattr(callback, "monitor", None) or "").partition("/")
+            name, _, metric = rest.rpartition("/")
+            if stage != "val" or not sets:
+                continue
+            reason = f"there is no validation set {name!r}; there are: {', '.join(sets)}" + suggest(
+                name, sets
+            )
+            if name in sets:
+                reason = self.model.predictions(sets[name]).lacks(metric)  # type: ignore[operator]
+            if reason:
+                raise ValueError(f"{callback.monitor} cannot be monitored: {reason}")
+
     def on_validation_start(self) -> None:
         """Starts collecting, with the weights to evaluate."""
         self._begin({f"val/{name}": s for name, s in self.trainer.datamodule.validation.items()})  # type: ignore[attr-defined]

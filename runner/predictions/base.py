@@ -39,6 +39,10 @@ class Predictions(ABC):
     def metrics(self) -> dict[str, float]:
         """The task's metrics; none where the set has no labels."""
 
+    def lacks(self, metric: str) -> str | None:
+        """Why a metric is never among the `metrics` of this set, as far as that is known before any prediction."""
+        return None
+
     @abstractmethod
     def rows(self) -> Iterator[dict[str, Any]]:
         """A line of `predictions.jsonl` for each example."""

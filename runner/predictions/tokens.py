@@ -78,6 +78,15 @@ class TokenPredictions(Predictions):
             found["entity_f1"] = float(metric.compute())
         return found
 
+    def lacks(self, metric: str) -> str | None:
+        """Entities, where labels are no BIO tags."""
+        if metric != "entity_f1" or is_bio(self.sequences.names):
+            return None
+        return (
+            "the labels are no tags of entities (O, B-PER, I-PER), so there is only the accuracy; set "
+            "checkpoint.monitor=val/validation/accuracy"
+        )
+
     def rows(self) -> Iterator[dict[str, Any]]:
         """Lists, an item per word."""
         names = self.sequences.names

@@ -70,6 +70,21 @@ def test_token_classification_agrees_with_its_predictions(finetune: Finetune) ->
     assert {row["label"]: row["f1"] for row in test["entities"]} == {"ANIMAL": 1.0, "PLACE": 1.0}
 
 
+def test_what_cannot_be_monitored_is_said_before_training(finetune: Finetune, tmp_path: Path) -> None:
+    with pytest.raises(
+        ValueError, match=r"val/validaton/loss cannot be .* there are: validation. .*mean 'validation'"
+    ):
+        finetune("classification", "checkpoint.monitor=val/validaton/loss")
+    path = tmp_path / "rows.jsonl"
+    rows = [{**row, "labels": [label[:1] for label in row["labels"]]} for row in sentences(40)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = [f"data.train={path}", f"data.validation={path}", "data.test=null"]
+    with pytest.raises(
+        ValueError, match=r"val/validation/entity_f1 cannot be monitored: the labels are no tags of"
+    ):
+        finetune("token_classification", *words, "checkpoint.monitor=val/validation/entity_f1")
+
+
 def test_answers_are_spans_of_their_contexts_in_squads_format(finetune: Finetune) -> None:
     run = finetune("question_answering")
     answers = json.loads((run.path / "answers-test-test.json").read_text())
