@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 import torch
+from torch.distributed.checkpoint.metadata import _MEM_FORMAT_ENCODING, Metadata
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.distributed_c10d import _world
 from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
 from runner.checkpoint_io import AtomicCheckpointIO, damage_of, delete_checkpoint
-from runner.sharded_checkpoint import REST, read_rest, read_shares
+from runner.sharded_checkpoint import REST, PlainReader, read_rest, read_shares
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -112,6 +113,29 @@ def test_no_code_is_run(saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(pickle.UnpicklingError):
         read_rest(saved)
     assert not (tmp_path / "broken-into").exists()
+
+
+class Noted:
+    """Pickled as the attribute of an object."""
+
+    def __init__(self, owner: Any, name: str) -> None:
+        self.owner, self.name = owner, name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (self.owner, self.name)
+
+
+def test_members_of_enumerations_may_be_noted_by_name_and_nothing_else_may(saved: Path) -> None:
+    file = saved / ".metadata"
+    file.write_bytes(
+        pickle.dumps(Noted(_MEM_FORMAT_ENCODING, "TORCH_CHANNELS_LAST"))
+    )  # as Python 3.11.2 does
+    assert PlainReader(saved).read_metadata() is _MEM_FORMAT_ENCODING.TORCH_CHANNELS_LAST
+    for owner, name in ((Metadata, "__init__"), (Path("/"), "unlink"), (_MEM_FORMAT_ENCODING, "__class__")):
+        file.write_bytes(pickle.dumps(Noted(owner, name)))
+        with pytest.raises(pickle.UnpicklingError):
+            PlainReader(saved).read_metadata()
+        assert damage_of(saved)
 
 
 def test_a_failed_write_is_told_and_leaves_nothing(saved: Path, tmp_path: Path) -> None:
