@@ -57,9 +57,8 @@ def _rows_in_code(source: Iterable[Mapping[str, Any]]) -> Rows:
             raise ValueError(f"row {i} is a {type(values).__name__}; expected a mapping of columns to values")
         rows.append(Row(f"row {i}", values))
     features = getattr(source, "features", None) or {}
-    classes = {
-        n: getattr(f, "feature", f) for n, f in features.items()
-    }  # lists have the feature of their items
+    # of a list the feature of its items
+    classes = {n: getattr(f, "feature", f) for n, f in features.items()}
     names = {n: list(f.names) for n, f in classes.items() if getattr(f, "names", None)}
     return Rows(rows, f"{len(rows):,} rows", False, names)
 

@@ -73,11 +73,11 @@ class FinetuningModule(TrainingModule):
             name, _, metric = rest.rpartition("/")
             if stage != "val" or not sets:
                 continue
-            reason = f"there is no validation set {name!r}; there are: {', '.join(sets)}" + suggest(
-                name, sets
-            )
             if name in sets:
                 reason = self.model.predictions(sets[name]).lacks(metric)  # type: ignore[operator]
+            else:
+                known = ", ".join(sets)
+                reason = f"there is no validation set {name!r}; there are: {known}" + suggest(name, sets)
             if reason:
                 raise ValueError(f"{callback.monitor} cannot be monitored: {reason}")
 
