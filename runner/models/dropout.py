@@ -76,6 +76,7 @@ class DroppedAttention(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
+    @torch.autocast("cpu", enabled=False)  # gradients are taken inside the step's autocast
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients of query, key and value."""
         out, *saved = ctx.saved_tensors
