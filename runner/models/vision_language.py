@@ -76,6 +76,7 @@ class VisionLanguageModel(SparseMaskedLM):
         found = super().arguments(micro_batch)
         return found | self.image_arguments.of_rows(micro_batch) | {"use_cache": False}
 
+    @torch.autocast("cpu", enabled=False)
     def pack_rows(self) -> None:
         """Sets the language model up for packed rows; images have a tower of their own, which stays as it is.
 
