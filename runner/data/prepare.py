@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -25,6 +26,9 @@ log = logging.getLogger("iolaus")
 
 VERSION = 1
 """Raised when the same inputs would give other sequences."""
+
+_QUICKLY_READ = 1 << 24
+"""Tokens that are hashed in some 0.1 s."""
 
 _TOKENIZER_TEXT = 200_000_000
 """Characters a tokenizer is trained on at most; of more text a sample is taken."""
@@ -215,5 +219,22 @@ def _recall(folder: Path, cache_dir: Path) -> PreparedText | None:
     if not prepared.tokenizer.is_dir() or not all(store.is_dir() for store in stores):
         return None
     for store in stores:
-        TokenStore(store)
+        _check(TokenStore(store))
     return prepared
+
+
+def _check(store: TokenStore) -> None:
+    """Reads a store through where that takes no time to speak of, or where it was touched after it was finished.
+
+    Raises:
+        ValueError: the content is not what was written.
+    """
+    finished = (store.folder / "meta.json").stat().st_mtime_ns  # the last file to be written
+    touched = any(
+        (store.folder / name).stat().st_mtime_ns > finished for name in ("tokens.bin", "offsets.bin")
+    )
+    if touched or store.num_tokens <= _QUICKLY_READ:
+        store.verify()
+    if touched:
+        with suppress(OSError):  # a cache that others own
+            os.utime(store.folder / "meta.json")

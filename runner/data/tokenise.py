@@ -1,12 +1,15 @@
 """The documents of a part, tokenised with all cores into its store."""
 
 import logging
+import multiprocessing
 import os
+import threading
 import time
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +64,15 @@ def _start_worker(chunker: Chunker, alone: bool) -> None:
     _chunker = chunker
     if alone:
         os.environ[_SWITCH] = "false"  # one core each
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """Ends this worker when the process that started it is gone: one that was killed closes no queue."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os._exit(1)
 
 
 def _chunk(documents: list[Any], tokenized: bool) -> Flat:
