@@ -12,7 +12,7 @@ from .registry import register
 class FinetuningData:
     """Labelled examples: read, checked, tokenised in memory, served as global batches."""
 
-    _target_: str = "runner.data.FinetuningDataModule"
+    _target_: str = "runner.data.FinetuningData"
     task: str = MISSING
     """`classification`, `token_classification` or `question_answering`."""
     train: Any = MISSING

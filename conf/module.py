@@ -9,7 +9,7 @@ from .registry import register
 class Pretraining:
     """Pretraining of an encoder: the shared step, validation loss and bits."""
 
-    _target_: str = "runner.modules.PretrainingModule"
+    _target_: str = "runner.modules.PretrainingRun"
     max_grad_norm: float = 1.0
     """Gradients are scaled down to this total norm; 0 turns clipping off."""
     compile_model: bool = False
@@ -24,7 +24,7 @@ class Pretraining:
 class Finetuning(Pretraining):
     """Finetuning on a task: its metrics, and a last test, predictions and export with the best weights."""
 
-    _target_: str = "runner.modules.FinetuningModule"
+    _target_: str = "runner.modules.FinetuningRun"
     freeze: list[str] = field(default_factory=list)
     """Parameters that keep their weights: patterns of whole names, `*` for anything, or `re:...`."""
     load_best: bool = True

@@ -19,7 +19,7 @@ from .training import Batch, TrainingModule
 log = logging.getLogger("iolaus")
 
 
-class FinetuningModule(TrainingModule):
+class FinetuningRun(TrainingModule):
     """Trains a model on the labels of a task; afterwards evaluates, and leaves, the best checkpoint.
 
     `freeze`: patterns of parameter names that keep their weights; `load_best`: whether the best checkpoint (by

@@ -12,8 +12,8 @@ from runner.samples import Sample, guessed_samples, write_samples
 from .training import Batch, TrainingModule
 
 
-class PretrainingModule(TrainingModule):
-    """Trains an encoder on one of the pretraining objectives."""
+class PretrainingRun(TrainingModule):
+    """Trains an encoder on one of the pretraining objectives, on the global batches of a run."""
 
     def on_fit_start(self) -> None:
         """Has no samples yet."""

@@ -10,13 +10,13 @@ from torch import Tensor, nn
 from runner.data.multi_epoch import permute
 from runner.errors import TrainingFailure
 
-from .finetuning import FinetuningModule
+from .finetuning import FinetuningRun
 from .training import Batch
 
 log = logging.getLogger("iolaus")
 
 
-class VisionLanguageModule(FinetuningModule):
+class VisionLanguageModule(FinetuningRun):
     """Finetunes a model of images and text, and has it answer `generated_samples` of each evaluated set (all if 0).
 
     Samples with an image that cannot be decoded count for nothing; more than `data.max_undecodable` end the run.
