@@ -111,7 +111,9 @@ def ending_of(file_format: str) -> str:
     ending = {"text": ".txt"}.get(file_format, f".{file_format.lower().lstrip('.')}")
     if ending not in _known():
         names = [known.lstrip(".") for known in _known()]
-        raise ValueError(f"file_format={file_format!r}; there are: {', '.join(names)}{suggest(file_format, names)}")
+        raise ValueError(
+            f"file_format={file_format!r}; there are: {', '.join(names)}{suggest(file_format, names)}"
+        )
     return ending
 
 
@@ -165,7 +167,9 @@ def split_files(folder: Path, split: str) -> list[Path]:
     """The files of a folder that belong to a split, by their names (`train.csv`, `test-00001.parquet`) or subfolder."""
     names = SPLIT_NAMES.get(split, (split,))
     return [
-        file for file in _visible(folder) if {_first_word(file), *file.relative_to(folder).parts[:-1]} & {*names}
+        file
+        for file in _visible(folder)
+        if {_first_word(file), *file.relative_to(folder).parts[:-1]} & {*names}
     ]
 
 
@@ -183,6 +187,11 @@ def _visible(folder: Path) -> list[Path]:
     """The files of known formats in a folder and below, by path."""
     inside = (file for file in folder.rglob("*") if file.is_file() and is_known_format(file))
     return sorted(f for f in inside if not any(p.startswith(".") for p in f.relative_to(folder).parts))
+
+
+def is_saved(folder: Path) -> bool:
+    """Whether `datasets` has saved a data set, or several splits of one, in the folder."""
+    return (folder / "dataset_dict.json").is_file() or (folder / "state.json").is_file()
 
 
 def is_known_format(path: Path) -> bool:

@@ -64,8 +64,7 @@ def prepare_text(
 
     Without validation sources `validation_documents` (a number, or a share below 1) are held out under the name
     `held_out`. No text of a validation set is trained on, unless `keep_repeated` says to keep those that are in both.
-    Processes that prepare the same at once wait for one of them; a
-    preparation that was killed goes on where it was.
+    Processes that prepare the same at once wait for one of them; a preparation that was killed goes on where it was.
 
     Raises:
         ValueError: a setting or document that cannot be used; too few documents.

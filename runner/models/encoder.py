@@ -79,7 +79,10 @@ def build_encoder(
 
 
 def load_encoder(
-    name_or_path: str, config: dict[str, Any], tokenizer: PreTrainedTokenizerBase, head: Head = MASKED_LM
+    name_or_path: str,
+    config: dict[str, Any],
+    tokenizer: PreTrainedTokenizerBase | None,
+    head: Head = MASKED_LM,
 ) -> PreTrainedModel:
     """An encoder with its weights and the objective's head: a hub name, a local folder, or a run folder of ours.
 
@@ -96,7 +99,7 @@ def load_encoder(
     except OSError as error:
         raise ValueError(f"cannot load the model {name_or_path!r}: {str(error).splitlines()[0]}") from error
     vocab_size = model.config.get_text_config().vocab_size
-    if vocab_size < len(tokenizer):
+    if tokenizer is not None and vocab_size < len(tokenizer):
         raise ValueError(
             f"the model {name_or_path!r} has a vocabulary of {vocab_size}, too small for the tokenizer's "
             f"{len(tokenizer)}; use the tokenizer of that model: data.tokenizer={path}"

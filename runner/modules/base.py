@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import lightning.pytorch as pl
 import torch
@@ -37,6 +38,15 @@ class ModelModule(pl.LightningModule):
         packed = torch.tensor(list(values.values()), dtype=torch.float64, device=self.device)
         torch.distributed.all_reduce(packed, group=group)
         return dict(zip(values, packed.tolist(), strict=True))
+
+    def gather_objects(self, mine: Any) -> list[Any]:
+        """What every rank brings, on every rank."""
+        _, size, group = replica_of(self.trainer)
+        if size == 1:
+            return [mine]
+        ranks: list[Any] = [None] * size
+        torch.distributed.all_gather_object(ranks, mine, group=group)
+        return ranks
 
     def gathered_weights(self) -> dict[str, Tensor] | None:
         """The network's weights as the first rank exports them, where each rank has but a shard of them; collective."""

@@ -12,7 +12,6 @@ from torch import nn
 from runner.errors import suggest
 from runner.folder import RunFolder
 from runner.predictions import Predictions, write_predictions
-from runner.sharding import replica_of
 
 from .training import Batch, TrainingModule
 
@@ -171,21 +170,13 @@ class FinetuningRun(TrainingModule):
     def _finish(self) -> dict[str, float]:
         metrics: dict[str, float] = {}
         for (name, predictions), sums in zip(self._sets, self._sums, strict=True):
-            predictions.join(self._gather)
+            predictions.join(self.gather_objects)
             totals = self.sum_over_ranks(dict(zip(("loss", "weight", "correct"), sums.tolist(), strict=True)))
             if found := predictions.metrics():
                 metrics |= {f"{name}/{k}": v for k, v in (self.figures(totals) | found).items()}
             self.predictions[name] = predictions
         self.log_dict(metrics, logger=False, rank_zero_only=True)
         return metrics
-
-    def _gather(self, mine: Any) -> list[Any]:
-        _, size, group = replica_of(self.trainer)
-        if size == 1:
-            return [mine]
-        ranks: list[Any] = [None] * size
-        torch.distributed.all_gather_object(ranks, mine, group=group)
-        return ranks
 
 
 def freeze_parameters(model: nn.Module, patterns: Sequence[str]) -> None:

@@ -67,7 +67,7 @@ class VisionLanguageModule(FinetuningRun):
         self.votes["undecodable"] = float(len(found))
         outputs = super().training_step(batch, batch_idx)
         if outputs["votes"]["undecodable"]:
-            for others in self._gather(sorted(found)):
+            for others in self.gather_objects(sorted(found)):
                 self._undecodable.update(others)
             self._check_undecodable(sorted(found))
         return outputs
