@@ -62,6 +62,11 @@ class AutomaticModule(ModelModule):
             return getattr(self.trainer.datamodule, "tokenizer", None)  # type: ignore[attr-defined]
         return self._tokenizer
 
+    @property
+    def in_loop(self) -> bool:
+        """Whether a Trainer is running a loop; steps may also be called by hand, before and after."""
+        return self._trainer is not None and self.trainer.state.stage is not None
+
     def micro_batch(self, batch: Batch) -> dict[str, Any]:
         """What the task model takes, with the `weight` that the sum of its losses is divided by."""
         raise NotImplementedError
@@ -112,7 +117,7 @@ class AutomaticModule(ModelModule):
         micro_batch = self.micro_batch(batch)
         output = self.model(micro_batch)
         weight = torch.as_tensor(micro_batch["weight"], dtype=torch.float32, device=output["loss"].device)
-        if self._trainer is not None and self.trainer.world_size > 1:
+        if self.in_loop and self.trainer.world_size > 1:
             _, size, group = replica_of(self.trainer)
             weight = weight.clone()
             torch.distributed.all_reduce(weight, group=group)
@@ -176,7 +181,7 @@ class AutomaticModule(ModelModule):
         )
 
     def _log(self, name: str, value: Any, batch: Batch, **options: Any) -> None:
-        if self._trainer is not None:
+        if self.in_loop:
             self.log(name, value, batch_size=len(batch["input_ids"]), **options)
 
     def set_names(self, stage: str) -> list[str]:
