@@ -10,6 +10,7 @@ import torch
 
 from runner.predictions import (
     ClassificationPredictions,
+    NumberPredictions,
     QuestionPredictions,
     TokenPredictions,
     write_predictions,
@@ -68,6 +69,21 @@ def test_set_without_labels_is_predicted_but_not_measured() -> None:
     unlabelled.join(lambda mine: [mine])
     assert unlabelled.metrics() == {}
     assert [row["gold"] for row in unlabelled.rows()] == [None] * 4
+
+
+def test_numbers_are_written_in_full() -> None:
+    """The figures follow to the last digit from the lines that were written, and labels are as they were read."""
+    rows = [{**row, "label": i / 7 + 0.1} for i, row in enumerate(texts(6))]
+    data = sequences("classification", rows)
+    found = NumberPredictions(data)
+    logits = torch.tensor([[0.123456789], [1e-9], [0.5], [0.3], [2 / 3], [0.7]])
+    found.add({"samples": torch.arange(6)}, {"logits": logits})
+    found.join(lambda mine: [mine])
+    lines = json.loads(json.dumps(list(found.rows())))
+    assert [line["gold"] for line in lines] == [row["label"] for row in rows]
+    errors = [(line["predicted"] - line["gold"]) ** 2 for line in lines]
+    assert found.metrics()["mse"] == pytest.approx(sum(errors) / 6, rel=1e-14)
+    assert data.extras(np.arange(6))["example_labels"].dtype == np.float32, "what the model is trained on"
 
 
 def test_word_without_pieces_has_the_most_frequent_label() -> None:

@@ -176,7 +176,7 @@ class FinetuningModule(TrainingModule):
             if found := predictions.metrics():
                 metrics |= {f"{name}/{k}": v for k, v in (self.figures(totals) | found).items()}
             self.predictions[name] = predictions
-        self.log_dict(metrics, logger=False, rank_zero_only=True)
+        self.publish(metrics)
         return metrics
 
     def _gather(self, mine: Any) -> list[Any]:

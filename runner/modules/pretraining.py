@@ -48,7 +48,7 @@ class PretrainingModule(TrainingModule):
             totals = self.sum_over_ranks({key: float(value) for key, value in self._sums[i].items()})
             figures = self.model.figures(totals)  # type: ignore[operator]
             metrics.update({f"val/{name}/{figure}": value for figure, value in figures.items()})
-        self.log_dict(metrics, logger=False, rank_zero_only=True)
+        self.publish(metrics)
         step = self.trainer.global_step
         self.validated_step, self.last_metrics = step, metrics
         self.log_metrics(metrics, step)

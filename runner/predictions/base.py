@@ -72,18 +72,22 @@ class Predictions(ABC):
 
 
 def measured(
-    task: str, num_labels: int, predicted: Any, true: Any, leave_out: Sequence[str] = ()
+    task: str, num_labels: int, predicted: Any, true: Any, only: Sequence[str] | None = None
 ) -> dict[str, float]:
-    """The metrics of a task, computed by this process alone; none where there is nothing to measure."""
+    """The metrics of a task, or `only` some, computed by this process alone; none where there is nothing to measure."""
     if not len(true):
         return {}
     found = {}
     for name, metric in get_metrics_for_task(task, num_labels, sync_on_compute=False).items():
-        if name not in leave_out:
-            both = (torch.from_numpy(np.ascontiguousarray(values)) for values in (predicted, true))
-            metric.update(*both)
+        if only is None or name in only:
+            metric.update(*(_as_tensor(values) for values in (predicted, true)))
             found[name] = float(metric.compute())
     return found
+
+
+def _as_tensor(values: Any) -> Any:
+    """An array as a tensor; lists of words stay as they are."""
+    return torch.from_numpy(np.ascontiguousarray(values)) if isinstance(values, np.ndarray) else values
 
 
 def confusion_tables(

@@ -114,8 +114,7 @@ class NumberPredictions(Predictions):
     def rows(self) -> Iterator[dict[str, Any]]:
         """Numbers; there is no probability."""
         for i in np.flatnonzero(self.seen):
-            gold = float(self.sequences.labels[i])
-            predicted = round(float(self.values["predicted"][i]), 6)
+            gold, predicted = float(self.sequences.labels[i]), float(self.values["predicted"][i])
             yield {
                 **_texts(self.sequences.examples[i]),
                 "gold": None if np.isnan(gold) else gold,

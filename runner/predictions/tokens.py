@@ -8,10 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from runner.metrics import EntityF1
 from runner.tags import entities, is_bio, most_probable_tags
 
 from .base import Gather, Predictions, confusion_tables, measured, scores
+
+ENTITY_FIGURES = ("entity_f1", "entity_precision", "entity_recall")
+"""Figures of entities, over all types."""
 
 _LESS = -1e-3
 """The score of another label than the most frequent one, whose is 0, for a word that the tokenizer makes nothing of.
@@ -65,17 +67,16 @@ class TokenPredictions(Predictions):
         self.values |= {"predicted": tags, "probability": np.exp(chosen)}
 
     def metrics(self) -> dict[str, float]:
-        """Accuracy over words and, where labels are BIO tags, F1 over entities."""
+        """Accuracy over words and, where labels are BIO tags, F1, precision and recall over entities."""
         known = self._known()
         true, predicted = self.sequences.word_labels[known], self.values["predicted"][known]
         found = measured(
-            "token_classification", len(self.sequences.names), predicted, true, leave_out=["entity_f1"]
+            "token_classification", len(self.sequences.names), predicted, true, only=["accuracy"]
         )
         if found and is_bio(self.sequences.names):
-            metric = EntityF1(sync_on_compute=False)
             pairs = list(self._tags())
-            metric.update([p for p, _ in pairs], [t for _, t in pairs])
-            found["entity_f1"] = float(metric.compute())
+            tags = [p for p, _ in pairs], [t for _, t in pairs]
+            found |= measured("token_classification", len(self.sequences.names), *tags, only=ENTITY_FIGURES)
         return found
 
     def lacks(self, metric: str) -> str | None:

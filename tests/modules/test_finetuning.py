@@ -58,11 +58,11 @@ def test_classification_leaves_metrics_predictions_and_a_model_with_its_labels(f
 
 
 def test_token_classification_agrees_with_its_predictions(finetune: Finetune) -> None:
-    from runner.metrics import EntityF1
+    from runner.metrics import EntityScore
 
     run = finetune("token_classification", "trainer.max_steps=40")
     lines = [line for line in predictions(run) if line["set"] == "test/test"]
-    metric = EntityF1()
+    metric = EntityScore("f1")
     metric.update([line["predicted"] for line in lines], [line["gold"] for line in lines])
     test = evaluation(run)["sets"]["test/test"]
     assert test["metrics"]["entity_f1"] == pytest.approx(float(metric.compute())) == pytest.approx(1.0)
