@@ -13,6 +13,8 @@ class MaskedLanguageModeling:
     mlm_probability: float = 0.3
     """Share of the ordinary tokens that become targets; of these 80 % turn into the mask token, 10 % into a
     random ordinary token, 10 % stay."""
+    validation_mlm_probability: float = 0.15
+    """The same share in validation, so that runs with other rates can be compared."""
 
 
 @dataclass
@@ -24,6 +26,8 @@ class EnhancedMaskedLanguageModeling:
     """Share of the other tokens that a token does not see in the decoder; it never sees itself."""
     encoder_mlm_probability: float = 0.3
     """Share of the tokens masked on the encoder's side, with a loss of their own; 0 masks none."""
+    validation_mlm_probability: float = 0.15
+    """The same share in validation, so that runs with other rates can be compared; none are where the other is 0."""
     encoder_loss_weight: float = 1.0
     """What the encoder's loss per target weighs in the mean, where the decoder's weighs 1."""
     pooling: str = "cls"

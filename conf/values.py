@@ -73,6 +73,7 @@ ALLOWED: dict[str, Choice | Bounds] = {
     "data.micro_batch_size": COUNT,
     "data.num_workers": WHOLE_FROM_0,
     "objective.mlm_probability": Bounds(0, 1, open_low=True),
+    "objective.validation_mlm_probability": Bounds(0, 1, open_low=True),
     "objective.decoder_masking": SHARE,
     "objective.encoder_mlm_probability": SHARE,
     "objective.encoder_loss_weight": AT_LEAST_0,

@@ -52,9 +52,17 @@ def assemble(config: DictConfig) -> Parts:
         max_steps=max_steps,
         seed=config.seed,
         log_every=config.trainer.log_every,
-        baselines=data.baselines(),
+        baselines=baselines_of(data, objective),
     )
     return Parts(data, module, max_steps)
+
+
+def baselines_of(data: Any, objective: Any) -> dict[str, float]:
+    """What results are held against: figures of the data, and entropies of its tokens where the loss is in that unit."""
+    per_token = (
+        getattr(data, "token_baselines", dict) if getattr(objective, "nats_per_token", False) else dict
+    )
+    return {**data.baselines(), **per_token()}
 
 
 def known_task(data: Any) -> dict[str, Any]:

@@ -145,7 +145,7 @@ def matthews(correct: Tensor, predicted: Tensor, true: Tensor) -> Tensor:
 
 
 class ClassScore(CountedScore):
-    """A score of one class per example: `accuracy`, `mcc`, or the mean of `f1`, `precision` or `recall` over the classes."""
+    """A score of one class per example: `accuracy`, `mcc`, or the mean of `f1`, `precision` or `recall` over classes."""
 
     measures: ClassVar[dict[str, Score]] = {
         "accuracy": micro(recall),

@@ -18,22 +18,27 @@ from .sparse_head import SparseMaskedLM, rows_at
 class EnhancedMaskedLM(SparseMaskedLM):
     """Guesses every token from the sentence embedding and a few of the other tokens, besides masked language modelling.
 
-    Both go through the model's own head. The decoder serves training alone and is not exported.
+    Both go through the model's own head. The decoder serves training alone and is not exported. `encoder_rates` are the
+    shares of the tokens that the encoder has to guess while training and while evaluating.
     """
 
     def __init__(
         self,
         pretrained: PreTrainedModel,
         decoder_masking: float,
-        decoder_factor: float,
-        encoder_factor: float,
+        encoder_rates: tuple[float, float],
+        encoder_loss_weight: float,
         pooling: str,
         max_sequence_length: int,
     ) -> None:
         super().__init__(pretrained)
         config, embeddings = pretrained.config, pretrained.get_input_embeddings()
         assert isinstance(embeddings, nn.Embedding)
-        self.decoder_factor, self.encoder_factor, self.pooling = decoder_factor, encoder_factor, pooling
+        self.encoder_rates, self.encoder_loss_weight, self.pooling = (
+            encoder_rates,
+            encoder_loss_weight,
+            pooling,
+        )
         self.decoder = EnhancedDecoder(
             embedding_size=embeddings.embedding_dim,
             hidden_size=config.hidden_size,
@@ -59,8 +64,9 @@ class EnhancedMaskedLM(SparseMaskedLM):
             return sums
         targets = micro_batch["encoder_targets"]
         encoder = self.score(rows_at(hidden, micro_batch["encoder_target_positions"]), targets, None)
+        weight, rate = self.encoder_loss_weight, self.encoder_rates[0 if self.training else 1]
         return {
-            "loss": self.decoder_factor * sums["loss"] + self.encoder_factor * encoder["loss"],
+            "loss": (sums["loss"] + weight / rate * encoder["loss"]) / (1 + weight),
             "correct": sums["correct"],
             "decoder_loss": sums["loss"].detach(),
             "encoder_loss": encoder["loss"].detach(),

@@ -1,5 +1,6 @@
 """Pretraining: the shared step, and validation by what the task's model makes of its sums."""
 
+import math
 from typing import Any
 
 import torch
@@ -47,6 +48,8 @@ class PretrainingModule(TrainingModule):
                 continue
             totals = self.sum_over_ranks({key: float(value) for key, value in self._sums[i].items()})
             figures = self.model.figures(totals)  # type: ignore[operator]
+            if tokens_per_byte := self.baselines.get(f"val/{name}/tokens_per_byte"):
+                figures["bits_per_byte"] = figures["loss"] / math.log(2) * tokens_per_byte
             metrics.update({f"val/{name}/{figure}": value for figure, value in figures.items()})
         self.publish(metrics)
         step = self.trainer.global_step
