@@ -4,12 +4,15 @@ Letters in shapes: B sequences, T tokens, H hidden, E width of the input embeddi
 """
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedModel
+
+from runner.flops import FlopCounts
 
 from .packed_rows import packed_again, unpacked
 from .sparse_head import SparseMaskedLM, rows_at
@@ -95,6 +98,14 @@ class EnhancedMaskedLM(SparseMaskedLM):
             sentence, unpacked(embeddings, micro_batch, 0.0), mask, unpacked(seeds, micro_batch, 0)
         )
         return packed_again(rows, micro_batch)
+
+    def flop_counts(self) -> FlopCounts:
+        """With the attention of the decoder, whose matrices read every token."""
+        return super().flop_counts().plus(FlopCounts(0.0, 12.0 * self.pretrained.config.hidden_size, 0.0))
+
+    def head_tokens(self, micro_batch: Mapping[str, Any]) -> int:
+        """The targets of both sides."""
+        return len(micro_batch["targets"]) + len(micro_batch.get("encoder_targets", ()))
 
     def sentence_embedding(self, hidden: Tensor, attention_mask: Tensor) -> Tensor:
         """One vector per sequence [B, H]: the first token's hidden state, or the mean over the tokens."""

@@ -25,8 +25,8 @@ class EnhancedMaskedLanguageModelingCollator(Collator):
     loss of its own; in validation `validation_mlm_probability` of the tokens are masked for it.
 
     The loss is the mean of the decoder's loss per ordinary token and the encoder's loss per target, weighted 1 to
-    `encoder_loss_weight`. The encoder's targets are counted by their expected number, `encoder_mlm_probability` times the
-    ordinary tokens (or the share of validation), so that one denominator, the number of ordinary tokens, serves the whole global batch.
+    `encoder_loss_weight`. The encoder's targets are counted by their expected number, the share that is masked times the
+    ordinary tokens, so that one denominator, the number of ordinary tokens, serves the whole global batch.
     """
 
     packs = True
