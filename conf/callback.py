@@ -42,9 +42,9 @@ class EarlyStopping:
 
     _target_: str = "runner.callbacks.EarlyStopping"
     monitor: Any = "${checkpoint.monitor}"
-    """A logged metric; none takes the loss of the first validation set."""
-    mode: str = "${checkpoint.mode}"
-    """Whether the metric is better when small (`min`) or large (`max`)."""
+    """A logged metric; that of the checkpoints, unless another one is named."""
+    mode: Any = "${checkpoint.mode}"
+    """Whether the metric is better when small (`min`) or large (`max`); of another one it follows from the name."""
     patience: int = 3
     """Validations without improvement before the run ends."""
     min_delta: float = 0.0

@@ -15,14 +15,6 @@ from runner.tags import entities
 
 TASKS = ("classification", "multi_label", "regression", "token_classification", "question_answering")
 
-SMALLER_IS_BETTER = ("loss", "mse", "perplexity", "bits_per_token", "bits_per_byte")
-"""How the names of figures end that are errors; every other figure is better when large."""
-
-
-def better_when(figure: str) -> str:
-    """`min` or `max`: whether a figure, such as `val/books/loss` or `accuracy`, is better small or large."""
-    return "min" if figure.endswith(SMALLER_IS_BETTER) else "max"
-
 
 def get_metrics_for_task(task: str, num_labels: int, **options: Any) -> dict[str, Metric]:
     """The metrics of a task by name, each between 0 and 1 (but for the squared error and correlations).

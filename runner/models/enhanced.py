@@ -51,6 +51,12 @@ class EnhancedMaskedLM(SparseMaskedLM):
             initializer_range=getattr(config, "initializer_range", 0.02),
         )
 
+    @property
+    def sums(self) -> tuple[str, ...]:
+        """With those of the encoder, where it is masked."""
+        encoder = ("decoder_loss", "encoder_loss", "encoder_correct", "encoder_targets")
+        return (*super().sums, *(encoder if self.encoder_rates[0] else ()))
+
     def forward(self, micro_batch: dict[str, Any]) -> dict[str, Tensor]:
         """Sums over the micro-batch: `loss` of decoder and encoder by their factors, `correct` of the decoder.
 

@@ -16,6 +16,12 @@ from .training import Batch, TrainingModule
 class PretrainingModule(TrainingModule):
     """Trains an encoder on one of the pretraining objectives."""
 
+    def figure_names(self, sequences: Any) -> list[str]:
+        """Figures of a validation set, the loss first; none where the model does not tell."""
+        names = getattr(self.model, "figure_names", list)()
+        per_byte = any(name.endswith("/tokens_per_byte") for name in self.baselines)
+        return [*names, *(["bits_per_byte"] if names and per_byte else [])]
+
     def on_fit_start(self) -> None:
         """Has no samples yet."""
         self._samples: dict[str, list[Sample]] = {}

@@ -39,9 +39,12 @@ class Predictions(ABC):
     def metrics(self) -> dict[str, float]:
         """The task's metrics; none where the set has no labels."""
 
-    def lacks(self, metric: str) -> str | None:
-        """Why a metric is never among the `metrics` of this set, as far as that is known before any prediction."""
-        return None
+    def figure_names(self) -> list[str]:
+        """The names of the `metrics` of this set before any prediction, the one that says which checkpoint is best first.
+
+        Empty where a task does not tell.
+        """
+        return []
 
     @abstractmethod
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -69,6 +72,12 @@ class Predictions(ABC):
             for name, value in rank.items():
                 whole = self.values.setdefault(name, np.zeros((self.size(), *value.shape[1:]), value.dtype))
                 whole[places] = value
+
+
+def metric_names(task: str, first: str, leave_out: Sequence[str] = ()) -> list[str]:
+    """The names of a task's metrics, one of them before the others."""
+    names = [name for name in get_metrics_for_task(task, 1) if name not in leave_out]
+    return [first, *(name for name in names if name != first)]
 
 
 def measured(

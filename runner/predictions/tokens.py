@@ -10,7 +10,7 @@ from torch import Tensor
 
 from runner.tags import entities, is_bio, most_probable_tags
 
-from .base import Gather, Predictions, confusion_tables, measured, scores
+from .base import Gather, Predictions, confusion_tables, measured, metric_names, scores
 
 ENTITY_FIGURES = ("entity_f1", "entity_precision", "entity_recall")
 """Figures of entities, over all types."""
@@ -79,14 +79,11 @@ class TokenPredictions(Predictions):
             found |= measured("token_classification", len(self.sequences.names), *tags, only=ENTITY_FIGURES)
         return found
 
-    def lacks(self, metric: str) -> str | None:
-        """Entities, where labels are no BIO tags."""
-        if metric != "entity_f1" or is_bio(self.sequences.names):
-            return None
-        return (
-            "the labels are no tags of entities (O, B-PER, I-PER), so there is only the accuracy; set "
-            "checkpoint.monitor=val/validation/accuracy"
-        )
+    def figure_names(self) -> list[str]:
+        """The best checkpoint is that of the highest F1 over entities; accuracy, where labels are no BIO tags."""
+        if is_bio(self.sequences.names):
+            return metric_names("token_classification", "entity_f1")
+        return metric_names("token_classification", "accuracy", leave_out=ENTITY_FIGURES)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Lists, an item per word."""

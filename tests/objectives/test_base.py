@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from conf.registry import OPTIONS
 from runner.objectives import get_collator_cls
 from runner.objectives.base import COLLATORS, IGNORED
+from tests.models.tiny import tiny
 
 from .samples import MASK, PAD, collator, documents, flat
 
@@ -97,6 +98,25 @@ def test_constructor_and_option_agree_on_defaults(name: str) -> None:
 def test_a_mask_token_outside_the_vocabulary_is_refused() -> None:
     with pytest.raises(ValueError, match=f"mask_token_id {MASK} is not in the vocabulary of 3"):
         collator("mlm", vocab_size=3)
+
+
+@pytest.mark.parametrize(
+    ("objective", "fields"),
+    [
+        ("mlm", {}),
+        ("diffusion", {}),
+        ("enhanced_mlm", {}),
+        ("enhanced_mlm", {"encoder_mlm_probability": 0.0}),
+    ],
+)
+def test_figures_are_known_before_any_batch(objective: str, fields: dict[str, Any]) -> None:
+    make = collator(objective, **fields)
+    model = make.task_model(tiny()).eval()
+    batch = make(flat(documents(LENGTHS), evaluation=True))
+    with torch.no_grad():
+        totals = {name: float(value) for name, value in model(batch).items()} | {"weight": batch["weight"]}
+    assert model.figure_names() == list(model.figures(totals))  # type: ignore[operator]
+    assert model.figure_names()[0] == "loss"  # type: ignore[operator]
 
 
 def test_a_loss_is_compared_with_the_unigram_entropy_where_its_objective_says_so() -> None:
