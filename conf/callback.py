@@ -43,9 +43,9 @@ class EarlyStopping:
 
     _target_: str = "runner.callbacks.EarlyStopping"
     monitor: Any = "${checkpoint.monitor}"
-    """A logged metric; none takes the loss of the first validation set."""
-    mode: str = setting("${checkpoint.mode}", allowed=Choice(("min", "max")))
-    """Whether the metric is better when small (`min`) or large (`max`)."""
+    """A logged metric; that of the checkpoints, unless another one is named."""
+    mode: Any = setting("${checkpoint.mode}", allowed=Choice(("min", "max")))
+    """Whether the metric is better when small (`min`) or large (`max`); of another one it follows from the name."""
     patience: int = setting(3, allowed=COUNT)
     """Validations without improvement before the run ends."""
     min_delta: float = setting(0.0, allowed=AT_LEAST_0)

@@ -131,7 +131,9 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
         max_steps=max_steps,
     )
     if trainer.is_global_zero:
-        folder.update_status(max_steps=max_steps)
+        folder.update_status(
+            max_steps=max_steps, monitor=config.checkpoint.get("monitor"), mode=config.checkpoint.get("mode")
+        )
         start_summary(describe_run(trainer, module, data, folder, checkpoint))
     try:
         trainer.fit(module, data, ckpt_path=checkpoint and str(checkpoint.path), weights_only=True)

@@ -17,7 +17,7 @@ from .cached import key_of, locked, sync, write_errors, write_json
 from .chunking import SHORTEST_CHUNK, Chunker, check_chunking
 from .holdout import TRAIN, Part, check_validation, divide
 from .sources import Source
-from .store import FORMAT_VERSION, TokenStore, unigram_entropy
+from .store import FORMAT_VERSION, TokenStore, entropy, ordinary_counts
 from .tokenise import rust_threads, tokenise
 from .tokenizer import VERSION as TOKENIZER_VERSION
 from .tokenizer import check_tokenizer_settings, load_tokenizer, tokenizer_fingerprint, train_tokenizer
@@ -48,6 +48,8 @@ class PreparedText:
     """Documents of `train` and of each validation set."""
     unigram_entropy: dict[str, float] = field(default_factory=dict)
     """Nats per token of each validation set under its own frequencies."""
+    tokens_per_byte: dict[str, float] = field(default_factory=dict)
+    """Ordinary tokens per byte of the text of each validation set; none of sets that came as token ids."""
 
 
 def prepare_text(
@@ -114,13 +116,16 @@ def _fill(
     chunker = Chunker(tokenizer.backend_tokenizer, cutting["max_length"], cutting["long_documents"])
     attributes, size = {**cutting, "tokenizer": tokenizer_fingerprint(tokenizer)}, len(tokenizer)
     stores = {name: tokenise(part, chunker, size, folder / name, attributes) for name, part in parts.items()}
-    special = tokenizer.all_special_ids
+    counts = {n: ordinary_counts(s, tokenizer.all_special_ids) for n, s in stores.items() if n != TRAIN}
     return PreparedText(
         train=folder / TRAIN,
         validation={name: folder / name for name in parts if name != TRAIN},
         tokenizer=tokenizer_folder,
         documents={name: int(part.kept.sum()) for name, part in parts.items()},
-        unigram_entropy={n: unigram_entropy(store, special) for n, store in stores.items() if n != TRAIN},
+        unigram_entropy={name: entropy(some) for name, some in counts.items()},
+        tokens_per_byte={
+            n: int(some.sum()) / size for n, some in counts.items() if (size := stores[n].num_bytes)
+        },
     )
 
 
@@ -197,6 +202,7 @@ def _remember(prepared: PreparedText, folder: Path, cache_dir: Path) -> None:
         "validation": list(prepared.validation),
         "documents": prepared.documents,
         "unigram_entropy": prepared.unigram_entropy,
+        "tokens_per_byte": prepared.tokens_per_byte,
     }
     write_json(folder / "prepared.json", content)
     sync(folder)
@@ -214,6 +220,7 @@ def _recall(folder: Path, cache_dir: Path) -> PreparedText | None:
         tokenizer=cache_dir / content["tokenizer"],
         documents=content["documents"],
         unigram_entropy=content["unigram_entropy"],
+        tokens_per_byte=content["tokens_per_byte"],
     )
     stores = [prepared.train, *prepared.validation.values()]
     if not prepared.tokenizer.is_dir() or not all(store.is_dir() for store in stores):

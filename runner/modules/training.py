@@ -14,7 +14,7 @@ from torch.distributed.fsdp import FSDPModule
 from runner.checkpoint import last_good
 from runner.data.batches import SUMMED
 from runner.errors import TrainingFailure
-from runner.flops import count_flops
+from runner.flops import flop_counts, step_flops
 from runner.folder import RunFolder
 from runner.optim import LoopNeeds, loop_needs
 from runner.sharding import check_shardable, clip_shards, gather, replica_of, shard, synchronise, whole
@@ -58,7 +58,7 @@ class TrainingModule(pl.LightningModule):
         )
         self.max_steps, self.seed, self.log_every = max_steps, seed, log_every
         self.baselines = baselines
-        self._flops = count_flops(model.pretrained)  # type: ignore[arg-type]
+        self._flops = flop_counts(model)
         self.votes = {"stop": 0.0, "save": 0.0}
         """What this rank wishes to happen after the step; callbacks set it, the step adds it up over the ranks."""
         self._saved_rates: list[float] | None = None
@@ -88,7 +88,8 @@ class TrainingModule(pl.LightningModule):
         step = self.trainer.global_step
         seed_generators(step_seed(self.seed, step, replica_of(self.trainer).rank), self.device)
         optimizer = self.optimizers()
-        totals = self.sum_over_ranks({name: float(batch[name]) for name in SUMMED} | self.votes)
+        flops = {"flops": step_flops(self.model, self._flops, batch)}
+        totals = self.sum_over_ranks({name: float(batch[name]) for name in SUMMED} | self.votes | flops)
         needs = loop_needs(optimizer)  # type: ignore[arg-type]
         with needs.step(step):
             loss = self._backward(batch["micro_batches"], totals["weight"], needs)
@@ -106,7 +107,8 @@ class TrainingModule(pl.LightningModule):
         order = f"{int(totals['hash_high']) % 2**24:06x}{int(totals['hash_low']) % 2**24:06x}"
         counts = {name: int(totals[name]) for name in ("tokens", "padded_tokens")}
         votes = {name: totals[name] for name in self.votes}
-        return {"loss": loss, "grad_norm": grad_norm, "order": order, "votes": votes, **counts}
+        counted = {**counts, "flops": totals["flops"]}
+        return {"loss": loss, "grad_norm": grad_norm, "order": order, "votes": votes, **counted}
 
     def _backward(self, micro_batches: list[dict[str, Any]], weight: float, needs: LoopNeeds) -> Tensor:
         """Adds up the gradients of the share; returns the mean loss of the global batch, 0-dim."""
@@ -165,6 +167,11 @@ class TrainingModule(pl.LightningModule):
                 f"{last_good(self.trainer.default_root_dir)}. Try a lower optimizer.lr, more warm-up, or "
                 "trainer.precision=32-true"
             )
+
+    def publish(self, figures: dict[str, float]) -> None:
+        """Hands the figures of an evaluation to the callbacks, in full: Lightning would make float32 of a float."""
+        exact = {name: torch.tensor(value, dtype=torch.float64) for name, value in figures.items()}
+        self.log_dict(exact, logger=False, rank_zero_only=True)
 
     def log_metrics(self, metrics: dict[str, float], step: int) -> None:
         """Hands one row to every logger."""

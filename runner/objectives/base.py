@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -39,6 +39,17 @@ class Collator(ABC):
 
     packs = False
     """Whether the objective's model takes packed rows as well."""
+
+    nats_per_token: ClassVar[bool] = False
+    """Whether the validation loss is in nats per token of the text.
+
+    Such a loss is compared with the entropy of the tokens' frequencies, and given in bits per byte. A subclass says it
+    anew: what it adds to the loss may be of another kind.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.nats_per_token = bool(vars(cls).get("nats_per_token"))
 
     def __init__(
         self,

@@ -28,6 +28,7 @@ class MaskedDiffusionCollator(Collator):
     """
 
     packs = True
+    nats_per_token = True
 
     def __init__(
         self,

@@ -11,24 +11,28 @@ from .base import IGNORED, Collator, Flat
 
 
 class MaskedLanguageModelingCollator(Collator):
-    """Each ordinary token is a target with probability `mlm_probability`.
+    """Each ordinary token is a target with probability `mlm_probability`, in validation `validation_mlm_probability`.
 
     Of the targets 80 % become the mask token, 10 % a random ordinary token and 10 % stay. Special tokens are never
     chosen and never inserted.
     """
 
     packs = True
+    nats_per_token = True
 
-    def __init__(self, mlm_probability: float = 0.3, **collator: int) -> None:
+    def __init__(
+        self, mlm_probability: float = 0.3, validation_mlm_probability: float = 0.15, **collator: int
+    ) -> None:
         super().__init__(**collator)  # type: ignore[arg-type]
-        if not 0 < mlm_probability <= 1:
-            raise ValueError(f"objective.mlm_probability must be in (0, 1], not {mlm_probability}")
-        self.mlm_probability = mlm_probability
+        check_rate("mlm_probability", mlm_probability)
+        check_rate("validation_mlm_probability", validation_mlm_probability)
+        self.mlm_probability, self.validation_mlm_probability = mlm_probability, validation_mlm_probability
 
     def compute_labels(self, tokenized: Flat) -> Flat:
         """Masked `input_ids` [N] and `labels` [N]."""
         bits = token_bits(tokenized["keys"], tokenized["lengths"])
-        masked, labels = mask_tokens(self, tokenized["input_ids"], bits, self.mlm_probability)
+        rate = self.validation_mlm_probability if tokenized.get("evaluation") else self.mlm_probability
+        masked, labels = mask_tokens(self, tokenized["input_ids"], bits, rate)
         return {"input_ids": masked, "labels": labels}
 
     def task_model(self, pretrained: PreTrainedModel) -> nn.Module:
@@ -36,6 +40,12 @@ class MaskedLanguageModelingCollator(Collator):
         from runner.models.sparse_head import SparseMaskedLM
 
         return SparseMaskedLM(pretrained)
+
+
+def check_rate(name: str, rate: float) -> None:
+    """Raises ValueError for a share of tokens that cannot be masked."""
+    if not 0 < rate <= 1:
+        raise ValueError(f"objective.{name} must be in (0, 1], not {rate}")
 
 
 def mask_tokens(

@@ -101,7 +101,7 @@ def _tiles(run: Run) -> list[Tile]:
         shown.append(Tile(title, page.number(loss), hint))
     if (best := run.results.get("objective")) is not None:
         step = run.results.get("best_step")
-        monitored = str(run.settings.get("checkpoint.monitor") or "loss").rpartition("/")[2].replace("_", " ")
+        monitored = (run.monitor or "loss").rpartition("/")[2].replace("_", " ")
         shown.append(
             Tile(f"Best {monitored}", page.number(best), "" if step is None else f"at step {step:,.0f}")
         )
