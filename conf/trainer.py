@@ -26,7 +26,11 @@ class Trainer:
     tensor_parallel_size: int = 1
     """Processes that share each matrix, for `trainer=fsdp` and models that transformers has a plan for."""
     precision: str = "auto"
-    """`32-true`, `bf16-mixed`, ..., or `auto`: bf16 autocast where the hardware has bf16 units, else fp32."""
+    """`32-true`, `bf16-mixed`, ..., or `auto`: bf16 autocast where the hardware has bf16 units, else fp32. It is
+    decided when the run begins, and stays so wherever it goes on."""
+    attention: str = "auto"
+    """Flash attention of packed rows on a GPU in half precision: of the package `flash_attn`, torch's own `varlen_attn`,
+    or `auto`: of the package where it is installed."""
     validate_every: int = 250
     """Steps between two validations; one at the end comes by itself. 0 turns validation off."""
     validation_batches: Any = None

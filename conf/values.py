@@ -112,6 +112,7 @@ ALLOWED: dict[str, Choice | Bounds] = {
     "trainer.precision": Choice(
         ("auto", "32-true", "32", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true", "64")
     ),
+    "trainer.attention": Choice(("auto", "flash_attn", "varlen_attn")),
     "trainer.validate_every": WHOLE_FROM_0,
     "trainer.validation_batches": AT_LEAST_0,
     "trainer.log_every": COUNT,

@@ -38,6 +38,7 @@ EXECUTION_KEYS = {
         "num_nodes",
         "strategy",
         "tensor_parallel_size",
+        "attention",
         "log_every",
         "profile",
     },
@@ -132,6 +133,11 @@ class RunFolder:
             config_hash=config_hash(config),
             pid=os.getpid(),
         )
+
+    def add_to_config(self, values: dict[str, Any]) -> None:
+        """Adds to `config.yaml` what is known only once the run's parts are made."""
+        file = self.path / "config.yaml"
+        write_atomically(file, OmegaConf.to_yaml(OmegaConf.merge(OmegaConf.load(file), values)))
 
     @contextlib.contextmanager
     def recorded(self, config: DictConfig, overrides: list[str]) -> Iterator[None]:
