@@ -19,10 +19,11 @@ class Parts(NamedTuple):
     """Global batches of the whole run."""
 
 
-def assemble(config: DictConfig) -> Parts:
+def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
     """Builds everything but the trainer; data is read, and tokenised into the cache where that is to be done.
 
     What the checkpoints monitor is filled into the config, as it follows from the data.
+    `began_layout` is the layout of rows that the run began in, where it goes on; `auto` is that one then.
 
     Raises:
         ValueError: parts that do not fit together, data that cannot be used, or a figure to monitor that nobody logs.
@@ -46,7 +47,7 @@ def assemble(config: DictConfig) -> Parts:
         accept_changes=config.resume_changed_data,
     )
     task_model = objective.task_model(model)
-    data.layout = settle_layout(data.layout, objective, task_model)
+    data.layout = settle_layout(data.layout, objective, task_model, began_layout)
     module = build(
         config.module,
         model=task_model,

@@ -126,7 +126,8 @@ def changed_settings(settings: Settings) -> list[tuple[str, Any, Any]] | None:
     return [
         (name, value, defaults.get(name, (None,))[0])
         for name, value in settings.items()
-        if not name.startswith(EXECUTION) and (name not in defaults or value not in defaults[name])
+        if not name.startswith((*EXECUTION, "resolved."))
+        and (name not in defaults or value not in defaults[name])
     ]
 
 

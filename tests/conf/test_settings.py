@@ -53,7 +53,9 @@ def test_field_declared_again_keeps_the_rules_of_its_base() -> None:
 
 def test_rules_stand_at_the_fields_and_nowhere_else() -> None:
     """A rule belongs into `setting(...)` at the field, in the file of its group: a table of names is not read."""
-    assert not hasattr(conf.values, "ALLOWED"), "write allowed=... at the field: setting(default, allowed=...)"
+    assert not hasattr(conf.values, "ALLOWED"), (
+        "write allowed=... at the field: setting(default, allowed=...)"
+    )
     assert not hasattr(runner.folder, "EXECUTION_KEYS"), "write execution=True at the field"
 
 
@@ -152,7 +154,11 @@ def test_every_option_that_holds_out_samples_has_the_same_default() -> None:
     ("key", "value", "expected"),
     [
         ("optimizer.lr", -1.0, "optimizer.lr=-1.0: it must be a number, 0 or more"),
-        ("callback.throughput.window", 0, "callback.throughput.window=0: it must be a whole number, 1 or more"),
+        (
+            "callback.throughput.window",
+            0,
+            "callback.throughput.window=0: it must be a whole number, 1 or more",
+        ),
         ("mode", "look", "mode=look: there are: train, inspect"),
         ("data.validation_documents", float("inf"), "data.validation_documents=inf: it must be a number"),
     ],
