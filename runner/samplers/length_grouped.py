@@ -3,7 +3,8 @@
 import numpy as np
 
 from runner.data.keyed import derive_seed
-from runner.data.multi_epoch import SizedSequences, epoch_seed, permute_block
+from runner.data.multi_epoch import SizedSequences
+from runner.data.permute import epoch_seed, permute_block
 
 from .base import SeamlessSampler
 

@@ -13,7 +13,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from runner.data.multi_epoch import SizedSequences, epoch_seed
+from runner.data.multi_epoch import SizedSequences
+from runner.data.permute import epoch_seed
 
 from .base import GlobalBatchSampler, check_fingerprint, check_sizes
 from .modality_batches import INDEX, Epoch, ModalityBatches

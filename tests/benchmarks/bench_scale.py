@@ -50,7 +50,7 @@ def measure(folder: Path) -> dict[str, float]:
         "pad_token_id": 1, "mask_token_id": 2, "vocab_size": VOCAB, "special_token_ids": [1, 2],
         "text_column": "text", "label_column": None, "max_sequence_length": LENGTH,
     }  # fmt: skip
-    collator = MaskedLanguageModelingCollator(0.3, **facts)
+    collator = MaskedLanguageModelingCollator(mlm_probability=0.3, **facts)
     batches = GlobalBatches(
         sequences=store, sampler=sampler, collator=collator, seed=1, stream=MASK_STREAM, rank=0, num_ranks=1,
         micro_batch_tokens=4096, micro_batch_size=None, packed=False,

@@ -16,7 +16,7 @@ LENGTHS = [5, 9, 3, 12, 2, 7, 7, 4]
 
 def test_of_the_targets_eighty_percent_are_masked_ten_random_ten_kept() -> None:
     tokenized = flat(documents([400] * 500))
-    out = collator("mlm", mlm_probability=0.3).compute_labels(tokenized)
+    out = collator("mlm", mlm_probability=0.3).flat_labels(tokenized)
     ids, labels = tokenized["input_ids"], out["labels"]
     chosen = labels != IGNORED
     ordinary = ~np.isin(ids, SPECIAL)
@@ -49,7 +49,7 @@ def test_special_tokens_are_neither_chosen_nor_inserted(seed: int, probability: 
     texts = documents([1, 2, 3, 40], seed)
     texts.append(np.array([START, *SPECIAL, 17, END]))
     tokenized = flat(texts, epoch=seed)
-    out = collator("mlm", mlm_probability=probability).compute_labels(tokenized)
+    out = collator("mlm", mlm_probability=probability).flat_labels(tokenized)
     chosen = out["labels"] != IGNORED
     assert not np.isin(tokenized["input_ids"][chosen], SPECIAL).any()
     inserted = out["input_ids"][chosen]
