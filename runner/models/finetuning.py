@@ -33,6 +33,7 @@ class TaskModel(WrappedModel):
 
     inputs = (*WrappedModel.inputs, "token_type_ids")
 
+    @torch.autocast("cpu", enabled=False)
     def pack_rows(self) -> None:
         """Sets the model up for packed rows, for good.
 

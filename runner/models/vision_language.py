@@ -90,6 +90,7 @@ class VisionLanguageModel(SparseMaskedLM):
         images = micro_batch.get("images") or {}
         return max((len(images[name]) / len(self.example[name]) for name in images), default=0.0)
 
+    @torch.autocast("cpu", enabled=False)
     def pack_rows(self) -> None:
         """Sets the language model up for packed rows; images have a tower of their own, which stays as it is.
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from runner.models.enhanced import EnhancedMaskedLM, visible_pairs
 from tests.objectives.samples import SPECIAL, VOCABULARY, collator, documents, flat
+from tests.precision import assert_close
 
 from .tiny import ARCHITECTURES, tiny
 
@@ -142,7 +143,7 @@ def test_the_sums_do_not_depend_on_the_cut(pooling: str) -> None:
         whole = model(make(flat(texts)))
         parts = [model(make(flat(texts, indices=group))) for group in ([4, 1], [0, 5, 3], [2])]
     for name, value in whole.items():
-        torch.testing.assert_close(sum(part[name] for part in parts), value)
+        assert_close(sum(part[name] for part in parts), value)
 
 
 def test_evaluation_gives_the_same_figures_again() -> None:
