@@ -64,12 +64,13 @@ def prepare_text(
     long_documents: str,
     cache_dir: Path,
     seed: int,
+    keep_repeated: bool = False,
 ) -> PreparedText:
     """Tokenised training and validation sequences in `cache_dir`, made unless they are there for these very inputs.
 
     Without validation sources `validation_documents` (a number, or a share below 1) are held out under the name
-    `held_out`. No text of a validation set is trained on. Processes that prepare the same at once wait for one of them; a
-    preparation that was killed goes on where it was.
+    `held_out`. No text of a validation set is trained on, unless `keep_repeated` says to keep those that are in both.
+    Processes that prepare the same at once wait for one of them; a preparation that was killed goes on where it was.
 
     Raises:
         ValueError: a setting or document that cannot be used; too few documents.
@@ -89,13 +90,15 @@ def prepare_text(
         tokenizer_inputs = {**training, "text": text, "version": TOKENIZER_VERSION}
     cutting = {"max_length": max_length, "long_documents": long_documents, "shortest_chunk": SHORTEST_CHUNK}
     inputs = {"text": text, "tokenizer": tokenizer_inputs, **cutting, "versions": [VERSION, FORMAT_VERSION]}
+    if keep_repeated:
+        inputs["keep_repeated"] = True
     folder = cache_dir / "text" / key_of(inputs)
     if prepared := _recall(folder, cache_dir):
         return prepared
     with write_errors(folder, None), locked(folder):
         if prepared := _recall(folder, cache_dir):
             return prepared
-        parts = divide(source, validation_sources, validation_documents, seed)
+        parts = divide(source, validation_sources, validation_documents, seed, keep_repeated)
         make = (
             partial(_train, parts[TRAIN], tokenizer_kind, vocab_size, lowercase)
             if not loaded

@@ -13,7 +13,7 @@ from .sources import open_source
 from .store import TokenStore
 
 
-class PretrainingDataModule(GlobalBatchDataModule):
+class PretrainingData(GlobalBatchDataModule):
     """Reads `source`, holds out validation documents, tokenises into the cache, and serves global batches."""
 
     def __init__(

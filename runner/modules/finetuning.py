@@ -12,7 +12,6 @@ from torch import nn
 from runner.errors import suggest
 from runner.folder import RunFolder
 from runner.predictions import Predictions, write_predictions
-from runner.sharding import replica_of
 
 from .training import Batch, TrainingModule
 
@@ -22,7 +21,7 @@ SUMS = ("loss", "weight", "correct")
 """What is added up over an evaluated set."""
 
 
-class FinetuningModule(TrainingModule):
+class FinetuningRun(TrainingModule):
     """Trains a model on the labels of a task; afterwards evaluates, and leaves, the best checkpoint.
 
     `freeze`: patterns of parameter names that keep their weights; `load_best`: whether the best checkpoint (by
@@ -159,21 +158,13 @@ class FinetuningModule(TrainingModule):
     def _finish(self) -> dict[str, float]:
         metrics: dict[str, float] = {}
         for (name, predictions), sums in zip(self._sets, self._sums, strict=True):
-            predictions.join(self._gather)
+            predictions.join(self.gather_objects)
             totals = self.sum_over_ranks(dict(zip(SUMS, sums.tolist(), strict=True)))
             if found := predictions.metrics():
                 metrics |= {f"{name}/{k}": v for k, v in (self.figures(totals) | found).items()}
             self.predictions[name] = predictions
         self.publish(metrics)
         return metrics
-
-    def _gather(self, mine: Any) -> list[Any]:
-        _, size, group = replica_of(self.trainer)
-        if size == 1:
-            return [mine]
-        ranks: list[Any] = [None] * size
-        torch.distributed.all_gather_object(ranks, mine, group=group)
-        return ranks
 
 
 def freeze_parameters(model: nn.Module, patterns: Sequence[str]) -> None:

@@ -13,8 +13,8 @@ from runner.samples import Sample, guessed_samples, write_samples
 from .training import Batch, TrainingModule
 
 
-class PretrainingModule(TrainingModule):
-    """Trains an encoder on one of the pretraining objectives."""
+class PretrainingRun(TrainingModule):
+    """Trains an encoder on one of the pretraining objectives, on the global batches of a run."""
 
     def figure_names(self, sequences: Any) -> list[str]:
         """Figures of a validation set, the loss first; none where the model does not tell."""

@@ -3,13 +3,11 @@
 import contextlib
 import logging
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import lightning.pytorch as pl
 import torch
 from torch import Tensor, nn
-from torch.distributed.fsdp import FSDPModule
 
 from runner.checkpoint import last_good
 from runner.data.batches import SUMMED
@@ -17,7 +15,9 @@ from runner.errors import TrainingFailure
 from runner.flops import flop_counts, step_flops
 from runner.folder import RunFolder
 from runner.optim import LoopNeeds, loop_needs
-from runner.sharding import check_shardable, clip_shards, gather, replica_of, shard, synchronise, whole
+from runner.sharding import check_shardable, clip_shards, replica_of, synchronise, whole
+
+from .base import ModelModule
 
 log = logging.getLogger("iolaus")
 
@@ -25,7 +25,7 @@ Batch = dict[str, Any]
 """A rank's share of a global batch, as `runner.data.batches.GlobalBatches` makes it."""
 
 
-class TrainingModule(pl.LightningModule):
+class TrainingModule(ModelModule):
     """Trains `model`, a module that maps a micro-batch to the *sum* of its losses, on global batches.
 
     The step runs every micro-batch of this rank's share, scales each loss by `ranks / weight of the global batch`
@@ -47,15 +47,10 @@ class TrainingModule(pl.LightningModule):
         log_every: int,
         baselines: dict[str, float],
     ) -> None:
-        super().__init__()
+        super().__init__(model, compile_model, gradient_checkpointing)
         self.automatic_optimization = False
-        self.model = model
         self.make_optimizer, self.make_scheduler = optimizer, scheduler
-        self.max_grad_norm, self.compile_model, self.log_parameter_norms = (
-            max_grad_norm,
-            compile_model,
-            log_parameter_norms,
-        )
+        self.max_grad_norm, self.log_parameter_norms = max_grad_norm, log_parameter_norms
         self.max_steps, self.seed, self.log_every = max_steps, seed, log_every
         self.baselines = baselines
         self._flops = flop_counts(model)
@@ -64,16 +59,6 @@ class TrainingModule(pl.LightningModule):
         self._saved_rates: list[float] | None = None
         self.validated_step = -1
         self.last_metrics: dict[str, float] = {}
-        if gradient_checkpointing:
-            model.recompute_activations()  # type: ignore[operator]
-
-    def configure_model(self) -> None:
-        """Shards the model where the strategy asks for it, and compiles the compute core."""
-        if self.device_mesh is not None and not isinstance(self.model, FSDPModule):
-            shard(self.model, self.device_mesh)
-        if self.compile_model:
-            self.model.compile_core()  # type: ignore[operator]
-            self.compile_model = False
 
     def configure_optimizers(self) -> Any:
         """The optimizer over the model's parameter groups, and its schedule over `max_steps`."""
@@ -177,29 +162,6 @@ class TrainingModule(pl.LightningModule):
         """Hands one row to every logger."""
         for logger in self.loggers:
             logger.log_metrics(metrics, step)
-
-    def sum_over_ranks(self, values: dict[str, float]) -> dict[str, float]:
-        """Each value added up over all ranks, in float64."""
-        _, size, group = replica_of(self.trainer)
-        if size == 1:
-            return values
-        packed = torch.tensor(list(values.values()), dtype=torch.float64, device=self.device)
-        torch.distributed.all_reduce(packed, group=group)
-        return dict(zip(values, packed.tolist(), strict=True))
-
-    def gathered_weights(self) -> dict[str, Tensor] | None:
-        """The network's weights as the first rank exports them, where each rank has but a shard of them; collective."""
-        if self.device_mesh is None:
-            return None
-        pretrained: nn.Module = self.model.pretrained  # type: ignore[assignment]
-        return gather(pretrained.state_dict(), self.trainer.is_global_zero)
-
-    @contextlib.contextmanager
-    def evaluation_weights(self) -> Iterator[None]:
-        """Within it the parameters are those to evaluate and export, where an optimizer keeps two sets."""
-        optimizers = self.trainer.optimizers
-        with loop_needs(optimizers[0]).evaluation() if optimizers else contextlib.nullcontext():
-            yield
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Checks that the weights fit, and tells Lightning's loop how many global batches are consumed."""

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 
 from runner.errors import suggest
 
-from .layout import IGNORED, Flat, flat_places, packed_extent, sample_hashes, spread
+from .layout import IGNORED, Flat, flat_places, lay_out, sample_hashes, spread
 from .rows import column_of, flatten, label_tensor, pad_samples, real_tokens
 
 COLLATORS = {
@@ -198,14 +198,8 @@ class Collator(ABC):
         if tokenized.get("filler"):
             labelled["labels"] = np.full_like(labelled["labels"], IGNORED)
         lengths = labelled["lengths"].astype(np.int64)
-        longest = int(lengths.max())
         num_tokens = int(lengths.sum())
-        if tokenized.get("packed"):
-            places, shape = np.arange(num_tokens), (1, num_tokens)
-            extent = packed_extent(lengths, places)
-        else:
-            places, shape = flat_places(lengths, longest), (len(lengths), longest)
-            extent = {"attention_mask": spread(np.ones(num_tokens, dtype=np.int64), places, shape, 0)}
+        places, shape, extent = lay_out(lengths, bool(tokenized.get("packed")))
         is_target = labelled["labels"] != IGNORED
         batch: dict[str, Any] = {
             "input_ids": spread(labelled["input_ids"], places, shape, self.pad_token_id),

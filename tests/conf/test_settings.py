@@ -99,7 +99,7 @@ def test_execution_names_of_a_component_of_the_users_own_are_those_of_its_group(
 def test_moved_class_makes_no_other_run(default: DictConfig) -> None:
     moved = with_value(default, "optimizer._target_", "iolaus.optim.elementwise.adamw")
     moved = with_value(moved, "data.source._target_", "iolaus.demo.StdlibText")
-    moved = with_value(moved, "module._target_", "iolaus.modules.pretraining.PretrainingModule")
+    moved = with_value(moved, "module._target_", "iolaus.modules.pretraining.PretrainingRun")
     assert config_hash(moved) == config_hash(default)
     assert config_hash(with_value(default, "optimizer._target_", "runner.optim.adam")) != config_hash(default)
 
