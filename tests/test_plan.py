@@ -101,6 +101,19 @@ def test_padding_is_counted(tmp_path: Path, text_file: Path) -> None:
     assert "(padded)" in fact(done, "fill rate")
 
 
+def test_ranks_of_all_nodes_share_the_work(tmp_path: Path, text_file: Path) -> None:
+    done = iolaus_here(
+        tmp_path,
+        *TINY,
+        f"data.source={text_file}",
+        "trainer.devices=3",
+        "trainer.num_nodes=2",
+        "mode=inspect",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "memory, each of 6" in done.stdout
+
+
 def test_what_would_end_the_run_ends_the_inspection(tmp_path: Path) -> None:
     done = iolaus_here(tmp_path, *TINY, "data.source=gone.txt", "mode=inspect")
     assert done.returncode == 1

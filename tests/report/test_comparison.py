@@ -82,3 +82,10 @@ def test_runs_of_a_sweep_are_found_in_the_order_of_their_numbers(tmp_path: Path)
         make_run(tmp_path / f"{i}")
     assert [run.name for run in find_runs(tmp_path)] == [str(i) for i in range(12)]
     assert find_runs(tmp_path / "3") == []
+
+
+def test_first_chart_alone_is_wide_and_one_legend_serves_all(tmp_path: Path) -> None:
+    page = read(write_comparison(tmp_path / "sweep", sweep(tmp_path / "sweep")))
+    figures = [marks["class"] for tag, marks, _ in page.elements if tag == "figure"]
+    assert figures == ["chart wide", "chart", "chart", "chart"]
+    assert len(page.texts("ul", "legend")) == 1
