@@ -18,9 +18,9 @@ class Checkpoint:
     keep_last: int = 1
     """How many of the newest periodic checkpoints stay on disk."""
     monitor: Any = None
-    """Figure that names the best checkpoint, such as `val/validation/loss`. None takes the one of the first validation
-    set that the labels ask for: accuracy, micro-F1 for several labels, Spearman's correlation for numbers, F1 for entities
-    and answers, the loss where there are no labels."""
+    """Figure that names the best checkpoint, such as `val/validation/loss`. None takes that of the first validation
+    set which the labels ask for: accuracy, micro-F1 for several labels, Spearman's correlation for numbers, F1 for
+    entities and answers, the loss where there are no labels."""
     mode: Any = None
     """Whether the monitored figure is better when small (`min`) or large (`max`); none follows from its name."""
 

@@ -3,6 +3,7 @@
 import argparse
 import fnmatch
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from runner.errors import suggest
 from runner.folder import RunFolder
 from runner.report.runs import changed_settings, flatten, load_run
 from runner.report.table import as_text, comparison_table
-from runner.summary import clock, resume_command, show
+from runner.summary import AT_UNIGRAM, clock, plateau_of, resume_command, show
 
 STATES = ("waiting", "running", "killed", "interrupted", "preempted", "failed", "pruned", "done")
 
@@ -70,6 +71,7 @@ def show_run(run: RunFolder) -> None:
     loaded, status = load_run(run.path), run.status()
     state = {
         "state": state_of(run) + (f": {status['error']}" if status.get("error") else ""),
+        "plateau": loaded.plateau or "",
         "step": f"{loaded.step:,} of {status.get('max_steps') or '?'}",
         "time": clock(status.get("seconds") or 0),
         "started": str(status.get("started")),
@@ -82,6 +84,7 @@ def show_run(run: RunFolder) -> None:
         for name, value, default in changed_settings(loaded.settings) or []
     }
     figures = {name: f"{value:,.5g}" for name, value in sorted(loaded.results.items())}
+    state = {name: value for name, value in state.items() if value}
     show(loaded.name, {"run": state, "settings": settings, "figures": figures})
 
 
@@ -151,12 +154,16 @@ def _row(run: RunFolder, outputs: Path) -> list[Any]:
     seconds = status.get("seconds")
     return [
         str(run.path.relative_to(outputs)),
-        state_of(run),
+        state_of(run) + (f", {AT_UNIGRAM}" if _is_at_unigram(status) else ""),
         status.get("step"),
         clock(seconds) if seconds is not None else None,
         best,
         " ".join(_overrides(run)),
     ]
+
+
+def _is_at_unigram(status: Mapping[str, Any]) -> bool:
+    return bool(status.get("plateau") or plateau_of(status.get("results") or {}))
 
 
 def _overrides(run: RunFolder) -> list[str]:

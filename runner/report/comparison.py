@@ -159,7 +159,7 @@ def _table(shown: list[Entry], goal: Goal, best: int | None, folder: Path) -> st
         link = f'{swatch}<a href="{escape(_address(run, folder))}">{escape(run.path.name)}</a>'
         figure_cells = [number_cell(run.final(key)) for key in columns]
         words = [Cell(value) for value in settings.values()]
-        rows.append([Cell("", html=link), *words, Cell(run.state), number_cell(run.step), *figure_cells])
+        rows.append([Cell("", html=link), *words, Cell(run.standing), number_cell(run.step), *figure_cells])
     titles = titles_of(columns)
     heads = [goal.title if key == goal.key else titles[key].lower() for key in columns]
     heads = ["run", *shown[0].settings, "state", "step", *heads]

@@ -16,7 +16,7 @@ def comparison_table(runs: list[Run]) -> tuple[list[str], list[list[Any]], int |
     columns = columns_of(shown, goal)
     heads = ["run", *shown[0].settings, "state", "step", *columns]
     rows = [
-        [entry.run.name, *entry.settings.values(), entry.run.state, entry.run.step]
+        [entry.run.name, *entry.settings.values(), entry.run.standing, entry.run.step]
         + [entry.run.final(key) for key in columns]
         for entry in shown
     ]
