@@ -3,7 +3,6 @@
 import argparse
 import fnmatch
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +61,11 @@ def list_runs(arguments: argparse.Namespace) -> None:
     if not runs:
         print(f"no run under {str(arguments.outputs)!r} fits")
         return
-    heads = ["run", "state", "step", "time", "best", "overrides"]
-    print(as_text(heads, [_row(run, arguments.outputs) for run in runs]), end="")
+    rows = [_row(run, arguments.outputs) for run in runs]
+    heads = ["run", "state", "note", "step", "time", "best", "overrides"]
+    if not any(row[2] for row in rows):
+        heads, rows = heads[:2] + heads[3:], [row[:2] + row[3:] for row in rows]
+    print(as_text(heads, rows), end="")
 
 
 def show_run(run: RunFolder) -> None:
@@ -154,16 +156,13 @@ def _row(run: RunFolder, outputs: Path) -> list[Any]:
     seconds = status.get("seconds")
     return [
         str(run.path.relative_to(outputs)),
-        state_of(run) + (f", {AT_UNIGRAM}" if _is_at_unigram(status) else ""),
+        state_of(run),
+        AT_UNIGRAM if status.get("plateau") or plateau_of(status.get("results") or {}) else None,
         status.get("step"),
         clock(seconds) if seconds is not None else None,
         best,
         " ".join(_overrides(run)),
     ]
-
-
-def _is_at_unigram(status: Mapping[str, Any]) -> bool:
-    return bool(status.get("plateau") or plateau_of(status.get("results") or {}))
 
 
 def _overrides(run: RunFolder) -> list[str]:

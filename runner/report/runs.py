@@ -81,9 +81,9 @@ class Run:
         return self.status.get("plateau") or plateau_of(self.results)
 
     @property
-    def standing(self) -> str:
-        """The state, and whether the loss has left its unigram entropy, in a few words."""
-        return f"{self.state}, {AT_UNIGRAM}" if self.plateau else self.state
+    def note(self) -> str:
+        """What a list of runs says beside the state: whether the loss has left its unigram entropy."""
+        return AT_UNIGRAM if self.plateau else ""
 
     def final(self, key: str) -> float | None:
         """A figure as noted at the end, else the last number logged under this name; None where neither is."""

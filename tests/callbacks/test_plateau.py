@@ -95,8 +95,17 @@ def test_end_list_and_pages_show_it(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert words in read(write_report(stuck)).texts("p", "problem")[0]
     assert not read(write_report(left)).texts("p", "problem")
     rows = iolaus_here(tmp_path, "runs").stdout.splitlines()
-    assert ["done, at unigram entropy" in row for row in rows] == ["stuck" in row for row in rows]
+    assert ["at unigram entropy" in row for row in rows] == ["stuck" in row for row in rows]
     assert words in iolaus_here(tmp_path, "runs", "show", "stuck").stdout
     assert "plateau" not in iolaus_here(tmp_path, "runs", "show", "left").stdout
     page = read(write_comparison(tmp_path, [stuck, left]))
-    assert sum(cell == "done, at unigram entropy" for cell in page.texts("td", "wrap")) == 1
+    assert sum(cell == "at unigram entropy" for cell in page.texts("td", "wrap")) == 1
+    assert (
+        "note" in page.texts("button"),
+        "note" in read(write_comparison(tmp_path, [left])).texts("button"),
+    ) == (
+        True,
+        False,
+    )
+    compared = iolaus_here(tmp_path, "runs", "compare", "stuck", "left").stdout
+    assert compared.count("at unigram entropy") == 1
