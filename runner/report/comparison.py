@@ -151,18 +151,32 @@ def columns_of(shown: list[Entry], goal: Goal) -> list[str]:
     return [key for key in columns if any(entry.run.final(key) is not None for entry in shown)]
 
 
+def notes_of(shown: list[Entry]) -> list[list[str]]:
+    """The cells of a column of notes, one for each run; no cell where no run has any."""
+    return [[entry.run.note] if any(other.run.note for other in shown) else [] for entry in shown]
+
+
 def _table(shown: list[Entry], goal: Goal, best: int | None, folder: Path) -> str:
-    columns = columns_of(shown, goal)
-    rows = []
+    columns, notes = columns_of(shown, goal), notes_of(shown)
+    rows: list[list[Cell]] = []
     for run, settings, colour in shown:
         swatch = f'<span class="swatch {colour_class(colour)}"></span>'
         link = f'{swatch}<a href="{escape(_address(run, folder))}">{escape(run.path.name)}</a>'
         figure_cells = [number_cell(run.final(key)) for key in columns]
         words = [Cell(value) for value in settings.values()]
-        rows.append([Cell("", html=link), *words, Cell(run.state), number_cell(run.step), *figure_cells])
+        rows.append(
+            [
+                Cell("", html=link),
+                *words,
+                Cell(run.state),
+                *map(Cell, notes[len(rows)]),
+                number_cell(run.step),
+                *figure_cells,
+            ]
+        )
     titles = titles_of(columns)
     heads = [goal.title if key == goal.key else titles[key].lower() for key in columns]
-    heads = ["run", *shown[0].settings, "state", "step", *heads]
+    heads = ["run", *shown[0].settings, "state", *(["note"] if any(notes) else []), "step", *heads]
     return page.run_table(heads, rows, best)
 
 
