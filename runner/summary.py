@@ -1,5 +1,6 @@
 """What a run says of itself at its start and at its end."""
 
+import math
 import re
 import shlex
 import sys
@@ -124,14 +125,29 @@ def _figures(results: Mapping[str, float]) -> dict[str, str]:
     uniform = results.get("uniform_entropy")
     for name, (loss, unigram) in losses.items():
         figures[f"validation loss, {name}"] = f"{loss:.3f}" + _against(loss, unigram, uniform)
-    shown = {f"val/{name}/{figure}" for name in losses for figure in ("loss", "unigram_entropy")}
+    shown = {
+        f"val/{name}/{part}" for name in losses for part in ("loss", "unigram_entropy", "tokens_per_byte")
+    }
     for key, value in results.items():
         if key == "objective":
             step = results.get("best_step")
             figures["best"] = f"{value:.3f}" + ("" if step is None else f" at step {step:,.0f}")
         elif key not in shown | {"uniform_entropy", "best_step"}:
-            figures[key] = f"{value:,.4g}"
+            figures[key] = f"{value:,.4g}" + _against_bits(key, results)
     return figures
+
+
+def bits_level(key: str, results: Mapping[str, float]) -> float | None:
+    """The unigram entropy in the unit of a figure in bits, such as `val/books/bits_per_byte`; None without one."""
+    prefix, _, figure = key.rpartition("/")
+    scale = {"bits_per_token": 1.0, "bits_per_byte": results.get(f"{prefix}/tokens_per_byte")}.get(figure)
+    unigram = results.get(f"{prefix}/unigram_entropy")
+    return None if scale is None or unigram is None else unigram / math.log(2) * scale
+
+
+def _against_bits(key: str, results: Mapping[str, float]) -> str:
+    level = bits_level(key, results)
+    return "" if level is None else f"  (unigram entropy {level:.4g})"
 
 
 def _against(loss: float, unigram: float | None, uniform: float | None) -> str:
