@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 LEFT_OUT = ("outputs", "site", "build", "dist", "__pycache__")
 """What is no source; nor is what begins with a dot, or is a virtual environment."""
 HEAVY = (
@@ -21,7 +23,6 @@ HEAVY = (
     "torchmetrics",
     "hydra",
     "hypothesis",
-    "pytest",
 )
 """What most tests import, and no mutant is in."""
 
@@ -112,6 +113,18 @@ def _failure(log: str) -> str:
     return failed[0].partition(" ")[2].partition(" - ")[0] if failed else " | ".join(lines[-3:])
 
 
+class InOrder:
+    """Keeps tests in the order they are named in, whatever the project's own settings say."""
+
+    def __init__(self, tests: Sequence[str]) -> None:
+        self.tests = tests
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Sorts by the first name that fits."""
+        items.sort(key=lambda item: next(i for i, t in enumerate(self.tests) if item.nodeid.startswith(t)))
+
+
 def _run_in_child(project: Path, tests: Sequence[str], log: Path, compiled: bool) -> None:
     """Runs pytest on the copy as if this process had been started in it; does not come back."""
     os.setsid()
@@ -129,13 +142,12 @@ def _run_in_child(project: Path, tests: Sequence[str], log: Path, compiled: bool
     os.environ |= {"PYTHONPATH": str(project), "HYPOTHESIS_PROFILE": "mutants"}
     if not compiled:
         os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-    import pytest
-
     with contextlib.suppress(ImportError):
         from hypothesis import Phase, settings
 
         # a counterexample is enough, it need not be the smallest
         settings.register_profile("mutants", derandomize=True, phases=[Phase.explicit, Phase.generate])
-    code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=line", *tests])
+    options = ["-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=line"]
+    code = pytest.main([*options, *tests], plugins=[InOrder(tests)])
     sys.stdout.flush()
     os._exit(int(code))
