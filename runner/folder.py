@@ -16,56 +16,45 @@ from typing import IO, Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from conf.config import Config
+from conf.registry import OPTIONS, execution_names
+from conf.values import rules_of
 from runner.environment import environment
 from runner.errors import explain
 from runner.redaction import is_secret, redacted
-
-EXECUTION_KEYS = {
-    "": {
-        "hydra",
-        "mode",
-        "resume",
-        "resume_changed_data",
-        "outputs",
-        "logger",
-        "callback",
-        "checkpoint",
-        "allowed_targets",
-    },
-    "trainer": {
-        "accelerator",
-        "devices",
-        "num_nodes",
-        "strategy",
-        "tensor_parallel_size",
-        "log_every",
-        "profile",
-    },
-    "data": {
-        "layout",
-        "num_workers",
-        "num_val_workers",
-        "micro_batch_tokens",
-        "micro_batch_size",
-        "cache_dir",
-    },
-}
-"""Settings that say how a run is executed, not what it computes: they may change when it is resumed."""
 
 CONFIG_FLAGS = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn")
 """Hydra's flags that say where configs lie."""
 
 
 def config_hash(config: DictConfig) -> str:
-    """Sixteen hex digits that two configs share exactly when they describe the same run."""
+    """Sixteen hex digits that two configs share exactly when they describe the same run.
+
+    Left out is how the run is executed, and in which module a class lies.
+    """
     values = OmegaConf.to_container(config, resolve=False)
     assert isinstance(values, dict)
-    for section, names in EXECUTION_KEYS.items():
-        part = values.get(section) if section else values
-        if isinstance(part, dict):
-            for name in names:
-                part.pop(name, None)
-    return sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    content: dict[str, Any] = {}
+    for name, value in values.items():
+        if rules_of(Config).get(str(name), {}).get("execution"):
+            continue
+        if isinstance(value, dict) and name in OPTIONS:
+            left_out = execution_names(str(name), value)
+            value = {field: kept for field, kept in value.items() if field not in left_out}
+        content[str(name)] = _without_modules(value)
+    return sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def _without_modules(value: Any) -> Any:
+    """The same with every target's last name alone."""
+    if isinstance(value, list):
+        return [_without_modules(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: str(inner).rpartition(".")[2] if name == "_target_" else _without_modules(inner)
+        for name, inner in value.items()
+    }
 
 
 def new_name() -> Path:
@@ -132,6 +121,11 @@ class RunFolder:
             config_hash=config_hash(config),
             pid=os.getpid(),
         )
+
+    def add_to_config(self, values: dict[str, Any]) -> None:
+        """Adds to `config.yaml` what is known only once the run's parts are made."""
+        file = self.path / "config.yaml"
+        write_atomically(file, OmegaConf.to_yaml(OmegaConf.merge(OmegaConf.load(file), values)))
 
     @contextlib.contextmanager
     def recorded(self, config: DictConfig, overrides: list[str]) -> Iterator[None]:

@@ -6,7 +6,7 @@ Letters in shapes: B or D samples, T tokens of a row, N tokens of all samples to
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 
 from runner.errors import suggest
 
-from .layout import IGNORED, Flat, flat_places, packed_extent, sample_hashes, spread
+from .layout import IGNORED, Flat, flat_places, lay_out, sample_hashes, spread
 from .rows import column_of, flatten, label_tensor, pad_samples, real_tokens
 
 COLLATORS = {
@@ -51,6 +51,17 @@ class Collator(ABC):
 
     packs = False
     """Whether the objective's model takes packed rows as well."""
+
+    nats_per_token: ClassVar[bool] = False
+    """Whether the validation loss is in nats per token of the text.
+
+    Such a loss is compared with the entropy of the tokens' frequencies, and given in bits per byte. A subclass says it
+    anew: what it adds to the loss may be of another kind.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.nats_per_token = bool(vars(cls).get("nats_per_token"))
 
     columns: tuple[str, ...] = ()
     """What `compute_labels` reads of the samples beside their tokens, as long as these."""
@@ -187,14 +198,8 @@ class Collator(ABC):
         if tokenized.get("filler"):
             labelled["labels"] = np.full_like(labelled["labels"], IGNORED)
         lengths = labelled["lengths"].astype(np.int64)
-        longest = int(lengths.max())
         num_tokens = int(lengths.sum())
-        if tokenized.get("packed"):
-            places, shape = np.arange(num_tokens), (1, num_tokens)
-            extent = packed_extent(lengths, places)
-        else:
-            places, shape = flat_places(lengths, longest), (len(lengths), longest)
-            extent = {"attention_mask": spread(np.ones(num_tokens, dtype=np.int64), places, shape, 0)}
+        places, shape, extent = lay_out(lengths, bool(tokenized.get("packed")))
         is_target = labelled["labels"] != IGNORED
         batch: dict[str, Any] = {
             "input_ids": spread(labelled["input_ids"], places, shape, self.pad_token_id),

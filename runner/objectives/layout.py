@@ -36,6 +36,21 @@ def packed_extent(lengths: NDArray[np.int64], places: NDArray[np.int64]) -> dict
     }
 
 
+def lay_out(
+    lengths: NDArray[np.int64], packed: bool
+) -> tuple[NDArray[np.int64], tuple[int, int], dict[str, Any]]:
+    """Places [N] of the tokens of samples of `lengths` [D], the shape of the rows, and the tensors that say the same.
+
+    That is an `attention_mask` for rows padded to the longest sample, and what `packed_extent` says for one packed row.
+    """
+    if packed:
+        places = np.arange(int(lengths.sum()))
+        return places, (1, len(places)), packed_extent(lengths, places)
+    shape = (len(lengths), int(lengths.max()))
+    places = flat_places(lengths, shape[1])
+    return places, shape, {"attention_mask": spread(np.ones_like(places), places, shape, 0)}
+
+
 def sample_hashes(labelled: Flat) -> tuple[int, int]:
     """Two sums of 24-bit halves of a hash per sample, over its key, tokens and labels.
 

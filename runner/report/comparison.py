@@ -115,8 +115,8 @@ def goal_of(runs: list[Run]) -> Goal:
     key = next((key for key in keys if validation_set(key) is not None), "train/loss")
     if "objective" not in keys:
         return Goal(key, titles.get(key, "Training loss").lower(), False)
-    larger = any(run.settings.get("checkpoint.mode") == "max" for run in runs)
-    monitors = {str(run.settings.get("checkpoint.monitor") or key) for run in runs}
+    larger = any(run.larger_is_better for run in runs)
+    monitors = {run.monitor or key for run in runs}
     monitor = monitors.pop() if len(monitors) == 1 else "figure"
     return Goal("objective", f"best {titles_of([*keys, monitor])[monitor]}".lower(), larger)
 

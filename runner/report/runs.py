@@ -63,6 +63,17 @@ class Run:
         found = noted.items() if isinstance(noted, dict) else []
         return {str(k): float(v) for k, v in found if isinstance(v, int | float) and not isinstance(v, bool)}
 
+    @property
+    def monitor(self) -> str | None:
+        """The figure that names the best checkpoint: as noted when the run began, else as it was asked for."""
+        found = self.status.get("monitor") or self.settings.get("checkpoint.monitor")
+        return None if found is None else str(found)
+
+    @property
+    def larger_is_better(self) -> bool:
+        """Whether that figure is better when large."""
+        return (self.status.get("mode") or self.settings.get("checkpoint.mode")) == "max"
+
     def final(self, key: str) -> float | None:
         """A figure as noted at the end, else the last number logged under this name; None where neither is."""
         if key in self.results:
@@ -115,7 +126,8 @@ def changed_settings(settings: Settings) -> list[tuple[str, Any, Any]] | None:
     return [
         (name, value, defaults.get(name, (None,))[0])
         for name, value in settings.items()
-        if not name.startswith(EXECUTION) and (name not in defaults or value not in defaults[name])
+        if not name.startswith((*EXECUTION, "resolved."))
+        and (name not in defaults or value not in defaults[name])
     ]
 
 

@@ -9,6 +9,7 @@ from torch import Tensor
 from runner.models.documents import buckets
 from runner.models.dropout import Dropout, DroppedAttention, can_drop, quicken
 from runner.models.packed_attention import packed_attention
+from tests.precision import in_fp32
 
 
 def bounds_of(*lengths: int) -> Tensor:
@@ -49,14 +50,16 @@ def test_without_a_drop_it_is_the_attention_of_each_document(
         for side, far in zip(sides, (-ahead, ahead), strict=True):
             seen &= (far <= side) if side >= 0 else seen
         q, k, v = (x.transpose(0, 1) for x in (q, k, v))
-        parts.append(
-            torch.nn.functional.scaled_dot_product_attention(q, k, v, seen, scale=0.4).transpose(0, 1)
-        )
+        with in_fp32():
+            out = torch.nn.functional.scaled_dot_product_attention(q, k, v, seen, scale=0.4)
+        parts.append(out.transpose(0, 1))
     expected = torch.cat(parts)
     assert torch.allclose(found, expected, atol=2e-5)
     weights = torch.randn_like(expected)
-    gradients = [torch.autograd.grad((out * weights).sum(), inputs) for out in (found, expected)]
-    for ours, theirs in zip(*gradients, strict=True):
+    gradients = torch.autograd.grad((found * weights).sum(), inputs)
+    with in_fp32():
+        references = torch.autograd.grad((expected * weights).sum(), inputs)
+    for ours, theirs in zip(gradients, references, strict=True):
         assert torch.allclose(ours, theirs, atol=5e-5)
 
 
@@ -72,7 +75,8 @@ def test_drops_the_share_and_keeps_the_mean() -> None:
     query, key = torch.randn(64, 4, 8), torch.randn(64, 4, 8)
     value = torch.eye(64)[:, None].expand(64, 4, 64)
     weights = seeded([query, key, value], bounds_of(64)).transpose(0, 1)
-    plain = torch.softmax(0.4 * query.transpose(0, 1) @ key.permute(1, 2, 0), -1)
+    with in_fp32():
+        plain = torch.softmax(0.4 * query.transpose(0, 1) @ key.permute(1, 2, 0), -1)
     share = float((weights == 0).float().mean())
     assert share == pytest.approx(0.3, abs=0.015), "16,384 weights: four standard deviations"
     kept = weights != 0
