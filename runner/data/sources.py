@@ -7,6 +7,8 @@ from glob import glob, has_magic
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from conf.values import NAMED
+
 from .files import TEXT_UNITS, FileSource, choose_column, document_of, is_known_format, known_files
 
 Document = str | Sequence[int]
@@ -167,6 +169,8 @@ def open_source(spec: Any, text_column: str, split: str, text_unit: str) -> Sour
 
 
 def _open_one(spec: str, text_column: str, split: str, text_unit: str) -> Source:
+    if problem := NAMED.problem(spec):
+        raise ValueError(f"data.source={spec!r}: {problem}")
     path = Path(spec).expanduser()
     if path.exists():
         return FileSource(known_files(path, split), path, text_column, text_unit)
