@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from conf.registry import OPTIONS
+from runner.custom_code import from_pretrained
 from runner.data.batches import VALIDATION_STREAM, GlobalBatches
 from runner.data.conll import Row
 from runner.data.evaluated import EVALUATED_AT_ONCE
@@ -84,7 +85,7 @@ def load_predictor(run: str, config: Any, tokenizer: Any) -> Predictor:
         max_sequence_length=min(max_length, tokenizer.model_max_length),
         **task.collator_arguments(),
     )
-    model = collator.task_model(auto.from_pretrained(folder)).eval()
+    model = collator.task_model(from_pretrained(auto, folder)).eval()
     return Predictor(task, model, tokenizer, collator, {**settings, **reading, "max_length": max_length})
 
 
