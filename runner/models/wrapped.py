@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 from torch import nn
 from transformers import PreTrainedModel
 
+from . import padded_attention  # noqa: F401  which transformers then knows
 from .dropout import quicken
 from .last_layer import NarrowedLastLayer
 from .packed_rows import encoder_inputs, set_up_packed_rows
