@@ -25,6 +25,7 @@ from transformers import AttentionInterface
 
 from .documents import documents, flat_places, padded_places, runs, window_mask
 from .dropout import DroppedAttention, can_drop
+from .dropout_keys import current_keys
 
 NAME = "packed_documents"
 """What transformers knows this attention by."""
@@ -87,7 +88,7 @@ def packed_attention(
     elif query.device.type != "cpu" and (len(cu_seq_lens_q) - 1) * max_length_q <= _MOST_PLACES * len(q):
         out = _padded(q, k, v, cu_seq_lens_q, max_length_q, before, behind, scale, dropout)
     else:
-        out = _loop(q, k, v, cu_seq_lens_q, before, behind, scale, dropout)
+        out = _loop(module, q, k, v, cu_seq_lens_q, before, behind, scale, dropout)
     return out[None], None
 
 
@@ -150,6 +151,7 @@ def _padded(
 
 @torch.compiler.disable
 def _loop(
+    module: torch.nn.Module,
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -162,7 +164,10 @@ def _loop(
     """Attention [T, N, H] document by document, of documents of one length together; `DroppedAttention` where it can."""
     if can_drop(dropout, query) and torch.backends.cuda.flash_sdp_enabled():
         q, k, v = query.float(), key.float(), value.float()
-        return DroppedAttention.apply(q, k, v, cu_seqlens, before, behind, dropout, scale).to(query.dtype)
+        keys = current_keys()
+        queries = None if keys is None else keys.of_queries(module)
+        out = DroppedAttention.apply(q, k, v, cu_seqlens, before, behind, dropout, scale, queries)
+        return out.to(query.dtype)
     parts = []
     for start, stop, length in runs(cu_seqlens):
         q, k, v = (documents(x, start, stop, length) for x in (query, key, value))
