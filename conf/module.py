@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from .registry import register
+from .values import AT_LEAST_0, setting
 
 
 @dataclass
@@ -10,13 +11,13 @@ class Pretraining:
     """Pretraining of an encoder: the shared step, validation loss and bits."""
 
     _target_: str = "runner.modules.PretrainingRun"
-    max_grad_norm: float = 1.0
+    max_grad_norm: float = setting(1.0, allowed=AT_LEAST_0)
     """Gradients are scaled down to this total norm; 0 turns clipping off."""
     compile_model: bool = False
     """Runs the compute core (embeddings, encoder, norm) through torch.compile."""
-    gradient_checkpointing: bool = False
+    gradient_checkpointing: bool = setting(False, execution=True)
     """Recomputes activations in the backward pass: less memory, about a third more time."""
-    log_parameter_norms: bool = False
+    log_parameter_norms: bool = setting(False, execution=True)
     """Logs the gradient norm of every single parameter; costs time."""
 
 

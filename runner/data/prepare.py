@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -16,7 +17,7 @@ from .cached import key_of, locked, sync, write_errors, write_json
 from .chunking import SHORTEST_CHUNK, Chunker, check_chunking
 from .holdout import TRAIN, Part, check_validation, divide
 from .sources import Source
-from .store import FORMAT_VERSION, TokenStore, unigram_entropy
+from .store import FORMAT_VERSION, TokenStore, entropy, ordinary_counts
 from .tokenise import rust_threads, tokenise
 from .tokenizer import VERSION as TOKENIZER_VERSION
 from .tokenizer import check_tokenizer_settings, load_tokenizer, tokenizer_fingerprint, train_tokenizer
@@ -25,6 +26,9 @@ log = logging.getLogger("iolaus")
 
 VERSION = 1
 """Raised when the same inputs would give other sequences."""
+
+_QUICKLY_READ = 1 << 24
+"""Tokens that are hashed in some 0.1 s."""
 
 _TOKENIZER_TEXT = 200_000_000
 """Characters a tokenizer is trained on at most; of more text a sample is taken."""
@@ -44,6 +48,8 @@ class PreparedText:
     """Documents of `train` and of each validation set."""
     unigram_entropy: dict[str, float] = field(default_factory=dict)
     """Nats per token of each validation set under its own frequencies."""
+    tokens_per_byte: dict[str, float] = field(default_factory=dict)
+    """Ordinary tokens per byte of the text of each validation set; none of sets that came as token ids."""
 
 
 def prepare_text(
@@ -113,13 +119,16 @@ def _fill(
     chunker = Chunker(tokenizer.backend_tokenizer, cutting["max_length"], cutting["long_documents"])
     attributes, size = {**cutting, "tokenizer": tokenizer_fingerprint(tokenizer)}, len(tokenizer)
     stores = {name: tokenise(part, chunker, size, folder / name, attributes) for name, part in parts.items()}
-    special = tokenizer.all_special_ids
+    counts = {n: ordinary_counts(s, tokenizer.all_special_ids) for n, s in stores.items() if n != TRAIN}
     return PreparedText(
         train=folder / TRAIN,
         validation={name: folder / name for name in parts if name != TRAIN},
         tokenizer=tokenizer_folder,
         documents={name: int(part.kept.sum()) for name, part in parts.items()},
-        unigram_entropy={n: unigram_entropy(store, special) for n, store in stores.items() if n != TRAIN},
+        unigram_entropy={name: entropy(some) for name, some in counts.items()},
+        tokens_per_byte={
+            n: int(some.sum()) / size for n, some in counts.items() if (size := stores[n].num_bytes)
+        },
     )
 
 
@@ -196,6 +205,7 @@ def _remember(prepared: PreparedText, folder: Path, cache_dir: Path) -> None:
         "validation": list(prepared.validation),
         "documents": prepared.documents,
         "unigram_entropy": prepared.unigram_entropy,
+        "tokens_per_byte": prepared.tokens_per_byte,
     }
     write_json(folder / "prepared.json", content)
     sync(folder)
@@ -213,10 +223,28 @@ def _recall(folder: Path, cache_dir: Path) -> PreparedText | None:
         tokenizer=cache_dir / content["tokenizer"],
         documents=content["documents"],
         unigram_entropy=content["unigram_entropy"],
+        tokens_per_byte=content["tokens_per_byte"],
     )
     stores = [prepared.train, *prepared.validation.values()]
     if not prepared.tokenizer.is_dir() or not all(store.is_dir() for store in stores):
         return None
     for store in stores:
-        TokenStore(store)
+        _check(TokenStore(store))
     return prepared
+
+
+def _check(store: TokenStore) -> None:
+    """Reads a store through where that takes no time to speak of, or where it was touched after it was finished.
+
+    Raises:
+        ValueError: the content is not what was written.
+    """
+    finished = (store.folder / "meta.json").stat().st_mtime_ns  # the last file to be written
+    touched = any(
+        (store.folder / name).stat().st_mtime_ns > finished for name in ("tokens.bin", "offsets.bin")
+    )
+    if touched or store.num_tokens <= _QUICKLY_READ:
+        store.verify()
+    if touched:
+        with suppress(OSError):  # a cache that others own
+            os.utime(store.folder / "meta.json")

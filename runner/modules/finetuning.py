@@ -17,6 +17,9 @@ from .training import Batch, TrainingModule
 
 log = logging.getLogger("iolaus")
 
+SUMS = ("loss", "weight", "correct")
+"""What is added up over an evaluated set."""
+
 
 class FinetuningRun(TrainingModule):
     """Trains a model on the labels of a task; afterwards evaluates, and leaves, the best checkpoint.
@@ -60,25 +63,10 @@ class FinetuningRun(TrainingModule):
         self.test_metrics: dict[str, float] = {}
         self._concluding = False
 
-    def on_fit_start(self) -> None:
-        """Looks whether what callbacks monitor is going to be measured.
-
-        Raises:
-            ValueError: it is not; said now, not after the first validation.
-        """
-        sets = self.trainer.datamodule.validation  # type: ignore[attr-defined]
-        for callback in self.trainer.callbacks:  # type: ignore[attr-defined]
-            stage, _, rest = (getattr(callback, "monitor", None) or "").partition("/")
-            name, _, metric = rest.rpartition("/")
-            if stage != "val" or not sets:
-                continue
-            if name in sets:
-                reason = self.model.predictions(sets[name]).lacks(metric)  # type: ignore[operator]
-            else:
-                known = ", ".join(sets)
-                reason = f"there is no validation set {name!r}; there are: {known}" + suggest(name, sets)
-            if reason:
-                raise ValueError(f"{callback.monitor} cannot be monitored: {reason}")
+    def figure_names(self, sequences: Any) -> list[str]:
+        """Figures of a validation set, the one that names the best checkpoint first; none where they are not known."""
+        metrics: list[str] = self.model.predictions(sequences).figure_names()  # type: ignore[operator]
+        return [*metrics, *self.figures(dict.fromkeys(SUMS, 1.0))] if metrics else []
 
     def on_validation_start(self) -> None:
         """Starts collecting, with the weights to evaluate."""
@@ -155,7 +143,7 @@ class FinetuningRun(TrainingModule):
 
     def _begin(self, sets: dict[str, Any]) -> None:
         self._sets = [(name, self.model.predictions(sequences)) for name, sequences in sets.items()]  # type: ignore[operator]
-        self._sums = [torch.zeros(3, dtype=torch.float64, device=self.device) for _ in sets]
+        self._sums = [torch.zeros(len(SUMS), dtype=torch.float64, device=self.device) for _ in sets]
         self._evaluation = self.evaluation_weights()
         self._evaluation.__enter__()
 
@@ -171,11 +159,11 @@ class FinetuningRun(TrainingModule):
         metrics: dict[str, float] = {}
         for (name, predictions), sums in zip(self._sets, self._sums, strict=True):
             predictions.join(self.gather_objects)
-            totals = self.sum_over_ranks(dict(zip(("loss", "weight", "correct"), sums.tolist(), strict=True)))
+            totals = self.sum_over_ranks(dict(zip(SUMS, sums.tolist(), strict=True)))
             if found := predictions.metrics():
                 metrics |= {f"{name}/{k}": v for k, v in (self.figures(totals) | found).items()}
             self.predictions[name] = predictions
-        self.log_dict(metrics, logger=False, rank_zero_only=True)
+        self.publish(metrics)
         return metrics
 
 

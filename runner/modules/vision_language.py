@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from runner.data.multi_epoch import permute
+from runner.data.permute import permute
 from runner.errors import TrainingFailure
 
 from .finetuning import FinetuningRun

@@ -6,7 +6,7 @@ Letters in shapes: B or D samples, T tokens of a row, N tokens of all samples to
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -51,6 +51,17 @@ class Collator(ABC):
 
     packs = False
     """Whether the objective's model takes packed rows as well."""
+
+    nats_per_token: ClassVar[bool] = False
+    """Whether the validation loss is in nats per token of the text.
+
+    Such a loss is compared with the entropy of the tokens' frequencies, and given in bits per byte. A subclass says it
+    anew: what it adds to the loss may be of another kind.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.nats_per_token = bool(vars(cls).get("nats_per_token"))
 
     columns: tuple[str, ...] = ()
     """What `compute_labels` reads of the samples beside their tokens, as long as these."""
@@ -177,8 +188,8 @@ class Collator(ABC):
         """The micro-batch of D flat samples: rows padded to the longest, T tokens, or all in one row of T tokens.
 
         `input_ids` and `labels` [D, T], or [1, T] if packed; `target_positions` and `targets` [M] for the M targets, row
-        by row; `weight`; `tokens` (real), `padded_tokens`, `token_pairs` (within samples); `hash_low`, `hash_high`: see
-        `runner.data.audit`.
+        by row; `weight`; `sample_keys` int64 [D], by which samples are told apart; `tokens` (real), `padded_tokens`,
+        `token_pairs` (within samples); `hash_low`, `hash_high`: see `runner.data.audit`.
 
         Padded rows have an `attention_mask` [D, T]; a packed one `position_ids` [1, T] that begin anew with each sample,
         `cu_seqlens` int32 [D + 1], where samples begin and the last one ends, and `max_length`, that of the longest.
@@ -197,6 +208,7 @@ class Collator(ABC):
             "target_positions": torch.from_numpy(places[is_target]),
             "targets": torch.from_numpy(labelled["labels"][is_target]),
             "weight": self.weight(labelled),
+            "sample_keys": torch.from_numpy(labelled["keys"].view(np.int64)),
         }
         if "target_weights" in labelled:
             batch["target_weights"] = torch.from_numpy(labelled["target_weights"][is_target])

@@ -41,6 +41,7 @@ class MaskedDiffusionCollator(FlatCollator):
     """
 
     packs = True
+    nats_per_token = True
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ from runner.data.keyed import mix64, token_bits
 
 from .base import FlatCollator
 from .layout import IGNORED, Flat, spread
-from .mlm import mask_tokens
+from .mlm import check_rate, mask_tokens
 
 POOLINGS = ("cls", "mean")
 
@@ -24,10 +24,10 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
     A one-layer decoder must guess each token from the sentence embedding and a random subset of the other tokens, so the
     embedding has to hold the sentence. `decoder_masking` is the share of the others that a token does not see. With
     `encoder_mlm_probability` above 0 the encoder reads a masked copy of the input and has a masked language modelling
-    loss of its own.
+    loss of its own; in validation `validation_mlm_probability` of the tokens are masked for it.
 
     The loss is the mean of the decoder's loss per ordinary token and the encoder's loss per target, weighted 1 to
-    `encoder_loss_weight`. The encoder's targets are counted by their expected number, `encoder_mlm_probability` times the
+    `encoder_loss_weight`. The encoder's targets are counted by their expected number, the share that is masked times the
     ordinary tokens, so that one denominator, the number of ordinary tokens, serves the whole global batch.
 
     A batch of a list of samples has what the decoder and the encoder read besides; see `further`.
@@ -42,6 +42,7 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
     """
 
     packs = True
+    nats_per_token = True
 
     def __init__(
         self,
@@ -53,6 +54,7 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
         max_sequence_length: int = 1024,
         decoder_masking: float = 0.5,
         encoder_mlm_probability: float = 0.3,
+        validation_mlm_probability: float = 0.15,
         encoder_loss_weight: float = 1.0,
         pooling: str = "cls",
         special_token_ids: Sequence[int] = (),
@@ -68,11 +70,13 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
             raise ValueError(
                 f"objective.encoder_mlm_probability must be in [0, 1], not {encoder_mlm_probability}"
             )
+        check_rate("validation_mlm_probability", validation_mlm_probability)
         if encoder_loss_weight < 0:
             raise ValueError(f"objective.encoder_loss_weight must not be negative: {encoder_loss_weight}")
         if pooling not in POOLINGS:
             raise ValueError(f"objective.pooling={pooling!r}; there are: {', '.join(POOLINGS)}")
         self.decoder_masking, self.encoder_mlm_probability = decoder_masking, encoder_mlm_probability
+        self.validation_mlm_probability = validation_mlm_probability
         self.encoder_loss_weight, self.pooling = encoder_loss_weight, pooling
 
     def flat_labels(self, tokenized: Flat) -> Flat:
@@ -80,6 +84,11 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
         ids = tokenized["input_ids"]
         bits = token_bits(tokenized["keys"], tokenized["lengths"])
         return {"input_ids": ids, "labels": np.where(self.is_special[ids], IGNORED, ids), "bits": bits}
+
+    def encoder_rate(self, evaluation: bool) -> float:
+        """The share of the tokens that the encoder does not see: 0 where it is not masked at all."""
+        validation = self.validation_mlm_probability if self.encoder_mlm_probability else 0.0
+        return validation if evaluation else self.encoder_mlm_probability
 
     def further(self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]) -> dict[str, Any]:
         """`row_seeds` int32 in rows like the tokens, from which the decoder derives what each token sees.
@@ -90,8 +99,8 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
         ids, bits = labelled["input_ids"], labelled["bits"]
         seeds = (mix64(bits) >> np.uint64(32)).astype(np.uint32).view(np.int32)
         batch = {"row_seeds": spread(seeds, places, shape, 0).to(torch.int32)}
-        if self.encoder_mlm_probability:
-            masked, labels = mask_tokens(self, ids, bits, self.encoder_mlm_probability)
+        if rate := self.encoder_rate(bool(labelled.get("evaluation"))):
+            masked, labels = mask_tokens(self, ids, bits, rate)
             chosen = np.flatnonzero((labels != IGNORED) & (labelled["labels"] != IGNORED))
             batch["encoder_input_ids"] = spread(masked, places, shape, self.pad_token_id)
             batch["encoder_target_positions"] = torch.from_numpy(places[chosen])
@@ -106,13 +115,11 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
         """The model with the enhanced decoder beside its own head."""
         from runner.models.enhanced import EnhancedMaskedLM
 
-        share = self.encoder_mlm_probability
-        factor = self.encoder_loss_weight if share else 0.0
         return EnhancedMaskedLM(
             pretrained,
             decoder_masking=self.decoder_masking,
-            decoder_factor=1 / (1 + factor),
-            encoder_factor=factor / (1 + factor) / share if share else 0.0,
+            encoder_rates=(self.encoder_rate(evaluation=False), self.encoder_rate(evaluation=True)),
+            encoder_loss_weight=self.encoder_loss_weight,
             pooling=self.pooling,
             max_sequence_length=self.max_sequence_length,
         )

@@ -15,7 +15,7 @@ from .layout import IGNORED, Flat
 
 
 class MaskedLanguageModelingCollator(FlatCollator):
-    """Each ordinary token is a target with probability `mlm_probability`.
+    """Each ordinary token is a target with probability `mlm_probability`, in validation `validation_mlm_probability`.
 
     Of the targets 80 % become the mask token, 10 % a random ordinary token and 10 % stay. Special tokens are never
     chosen and never inserted.
@@ -32,6 +32,7 @@ class MaskedLanguageModelingCollator(FlatCollator):
     """
 
     packs = True
+    nats_per_token = True
 
     def __init__(
         self,
@@ -41,6 +42,7 @@ class MaskedLanguageModelingCollator(FlatCollator):
         text_column: str = "text",
         max_sequence_length: int = 1024,
         mlm_probability: float = 0.3,
+        validation_mlm_probability: float = 0.15,
         label_column: str | None = None,
         special_token_ids: Sequence[int] = (),
         **collator: Any,
@@ -49,14 +51,15 @@ class MaskedLanguageModelingCollator(FlatCollator):
             pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length,
             special_token_ids, **collator,
         )  # fmt: skip
-        if not 0 < mlm_probability <= 1:
-            raise ValueError(f"objective.mlm_probability must be in (0, 1], not {mlm_probability}")
-        self.mlm_probability = mlm_probability
+        check_rate("mlm_probability", mlm_probability)
+        check_rate("validation_mlm_probability", validation_mlm_probability)
+        self.mlm_probability, self.validation_mlm_probability = mlm_probability, validation_mlm_probability
 
     def flat_labels(self, tokenized: Flat) -> Flat:
         """Masked `input_ids` [N] and `labels` [N]."""
         bits = token_bits(tokenized["keys"], tokenized["lengths"])
-        masked, labels = mask_tokens(self, tokenized["input_ids"], bits, self.mlm_probability)
+        rate = self.validation_mlm_probability if tokenized.get("evaluation") else self.mlm_probability
+        masked, labels = mask_tokens(self, tokenized["input_ids"], bits, rate)
         return {"input_ids": masked, "labels": labels}
 
     def task_model(self, pretrained: PreTrainedModel) -> nn.Module:
@@ -64,6 +67,12 @@ class MaskedLanguageModelingCollator(FlatCollator):
         from runner.models.sparse_head import SparseMaskedLM
 
         return SparseMaskedLM(pretrained)
+
+
+def check_rate(name: str, rate: float) -> None:
+    """Raises ValueError for a share of tokens that cannot be masked."""
+    if not 0 < rate <= 1:
+        raise ValueError(f"objective.{name} must be in (0, 1], not {rate}")
 
 
 def mask_tokens(

@@ -8,8 +8,8 @@ from torch.optim import Optimizer
 
 from runner.errors import suggest
 from runner.optim.elementwise import adafactor, adagrad, adam, adamw, lamb, lars, lion, rmsprop, sgd
-from runner.optim.groups import ParamsLike
 from runner.optim.matrixwise import galore, muon, shampoo, soap, sophiah, splus
+from runner.optim.roles import ParamsLike
 
 OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {
     function.__name__: function

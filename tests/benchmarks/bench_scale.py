@@ -29,8 +29,8 @@ def make_store(folder: Path, documents: int) -> None:
         for start in range(0, documents + 1, 10**7):
             (np.arange(start, min(start + 10**7, documents + 1), dtype=np.int64) * LENGTH).tofile(file)
     meta = {
-        "format_version": 1, "dtype": "uint16", "num_sequences": documents, "num_tokens": documents * LENGTH,
-        "max_token_id": 0, "attributes": {}, "fingerprint": "none",
+        "format_version": 2, "dtype": "uint16", "num_sequences": documents, "num_tokens": documents * LENGTH,
+        "num_bytes": None, "max_token_id": 0, "attributes": {}, "fingerprint": "none",
     }  # fmt: skip
     (folder / "meta.json").write_text(json.dumps(meta))
 
