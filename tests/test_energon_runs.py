@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from runner import audit
+from runner.checkpoint_io import entry_of
 from runner.data.prepare_energon import prepare
 from runner.data.scenes import Scenes
 from tests.conftest import run_program
@@ -71,6 +72,8 @@ def check(
 def test_kill_leaves_no_trace_and_another_layout_is_refused(tmp_path: Path, scenes: Path) -> None:
     run = check(tmp_path, scenes, kills=1, devices=1, workers=2)
     checkpoint = sorted((run / "checkpoints").glob("step-*.ckpt"))[0]
+    noted = entry_of(checkpoint, "resolved")
+    assert (noted["layout"], noted["micro_batch_size"]) == ("packed", 2)
     done = run_program(f"resume={checkpoint}", "data.num_workers=1", cwd=tmp_path / "whole", check=False)
     assert done.returncode == 1
     assert "data.num_workers was 2 and is 1" in done.stderr

@@ -42,7 +42,7 @@ def tokenise(
 
     def batches(position: int) -> Iterator[Batch]:
         with _workers(chunker, part.num_characters) as (pool, num_workers):
-            pending: deque[tuple[Future[Flat], int]] = deque()
+            pending: deque[tuple[Future[_Chunked], int]] = deque()
             for numbers, documents in _grouped(part, position):
                 if part.source.tokenized:
                     _check_ids(documents, numbers, vocab_size, part)
@@ -54,6 +54,9 @@ def tokenise(
 
     return write_store(folder, vocab_size, attributes, batches, progress.bytes_needed)
 
+
+_Chunked = tuple[Flat, int | None]
+"""Sequences, and the bytes of text that they stand for, which are not known of token ids."""
 
 _chunker: Chunker
 """The one of this process or thread pool."""
@@ -75,8 +78,8 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _chunk(documents: list[Any], tokenized: bool) -> Flat:
-    return _chunker.tokens(documents) if tokenized else _chunker.texts(documents)
+def _chunk(documents: list[Any], tokenized: bool) -> _Chunked:
+    return (_chunker.tokens(documents), None) if tokenized else _chunker.measured_texts(documents)
 
 
 @contextmanager
@@ -128,15 +131,15 @@ class _Progress:
         self.num_tokens, self.num_sequences, self.position = 0, 0, 0
         self._said = time.monotonic()
 
-    def batch(self, result: "Future[Flat]", position: int) -> Batch:
-        tokens, lengths = result.result()
+    def batch(self, result: "Future[_Chunked]", position: int) -> Batch:
+        (tokens, lengths), num_bytes = result.result()
         self.num_tokens, self.num_sequences = self.num_tokens + len(tokens), self.num_sequences + len(lengths)
         self.position = position
         if time.monotonic() - self._said > _SECONDS_BETWEEN_LINES:
             self._said = time.monotonic()
             of = f"{position:,} of {len(self.part.kept):,} documents"
             log.info("tokenising %s: %s, %s tokens", self.part.name, of, f"{self.num_tokens:,}")
-        return Batch(tokens, lengths, position)
+        return Batch(tokens, lengths, position, num_bytes)
 
     def bytes_needed(self) -> int:
         """Size of the whole store, judged by what is done, or four characters a token."""
