@@ -61,8 +61,9 @@ class FinetuningData:
     seed: int = II("seed")
     """Chooses the held-out examples."""
     layout: str = "auto"
-    """`packed`: samples end to end in one row, none of which sees another; `padded`: one row each, padded to the longest
-    of the micro-batch; `auto`: packed, unless the architecture (which is tried) cannot have it."""
+    """`packed`: samples end to end in one row, none of which sees another; `padded`: one row each, padded to the
+    longest of the micro-batch; `single`: a micro-batch for each; `auto`: the first of these that objective and architecture
+    (which is tried) allow."""
     micro_batch_tokens: Any = 1024
     """Token budget of one micro-batch, padding included; none sets no bound."""
     micro_batch_size: Any = None

@@ -62,8 +62,9 @@ class ImageText:
     seed: int = II("seed")
     """Chooses the held-out images."""
     layout: str = "auto"
-    """`packed`: samples end to end in one row, none of which sees another; `padded`: one row each, padded to the longest
-    of the micro-batch; `auto`: packed, unless the architecture (which is tried) cannot have it."""
+    """`packed`: samples end to end in one row, none of which sees another; `padded`: one row each, padded to the
+    longest of the micro-batch; `single`: a micro-batch for each; `auto`: the first of these that objective and architecture
+    (which is tried) allow."""
     micro_batch_tokens: Any = 2048
     """Token budget of one micro-batch, places for images and padding included; none sets no bound."""
     micro_batch_size: Any = None

@@ -68,7 +68,7 @@ ALLOWED: dict[str, Choice | Bounds] = {
     "data.doc_stride": WHOLE_FROM_0,
     "data.too_long": Choice(("error", "truncate", "skip")),
     "data.max_undecodable": WHOLE_FROM_0,
-    "data.layout": Choice(("auto", "packed", "padded")),
+    "data.layout": Choice(("auto", "packed", "padded", "single")),
     "data.micro_batch_tokens": COUNT,
     "data.micro_batch_size": COUNT,
     "data.num_workers": WHOLE_FROM_0,

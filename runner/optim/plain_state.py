@@ -94,7 +94,9 @@ class PlainShampoo(PlainState, ScalableShampoo):
         """As the library's, whose power iteration starts from a random vector: from the same one on every rank."""
         with torch.enable_grad():
             loss = None if closure is None else closure()
-        devices = sorted({p.device.index for group in self.param_groups for p in group["params"] if p.is_cuda})
+        devices = sorted(
+            {p.device.index for group in self.param_groups for p in group["params"] if p.is_cuda}
+        )
         with torch.random.fork_rng(devices):
             for generator in (torch.default_generator, *(torch.cuda.default_generators[i] for i in devices)):
                 generator.manual_seed(0)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from runner.data.keyed import sample_keys
 from runner.models.packed_rows import settle_layout
@@ -16,8 +17,12 @@ from .tiny import tiny
 ROUNDING: Any = {"atol": 3e-6, "rtol": 1e-5}
 
 
-def micro_batch(sequences: Any, collator: Collator, packed: bool) -> dict[str, Any]:
-    chosen = np.array([5, 0, 3, 7, 1])
+CHOSEN = np.array([5, 0, 3, 7, 1])
+
+
+def micro_batch(
+    sequences: Any, collator: Collator, packed: bool, chosen: NDArray[np.int64] = CHOSEN
+) -> dict[str, Any]:
     ids, lengths = sequences.gather(chosen)
     keys = sample_keys(0, np.zeros_like(chosen), chosen, 1)
     return collator(
@@ -113,5 +118,7 @@ def test_a_head_that_mixes_packed_samples_is_refused() -> None:
     pretrained.classifier = Mixing(pretrained.classifier)
     with pytest.raises(ValueError, match="the head of BertForSequenceClassification"):
         model.pack_rows()
-    assert settle_layout("auto", collator, model) == "padded"
+    assert settle_layout("auto", collator, model) == "single", "it mixes padded rows as well"
+    with pytest.raises(ValueError, match=r"padded rows than of each alone .*data\.layout=single"):
+        settle_layout("padded", collator, model)
     model(micro_batch(sequences, collator, packed=False))

@@ -16,7 +16,9 @@ SHAPES = ((200, 300), (70, 80), (300,), (1,))
 def weights_and_gradients(steps: int) -> tuple[list[NDArray[Any]], list[list[NDArray[Any]]]]:
     """Tensors of norms 245, 0.7, 35 and 0, and gradients for them."""
     draw = np.random.default_rng(0)
-    weights = [draw.normal(0, scale, shape) for shape, scale in zip(SHAPES, (1.0, 0.01, 2.0, 0.0), strict=True)]
+    weights = [
+        draw.normal(0, scale, shape) for shape, scale in zip(SHAPES, (1.0, 0.01, 2.0, 0.0), strict=True)
+    ]
     return weights, [[draw.normal(0, 0.1, shape) for shape in SHAPES] for _ in range(steps)]
 
 
