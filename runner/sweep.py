@@ -22,7 +22,7 @@ from hydra.experimental.callback import Callback
 from hydra.plugins.launcher import Launcher
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
-from omegaconf import DictConfig, flag_override
+from omegaconf import DictConfig, OmegaConf, flag_override
 
 from runner.errors import explain
 from runner.folder import (
@@ -31,6 +31,7 @@ from runner.folder import (
     new_name,
     program,
     public_overrides,
+    typed_overrides,
     write_atomically,
 )
 from runner.job_configs import JobConfigs
@@ -63,7 +64,7 @@ def sweep_folder(*, _root_: DictConfig) -> str:
 
 def identity(config: DictConfig) -> dict[str, Any]:
     """What two sweeps share exactly when they are the same: their overrides and what makes jobs of them."""
-    overrides = public_overrides(list(config.hydra.overrides.task))
+    overrides = public_overrides(typed_overrides(config.hydra))
     return {"overrides": overrides, "sweeper": str(config.hydra.runtime.choices.get("hydra/sweeper"))}
 
 
@@ -122,7 +123,8 @@ class JobSweeper(Sweeper):
         self.folder.mkdir(parents=True, exist_ok=True)
         noted = read_sweep(self.folder)
         known = ("hydra.sweep.dir=", "hydra.mode=")
-        hydra = [o for o in self.config.hydra.overrides.hydra if not o.startswith(known)]
+        given = OmegaConf.to_container(self.config.hydra.overrides.hydra, resolve=False)
+        hydra = [word for word in map(str, given) if not word.startswith(known)]
         noted |= {**identity(self.config), "hydra": hydra, "flags": flags()}
         noted.setdefault("started", datetime.now().isoformat(timespec="seconds"))
         write_atomically(self.folder / SWEEP, json.dumps(noted, indent=1))

@@ -86,15 +86,28 @@ def packed_again(rows: Tensor, micro_batch: dict[str, Any]) -> Tensor:
     return rows.flatten(0, 1).index_select(0, places)[None]
 
 
-def settle_layout(layout: str, collator: Any, task_model: Any) -> str:
-    """`layout` with `auto` replaced by what objective and model allow: packed, else padded, else `single`.
+def settle_layout(layout: str, collator: Any, task_model: Any, began: str | None = None) -> str:
+    """`layout` with `auto` replaced: by the one that the run `began` in, else by the first of packed, padded and `single`
+    that objective and model allow.
 
-    Both are tried. Whatever a trial raises, the next layout is taken, with one line in the log; the model is set up for
-    the one that is returned.
+    All but the last are tried. Whatever a trial raises, the next layout is taken, with one line in the log. Sets the
+    model up for it.
 
     Raises:
         ValueError: `packed` or `padded` is asked for where it would change what the model makes of a document.
     """
+    taken = began if layout == "auto" else None
+    try:
+        return _chosen_layout(taken or layout, collator, task_model)
+    except ValueError as reason:
+        if taken:
+            raise ValueError(
+                f"the run began with {taken} rows, which cannot be had here: {reason}"
+            ) from reason
+        raise
+
+
+def _chosen_layout(layout: str, collator: Any, task_model: Any) -> str:
     if layout == "single":
         return layout
     unpacked_for = None if layout == "padded" else _why_not_packed(collator, task_model)
@@ -151,6 +164,7 @@ def in_one_line(error: BaseException) -> str:
 
 
 @torch.no_grad()
+@torch.autocast("cpu", enabled=False)  # whatever the caller computes in
 def try_padded_rows(task_model: Any) -> str:
     """Computes random documents alone, and padded to the longest of them; some models cannot compute the shortest.
 
@@ -167,18 +181,18 @@ def try_padded_rows(task_model: Any) -> str:
     )
     task_model.eval()
     alone: list[tuple[Tensor, Tensor]] = []
-    untried = ""
+    untried, device = "", task_model.pretrained.device
     try:
         for document in trial_documents(config):
             try:
-                alone.append((document, task_model.tried(padded_rows([document], config))[0]))
+                alone.append((document, task_model.tried(padded_rows([document], config, device))[0]))
             except (
                 Exception
             ) as error:  # models raise what they like, such as for want of marks in random documents
                 untried = in_one_line(error)
         if not alone:
             return untried
-        together = task_model.tried(padded_rows([document for document, _ in alone], config))
+        together = task_model.tried(padded_rows([document for document, _ in alone], config, device))
     except Exception as error:
         raise ValueError(
             f"{name} cannot be given padded rows: {in_one_line(error)}; set data.layout=single"
@@ -190,23 +204,26 @@ def try_padded_rows(task_model: Any) -> str:
     difference = float(torch.stack(differences).max()) / largest
     if not difference <= TOLERANCE:
         raise ValueError(
-            f"{name} makes something else of documents in padded rows than of each alone (by {difference:.2g}, relative to "
-            f"the largest, where {TOLERANCE:g} is allowed); set data.layout=single"
+            f"{name} makes something else of documents in padded rows than of each alone (by {difference:.2g}, relative "
+            f"to the largest, where {TOLERANCE:g} is allowed); set data.layout=single"
         )
     return ""
 
 
-def padded_rows(documents: list[Tensor], config: PretrainedConfig) -> dict[str, Any]:
+def padded_rows(
+    documents: list[Tensor], config: PretrainedConfig, device: torch.device | None = None
+) -> dict[str, Any]:
     """Documents [T] as rows of the longest, as a collator pads them."""
     longest = max(len(document) for document in documents)
     ids = torch.full((len(documents), longest), _padding(config))
     mask = torch.zeros_like(ids)
     for i, document in enumerate(documents):
         ids[i, : len(document)], mask[i, : len(document)] = document, 1
-    return {"input_ids": ids, "attention_mask": mask}
+    return {"input_ids": ids.to(device), "attention_mask": mask.to(device)}
 
 
 @torch.no_grad()
+@torch.autocast("cpu", enabled=False)  # whatever the caller computes in
 def _best_offset(pretrained: PreTrainedModel) -> tuple[int, float]:
     """Where positions begin, 0 or behind that of padding, and how far hidden states are off then."""
     model = copy.deepcopy(pretrained).cpu().float().eval()

@@ -27,8 +27,8 @@ def parameter_groups(
 ) -> list[dict[str, Any]]:
     """Groups for torch.optim: dicts of name, params, param_names, lr, weight_decay and settings of their own.
 
-    `matrices`: settings of two-dimensional hidden matrices, which form groups of their own then; `others`:
-    those of the rest, heads and projections of embeddings included. An `lr` or `weight_decay` there replaces the general one.
+    `matrices`: settings of two-dimensional hidden matrices, which form groups of their own then; `others`: those of the
+    rest, heads and projections included. An `lr` or `weight_decay` there replaces the general one.
     Raises ValueError where nothing is trainable, a pattern matches nothing, or layer_decay is out of (0, 1].
     """
     named = parts(model)

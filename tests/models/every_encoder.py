@@ -1,4 +1,4 @@
-"""A tiny model of every encoder that transformers has a masked language model of, and of decoders with heads for tasks."""
+"""Tiny models of every encoder that transformers has as a masked language model, and of decoders with heads for tasks."""
 
 from typing import Any
 

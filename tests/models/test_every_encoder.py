@@ -19,7 +19,7 @@ READ_PADDING = {
     "convbert": "all", "fnet": "all", "funnel": "all but classification", "nystromformer": "all", "reformer": "all",
     "xlnet": "classification", "yoso": "all",
 }  # fmt: skip
-"""Tasks of models that see padding: by convolutions, Fourier transforms, pooling, landmarks, hashes, or the last token."""
+"""Tasks of models that see padding: by convolutions, Fourier transforms, pooling, landmarks, hashes, the last token."""
 
 PACKED = {
     "albert", "bert", "camembert", "data2vec-text", "distilbert", "electra", "ernie", "esm", "esmc", "eurobert", "gte",
@@ -71,7 +71,7 @@ def test_loss_does_not_depend_on_the_cut(architecture: str, caplog: pytest.LogCa
         assert not any("\n" in line for line in lines)
         reading = READ_PADDING.get(architecture, "none")
         assert (layout == "single") == (
-            reading in ("all", task) or reading.startswith("all but") and task not in reading
+            reading in ("all", task) or (reading.startswith("all but") and task not in reading)
         )
         if task == "mlm":
             assert (layout == "packed") == (architecture in PACKED)

@@ -59,14 +59,12 @@ FEW = (
 )
 def test_every_head_is_trained(architecture: str) -> None:
     for task in tasks_of(architecture):
+        if (architecture, task) == ("longformer", "question_answering"):
+            continue  # it computes texts with three separators alone
         counts = (1, 2, 77) if task in ("classification", "token_classification") else (2,)
         for num_labels in counts:
             fields = {} if task in ("mlm", "question_answering") else {"num_labels": num_labels}
-            try:
-                model = graded(tiny_model(architecture, task, **fields))
-            except AssertionError as error:  # Longformer answers only where three separators are
-                assert "separator" in str(error)
-                continue
+            model = graded(tiny_model(architecture, task, **fields))
             found = parts(model)
             assert any(part.role == "head" for part in found.values()) or task == "mlm", task
             for name in QUICK:
