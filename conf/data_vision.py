@@ -62,9 +62,10 @@ class ImageText:
     """Samples whose images may be broken; they are named, and count for nothing. More end the run."""
     seed: int = 0
     """Chooses the held-out images; runs of different `seed` are measured on the same ones."""
-    layout: str = setting("auto", allowed=Choice(("auto", "packed", "padded")), execution=True)
+    layout: str = setting("auto", allowed=Choice(("auto", "packed", "padded", "single")), execution=True)
     """`packed`: samples end to end in one row, none of which sees another; `padded`: one row each, padded to the longest
-    of the micro-batch; `auto`: packed, unless the architecture (which is tried) cannot have it."""
+    of the micro-batch; `single`: a micro-batch for each; `auto`: the first of these that
+    objective and architecture (which is tried) allow."""
     micro_batch_tokens: Any = setting(2048, allowed=COUNT, execution=True)
     """Token budget of one micro-batch, places for images and padding included; none sets no bound."""
     micro_batch_size: Any = setting(None, allowed=COUNT, execution=True)

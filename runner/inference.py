@@ -19,6 +19,7 @@ from runner.data.finetuning import make_task
 from runner.data.task import Task
 from runner.data.task_readers import FORMATS_BY_ENDING, Rows, read_rows
 from runner.export import TASK, model_folder
+from runner.models.packed_rows import may_be_padded
 from runner.objectives import get_collator_cls
 from runner.samplers import Sequential
 
@@ -132,6 +133,7 @@ def predict(predictor: Predictor, rows: Rows, micro_batch_tokens: int) -> Iterat
     sequences = task.tokenize(examples, predictor.tokenizer, length, training=False)
     size = min(EVALUATED_AT_ONCE, len(sequences))
     sampler = Sequential(dataset=sequences, num_epochs=1, num_batches=None, global_batch_size=size, seed=0)
+    rows_alone = not may_be_padded(model)
     batches = GlobalBatches(
         sequences,
         sampler,
@@ -141,7 +143,7 @@ def predict(predictor: Predictor, rows: Rows, micro_batch_tokens: int) -> Iterat
         0,
         1,
         micro_batch_tokens,
-        None,
+        1 if rows_alone else None,
         packed=False,
     )
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")

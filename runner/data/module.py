@@ -17,7 +17,7 @@ from .batches import MASK_STREAM, VALIDATION_STREAM, GatheredSequences, GlobalBa
 
 log = logging.getLogger("iolaus")
 
-LAYOUTS = ("auto", "packed", "padded")
+LAYOUTS = ("auto", "packed", "padded", "single")
 
 
 class GlobalBatchDataModule(pl.LightningDataModule):
@@ -163,7 +163,7 @@ class GlobalBatchDataModule(pl.LightningDataModule):
             rank,
             num_ranks,
             self.micro_batch_tokens,
-            self.micro_batch_size,
+            1 if self.layout == "single" else self.micro_batch_size,
             packed=self.layout == "packed",
         )
 
