@@ -26,6 +26,7 @@ from runner.folder import RunFolder
 from runner.hub import spare_retries
 from runner.job import carry_out, in_sweep, report_failure, report_job_failure, report_stop
 from runner.launch import keep_freed_memory, leave_error, run_rank
+from runner.permissions import on_command_line
 from runner.redaction import know_secrets, redact_logs
 from runner.requeue import requeue
 from runner.resume import saved_overrides
@@ -43,9 +44,9 @@ def main() -> None:
             run_rank(Path(sys.argv[2]), train)
         elif not answered(sys.argv[1:]):
             refuse_sweep_of_ranks(sys.argv[1:])
-            sys.argv[1:] = saved_overrides(sys.argv[1:])
+            typed, sys.argv[1:] = sys.argv[1:], saved_overrides(sys.argv[1:])
             prepare()
-            with forwarding():
+            with forwarding(), on_command_line(typed):
                 hydra.main(version_base="1.3", config_path="pkg://conf", config_name="config")(run)()
     except BrokenPipeError:  # whoever reads, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains as it ends
@@ -128,7 +129,7 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     data, module, max_steps = assemble(settled, before.get("layout"))
     resolved = resolve(settled, data, module.model)
     note(folder, resolved)
-    callbacks, saver = build_all(config.callback), build(config.checkpoint, folder=folder.checkpoints)
+    callbacks, saver = build_all(settled.callback), build(settled.checkpoint, folder=folder.checkpoints)
     pruning = pruning_of(folder, saver)
     trainer = build(
         settled.trainer,
@@ -139,7 +140,8 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
         max_steps=max_steps,
     )
     if trainer.is_global_zero:
-        folder.update_status(max_steps=max_steps)
+        monitored = {name: settled.checkpoint.get(name) for name in ("monitor", "mode")}
+        folder.update_status(max_steps=max_steps, **monitored)
         decided = described(config, before, resolved)
         start_summary(describe_run(trainer, module, data, folder, checkpoint, decided))
         for line in changes(before if checkpoint else {}, resolved):

@@ -14,6 +14,7 @@ from runner.data.prepare_energon import prepare
 from runner.data.scenes import Scenes
 from tests.conftest import run_program
 from tests.image_text_models import save_image_text_model
+from tests.precision import PRECISION
 from tests.test_kill import killed_and_restarted, only_run, start
 from tests.test_train import assert_bitwise, losses, weights
 from tests.vision import SMALL, scenes_of_many_sizes
@@ -21,7 +22,7 @@ from tests.vision import SMALL, scenes_of_many_sizes
 ARGUMENTS = [
     "data=energon", "objective=vision_language", "module=vision_language", "data.vocab_size=300",
     "data.max_length=128", "data.micro_batch_size=2", "sampler.global_batch_size=8", "trainer=cpu",
-    "trainer.precision=32-true", "trainer.log_every=1", "trainer.validate_every=11", "checkpoint.every_steps=3",
+    f"trainer.precision={PRECISION}", "trainer.log_every=1", "trainer.validate_every=11", "checkpoint.every_steps=3",
     "optimizer.lr=0.003",
     "module.max_new_tokens=3", "module.generated_samples=6", "data.shuffle_buffer_size=10", "resume=auto",
     "checkpoint.keep_last=99",

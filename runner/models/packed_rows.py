@@ -115,6 +115,7 @@ def settle_layout(layout: str, collator: Any, task_model: Any, began: str | None
 
 
 @torch.no_grad()
+@torch.autocast("cpu", enabled=False)  # whatever the caller computes in
 def _best_offset(pretrained: PreTrainedModel) -> tuple[int, float]:
     """Where positions begin, 0 or behind that of padding, and how far hidden states are off then."""
     model = copy.deepcopy(pretrained).cpu().float().eval()

@@ -50,6 +50,7 @@ def report_page(run: Run) -> str:
         [
             page.header("Iolaus run", run.name, _meta(run), run.state, str(run.status.get("error") or "")),
             page.tiles(_tiles(run)),
+            page.problem(run.plateau or ""),
             charts or '<p class="note">Nothing has been logged yet.</p>',
             *evaluation_sections(run.path),
             samples_section(run.path),
@@ -103,7 +104,7 @@ def _tiles(run: Run) -> list[Tile]:
         shown.append(Tile(title, page.number(loss), hint))
     if (best := run.results.get("objective")) is not None:
         step = run.results.get("best_step")
-        monitored = str(run.settings.get("checkpoint.monitor") or "loss").rpartition("/")[2].replace("_", " ")
+        monitored = (run.monitor or "loss").rpartition("/")[2].replace("_", " ")
         shown.append(
             Tile(f"Best {monitored}", page.number(best), "" if step is None else f"at step {step:,.0f}")
         )
