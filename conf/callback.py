@@ -70,6 +70,13 @@ class Divergence:
     """Steps that a median is taken over."""
 
 
+@dataclass
+class Plateau:
+    """Says at each validation, and in the status, when the loss has not left the unigram entropy of the text."""
+
+    _target_: str = "runner.callbacks.Plateau"
+
+
 register_parts(
     "callback",
     together="default",
@@ -78,5 +85,6 @@ register_parts(
     audit=OrderAudit,
     groups=ParameterGroups,
     divergence=Divergence,
+    plateau=Plateau,
 )
 register_parts("callback", early_stopping=EarlyStopping)

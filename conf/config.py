@@ -6,7 +6,7 @@ from typing import Any
 from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING
 
-from .values import Choice, setting
+from .values import Choice, Named, setting
 
 DEFAULTS: list[Any] = [
     {"data": "stdlib_text"},
@@ -74,15 +74,18 @@ class Config:
     """`train`, or `inspect`: builds everything, shows the plan of the run, and trains nothing."""
     seed: int = 42
     """Every random choice of the run follows from it."""
-    resume: str | None = setting(None, execution=True)
+    resume: str | None = setting(None, allowed=Named("a folder, or auto"), execution=True)
     """The folder of a run or a sweep to continue, or `auto`: the newest unfinished run of this very config (with `-m`
     the newest sweep of these very overrides), else a new one."""
     resume_changed_data: bool = setting(False, execution=True)
     """Lets a run go on although its data, sampler or batch size are not those of the checkpoint."""
-    outputs: str = setting("outputs", execution=True)
+    outputs: str = setting("outputs", allowed=Named("a folder"), execution=True)
     """The folder that run folders are made in, relative to where the command is typed."""
     allowed_targets: list[str] = setting(factory=list, execution=True, runs_code=True)
-    """Module prefixes of your own that `_target_` may name, beside the built-in list."""
+    """Packages of your own, or single names of others, that `_target_` may name beside the registered options; counts on
+    the command line alone."""
+    trust_remote_code: bool = setting(False, execution=True, runs_code=True)
+    """Lets a model, tokenizer or processor run code that its author put beside it (`auto_map`); else it is refused."""
     hydra: Any = setting(factory=lambda: dict(HYDRA), execution=True)
     """Hydra's own settings; see `--hydra-help`."""
 

@@ -6,7 +6,7 @@ from typing import Any
 from omegaconf import MISSING
 
 from .registry import register
-from .values import AT_LEAST_0, COUNT, WHOLE_FROM_0, Bounds, Choice, setting
+from .values import AT_LEAST_0, COUNT, NAMED, WHOLE_FROM_0, Bounds, Choice, setting
 
 
 @dataclass
@@ -14,9 +14,9 @@ class PretrainingData:
     """Text for pretraining: read, tokenised once into a memory-mapped store, served as global batches."""
 
     _target_: str = "runner.data.PretrainingData"
-    source: Any = MISSING
+    source: Any = setting(MISSING, allowed=NAMED)
     """A file, folder, glob, hub name, or a list of them; or a node with the `_target_` of a source."""
-    validation: Any = None
+    validation: Any = setting(None, allowed=NAMED)
     """Validation sources by name; none holds out documents of the training source."""
     validation_documents: Any = setting(0.02, allowed=AT_LEAST_0)
     """How much to hold out when no validation source is given: a number of documents, or a share below 1."""
@@ -26,7 +26,7 @@ class PretrainingData:
     """Split of hub data or of a saved dataset with several."""
     text_unit: str = setting("paragraph", allowed=Choice(("paragraph", "line", "file")))
     """What one document is in txt and md files: `paragraph` (blank line between), `line` or `file`."""
-    tokenizer: str | None = None
+    tokenizer: str | None = setting(None, allowed=NAMED)
     """Name or folder of a Hugging Face tokenizer; none trains one on the training documents."""
     tokenizer_kind: str = setting("wordpiece", allowed=Choice(("wordpiece", "bpe")))
     """Kind of tokenizer to train: `wordpiece` or `bpe`."""

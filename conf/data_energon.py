@@ -6,7 +6,7 @@ from typing import Any
 from omegaconf import MISSING
 
 from .registry import register
-from .values import COUNT, WHOLE_FROM_0, Bounds, Choice, setting
+from .values import COUNT, NAMED, WHOLE_FROM_0, Bounds, Choice, setting
 
 
 @dataclass
@@ -17,19 +17,19 @@ class Energon:
     """
 
     _target_: str = "runner.data.EnergonData"
-    path: Any = MISSING
+    path: Any = setting(MISSING, allowed=NAMED)
     """The folder of a data set, or the yaml file of a blend of several (a metadataset)."""
     columns: Any = None
     """Other names of the columns of the samples' json: `id`, `image`, `conversations`, `caption`, `question`, `answer`,
     `kind`."""
     caption_prompt: str = "describe the image."
     """What is asked for a caption."""
-    processor: Any = "${oc.select:model.name_or_path,null}"
+    processor: Any = setting("${oc.select:model.name_or_path,null}", allowed=NAMED)
     """Name or folder of a vision-language model whose tokenizer and image processor to use; where the model has no name
     they are made for it."""
     processor_options: dict[str, Any] = field(default_factory=dict)
     """Other settings of its image processor: `{do_image_splitting: false}`, or `{size: {longest_edge: 768}}`."""
-    tokenizer: Any = None
+    tokenizer: Any = setting(None, allowed=NAMED)
     """Name or folder of a language model's tokenizer for a model with random weights; none trains one."""
     tokenizer_kind: str = setting("wordpiece", allowed=Choice(("wordpiece", "bpe")))
     """Kind of tokenizer to train: `wordpiece` or `bpe`."""

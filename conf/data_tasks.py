@@ -6,7 +6,7 @@ from typing import Any
 from omegaconf import MISSING
 
 from .registry import register
-from .values import AT_LEAST_0, COUNT, WHOLE_FROM_0, Bounds, Choice, setting
+from .values import AT_LEAST_0, COUNT, NAMED, WHOLE_FROM_0, Bounds, Choice, setting
 
 
 @dataclass
@@ -18,13 +18,13 @@ class FinetuningData:
         MISSING, allowed=Choice(("classification", "token_classification", "question_answering"))
     )
     """`classification`, `token_classification` or `question_answering`."""
-    train: Any = MISSING
+    train: Any = setting(MISSING, allowed=NAMED)
     """A file, a glob, a list of them, the folder of a saved data set, or `name@split` of the hub."""
-    validation: Any = None
+    validation: Any = setting(None, allowed=NAMED)
     """Validation examples, like `train`; or several sets by name: `{easy: a.csv, hard: b.csv}`."""
     validation_documents: Any = setting(0.1, allowed=AT_LEAST_0)
     """How much of `train` to hold out where no validation set is given: a number of examples, or a share below 1."""
-    test: Any = None
+    test: Any = setting(None, allowed=NAMED)
     """Examples for a last test with the best weights, like `validation`; they may lack labels."""
     format: str = setting(
         "auto", allowed=Choice(("auto", "csv", "tsv", "jsonl", "json", "parquet", "conll", "conllu", "squad"))
@@ -53,7 +53,7 @@ class FinetuningData:
     """What stands between several labels in one text column, such as `|`."""
     doc_stride: int = setting(64, allowed=WHOLE_FROM_0)
     """Tokens that neighbouring windows of a long context share."""
-    tokenizer: Any = "${oc.select:model.name_or_path,null}"
+    tokenizer: Any = setting("${oc.select:model.name_or_path,null}", allowed=NAMED)
     """Name or folder of a tokenizer; where the model has no name one is trained on the training texts."""
     tokenizer_kind: str = setting("wordpiece", allowed=Choice(("wordpiece", "bpe")))
     """Kind of tokenizer to train: `wordpiece` or `bpe`."""

@@ -6,7 +6,7 @@ from typing import Any
 from omegaconf import MISSING
 
 from .registry import register
-from .values import AT_LEAST_0, COUNT, WHOLE_FROM_0, Bounds, Choice, setting
+from .values import AT_LEAST_0, COUNT, NAMED, WHOLE_FROM_0, Bounds, Choice, setting
 
 
 @dataclass
@@ -18,15 +18,15 @@ class ImageText:
     """
 
     _target_: str = "runner.data.ImageTextDataModule"
-    train: Any = MISSING
+    train: Any = setting(MISSING, allowed=NAMED)
     """A file, a glob, a list of them, or `name@split` of the hub."""
-    validation: Any = None
+    validation: Any = setting(None, allowed=NAMED)
     """Validation rows, like `train`; or several sets by name: `{easy: a.jsonl, hard: b.jsonl}`."""
     validation_documents: Any = setting(0.1, allowed=AT_LEAST_0)
     """How much of `train` to hold out where no validation set is given: a number of images, or a share below 1."""
-    test: Any = None
+    test: Any = setting(None, allowed=NAMED)
     """Rows for a last test with the best weights, like `validation`."""
-    images: Any = None
+    images: Any = setting(None, allowed=NAMED)
     """The folder that image paths start from and stay in; none takes that of the file which names them."""
     format: str = setting("auto", allowed=Choice(("auto", "jsonl", "json", "csv", "tsv", "parquet")))
     """Of the files: jsonl, json, csv, tsv or parquet; `auto` goes by their endings."""
@@ -35,12 +35,12 @@ class ImageText:
     `{question: statement, answer: label}`. `kind` is a question's type, to measure each apart."""
     caption_prompt: str = "describe the image."
     """What is asked for a caption."""
-    processor: Any = "${oc.select:model.name_or_path,null}"
+    processor: Any = setting("${oc.select:model.name_or_path,null}", allowed=NAMED)
     """Name or folder of a vision-language model whose tokenizer and image processor to use; where the model has no name
     they are made for it."""
     processor_options: dict[str, Any] = field(default_factory=dict)
     """Other settings of its image processor: `{do_image_splitting: false}`, or `{size: {longest_edge: 768}}`."""
-    tokenizer: Any = None
+    tokenizer: Any = setting(None, allowed=NAMED)
     """Name or folder of a language model's tokenizer for a model with random weights; none trains one."""
     tokenizer_kind: str = setting("wordpiece", allowed=Choice(("wordpiece", "bpe")))
     """Kind of tokenizer to train: `wordpiece` or `bpe`."""

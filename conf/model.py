@@ -6,7 +6,7 @@ from typing import Any
 from omegaconf import MISSING
 
 from .registry import register
-from .values import COUNT, Bounds, setting
+from .values import COUNT, NAMED, Bounds, setting
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Pretrained:
     """A masked language model with its weights: a hub name, a folder, or a run folder of ours."""
 
     _target_: str = "runner.models.load_encoder"
-    name_or_path: str = MISSING
+    name_or_path: str = setting(MISSING, allowed=NAMED)
     """Name on the hub or a local folder."""
     config: dict[str, Any] = field(default_factory=dict)
     """Fields of the model's config to change."""

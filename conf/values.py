@@ -57,8 +57,33 @@ class Bounds(NamedTuple):
         return f"{kind} in {brackets[0]}{self.low:g}, {self.high:g}{brackets[1]}"
 
 
+class Named(NamedTuple):
+    """A name, or several in a list or mapping; any text but an empty one, which an unset shell variable leaves."""
+
+    what: str = "a file, folder or name"
+
+    def problem(self, value: Any) -> str | None:
+        """What is wrong with a value, in words; None where nothing is."""
+        if isinstance(value, dict):
+            inner = [] if "_target_" in value else list(value.values())
+        else:
+            inner = value if isinstance(value, list) else []
+        if isinstance(value, str) and not value.strip():
+            return f"it is empty (an unset variable of the shell?); give {self.what}"
+        if isinstance(value, str) and "***" in value:
+            return f"a secret was left out of it when it was written down; give {self.what}"
+        return next(filter(None, map(self.problem, inner)), None)
+
+    def __str__(self) -> str:
+        return self.what
+
+
+Rule = Choice | Bounds | Named
+"""What a setting may be."""
+
 COUNT, AT_LEAST_0, WHOLE_FROM_0 = Bounds(1, whole=True), Bounds(0), Bounds(0, whole=True)
 POSITIVE, SHARE = Bounds(0, open_low=True), Bounds(0, 1)
+NAMED = Named()
 KINDS = Choice(("constant", "linear", "cosine", "exponential", "inverse_sqrt", "inverse-sqrt"))
 
 
@@ -66,7 +91,7 @@ def setting(
     default: Any = MISSING,
     *,
     factory: Callable[[], Any] | None = None,
-    allowed: Choice | Bounds | None = None,
+    allowed: Rule | None = None,
     execution: bool = False,
     runs_code: bool = False,
 ) -> Any:

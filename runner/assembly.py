@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from omegaconf import DictConfig
 
-from runner.build import allow_targets, bind, build
+from runner.build import allow_code, bind, build
 from runner.monitor import settle_monitor
 
 
@@ -32,7 +32,7 @@ def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
 
     from runner.models.packed_rows import settle_layout
 
-    allow_targets(config.allowed_targets)
+    allow_code(config)
     data = build(config.data)
     data.prepare_data()
     torch.manual_seed(config.seed)  # the initial weights

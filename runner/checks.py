@@ -10,11 +10,12 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from conf.config import Config
 from conf.registry import OPTIONS, option_of
 from conf.values import Choice
-from runner.build import allow_targets, check_targets
+from runner.build import allow_code, check_targets
 from runner.errors import explain, suggest, wants_traceback
 from runner.launch import processes_per_node
 from runner.optim.schedule import ThreePhaseSchedule
 from runner.options import Field, fields_of
+from runner.permissions import check_permissions
 
 LABELLED = ("classification", "token_classification", "question_answering")
 """Objectives that learn labels: their data has a task of this name, and their module measures it."""
@@ -40,7 +41,8 @@ class EarlyChecks(Callback):
 
 def check_config(config: DictConfig) -> None:
     """Raises ValueError for the first thing that is wrong."""
-    allow_targets(config.allowed_targets)
+    check_permissions(config)
+    allow_code(config)
     values = {str(name): _plain(config, str(name)) for name in config if name != "hydra"}
     _check_groups(values)
     check_targets(config)
@@ -94,7 +96,8 @@ def _check_fields(config: DictConfig, known: list[Field], node: Values) -> None:
             value = OmegaConf.select(config, field.key)
         if value not in (None, MISSING) and (problem := allowed.problem(value)):
             near = suggest(str(value), allowed.words) if isinstance(allowed, Choice) else ""
-            raise ValueError(f"{field.key}={value}: {problem}{near}")
+            written = repr(value) if value == "" else value
+            raise ValueError(f"{field.key}={written}: {problem}{near}")
 
 
 def _check_groups(values: Values) -> None:

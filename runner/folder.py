@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import secrets
 import shlex
 import sys
@@ -21,7 +22,9 @@ from conf.registry import OPTIONS, execution_names
 from conf.values import rules_of
 from runner.environment import environment
 from runner.errors import explain
-from runner.redaction import is_secret, redacted
+from runner.redaction import HIDDEN, is_secret, num_lookups, redacted, watch_environment
+
+_NAMES_A_PLACE = re.compile(r"""['"]?\$\{[^{}]*\}['"]?""")
 
 CONFIG_FLAGS = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn")
 """Hydra's flags that say where configs lie."""
@@ -225,13 +228,14 @@ def without_secrets(config: DictConfig) -> DictConfig:
     OmegaConf.set_readonly(copy, False)
     OmegaConf.set_struct(copy, False)
     copy.pop("hydra", None)
+    watch_environment()
     _resolve(copy)
     return copy
 
 
 def command_line() -> str:
     """The command as typed, fit to be pasted into a shell, without the values of secret settings."""
-    words = [f"{a.split('=')[0]}=***" if "=" in a and is_secret(a.split("=")[0]) else a for a in sys.argv[1:]]
+    words = [f"{word.partition('=')[0]}={HIDDEN}" if _holds_secret(word) else word for word in sys.argv[1:]]
     return f"{program()} {shlex.join(words)}".strip()
 
 
@@ -250,9 +254,19 @@ def flags() -> list[str]:
 
 def public_overrides(overrides: list[str]) -> list[str]:
     """The overrides that say what a run is: without `resume`, those of Hydra itself, and secrets."""
-    return [
-        o for o in overrides if not o.startswith(("resume=", "hydra.")) and not is_secret(o.split("=")[0])
-    ]
+    kept = (word for word in overrides if not word.startswith(("resume=", "hydra.")))
+    return [redacted(word) for word in kept if not _holds_secret(word)]
+
+
+def typed_overrides(hydra: Any) -> list[str]:
+    """The overrides of a job as they were typed: `${...}` stays, to be resolved anew where they are used again."""
+    return [str(word) for word in OmegaConf.to_container(hydra.overrides.task, resolve=False)]
+
+
+def _holds_secret(word: str) -> bool:
+    """Whether an override gives a secret setting its value; one that names where the value is does not."""
+    name, is_given, value = word.partition("=")
+    return bool(is_given) and is_secret(name) and not _NAMES_A_PLACE.fullmatch(value)
 
 
 def _resolve(node: Any) -> None:
@@ -260,10 +274,9 @@ def _resolve(node: Any) -> None:
     for name in names:
         if OmegaConf.is_missing(node, name):
             continue
-        raw = node._get_node(name)
-        if OmegaConf.is_interpolation(node, name) and "oc.env:" in str(raw._value()):
+        lookups, value = num_lookups(), node[name]
+        if num_lookups() > lookups:  # the variable is named, not what is in it
             continue
-        value = node[name]
         if OmegaConf.is_config(value):
             _resolve(value)
         elif isinstance(name, str) and is_secret(name) and isinstance(value, str):

@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 
 from conf.config import DEFAULTS, Config
 from conf.registry import OPTIONS
-from conf.values import Bounds, Choice, rules_of
+from conf.values import Named, Rule, rules_of
 
 UNSEEN = ("_target_", "_convert_")
 """Fields that say what is built, not how."""
@@ -27,7 +27,7 @@ class Field:
     default: Any
     """As the dataclass has it, interpolations as they stand; `???` where a value must be given."""
     doc: str
-    allowed: Choice | Bounds | None = None
+    allowed: Rule | None = None
     """What it may be beyond its type."""
     execution: bool = False
     """Whether it says how a run is executed, not what it computes."""
@@ -42,7 +42,7 @@ class Field:
     @property
     def type_name(self) -> str:
         """The type as it is written, or what else is allowed."""
-        if self.allowed is not None:
+        if self.allowed is not None and not isinstance(self.allowed, Named):
             optional = self.type is Any or type(None) in getattr(self.type, "__args__", ())
             return f"{self.allowed}" + (" | none" if optional else "")
         if self.type is Any:

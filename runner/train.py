@@ -26,6 +26,7 @@ from runner.folder import RunFolder
 from runner.hub import spare_retries
 from runner.job import carry_out, in_sweep, report_failure, report_job_failure, report_stop
 from runner.launch import keep_freed_memory, leave_error, run_rank
+from runner.permissions import on_command_line
 from runner.redaction import know_secrets, redact_logs
 from runner.requeue import requeue
 from runner.resume import saved_overrides
@@ -43,9 +44,9 @@ def main() -> None:
             run_rank(Path(sys.argv[2]), train)
         elif not answered(sys.argv[1:]):
             refuse_sweep_of_ranks(sys.argv[1:])
-            sys.argv[1:] = saved_overrides(sys.argv[1:])
+            typed, sys.argv[1:] = sys.argv[1:], saved_overrides(sys.argv[1:])
             prepare()
-            with forwarding():
+            with forwarding(), on_command_line(typed):
                 hydra.main(version_base="1.3", config_path="pkg://conf", config_name="config")(run)()
     except BrokenPipeError:  # whoever reads, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains as it ends

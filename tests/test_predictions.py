@@ -10,6 +10,7 @@ import torch
 
 from runner.predictions import (
     ClassificationPredictions,
+    LabelPredictions,
     NumberPredictions,
     QuestionPredictions,
     TokenPredictions,
@@ -49,6 +50,22 @@ def test_ranks_are_joined_in_the_order_of_the_set_and_fillers_left_out() -> None
     assert several.metrics()["accuracy"] == 1.0
     assert several.figure_names() == list(several.metrics())
     assert [row["id"] for row in several.rows()] == [str(i) for i in range(6)]
+
+
+def test_numbers_are_written_to_six_decimals() -> None:
+    """More are rounding, which differs between machines."""
+    rows = [{"text": text["text"], "label": i / 4} for i, text in enumerate(texts(6))]
+    numbers = NumberPredictions(sequences("classification", rows))
+    numbers.add({"samples": torch.arange(6)}, {"logits": torch.full((6, 1), 0.12345678)})
+    labels = LabelPredictions(sequences("classification", [{**row, "label": ["a", "b"]} for row in rows]))
+    labels.add({"samples": torch.arange(6)}, {"logits": torch.full((6, 2), 0.12345678)})
+    label = ClassificationPredictions(sequences("classification", texts(6)))
+    add(label, list(range(6)), [0] * 6)
+    for predictions in (numbers, labels, label):
+        predictions.join(lambda mine: [mine])
+    assert {row["predicted"] for row in numbers.rows()} == {0.123457}
+    assert {tuple(row["probability"]) for row in labels.rows()} == {(0.530825, 0.530825)}
+    assert {row["probability"] for row in label.rows()} == {0.986703}
 
 
 def test_places_that_were_not_evaluated_do_not_count() -> None:

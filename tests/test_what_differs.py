@@ -30,25 +30,26 @@ from runner.trainer import quiet_libraries
 from tests.conftest import TINY
 
 TABLE = """
-changed          weights  held out  order    masks    replaced  times    pairs    dropout  digest
-nothing          stays    stays     stays    stays    stays     stays    stays    stays    stays
-seed             changes  stays     changes  changes  changes   changes  changes  changes  changes
-sampler.seed     stays    stays     changes  stays    stays     stays    stays    stays    stays
-data.seed        stays    changes   -        -        -         -        -        -        -
-step             stays    stays     changes  stays    stays     changes  stays    changes  stays
-epoch            stays    stays     changes  changes  changes   changes  changes  stays    changes
-rank             stays    stays     stays    stays    stays     stays    stays    changes  stays
-stream           stays    stays     -        changes  changes   changes  changes  -        changes
-workers          stays    stays     stays    stays    stays     stays    stays    stays    stays
-micro-batches    stays    stays     stays    stays    stays     stays    stays    -        stays
+changed          weights  held out  order    masks    replaced  times    strata   pairs    dropout  digest
+nothing          stays    stays     stays    stays    stays     stays    stays    stays    stays    stays
+seed             changes  stays     changes  changes  changes   changes  changes  changes  changes  changes
+sampler.seed     stays    stays     changes  stays    stays     stays    stays    stays    stays    stays
+data.seed        stays    changes   -        -        -         -        -        -        -        -
+step             stays    stays     changes  stays    stays     changes  changes  stays    changes  stays
+epoch            stays    stays     changes  changes  changes   changes  stays    changes  stays    changes
+rank             stays    stays     stays    stays    stays     stays    stays    stays    changes  stays
+stream           stays    stays     -        changes  changes   changes  -        changes  -        changes
+workers          stays    stays     stays    stays    stays     stays    stays    stays    stays    stays
+micro-batches    stays    stays     stays    stays    stays     stays    stays    stays    -        stays
 """
 """`-`: not to be compared. Another `data.seed` holds out other documents, so that the samples are others; validation has
-neither an order of its own nor dropout; and another cut gives dropout tensors of other shapes.
+no order of its own, no strata and no dropout; and another cut gives dropout tensors of other shapes.
 
-weights   the initial weights                     replaced  what the model sees where a token is masked
-held out  the documents of the validation set     times     the times of masked diffusion
+weights   the initial weights                     times     the times of masked diffusion
+held out  the documents of the validation set     strata    which equal part of all times a sample's lies in
 order     the samples of a step of an epoch       pairs     which tokens the enhanced decoder sees
-masks     which tokens of a sample are masked     digest    the hash of a step in `order.txt`
+masks     which tokens of a sample are masked     dropout   what a training step drops
+replaced  what the model sees in place of them    digest    the hash of a step in `order.txt`
 """
 
 
@@ -82,6 +83,8 @@ FIXED = [
     "trainer.max_steps=60",
 ]  # fmt: skip
 """Rows that are samples; steps for three epochs."""
+DIFFUSION = ["objective.evaluation_copies=1", "objective.num_steps=1000000"]
+"""A row for each sample in validation too, and times so close that a stratum can be told from them."""
 
 
 class TheSame(GlobalBatchSampler):
@@ -118,7 +121,7 @@ def assembled(text_file: Path) -> Callable[..., Parts]:
     """The parts of a tiny run with further overrides."""
 
     def build(objective: str, *overrides: str) -> Parts:
-        own = ["objective.evaluation_copies=1"] if objective == "diffusion" else []
+        own = DIFFUSION if objective == "diffusion" else []
         words = [*TINY, *FIXED, *own, f"data.source={text_file}", f"objective={objective}", *overrides]
         with initialize_config_module("conf", version_base="1.3"):
             return assemble(compose("config", words))
@@ -172,6 +175,11 @@ def time_of(micro: dict[str, Any], row: int) -> float:
     return round(1 / float(micro["target_weights"][first]), 6)
 
 
+def stratum(micro: dict[str, Any], row: int) -> int:
+    """Which of `PROBED` parts of the times from the first, 0.1, to 1."""
+    return int((time_of(micro, row) - 0.1) / 0.9 * PROBED)
+
+
 def visible(micro: dict[str, Any], row: int) -> bytes:
     length = int(micro["attention_mask"][row].sum())
     return visible_pairs(micro["row_seeds"][row : row + 1, :length], 0.5).numpy().tobytes()
@@ -219,9 +227,9 @@ WHOLE: dict[str, Callable[[Parts, Setting], Any]] = {
     "held out": held_out, "order": order, "dropout": dropped, "digest": digest
 }  # fmt: skip
 OF_SAMPLES: dict[str, Callable[[dict[str, Any], int], Any]] = {
-    "masks": masked_places, "replaced": replaced, "times": time_of, "pairs": visible
+    "masks": masked_places, "replaced": replaced, "times": time_of, "strata": stratum, "pairs": visible
 }  # fmt: skip
-OBJECTIVES = {"weights": "enhanced_mlm", "times": "diffusion", "pairs": "enhanced_mlm"}
+OBJECTIVES = {"weights": "enhanced_mlm", "times": "diffusion", "strata": "diffusion", "pairs": "enhanced_mlm"}
 
 
 @pytest.fixture(scope="module")

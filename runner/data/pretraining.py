@@ -7,6 +7,8 @@ from typing import Any
 
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
+from runner.custom_code import from_pretrained
+
 from .module import GlobalBatchDataModule
 from .prepare import PreparedText, prepare_text
 from .sources import open_source
@@ -72,7 +74,7 @@ class PretrainingData(GlobalBatchDataModule):
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The tokenizer the stores were made with."""
         assert self.prepared is not None, "prepare_data comes first"
-        return AutoTokenizer.from_pretrained(self.prepared.tokenizer)
+        return from_pretrained(AutoTokenizer, self.prepared.tokenizer)
 
     def collator_arguments(self) -> dict[str, Any]:
         """What an objective needs to know of tokens and columns."""

@@ -7,6 +7,8 @@ from glob import glob, has_magic
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from conf.values import NAMED
+
 from .files import (
     TEXT_UNITS,
     FileSource,
@@ -215,6 +217,8 @@ def _open_one(
     streaming: bool,
     options: Mapping[str, Any] | None,
 ) -> Source:
+    if problem := NAMED.problem(spec):
+        raise ValueError(f"data.source={spec!r}: {problem}")
     path = Path(spec).expanduser()
     if path.is_file() and file_format:
         return FileSource([path], path, text_column, text_unit, file_format)

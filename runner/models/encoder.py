@@ -12,6 +12,7 @@ from transformers import (
 )
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
+from runner.custom_code import CustomCodeRefused, from_pretrained
 from runner.errors import suggest
 from runner.export import model_folder
 
@@ -91,12 +92,12 @@ def load_encoder(
     """
     path = model_folder(name_or_path)
     try:
-        known = AutoConfig.from_pretrained(path)
+        known = from_pretrained(AutoConfig, path)
     except (OSError, ValueError) as error:
         raise ValueError(f"cannot load the model {name_or_path!r}: {str(error).splitlines()[0]}") from error
     try:
         model = head.load(path, known, checked_fields(config, known))
-    except OSError as error:
+    except (OSError, CustomCodeRefused) as error:
         raise ValueError(f"cannot load the model {name_or_path!r}: {str(error).splitlines()[0]}") from error
     vocab_size = model.config.get_text_config().vocab_size
     if tokenizer is not None and vocab_size < len(tokenizer):

@@ -8,6 +8,7 @@ from transformers import PreTrainedModel
 
 from runner.flops import FlopCounts, network_flops
 
+from . import padded_attention  # noqa: F401  which transformers then knows
 from .dropout import quicken
 from .last_layer import NarrowedLastLayer
 from .packed_rows import encoder_inputs, set_up_packed_rows

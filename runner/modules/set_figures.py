@@ -75,7 +75,7 @@ class SetFigures:
         self._start(wanted if tags else {**wanted, "classification": ["macro_f1"]}, predicted.device)
         targets = micro_batch["targets"]
         for name, metric in self.metrics.items():
-            if name == "entity_f1":
+            if name.startswith("entity_"):
                 rows = (micro_batch["target_positions"] // micro_batch["input_ids"].shape[1]).tolist()
                 metric.update(self._by_row(rows, predicted), self._by_row(rows, targets))
             elif len(targets):

@@ -14,6 +14,7 @@ from runner.data.batches import SUMMED
 from runner.errors import TrainingFailure
 from runner.flops import flop_counts, step_flops
 from runner.folder import RunFolder
+from runner.models.dropout_keys import dropout_keys
 from runner.optim import LoopNeeds, loop_needs
 from runner.sharding import check_shardable, clip_shards, replica_of, synchronise, whole
 
@@ -72,18 +73,22 @@ class TrainingModule(ModelModule):
         """One optimizer step on this rank's share of one global batch."""
         step = self.trainer.global_step
         seed_generators(step_seed(self.seed, step, replica_of(self.trainer).rank), self.device)
+        dropout_seed = step_seed(self.seed, step, 0)
         optimizer = self.optimizers()
         flops = {"flops": step_flops(self.model, self._flops, batch)}
         totals = self.sum_over_ranks({name: float(batch[name]) for name in SUMMED} | self.votes | flops)
         needs = loop_needs(optimizer)  # type: ignore[arg-type]
         with needs.step(step):
-            loss = self._backward(batch["micro_batches"], totals["weight"], needs)
+            loss = self._backward(batch["micro_batches"], totals["weight"], needs, dropout_seed)
             grad_norm = self._clip()
             if (
                 grad_norm.device.type == "cpu" or (step + 1) % self.log_every == 0
             ):  # a look keeps a GPU waiting
                 self.check_finite(grad_norm, step, batch)
-            optimizer.step()  # type: ignore[union-attr]
+            with torch.autocast(
+                self.device.type, enabled=False
+            ):  # Lightning's is around all of this function
+                optimizer.step()  # type: ignore[union-attr]
         optimizer.zero_grad()  # type: ignore[union-attr]
         rates = self._rates()
         self.lr_schedulers().step()  # type: ignore[union-attr]
@@ -95,7 +100,9 @@ class TrainingModule(ModelModule):
         counted = {**counts, "flops": totals["flops"]}
         return {"loss": loss, "grad_norm": grad_norm, "order": order, "votes": votes, **counted}
 
-    def _backward(self, micro_batches: list[dict[str, Any]], weight: float, needs: LoopNeeds) -> Tensor:
+    def _backward(
+        self, micro_batches: list[dict[str, Any]], weight: float, needs: LoopNeeds, dropout_seed: int
+    ) -> Tensor:
         """Adds up the gradients of the share; returns the mean loss of the global batch, 0-dim."""
         _, size, group = replica_of(self.trainer)
         scale = size / max(weight, 1e-12)
@@ -105,7 +112,10 @@ class TrainingModule(ModelModule):
             with contextlib.ExitStack() as stack:
                 if i + 1 < len(micro_batches) and hasattr(self.trainer.strategy, "block_backward_sync"):
                     stack.enter_context(self.trainer.strategy.block_backward_sync())
+                keys = stack.enter_context(dropout_keys(micro_batch, dropout_seed))
                 loss_sum = self.model(micro_batch)["loss"]
+                if keys is not None:
+                    keys.computing_again = True
                 self.manual_backward(loss_sum * scale, create_graph=needs.create_graph)
                 needs.after_backward()
             total += loss_sum.detach()

@@ -188,8 +188,8 @@ class Collator(ABC):
         """The micro-batch of D flat samples: rows padded to the longest, T tokens, or all in one row of T tokens.
 
         `input_ids` and `labels` [D, T], or [1, T] if packed; `target_positions` and `targets` [M] for the M targets, row
-        by row; `weight`; `tokens` (real), `padded_tokens`, `token_pairs` (within samples); `hash_low`, `hash_high`: see
-        `runner.data.audit`.
+        by row; `weight`; `sample_keys` int64 [D], by which samples are told apart; `tokens` (real), `padded_tokens`,
+        `token_pairs` (within samples); `hash_low`, `hash_high`: see `runner.data.audit`.
 
         Padded rows have an `attention_mask` [D, T]; a packed one `position_ids` [1, T] that begin anew with each sample,
         `cu_seqlens` int32 [D + 1], where samples begin and the last one ends, and `max_length`, that of the longest.
@@ -208,6 +208,7 @@ class Collator(ABC):
             "target_positions": torch.from_numpy(places[is_target]),
             "targets": torch.from_numpy(labelled["labels"][is_target]),
             "weight": self.weight(labelled),
+            "sample_keys": torch.from_numpy(labelled["keys"].view(np.int64)),
         }
         if "target_weights" in labelled:
             batch["target_weights"] = torch.from_numpy(labelled["target_weights"][is_target])

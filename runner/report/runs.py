@@ -12,6 +12,7 @@ import yaml
 from omegaconf import OmegaConf
 
 from runner.report.metrics import Series, read_metrics
+from runner.summary import AT_UNIGRAM, plateau_of
 
 MARKS = ("status.json", "metrics.csv", "config.yaml")
 """A folder is a run's when it holds one of these."""
@@ -73,6 +74,16 @@ class Run:
     def larger_is_better(self) -> bool:
         """Whether that figure is better when large."""
         return (self.status.get("mode") or self.settings.get("checkpoint.mode")) == "max"
+
+    @property
+    def plateau(self) -> str | None:
+        """What the last validation said of a loss that has not left its unigram entropy."""
+        return self.status.get("plateau") or plateau_of(self.results)
+
+    @property
+    def note(self) -> str:
+        """What a list of runs says beside the state: whether the loss has left its unigram entropy."""
+        return AT_UNIGRAM if self.plateau else ""
 
     def final(self, key: str) -> float | None:
         """A figure as noted at the end, else the last number logged under this name; None where neither is."""

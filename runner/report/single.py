@@ -50,6 +50,7 @@ def report_page(run: Run) -> str:
         [
             page.header("Iolaus run", run.name, _meta(run), run.state, str(run.status.get("error") or "")),
             page.tiles(_tiles(run)),
+            page.problem(run.plateau or ""),
             charts or '<p class="note">Nothing has been logged yet.</p>',
             *evaluation_sections(run.path),
             samples_section(run.path),

@@ -15,6 +15,7 @@ from runner.folder import RunFolder
 from tests.conftest import Command
 from tests.data.tasks import questions, sentences, texts
 from tests.modules.conftest import NEW, TINY, Finetune
+from tests.test_train import continued, losses
 
 
 def predictions(run: RunFolder) -> list[dict[str, Any]]:
@@ -210,6 +211,26 @@ def test_early_stopping_ends_the_run_and_keeps_the_best(finetune: Finetune) -> N
     assert [row["step"] for row in validations(run)] == ["3", "6", "9"]
     assert json.loads((run.path / "status.json").read_text())["step"] == 9
     assert evaluation(run)["step"] == 3
+
+
+@pytest.mark.parametrize("layout", ["packed", "padded"])
+def test_bf16_with_dropout_goes_as_fp32_and_resumes_bitwise(finetune: Finetune, layout: str) -> None:
+    short = [
+        "model.dropout=0.1", f"data.layout={layout}", "data.num_workers=1", "trainer.max_steps=6",
+        "checkpoint.every_steps=3", "checkpoint.keep_last=9", "optimizer.lr=0.003",
+    ]  # fmt: skip
+    bf16 = [*short, "trainer.precision=bf16-mixed"]
+    run, exact = (
+        finetune("token_classification", *bf16),
+        finetune("token_classification", *short, "trainer.precision=32-true", folder="fp32"),
+    )
+    assert losses(run) != losses(exact), "it was trained in bf16"
+    assert losses(run) == pytest.approx(losses(exact), rel=0.01), "of the same dropout"
+    continued(run, 3, "resumed")
+    resumed = finetune("token_classification", *bf16, folder="resumed")
+    last = "step-00000006.ckpt"
+    assert all(torch.equal(w, weights(resumed, last)[name]) for name, w in weights(run, last).items())
+    assert predictions(resumed) == predictions(run)
 
 
 def test_finetuning_starts_from_a_pretraining_run(
