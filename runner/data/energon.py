@@ -37,7 +37,6 @@ __all__ = [
 ]
 
 PARTS = ("train", "val")
-"""The splits that are read."""
 
 
 class EnergonMultiModalDataModule(pl.LightningDataModule):
