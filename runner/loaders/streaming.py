@@ -90,21 +90,30 @@ class StreamedPasses(Passes):
             return
         starts = np.cumsum(lengths, dtype=np.int64) - lengths
         for rows in self._rows(lengths):
-            indices = numbers[rows]
-            epochs = np.full(len(rows), self.epoch)
-            yield self.collate(
-                {
-                    "input_ids": ids[ranges(starts[rows], lengths[rows])],
-                    "lengths": lengths[rows],
-                    "keys": sample_keys(self.seed, epochs, indices, self.stream),
-                    "filler": False,
-                    "packed": self.row_tokens is not None,
-                    "evaluation": self.stream == VALIDATION_STREAM,
-                    "batch_places": rows,
-                    "batch_size": len(lengths),
-                    "batch_key": derive_seed(self.seed, self.stream, number),
-                }
-            )
+            flat = self._flat(numbers[rows], ids[ranges(starts[rows], lengths[rows])], lengths[rows])
+            whole = {"batch_size": len(lengths), "batch_key": derive_seed(self.seed, self.stream, number)}
+            yield self.collate({**flat, **whole, "batch_places": rows})
+
+    def filler(self) -> dict[str, Any]:
+        """A batch of one token that is no target."""
+        nothing = np.zeros(1, dtype=np.int64)
+        return self.collate({**self._flat(nothing, nothing, nothing.astype(np.int32) + 1), "filler": True})
+
+    def _flat(
+        self, numbers: NDArray[np.int64], ids: NDArray[np.int64], lengths: NDArray[np.int32]
+    ) -> dict[str, Any]:
+        """Documents of those numbers, with their tokens end to end, as flat samples for a collator."""
+        epochs = np.full(len(numbers), self.epoch)
+        return {
+            "input_ids": ids,
+            "lengths": lengths,
+            "keys": sample_keys(self.seed, epochs, numbers, self.stream),
+            "filler": False,
+            "packed": self.row_tokens is not None,
+            "evaluation": self.stream == VALIDATION_STREAM,
+            "batch_places": np.arange(len(numbers)),
+            "batch_size": len(numbers),
+        }
 
     def _rows(self, lengths: NDArray[np.int32]) -> list[NDArray[np.int64]]:
         if self.row_tokens is None:

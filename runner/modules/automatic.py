@@ -110,7 +110,13 @@ class AutomaticModule(ModelModule):
         """The mean loss per target of a batch."""
         with self._own_randomness():
             loss, _, _ = self._mean_loss(batch)
-        self._log("train/loss", loss.detach(), batch, prog_bar=True)
+        self._log(
+            "train/loss",
+            loss.detach(),
+            batch,
+            prog_bar=True,
+            sync_dist=self.in_loop and self.trainer.world_size > 1,
+        )
         return loss
 
     @contextlib.contextmanager
