@@ -85,9 +85,7 @@ class TrainingModule(ModelModule):
                 grad_norm.device.type == "cpu" or (step + 1) % self.log_every == 0
             ):  # a look keeps a GPU waiting
                 self.check_finite(grad_norm, step, batch)
-            with torch.autocast(
-                self.device.type, enabled=False
-            ):  # Lightning's is around all of this function
+            with torch.autocast(self.device.type, enabled=False):  # Lightning's is around the whole step
                 optimizer.step()  # type: ignore[union-attr]
         optimizer.zero_grad()  # type: ignore[union-attr]
         rates = self._rates()
