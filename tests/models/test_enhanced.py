@@ -158,7 +158,6 @@ def test_the_loss_is_the_weighted_mean_of_decoder_and_encoder(evaluation: bool) 
     rates = {"encoder_mlm_probability": 0.4, "validation_mlm_probability": 0.2}
     make, model = enhanced(**rates, encoder_loss_weight=2.0)
     batch = make(flat(documents([60] * 60), evaluation=evaluation))
-    model.train(not evaluation)
     with torch.no_grad():
         sums = model(batch)
     totals = {**{name: float(value) for name, value in sums.items()}, "weight": batch["weight"]}
