@@ -18,7 +18,7 @@ class PretrainingRun(TrainingModule):
 
     def figure_names(self, sequences: Any) -> list[str]:
         """Figures of a validation set, the loss first; none where the model does not tell."""
-        names = getattr(self.model, "figure_names", list)()
+        names: list[str] = getattr(self.model, "figure_names", list)()
         per_byte = any(name.endswith("/tokens_per_byte") for name in self.baselines)
         return [*names, *(["bits_per_byte"] if names and per_byte else [])]
 
