@@ -7,6 +7,7 @@ with those that are not, and adds those that are new.
 
 import json
 import logging
+import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -91,6 +92,11 @@ def quoted(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
+def as_typed(override: str) -> str:
+    """An override in which interpolations stand as they were typed; Hydra escapes those of a sweep's jobs."""
+    return re.sub(r"\$\\\{.*?\\\}", lambda found: found[0].replace("\\", ""), override)
+
+
 class Job(NamedTuple):
     """A run of a sweep: the overrides that make it, and its folder."""
 
@@ -162,10 +168,11 @@ class Grid(JobSweeper):
     def sweep(self, arguments: list[str]) -> list[JobReturn]:
         """Launches every job that is not done yet."""
         given = [f"{name}={value}" for name, value in self.params.items()]
-        batches = BasicSweeper.split_arguments(self.parse([*given, *arguments]), None)
-        hashes = [self.identify(overrides) for overrides in batches[0]]
+        (batch,) = BasicSweeper.split_arguments(self.parse([*given, *arguments]), None)
+        overrides = [[as_typed(word) for word in words] for words in batch]
+        hashes = [self.identify(words) for words in overrides]
         self.begin()
-        jobs = place(self.folder, batches[0], hashes)
+        jobs = place(self.folder, overrides, hashes)
         undone = [job for job in jobs if job.folder.status().get("state") not in ENDED]
         if len(undone) < len(jobs):
             log.info("%d of %d jobs are done already", len(jobs) - len(undone), len(jobs))

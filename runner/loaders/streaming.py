@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from runner.data.batches import VALIDATION_STREAM
 from runner.data.chunking import Chunker
 from runner.data.keyed import derive_seed, sample_keys
-from runner.data.multi_epoch import epoch_seed, permute_block
+from runner.data.permute import permute_block
+from runner.data.multi_epoch import epoch_seed
 from runner.data.packing import pack
 from runner.data.ranges import ranges
 from runner.data.sources import Source

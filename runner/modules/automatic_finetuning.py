@@ -195,7 +195,7 @@ class FinetuningModule(AutomaticModule):
 
     def _evaluate(self, batch: Batch, batch_idx: int, dataloader_idx: int, stage: str) -> Tensor:
         loss, micro_batch, output = self._mean_loss(batch)
-        if self._trainer is None:
+        if not self.in_loop:
             return loss
         if dataloader_idx not in self._figures:
             names = [name for _, name in sorted(self.model.pretrained.config.id2label.items())]

@@ -148,7 +148,7 @@ class PretrainingModule(AutomaticModule):
     def validation_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
         """The mean loss per target of a batch, which is added to the sums of its set."""
         loss, micro_batch, output = self._mean_loss(batch)
-        if self._trainer is not None:
+        if self.in_loop:
             sums = self._sums.setdefault(dataloader_idx, {})
             weight = torch.as_tensor(micro_batch["weight"], dtype=torch.float64)
             for name, value in {**output, "weight": weight}.items():

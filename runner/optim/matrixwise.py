@@ -24,7 +24,7 @@ def keep_vocabulary_basis(groups: Groups, limit: str, longest: int) -> None:
     for group in groups:
         sides = [min(p.shape) for p in group["params"] if p.ndim > 1]
         inner = group["name"].split("/")[0] == "matrices" or not sides
-        group[limit] = longest if inner else min(longest, max(sides) + 1)
+        group.setdefault(limit, longest if inner else min(longest, max(sides) + 1))
 
 
 def choice(name: str, value: str, known: Sequence[str]) -> str:
@@ -34,16 +34,18 @@ def choice(name: str, value: str, known: Sequence[str]) -> str:
     return value
 
 
-def with_ranks(groups: Groups, rank: float) -> Groups:
-    """Groups in which each hidden matrix has its rank; raises ValueError for one that its sides do not allow.
+def with_ranks(groups: Groups) -> Groups:
+    """Groups in which `rank` is that of each hidden matrix, no fraction.
 
-    One of a single row or column has no space to project into; where `rank` is a fraction it goes without.
+    Raises ValueError for one that the sides of a matrix do not allow. One of a single row or column has no space to
+    project into; where `rank` is a fraction it goes without.
     """
     ranked: Groups = []
     for group in groups:
         if group["name"].split("/")[0] != "matrices":
             ranked.append(group)
             continue
+        rank = group["rank"]
         by_rank: dict[int, Groups] = {}
         for name, parameter in zip(group["param_names"], group["params"], strict=True):
             side = min(parameter.shape)
@@ -59,8 +61,8 @@ def with_ranks(groups: Groups, rank: float) -> Groups:
         for dimensions, members in by_rank.items():
             lists = {key: [member[key] for member in members] for key in ("params", "param_names")}
             label = f"/rank{dimensions}" if len(by_rank) > 1 else ""
-            made = {**group, **lists, "name": group["name"] + label}
-            ranked.append({**made, "rank": dimensions} if dimensions else made)
+            made = {**group, **lists, "name": group["name"] + label, "rank": dimensions}
+            ranked.append({key: value for key, value in made.items() if key != "rank" or value})
     return ranked
 
 
@@ -84,13 +86,18 @@ def galore(
     choice("projection_type", projection_type, ("std", "reverse_std", "right", "left", "full"))
     if rank <= 0 or update_proj_gap < 1:
         raise ValueError(f"rank={rank} must be above 0, update_proj_gap={update_proj_gap} at least 1")
-    projected = {"update_proj_gap": update_proj_gap, "scale": scale, "projection_type": projection_type}
+    projected = {
+        "rank": rank,
+        "update_proj_gap": update_proj_gap,
+        "scale": scale,
+        "projection_type": projection_type,
+    }
     groups = parameter_groups(
         model, lr, weight_decay, decay_embeddings, layer_decay, overrides, matrices=projected
     )
     from runner.optim.plain_state import PlainGaLore
 
-    return own_settings(PlainGaLore(with_ranks(groups, rank), betas=pair("betas", betas), eps=eps), "galore")
+    return own_settings(PlainGaLore(with_ranks(groups), betas=pair("betas", betas), eps=eps), "galore")
 
 
 def muon(

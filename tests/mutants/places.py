@@ -37,7 +37,7 @@ NEAREST: dict[str, tuple[str, ...]] = {
     "runner/data/ranges.py": ("tests/data/test_packing.py",),
     "runner/data/microbatches.py": ("tests/data/test_microbatches.py",),
     "runner/data/batches.py": (*RUNS, DIFFERS),
-    "runner/data/module.py": (*RUNS, *REFUSED, DIFFERS),
+    "runner/data/module.py": ("tests/data/test_module.py", GOLDEN, DIFFERS),
     "runner/assembly.py": (*RUNS, DIFFERS),
     "runner/modules/training.py": (*RUNS, *REFUSED, DIFFERS),
     "runner/resume.py": ("tests/test_resume.py",),
