@@ -127,7 +127,7 @@ def _fill(
         documents={name: int(part.kept.sum()) for name, part in parts.items()},
         unigram_entropy={name: entropy(some) for name, some in counts.items()},
         tokens_per_byte={
-            n: int(some.sum()) / size for n, some in counts.items() if (size := stores[n].num_bytes)
+            n: int(some.sum()) / count for n, some in counts.items() if (count := stores[n].num_bytes)
         },
     )
 
