@@ -6,6 +6,8 @@ from typing import Any
 from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING
 
+from .values import Choice, Named, setting
+
 DEFAULTS: list[Any] = [
     {"data": "stdlib_text"},
     {"objective": "mlm"},
@@ -62,26 +64,29 @@ class Config:
     """The learning rate over the steps: warm-up, training, cool-down."""
     trainer: Any = MISSING
     """Devices, precision, and how long to train."""
-    checkpoint: Any = MISSING
+    checkpoint: Any = setting(MISSING, execution=True)
     """When to save, what to keep."""
-    callback: Any = MISSING
+    callback: Any = setting(MISSING, execution=True)
     """What watches the run: progress bar, throughput."""
-    logger: Any = MISSING
+    logger: Any = setting(MISSING, execution=True)
     """Where metrics go; several with `logger=[csv,wandb]`."""
-    mode: str = "train"
+    mode: str = setting("train", allowed=Choice(("train", "inspect")), execution=True)
     """`train`, or `inspect`: builds everything, shows the plan of the run, and trains nothing."""
     seed: int = 42
     """Every random choice of the run follows from it."""
-    resume: str | None = None
+    resume: str | None = setting(None, allowed=Named("a folder, or auto"), execution=True)
     """The folder of a run or a sweep to continue, or `auto`: the newest unfinished run of this very config (with `-m`
     the newest sweep of these very overrides), else a new one."""
-    resume_changed_data: bool = False
+    resume_changed_data: bool = setting(False, execution=True)
     """Lets a run go on although its data, sampler or batch size are not those of the checkpoint."""
-    outputs: str = "outputs"
+    outputs: str = setting("outputs", allowed=Named("a folder"), execution=True)
     """The folder that run folders are made in, relative to where the command is typed."""
-    allowed_targets: list[str] = field(default_factory=list)
-    """Module prefixes of your own that `_target_` may name, beside the built-in list."""
-    hydra: Any = field(default_factory=lambda: dict(HYDRA))
+    allowed_targets: list[str] = setting(factory=list, execution=True, runs_code=True)
+    """Packages of your own, or single names of others, that `_target_` may name beside the registered options; counts on
+    the command line alone."""
+    trust_remote_code: bool = setting(False, execution=True, runs_code=True)
+    """Lets a model, tokenizer or processor run code that its author put beside it (`auto_map`); else it is refused."""
+    hydra: Any = setting(factory=lambda: dict(HYDRA), execution=True)
     """Hydra's own settings; see `--hydra-help`."""
 
 

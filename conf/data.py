@@ -6,49 +6,50 @@ from typing import Any
 from omegaconf import MISSING
 
 from .registry import register
+from .values import AT_LEAST_0, COUNT, NAMED, WHOLE_FROM_0, Bounds, Choice, setting
 
 
 @dataclass
 class PretrainingData:
     """Text for pretraining: read, tokenised once into a memory-mapped store, served as global batches."""
 
-    _target_: str = "runner.data.PretrainingDataModule"
-    source: Any = MISSING
+    _target_: str = "runner.data.PretrainingData"
+    source: Any = setting(MISSING, allowed=NAMED)
     """A file, folder, glob, hub name, or a list of them; or a node with the `_target_` of a source."""
-    validation: Any = None
+    validation: Any = setting(None, allowed=NAMED)
     """Validation sources by name; none holds out documents of the training source."""
-    validation_documents: Any = 0.02
+    validation_documents: Any = setting(0.02, allowed=AT_LEAST_0)
     """How much to hold out when no validation source is given: a number of documents, or a share below 1."""
     text_column: str = "text"
     """Column of csv, json, parquet, arrow and hub data that holds the text."""
     split: str = "train"
     """Split of hub data or of a saved dataset with several."""
-    text_unit: str = "paragraph"
+    text_unit: str = setting("paragraph", allowed=Choice(("paragraph", "line", "file")))
     """What one document is in txt and md files: `paragraph` (blank line between), `line` or `file`."""
-    tokenizer: str | None = None
+    tokenizer: str | None = setting(None, allowed=NAMED)
     """Name or folder of a Hugging Face tokenizer; none trains one on the training documents."""
-    tokenizer_kind: str = "wordpiece"
+    tokenizer_kind: str = setting("wordpiece", allowed=Choice(("wordpiece", "bpe")))
     """Kind of tokenizer to train: `wordpiece` or `bpe`."""
-    vocab_size: int = 4096
+    vocab_size: int = setting(4096, allowed=COUNT)
     """Size of the vocabulary to train, special tokens included."""
     lowercase: bool = True
     """Whether a trained tokenizer lower-cases."""
-    max_length: int = 128
+    max_length: int = setting(128, allowed=Bounds(3, whole=True))
     """Longest sequence in tokens, special tokens included."""
-    long_documents: str = "sentences"
+    long_documents: str = setting("sentences", allowed=Choice(("truncate", "sentences", "tokens")))
     """Documents over `max_length`: `truncate`, or split at `sentences` or `tokens`."""
-    cache_dir: str = "${oc.env:IOLAUS_CACHE,'~/.cache/iolaus'}"
+    cache_dir: str = setting("${oc.env:IOLAUS_CACHE,'~/.cache/iolaus'}", execution=True)
     """Where tokenised data and trained tokenizers are kept between runs."""
     seed: int = 0
     """Chooses the held-out documents; runs of different `seed` are measured on the same ones."""
-    layout: str = "auto"
+    layout: str = setting("auto", allowed=Choice(("auto", "packed", "padded")), execution=True)
     """`packed`: whole documents end to end in one row, none of which sees another; `padded`: one row each, padded to the
     longest of the micro-batch; `auto`: packed, unless objective or architecture (which is tried) cannot have it."""
-    micro_batch_tokens: Any = 2048
+    micro_batch_tokens: Any = setting(2048, allowed=COUNT, execution=True)
     """Token budget of one micro-batch, padding included if there is any; none sets no bound."""
-    micro_batch_size: Any = None
+    micro_batch_size: Any = setting(None, allowed=COUNT, execution=True)
     """Most documents of one micro-batch; none sets no bound."""
-    num_workers: int = 1
+    num_workers: int = setting(1, allowed=WHOLE_FROM_0, execution=True)
     """Loader processes per rank; 0 loads in the training process."""
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from omegaconf import MISSING
 
 from .registry import register
+from .values import COUNT, NAMED, WHOLE_FROM_0, Bounds, Choice, setting
 
 
 @dataclass
@@ -16,23 +17,23 @@ class Energon:
     """
 
     _target_: str = "runner.data.EnergonData"
-    path: Any = MISSING
+    path: Any = setting(MISSING, allowed=NAMED)
     """The folder of a data set, or the yaml file of a blend of several (a metadataset)."""
     columns: Any = None
     """Other names of the columns of the samples' json: `id`, `image`, `conversations`, `caption`, `question`, `answer`,
     `kind`."""
     caption_prompt: str = "describe the image."
     """What is asked for a caption."""
-    processor: Any = "${oc.select:model.name_or_path,null}"
+    processor: Any = setting("${oc.select:model.name_or_path,null}", allowed=NAMED)
     """Name or folder of a vision-language model whose tokenizer and image processor to use; where the model has no name
     they are made for it."""
     processor_options: dict[str, Any] = field(default_factory=dict)
     """Other settings of its image processor: `{do_image_splitting: false}`, or `{size: {longest_edge: 768}}`."""
-    tokenizer: Any = None
+    tokenizer: Any = setting(None, allowed=NAMED)
     """Name or folder of a language model's tokenizer for a model with random weights; none trains one."""
-    tokenizer_kind: str = "wordpiece"
+    tokenizer_kind: str = setting("wordpiece", allowed=Choice(("wordpiece", "bpe")))
     """Kind of tokenizer to train: `wordpiece` or `bpe`."""
-    vocab_size: int = 4096
+    vocab_size: int = setting(4096, allowed=COUNT)
     """Size of the vocabulary to train, special tokens included."""
     lowercase: bool = True
     """Whether a trained tokenizer lower-cases."""
@@ -44,13 +45,13 @@ class Energon:
     """Height and width in pixels that such a processor brings images to."""
     image_places: Any = "${oc.select:model.image_places,null}"
     """Tokens that an image takes in the text."""
-    max_length: int = 512
+    max_length: int = setting(512, allowed=Bounds(3, whole=True))
     """Longest sample in tokens, places for images included."""
-    too_long: str = "error"
+    too_long: str = setting("error", allowed=Choice(("error", "truncate", "skip")))
     """What becomes of longer ones: `error`, `truncate` (their ends are cut off, never images), or `skip` (left out)."""
     max_bad_samples: int = 0
     """How many samples a rank may leave out because shard, json or image cannot be read; each is named in the log."""
-    allow_dataset_code: bool = False
+    allow_dataset_code: bool = setting(False, runs_code=True)
     """Lets a data set run code of its own: `.nv-meta/sample_loader.py`, or what its `dataset.yaml` names."""
     shuffle_buffer_size: Any = 100
     """Samples of each loader process from which the next is drawn, beside the shuffling of shards; none reads on as it
@@ -66,13 +67,13 @@ class Energon:
     """Further arguments of energon's `get_train_dataset`: `{shuffle_over_epochs_multiplier: 2}`."""
     global_batch_size: Any = "${sampler.global_batch_size}"
     """Samples (rows, if packed) of one optimizer step, over all ranks: `micro_batch_size` x ranks x micro-batches."""
-    micro_batch_size: int = 8
+    micro_batch_size: int = setting(8, allowed=COUNT, execution=True)
     """Samples (rows, if packed) of one micro-batch."""
-    num_workers: int = 1
+    num_workers: int = setting(1, allowed=WHOLE_FROM_0, execution=True)
     """Loader processes per rank; 0 loads in the training process."""
-    num_val_workers: Any = None
+    num_val_workers: Any = setting(None, execution=True)
     """The same for validation; none takes `num_workers`."""
-    layout: str = "auto"
+    layout: str = setting("auto", allowed=Choice(("auto", "packed", "padded")), execution=True)
     """`packed`: samples end to end in one row, none of which sees another; `padded`: one row each, padded to the longest
     of the micro-batch; `auto`: packed, unless the architecture (which is tried) cannot have it."""
 

@@ -3,27 +3,32 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from omegaconf import II, MISSING
+from omegaconf import MISSING
 
 from .registry import register
+from .values import AT_LEAST_0, COUNT, NAMED, WHOLE_FROM_0, Bounds, Choice, setting
 
 
 @dataclass
 class FinetuningData:
     """Labelled examples: read, checked, tokenised in memory, served as global batches."""
 
-    _target_: str = "runner.data.FinetuningDataModule"
-    task: str = MISSING
+    _target_: str = "runner.data.FinetuningData"
+    task: str = setting(
+        MISSING, allowed=Choice(("classification", "token_classification", "question_answering"))
+    )
     """`classification`, `token_classification` or `question_answering`."""
-    train: Any = MISSING
+    train: Any = setting(MISSING, allowed=NAMED)
     """A file, a glob, a list of them, the folder of a saved data set, or `name@split` of the hub."""
-    validation: Any = None
+    validation: Any = setting(None, allowed=NAMED)
     """Validation examples, like `train`; or several sets by name: `{easy: a.csv, hard: b.csv}`."""
-    validation_documents: Any = 0.1
+    validation_documents: Any = setting(0.1, allowed=AT_LEAST_0)
     """How much of `train` to hold out where no validation set is given: a number of examples, or a share below 1."""
-    test: Any = None
+    test: Any = setting(None, allowed=NAMED)
     """Examples for a last test with the best weights, like `validation`; they may lack labels."""
-    format: str = "auto"
+    format: str = setting(
+        "auto", allowed=Choice(("auto", "csv", "tsv", "jsonl", "json", "parquet", "conll", "conllu", "squad"))
+    )
     """Of the files: csv, tsv, jsonl, json, parquet, conll, conllu or squad; `auto` goes by their endings."""
     text_column: str = "text"
     """Column of the text; of the list of words; of the question."""
@@ -41,33 +46,33 @@ class FinetuningData:
     """Column of the labels in such files; none takes the last one of CoNLL, `upos` of CoNLL-U."""
     labels: Any = None
     """The labels in the order of their numbers; none takes those of the training examples, sorted."""
-    problem_type: str = "auto"
+    problem_type: str = setting("auto", allowed=Choice(("auto", "single_label", "multi_label", "regression")))
     """`single_label`, `multi_label`, `regression`, or `auto`: text and integers are classes, lists are several at
     once, numbers with a fraction are to be regressed."""
     label_separator: Any = None
     """What stands between several labels in one text column, such as `|`."""
-    doc_stride: int = 64
+    doc_stride: int = setting(64, allowed=WHOLE_FROM_0)
     """Tokens that neighbouring windows of a long context share."""
-    tokenizer: Any = "${oc.select:model.name_or_path,null}"
+    tokenizer: Any = setting("${oc.select:model.name_or_path,null}", allowed=NAMED)
     """Name or folder of a tokenizer; where the model has no name one is trained on the training texts."""
-    tokenizer_kind: str = "wordpiece"
+    tokenizer_kind: str = setting("wordpiece", allowed=Choice(("wordpiece", "bpe")))
     """Kind of tokenizer to train: `wordpiece` or `bpe`."""
-    vocab_size: int = 4096
+    vocab_size: int = setting(4096, allowed=COUNT)
     """Size of the vocabulary to train, special tokens included."""
     lowercase: bool = True
     """Whether a trained tokenizer lower-cases."""
-    max_length: int = 128
+    max_length: int = setting(128, allowed=Bounds(3, whole=True))
     """Longest sample in tokens. Texts are cut there; sentences and contexts go on in further samples."""
-    seed: int = II("seed")
-    """Chooses the held-out examples."""
-    layout: str = "auto"
+    seed: int = 0
+    """Chooses the held-out examples; runs of different `seed` are measured on the same ones."""
+    layout: str = setting("auto", allowed=Choice(("auto", "packed", "padded")), execution=True)
     """`packed`: samples end to end in one row, none of which sees another; `padded`: one row each, padded to the longest
     of the micro-batch; `auto`: packed, unless the architecture (which is tried) cannot have it."""
-    micro_batch_tokens: Any = 1024
+    micro_batch_tokens: Any = setting(1024, allowed=COUNT, execution=True)
     """Token budget of one micro-batch, padding included; none sets no bound."""
-    micro_batch_size: Any = None
+    micro_batch_size: Any = setting(None, allowed=COUNT, execution=True)
     """Most rows of one micro-batch; none sets no bound."""
-    num_workers: int = 0
+    num_workers: int = setting(0, allowed=WHOLE_FROM_0, execution=True)
     """Loader processes per rank; 0 loads in the training process."""
 
 

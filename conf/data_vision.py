@@ -3,9 +3,10 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from omegaconf import II, MISSING
+from omegaconf import MISSING
 
 from .registry import register
+from .values import AT_LEAST_0, COUNT, NAMED, WHOLE_FROM_0, Bounds, Choice, setting
 
 
 @dataclass
@@ -17,33 +18,33 @@ class ImageText:
     """
 
     _target_: str = "runner.data.ImageTextDataModule"
-    train: Any = MISSING
+    train: Any = setting(MISSING, allowed=NAMED)
     """A file, a glob, a list of them, or `name@split` of the hub."""
-    validation: Any = None
+    validation: Any = setting(None, allowed=NAMED)
     """Validation rows, like `train`; or several sets by name: `{easy: a.jsonl, hard: b.jsonl}`."""
-    validation_documents: Any = 0.1
+    validation_documents: Any = setting(0.1, allowed=AT_LEAST_0)
     """How much of `train` to hold out where no validation set is given: a number of images, or a share below 1."""
-    test: Any = None
+    test: Any = setting(None, allowed=NAMED)
     """Rows for a last test with the best weights, like `validation`."""
-    images: Any = None
+    images: Any = setting(None, allowed=NAMED)
     """The folder that image paths start from and stay in; none takes that of the file which names them."""
-    format: str = "auto"
+    format: str = setting("auto", allowed=Choice(("auto", "jsonl", "json", "csv", "tsv", "parquet")))
     """Of the files: jsonl, json, csv, tsv or parquet; `auto` goes by their endings."""
     columns: Any = None
     """Other names of the columns `id`, `image`, `conversations`, `caption`, `question`, `answer`, `kind`:
     `{question: statement, answer: label}`. `kind` is a question's type, to measure each apart."""
     caption_prompt: str = "describe the image."
     """What is asked for a caption."""
-    processor: Any = "${oc.select:model.name_or_path,null}"
+    processor: Any = setting("${oc.select:model.name_or_path,null}", allowed=NAMED)
     """Name or folder of a vision-language model whose tokenizer and image processor to use; where the model has no name
     they are made for it."""
     processor_options: dict[str, Any] = field(default_factory=dict)
     """Other settings of its image processor: `{do_image_splitting: false}`, or `{size: {longest_edge: 768}}`."""
-    tokenizer: Any = None
+    tokenizer: Any = setting(None, allowed=NAMED)
     """Name or folder of a language model's tokenizer for a model with random weights; none trains one."""
-    tokenizer_kind: str = "wordpiece"
+    tokenizer_kind: str = setting("wordpiece", allowed=Choice(("wordpiece", "bpe")))
     """Kind of tokenizer to train: `wordpiece` or `bpe`."""
-    vocab_size: int = 4096
+    vocab_size: int = setting(4096, allowed=COUNT)
     """Size of the vocabulary to train, special tokens included."""
     lowercase: bool = True
     """Whether a trained tokenizer lower-cases."""
@@ -53,22 +54,22 @@ class ImageText:
     """Height and width in pixels that such a processor brings images to."""
     image_places: Any = "${oc.select:model.image_places,null}"
     """Tokens that an image takes in the text."""
-    max_length: int = 512
+    max_length: int = setting(512, allowed=Bounds(3, whole=True))
     """Longest sample in tokens, places for images included."""
-    too_long: str = "error"
+    too_long: str = setting("error", allowed=Choice(("error", "truncate", "skip")))
     """What becomes of longer ones: `error`, `truncate` (their ends are cut off, never images), or `skip` (left out)."""
-    max_undecodable: int = 0
+    max_undecodable: int = setting(0, allowed=WHOLE_FROM_0)
     """Samples whose images may be broken; they are named, and count for nothing. More end the run."""
-    seed: int = II("seed")
-    """Chooses the held-out images."""
-    layout: str = "auto"
+    seed: int = 0
+    """Chooses the held-out images; runs of different `seed` are measured on the same ones."""
+    layout: str = setting("auto", allowed=Choice(("auto", "packed", "padded")), execution=True)
     """`packed`: samples end to end in one row, none of which sees another; `padded`: one row each, padded to the longest
     of the micro-batch; `auto`: packed, unless the architecture (which is tried) cannot have it."""
-    micro_batch_tokens: Any = 2048
+    micro_batch_tokens: Any = setting(2048, allowed=COUNT, execution=True)
     """Token budget of one micro-batch, places for images and padding included; none sets no bound."""
-    micro_batch_size: Any = None
+    micro_batch_size: Any = setting(None, allowed=COUNT, execution=True)
     """Most samples of one micro-batch; none sets no bound."""
-    num_workers: int = 1
+    num_workers: int = setting(1, allowed=WHOLE_FROM_0, execution=True)
     """Loader processes per rank, which decode the images; 0 loads in the training process."""
 
 

@@ -1,9 +1,10 @@
 """Group `hydra/launcher`: where the jobs of `-m` run. `basic`, the default, is here, one after the other."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from .registry import register
+from .values import setting
 
 
 @dataclass
@@ -41,11 +42,11 @@ class Slurm:
     """How often a job that ran out of time goes on; preemptions are not counted."""
     array_parallelism: int = 256
     """Jobs of a sweep that run at the same time at the most."""
-    setup: list[str] = field(default_factory=list)
+    setup: list[str] = setting(factory=list, runs_code=True)
     """Shell lines before the run starts, such as `module load cuda`."""
-    srun_args: list[str] = field(default_factory=list)
+    srun_args: list[str] = setting(factory=list, runs_code=True)
     """Further arguments for srun."""
-    additional_parameters: dict[str, Any] = field(default_factory=dict)
+    additional_parameters: dict[str, Any] = setting(factory=dict, runs_code=True)
     """Further parameters for sbatch, such as `{mail-type: END}`."""
     name: str = "iolaus"
     """Name of the jobs in the queue."""

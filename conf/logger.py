@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from .registry import register_parts
+from .values import Choice, setting
 
 
 @dataclass
@@ -23,7 +24,7 @@ class Wandb:
     """Runs of one group are shown together; none is the sweep's name for a job of a sweep, else leaves the run alone."""
     tags: list[str] = field(default_factory=list)
     """Words to find the run by."""
-    offline: str = "auto"
+    offline: str = setting("auto", allowed=Choice(("auto", "true", "false")))
     """`true` writes files for `wandb sync`, `false` needs a key, `auto` is offline where there is none."""
 
 

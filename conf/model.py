@@ -6,6 +6,7 @@ from typing import Any
 from omegaconf import MISSING
 
 from .registry import register
+from .values import COUNT, NAMED, Bounds, setting
 
 
 @dataclass
@@ -15,17 +16,17 @@ class Encoder:
     _target_: str = "runner.models.build_encoder"
     architecture: str = MISSING
     """`model_type` of transformers, such as `bert`, `modernbert`, `roberta`, `electra`."""
-    hidden_size: int = MISSING
+    hidden_size: int = setting(MISSING, allowed=COUNT)
     """Width of the residual stream."""
-    num_hidden_layers: int = MISSING
+    num_hidden_layers: int = setting(MISSING, allowed=COUNT)
     """Transformer layers."""
-    num_attention_heads: int = MISSING
+    num_attention_heads: int = setting(MISSING, allowed=COUNT)
     """Attention heads; divides `hidden_size`."""
-    intermediate_size: int = MISSING
+    intermediate_size: int = setting(MISSING, allowed=COUNT)
     """Width of the feed-forward layer."""
-    max_position_embeddings: int = 512
+    max_position_embeddings: int = setting(512, allowed=COUNT)
     """Longest sequence in tokens that the model can take."""
-    dropout: float = 0.0
+    dropout: float = setting(0.0, allowed=Bounds(0, 1, open_high=True))
     """Dropout of hidden states, attention and embeddings alike."""
     config: dict[str, Any] = field(default_factory=dict)
     """Further fields of the architecture's config class, by their own names."""
@@ -36,7 +37,7 @@ class Pretrained:
     """A masked language model with its weights: a hub name, a folder, or a run folder of ours."""
 
     _target_: str = "runner.models.load_encoder"
-    name_or_path: str = MISSING
+    name_or_path: str = setting(MISSING, allowed=NAMED)
     """Name on the hub or a local folder."""
     config: dict[str, Any] = field(default_factory=dict)
     """Fields of the model's config to change."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .registry import register
+from .values import COUNT, setting
 
 
 @dataclass
@@ -13,15 +14,15 @@ class LlavaTiny:
     _target_: str = "runner.models.build_image_text"
     architecture: str = "llava"
     """`llava` or `idefics3`."""
-    hidden_size: int = 128
+    hidden_size: int = setting(128, allowed=COUNT)
     """Width of the language model."""
-    num_hidden_layers: int = 2
+    num_hidden_layers: int = setting(2, allowed=COUNT)
     """Its layers."""
-    num_attention_heads: int = 4
+    num_attention_heads: int = setting(4, allowed=COUNT)
     """Its attention heads; divides `hidden_size`."""
-    intermediate_size: int = 384
+    intermediate_size: int = setting(384, allowed=COUNT)
     """Width of its feed-forward layers."""
-    max_position_embeddings: int = 2048
+    max_position_embeddings: int = setting(2048, allowed=COUNT)
     """Longest sequence in tokens that it can take, places for images included."""
     vision_hidden_size: int = 96
     """Width of the vision tower."""

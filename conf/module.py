@@ -3,20 +3,21 @@
 from dataclasses import dataclass, field
 
 from .registry import register
+from .values import AT_LEAST_0, setting
 
 
 @dataclass
 class Pretraining:
     """Pretraining of an encoder: the shared step, validation loss and bits."""
 
-    _target_: str = "runner.modules.PretrainingModule"
-    max_grad_norm: float = 1.0
+    _target_: str = "runner.modules.PretrainingRun"
+    max_grad_norm: float = setting(1.0, allowed=AT_LEAST_0)
     """Gradients are scaled down to this total norm; 0 turns clipping off."""
     compile_model: bool = False
     """Runs the compute core (embeddings, encoder, norm) through torch.compile."""
-    gradient_checkpointing: bool = False
+    gradient_checkpointing: bool = setting(False, execution=True)
     """Recomputes activations in the backward pass: less memory, about a third more time."""
-    log_parameter_norms: bool = False
+    log_parameter_norms: bool = setting(False, execution=True)
     """Logs the gradient norm of every single parameter; costs time."""
 
 
@@ -24,7 +25,7 @@ class Pretraining:
 class Finetuning(Pretraining):
     """Finetuning on a task: its metrics, and a last test, predictions and export with the best weights."""
 
-    _target_: str = "runner.modules.FinetuningModule"
+    _target_: str = "runner.modules.FinetuningRun"
     freeze: list[str] = field(default_factory=list)
     """Parameters that keep their weights: patterns of whole names, `*` for anything, or `re:...`."""
     load_best: bool = True

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from .registry import register
+from .values import AT_LEAST_0, COUNT, SHARE, Bounds, Choice, setting
 
 
 @dataclass
@@ -10,9 +11,11 @@ class MaskedLanguageModeling:
     """BERT's objective: guess the hidden tokens (arXiv 1810.04805; rate as in arXiv 2202.08005)."""
 
     _target_: str = "runner.objectives.MaskedLanguageModelingCollator"
-    mlm_probability: float = 0.3
+    mlm_probability: float = setting(0.3, allowed=Bounds(0, 1, open_low=True))
     """Share of the ordinary tokens that become targets; of these 80 % turn into the mask token, 10 % into a
     random ordinary token, 10 % stay."""
+    validation_mlm_probability: float = setting(0.15, allowed=Bounds(0, 1, open_low=True))
+    """The same share in validation, so that runs with other rates can be compared."""
 
 
 @dataclass
@@ -20,13 +23,15 @@ class EnhancedMaskedLanguageModeling:
     """RetroMAE: a weak decoder guesses every token from the sentence embedding (arXiv 2205.12035)."""
 
     _target_: str = "runner.objectives.EnhancedMaskedLanguageModelingCollator"
-    decoder_masking: float = 0.5
+    decoder_masking: float = setting(0.5, allowed=SHARE)
     """Share of the other tokens that a token does not see in the decoder; it never sees itself."""
-    encoder_mlm_probability: float = 0.3
+    encoder_mlm_probability: float = setting(0.3, allowed=SHARE)
     """Share of the tokens masked on the encoder's side, with a loss of their own; 0 masks none."""
-    encoder_loss_weight: float = 1.0
+    validation_mlm_probability: float = setting(0.15, allowed=Bounds(0, 1, open_low=True))
+    """The same share in validation, so that runs with other rates can be compared; none are where the other is 0."""
+    encoder_loss_weight: float = setting(1.0, allowed=AT_LEAST_0)
     """What the encoder's loss per target weighs in the mean, where the decoder's weighs 1."""
-    pooling: str = "cls"
+    pooling: str = setting("cls", allowed=Choice(("cls", "mean")))
     """The sentence embedding: `cls`, the first token's hidden state, or `mean`, that of all tokens."""
 
 
@@ -35,19 +40,19 @@ class MaskedDiffusion:
     """Masked diffusion: tokens masked at every rate, a bound on the likelihood, sampling (arXiv 2406.07524)."""
 
     _target_: str = "runner.objectives.MaskedDiffusionCollator"
-    num_steps: int = 1000
+    num_steps: int = setting(1000, allowed=Bounds(2, whole=True))
     """Points of the grid that times are drawn from."""
-    sampling_eps: float = 0.1
+    sampling_eps: float = setting(0.1, allowed=Bounds(0, 1, open_low=True, open_high=True))
     """Smallest time; the largest is 1. A token is masked with probability (1 - noise_eps) t."""
-    noise_eps: float = 1e-3
+    noise_eps: float = setting(1e-3, allowed=Bounds(0, 1, open_high=True))
     """Share of the tokens that stay even at time 1."""
-    min_masked: int | None = None
+    min_masked: int | None = setting(None, allowed=COUNT)
     """Least number of masked tokens of a sequence; none sets no bound."""
-    max_masked: int | None = None
+    max_masked: int | None = setting(None, allowed=COUNT)
     """Largest number of masked tokens of a sequence; none sets no bound."""
     time_weighting: bool = True
     """Weighs the loss at time t by 1/t, a bound on the likelihood; otherwise every masked token weighs the same."""
-    evaluation_copies: int = 4
+    evaluation_copies: int = setting(4, allowed=COUNT)
     """Times drawn for each validation sequence; more give a steadier figure and take longer."""
 
 
@@ -78,7 +83,7 @@ class QuestionAnswering:
     """The span of a context that answers a question (SQuAD, arXiv 1606.05250 and 1806.03822)."""
 
     _target_: str = "runner.objectives.QuestionAnsweringCollator"
-    max_answer_tokens: int = 30
+    max_answer_tokens: int = setting(30, allowed=COUNT)
     """Longest answer in tokens that is predicted."""
     null_threshold: float = 0.0
     """How much more than the best span `no answer` must score; counts where the training data has such questions."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from omegaconf import MISSING
 
 from .registry import register
+from .values import AT_LEAST_0, Bounds, setting
 
 
 @dataclass
@@ -29,13 +30,13 @@ class Optimizer:
     """What every optimizer has."""
 
     _target_: str = MISSING
-    lr: float = MISSING
+    lr: float = setting(MISSING, allowed=AT_LEAST_0)
     """Peak learning rate; the schedule scales it."""
-    weight_decay: float = 0.0
+    weight_decay: float = setting(0.0, allowed=AT_LEAST_0)
     """Decay of matrices outside norms; biases, norms and other vectors never decay."""
     decay_embeddings: bool = False
     """Whether embedding tables decay as well."""
-    layer_decay: float = 1.0
+    layer_decay: float = setting(1.0, allowed=Bounds(0, 1, open_low=True))
     """Each layer's rate is this times the rate of the one above it; 1.0 gives all the same."""
     overrides: list[GroupOverride] = field(default_factory=list)
     """Other rates or decays for parameters by name; a pattern that matches nothing is an error."""
@@ -82,7 +83,7 @@ class Adam(Optimizer):
     """Decay of the first and second moment."""
     eps: float = 1e-8
     """Added to the denominator."""
-    fused: bool = True
+    fused: bool = setting(True, execution=True)
     """One kernel for all parameters, on a CPU several times faster; taken where the device has it."""
 
 

@@ -1,11 +1,14 @@
 """Where a config group learns its options: `register("optimizer", adamw=AdamW)` makes `optimizer=adamw` work."""
 
 import sys
+from collections.abc import Mapping
 from importlib.metadata import entry_points
 from typing import Any, get_origin
 
 from hydra.core.config_store import ConfigNode, ConfigStore
 from omegaconf import DictConfig, OmegaConf
+
+from .values import rules_of
 
 # Hydra copies the whole store once per group for --help, seconds of work; `load` hands out copies of its nodes anyway
 ConfigStore.__deepcopy__ = lambda store, memo: store  # type: ignore[attr-defined]
@@ -77,6 +80,25 @@ def _store(group: str, name: str, source: Any) -> None:
     store.store(group=group, name=name, node={})  # makes the group
     option = Option(group, name, source)
     store._open(group)[option.name] = option
+
+
+def option_of(group: str, node: Any) -> str | None:
+    """The option of a group that a part of a config is made from, by its target; None for one of the user's own."""
+    target = node.get("_target_") if isinstance(node, Mapping) else None
+    named = (name for name, option in OPTIONS[group].items() if getattr(option, "_target_", None) == target)
+    return None if target is None else next(named, None)
+
+
+def execution_names(group: str, node: Any) -> set[str]:
+    """The fields of a group's part that say how a run is executed.
+
+    In a component of the user's own they are those that are so in any option of the group.
+    """
+    name = option_of(group, node)
+    options = OPTIONS[group].values() if name is None else [OPTIONS[group][name]]
+    return {
+        field for option in options for field, rules in rules_of(option).items() if rules.get("execution")
+    }
 
 
 def register_configs(package: str) -> None:

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from omegaconf import II
 
-from conf.registry import register
+from .registry import register
+from .values import COUNT, WHOLE_FROM_0, setting
 
 
 @dataclass
@@ -12,7 +13,7 @@ class Shuffled:
     """Every epoch in a new order."""
 
     _target_: str = "runner.samplers.Shuffled"
-    global_batch_size: int = 32
+    global_batch_size: int = setting(32, allowed=COUNT)
     """Sequences per optimizer step, over all ranks and micro-batches."""
     seed: int = II("seed")
     """The order of the epochs follows from it."""
@@ -23,7 +24,7 @@ class Sequential:
     """Every epoch in the dataset's own order."""
 
     _target_: str = "runner.samplers.Sequential"
-    global_batch_size: int = 32
+    global_batch_size: int = setting(32, allowed=COUNT)
     """Sequences per optimizer step, over all ranks and micro-batches."""
     seed: int = II("seed")
     """Changes nothing in the order; samples are transformed and masked under it."""
@@ -34,11 +35,11 @@ class LengthGrouped:
     """Batches of similar lengths, in shuffled order."""
 
     _target_: str = "runner.samplers.LengthGrouped"
-    global_batch_size: int = 32
+    global_batch_size: int = setting(32, allowed=COUNT)
     """Sequences per optimizer step, over all ranks and micro-batches."""
     seed: int = II("seed")
     """The order of the epochs follows from it."""
-    pool_batches: int = 50
+    pool_batches: int = setting(50, allowed=COUNT)
     """Batches whose samples are sorted by length together; 1 groups nothing, more groups closer."""
 
 
@@ -47,11 +48,11 @@ class SplitModality:
     """Every batch with images or without, the one with the longest example first."""
 
     _target_: str = "runner.samplers.SplitModality"
-    global_batch_size: int = 32
+    global_batch_size: int = setting(32, allowed=COUNT)
     """Examples per optimizer step, over all ranks and micro-batches."""
     seed: int = II("seed")
     """The order of the epochs follows from it."""
-    image_patches: int = 576
+    image_patches: int = setting(576, allowed=WHOLE_FROM_0)
     """Tokens that an image adds to the length of its example where the data does not count them itself; 576 are those of
     CLIP ViT-L/14 at 336 pixels."""
     drop_last: bool = False

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .registry import register
+from .values import AT_LEAST_0, KINDS, Bounds, setting
 
 
 @dataclass
@@ -11,21 +12,21 @@ class Wsd:
     """Warm-up, stable, cool-down along 1 - sqrt (arXiv 2405.18392): any stable checkpoint can be branched."""
 
     _target_: str = "runner.optim.get_scheduler"
-    warmup_kind: str = "linear"
+    warmup_kind: str = setting("linear", allowed=KINDS)
     """How the rate rises: constant, linear, cosine, exponential or inverse_sqrt."""
-    warmup_steps: Any = 0.05
+    warmup_steps: Any = setting(0.05, allowed=AT_LEAST_0)
     """Length of the warm-up: steps (int), or a fraction of max_steps (float between 0 and 1)."""
     warmup_decay: float = 0.0
     """Where the warm-up starts, as a factor of the base rate; for exponential the factor per step."""
-    training_kind: str = "constant"
+    training_kind: str = setting("constant", allowed=KINDS)
     """How the rate goes between warm-up and cool-down."""
-    training_steps: Any = -1
+    training_steps: Any = setting(-1, allowed=Bounds(-1))
     """Length of the middle phase: steps, a fraction of max_steps, or -1 for all that is left."""
     training_decay: float = 1.0
     """Where the middle phase ends, as a factor of where it starts; for exponential the factor per step."""
-    cooldown_kind: str = "inverse_sqrt"
+    cooldown_kind: str = setting("inverse_sqrt", allowed=KINDS)
     """How the rate falls at the end."""
-    cooldown_steps: Any = 0.2
+    cooldown_steps: Any = setting(0.2, allowed=AT_LEAST_0)
     """Length of the cool-down: steps, or a fraction of max_steps."""
     cooldown_decay: float = 0.0
     """Where the cool-down ends, as a factor of where it starts; for exponential the factor per step."""

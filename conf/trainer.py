@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .registry import register
+from .values import AT_LEAST_0, COUNT, POSITIVE, WHOLE_FROM_0, Bounds, Choice, setting
 
 
 @dataclass
@@ -11,31 +12,40 @@ class Trainer:
     """Lightning's Trainer, as this project drives it: one optimizer step per global batch."""
 
     _target_: str = "runner.trainer.build_trainer"
-    max_steps: int = 1500
+    max_steps: int = setting(1500, allowed=Bounds(-1, whole=True))
     """Global batches to train on, which is optimizer steps; -1 follows `max_epochs`."""
-    max_epochs: Any = None
+    max_epochs: Any = setting(None, allowed=POSITIVE)
     """Passes over the training set (may be a fraction); takes effect when `max_steps` is -1."""
-    accelerator: str = "auto"
+    accelerator: str = setting("auto", allowed=Choice(("auto", "cpu", "gpu", "cuda", "mps")), execution=True)
     """`cpu`, `gpu`, `mps`, or `auto`: the best there is."""
-    devices: Any = 1
+    devices: Any = setting(1, execution=True)
     """Processes on this node, one per device; `auto` takes every GPU, or one process on a CPU."""
-    num_nodes: int = 1
+    num_nodes: int = setting(1, allowed=COUNT, execution=True)
     """Nodes of the job."""
-    strategy: str = "auto"
+    strategy: str = setting("auto", allowed=Choice(("auto", "ddp", "fsdp")), execution=True)
     """`auto`: one process alone, or DDP where there are several."""
-    tensor_parallel_size: int = 1
+    tensor_parallel_size: int = setting(1, allowed=COUNT, execution=True)
     """Processes that share each matrix, for `trainer=fsdp` and models that transformers has a plan for."""
-    precision: str = "auto"
-    """`32-true`, `bf16-mixed`, ..., or `auto`: bf16 autocast where the hardware has bf16 units, else fp32."""
-    validate_every: int = 250
+    precision: str = setting(
+        "auto",
+        allowed=Choice(
+            ("auto", "32-true", "32", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true", "64")
+        ),
+    )
+    """`32-true`, `bf16-mixed`, ..., or `auto`: bf16 autocast where the hardware has bf16 units, else fp32. It is
+    decided when the run begins, and stays so wherever it goes on."""
+    attention: str = setting("auto", allowed=Choice(("auto", "flash_attn", "varlen_attn")), execution=True)
+    """Flash attention of packed rows on a GPU in half precision: of the package `flash_attn`, torch's own `varlen_attn`,
+    or `auto`: of the package where it is installed."""
+    validate_every: int = setting(250, allowed=WHOLE_FROM_0)
     """Steps between two validations; one at the end comes by itself. 0 turns validation off."""
-    validation_batches: Any = None
+    validation_batches: Any = setting(None, allowed=AT_LEAST_0)
     """Validation batches to use of each set; none takes all."""
-    log_every: int = 10
+    log_every: int = setting(10, allowed=COUNT, execution=True)
     """Steps between two rows in the logs."""
     deterministic: bool = False
     """Refuses operations without a deterministic implementation on the device."""
-    profile: bool = False
+    profile: bool = setting(False, execution=True)
     """Writes a trace and a table of the most expensive operators to the run folder."""
 
 

@@ -1,9 +1,16 @@
-"""What a setting may be, where its type does not say so: choices, and numbers within bounds.
+"""What a setting may be where its type does not say so, whether it may change on resume: said at the field by `setting`.
 
 `runner.checks` holds a config against it before anything heavy is imported; `--info` and the JSON schema show it.
 """
 
+import math
+from collections.abc import Callable
+from dataclasses import field, fields, is_dataclass
+from functools import cache
+from inspect import get_annotations
 from typing import Any, NamedTuple
+
+from omegaconf import MISSING
 
 
 class Choice(NamedTuple):
@@ -38,7 +45,7 @@ class Bounds(NamedTuple):
             return f"expected {self}"
         too_low = value <= self.low if self.open_low else value < self.low
         too_high = value >= self.high if self.open_high else value > self.high
-        if too_low or too_high or value != value or (self.whole and value != int(value)):
+        if too_low or too_high or not math.isfinite(value) or (self.whole and value != int(value)):
             return f"it must be {self}"
         return None
 
@@ -50,84 +57,66 @@ class Bounds(NamedTuple):
         return f"{kind} in {brackets[0]}{self.low:g}, {self.high:g}{brackets[1]}"
 
 
+class Named(NamedTuple):
+    """A name, or several in a list or mapping; any text but an empty one, which an unset shell variable leaves."""
+
+    what: str = "a file, folder or name"
+
+    def problem(self, value: Any) -> str | None:
+        """What is wrong with a value, in words; None where nothing is."""
+        if isinstance(value, dict):
+            inner = [] if "_target_" in value else list(value.values())
+        else:
+            inner = value if isinstance(value, list) else []
+        if isinstance(value, str) and not value.strip():
+            return f"it is empty (an unset variable of the shell?); give {self.what}"
+        if isinstance(value, str) and "***" in value:
+            return f"a secret was left out of it when it was written down; give {self.what}"
+        return next(filter(None, map(self.problem, inner)), None)
+
+    def __str__(self) -> str:
+        return self.what
+
+
+Rule = Choice | Bounds | Named
+"""What a setting may be."""
+
 COUNT, AT_LEAST_0, WHOLE_FROM_0 = Bounds(1, whole=True), Bounds(0), Bounds(0, whole=True)
 POSITIVE, SHARE = Bounds(0, open_low=True), Bounds(0, 1)
+NAMED = Named()
 KINDS = Choice(("constant", "linear", "cosine", "exponential", "inverse_sqrt", "inverse-sqrt"))
 
-ALLOWED: dict[str, Choice | Bounds] = {
-    "mode": Choice(("train", "inspect")),
-    "data.task": Choice(("classification", "token_classification", "question_answering")),
-    "data.text_unit": Choice(("paragraph", "line", "file")),
-    "data.tokenizer_kind": Choice(("wordpiece", "bpe")),
-    "data.vocab_size": COUNT,
-    "data.max_length": Bounds(3, whole=True),
-    "data.long_documents": Choice(("truncate", "sentences", "tokens")),
-    "data.validation_documents": AT_LEAST_0,
-    "data.problem_type": Choice(("auto", "single_label", "multi_label", "regression")),
-    "data.format": Choice(("auto", "csv", "tsv", "jsonl", "json", "parquet", "conll", "conllu", "squad")),
-    "data.doc_stride": WHOLE_FROM_0,
-    "data.too_long": Choice(("error", "truncate", "skip")),
-    "data.max_undecodable": WHOLE_FROM_0,
-    "data.layout": Choice(("auto", "packed", "padded")),
-    "data.micro_batch_tokens": COUNT,
-    "data.micro_batch_size": COUNT,
-    "data.num_workers": WHOLE_FROM_0,
-    "objective.mlm_probability": Bounds(0, 1, open_low=True),
-    "objective.decoder_masking": SHARE,
-    "objective.encoder_mlm_probability": SHARE,
-    "objective.encoder_loss_weight": AT_LEAST_0,
-    "objective.pooling": Choice(("cls", "mean")),
-    "objective.num_steps": Bounds(2, whole=True),
-    "objective.sampling_eps": Bounds(0, 1, open_low=True, open_high=True),
-    "objective.noise_eps": Bounds(0, 1, open_high=True),
-    "objective.min_masked": COUNT,
-    "objective.max_masked": COUNT,
-    "objective.evaluation_copies": COUNT,
-    "objective.max_answer_tokens": COUNT,
-    "sampler.global_batch_size": COUNT,
-    "sampler.pool_batches": COUNT,
-    "sampler.image_patches": WHOLE_FROM_0,
-    "model.hidden_size": COUNT,
-    "model.num_hidden_layers": COUNT,
-    "model.num_attention_heads": COUNT,
-    "model.intermediate_size": COUNT,
-    "model.max_position_embeddings": COUNT,
-    "model.dropout": Bounds(0, 1, open_high=True),
-    "module.max_grad_norm": AT_LEAST_0,
-    "optimizer.lr": AT_LEAST_0,
-    "optimizer.weight_decay": AT_LEAST_0,
-    "optimizer.layer_decay": Bounds(0, 1, open_low=True),
-    "scheduler.warmup_kind": KINDS,
-    "scheduler.training_kind": KINDS,
-    "scheduler.cooldown_kind": KINDS,
-    "scheduler.warmup_steps": AT_LEAST_0,
-    "scheduler.training_steps": Bounds(-1),
-    "scheduler.cooldown_steps": AT_LEAST_0,
-    "trainer.max_steps": Bounds(-1, whole=True),
-    "trainer.max_epochs": POSITIVE,
-    "trainer.accelerator": Choice(("auto", "cpu", "gpu", "cuda", "mps")),
-    "trainer.num_nodes": COUNT,
-    "trainer.strategy": Choice(("auto", "ddp", "fsdp")),
-    "trainer.tensor_parallel_size": COUNT,
-    "trainer.precision": Choice(
-        ("auto", "32-true", "32", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true", "64")
-    ),
-    "trainer.validate_every": WHOLE_FROM_0,
-    "trainer.validation_batches": AT_LEAST_0,
-    "trainer.log_every": COUNT,
-    "checkpoint.every_steps": WHOLE_FROM_0,
-    "checkpoint.every_minutes": AT_LEAST_0,
-    "checkpoint.keep_last": COUNT,
-    "checkpoint.mode": Choice(("min", "max")),
-    "callback.throughput.window": COUNT,
-    "callback.throughput.peak_tflops": POSITIVE,
-    "callback.progress.refresh_per_second": POSITIVE,
-    "callback.progress.seconds_per_line": POSITIVE,
-    "callback.divergence.factor": Bounds(1, open_low=True),
-    "callback.divergence.window": COUNT,
-    "callback.early_stopping.patience": COUNT,
-    "callback.early_stopping.min_delta": AT_LEAST_0,
-    "callback.early_stopping.mode": Choice(("min", "max")),
-    "logger.wandb.offline": Choice(("auto", "true", "false")),
-}
-"""By the setting's name; none (null) is allowed wherever the setting's type allows it."""
+
+def setting(
+    default: Any = MISSING,
+    *,
+    factory: Callable[[], Any] | None = None,
+    allowed: Rule | None = None,
+    execution: bool = False,
+    runs_code: bool = False,
+) -> Any:
+    """A field of an option, with what its type does not say.
+
+    Args:
+        default: Its value where none is given; or `factory`, which makes one.
+        allowed: What it may be. None (null) is allowed wherever the type allows it.
+        execution: It says how a run is executed, not what it computes, and so may change when the run is resumed.
+        runs_code: It lets code of others run, so that it counts on the command line alone, not in a recipe.
+    """
+    rules: dict[str, Any] = {"allowed": allowed, "execution": execution, "runs_code": runs_code}
+    metadata = {name: rule for name, rule in rules.items() if rule}
+    if factory is not None:
+        return field(default_factory=factory, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+@cache
+def rules_of(node: type) -> dict[str, dict[str, Any]]:
+    """What `setting` notes of each field of a dataclass; a field declared again keeps what its base class says."""
+    rules: dict[str, dict[str, Any]] = {}
+    for cls in filter(is_dataclass, reversed(node.__mro__)):
+        own = get_annotations(cls)
+        for found in fields(cls):
+            if found.name in own:
+                rules[found.name] = {**rules.get(found.name, {}), **found.metadata}
+    return rules

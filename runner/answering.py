@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from PIL import Image
 
+from runner.custom_code import from_pretrained
 from runner.data.conversation_encoder import ConversationEncoder
 from runner.data.conversations import ROLES, USER, Conversation, ConversationReader
 from runner.data.image_inputs import join_images
@@ -73,7 +74,7 @@ def load_answerer(run: str) -> Answerer:
         **{name: known.get(name, data[name]) for name in ("columns", "caption_prompt")}
     )
     vision = load_processor(folder)
-    pretrained = AutoModelForImageTextToText.from_pretrained(folder)
+    pretrained = from_pretrained(AutoModelForImageTextToText, folder)
     longest = pretrained.config.get_text_config().max_position_embeddings
     encoder = vision.encoder(min(longest, vision.tokenizer.model_max_length), "error")
     collator = get_collator_cls("vision_language")(

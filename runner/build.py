@@ -1,50 +1,32 @@
 """The only place that turns config nodes into objects.
 
-A node may name targets of an allow-list of packages alone; a target outside it is refused before anything is
-imported, and a target that merely passes through an allowed package (`torch.os.system`) once it is located.
+What a node may name says `runner.targets`; it is checked before anything is built, and again when it is.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import hydra
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
-ALLOWED = ("runner", "torch", "transformers", "lightning", "torchmetrics", "pytorch_optimizer")
-"""Packages that `_target_` may name; `allowed_targets` in the config adds to them."""
+from runner.custom_code import allow_custom_code
+from runner.targets import allow_targets, check_target, locate
 
-DENIED = (
-    "torch.load",
-    "torch.hub",
-    "torch.jit",
-    "torch.package",
-    "torch.serialization",
-    "torch.utils.cpp_extension",
-    "torch.distributed.run",
-    "torch.multiprocessing",
-    "runner.build",
-    "runner.cluster",
-    "runner.launch",
-    "runner.requeue",
-    "runner.signals",
-)
-"""Within the allowed packages: what loads or runs code, and so is no component."""
-
-_extra: tuple[str, ...] = ()
+INSTRUCTIONS = ("_target_", "_args_", "_partial_", "_convert_", "_recursive_")
+"""Keys of a node that say how it is built."""
 
 
-def allow_targets(prefixes: Iterable[str]) -> None:
-    """Adds the user's own module prefixes to the allow-list, replacing those added before."""
-    global _extra
-    _extra = tuple(prefixes)
+def allow_code(config: DictConfig) -> None:
+    """Lets what the config allows be built: targets of the user's own, and code that models bring."""
+    allow_targets(config.allowed_targets)
+    allow_custom_code(bool(config.get("trust_remote_code", False)))
 
 
 def build(node: Any, **given: Any) -> Any:
     """Makes the object that a config node describes; `given` are the values known only at run time.
 
     Raises:
-        ValueError: a target outside the allow-list, or a node without a target.
+        ValueError: a target that the node may not name, or a node without a target.
     """
     return bind(node)(**given)
 
@@ -57,65 +39,51 @@ def build_all(nodes: Any, **given: Any) -> dict[str, Any]:
 def bind(node: Any) -> Callable[..., Any]:
     """The target of a node with the node's values bound, to be called with the values known at run time.
 
-    The values of nested nodes are built here; runtime values never pass through OmegaConf.
+    The values of nested nodes are built here; runtime values never pass through OmegaConf. Of Hydra's instructions
+    `_args_` and `_partial_` count; all values are plain Python, as with `_convert_: all`.
     """
     if not (isinstance(node, DictConfig) and isinstance(OmegaConf.select(node, "_target_"), str)):
         raise ValueError(f"expected a config node with a _target_, got {node!r}")
     check_targets(node)
-    values = {str(name): _value(node, str(name)) for name in node if name != "_target_"}
-    return partial(_locate(node["_target_"]), **values)
+    target = locate(node["_target_"], node._get_full_key(None))
+    values = {str(name): _value(node[name]) for name in node if name not in INSTRUCTIONS}
+    return partial(target, *_value(node.get("_args_", [])), **values)
 
 
 def check_targets(node: Any) -> None:
-    """Raises ValueError for a config in which any node names a target that may not be built."""
-    for path, target in _targets(node):
-        _check_name(target, path)
-
-
-def _value(node: DictConfig, name: str) -> Any:
-    value = node[name]
-    if isinstance(value, DictConfig) and "_target_" in value:
-        return build(value)
-    if isinstance(value, DictConfig | ListConfig):
-        return hydra.utils.instantiate(value, _convert_="all")
-    return value
-
-
-def _targets(node: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Raises ValueError for a config in which a node names a target that may not be built; Hydra's own are not read."""
     if isinstance(node, DictConfig):
+        path = node._get_full_key(None)
         for name in node:
+            if OmegaConf.is_missing(node, name) or (name == "hydra" and not path):
+                continue
+            value = node[name]
             if name == "_target_":
-                yield path or "the node", str(node["_target_"])
-            elif name == "trust_remote_code" and node[name]:
-                raise ValueError(
-                    f"{path or 'the node'}: trust_remote_code runs code of others; it is refused"
-                )
-            elif name != "hydra" and not OmegaConf.is_missing(node, name):
-                yield from _targets(node[name], f"{path}.{name!s}".lstrip("."))
+                check_target(str(value), path)
+            elif path:
+                _check_code(str(name), value, path)
+            check_targets(value)
     elif isinstance(node, ListConfig):
-        for i, item in enumerate(node):
-            yield from _targets(item, f"{path}[{i}]")
+        for item in node:
+            check_targets(item)
 
 
-def _check_name(target: str, path: str) -> None:
-    def under(prefixes: Iterable[str]) -> bool:
-        return any(target == p or target.startswith(p.rstrip(".") + ".") for p in prefixes)
-
-    if under(DENIED) or not under(ALLOWED + _extra):
+def _check_code(name: str, value: Any, path: str) -> None:
+    """Refuses what has transformers run code of a model's author."""
+    if name == "trust_remote_code" and value:
         raise ValueError(
-            f"{path}: the target {target!r} is not allowed. Targets may come from {', '.join(ALLOWED + _extra)}; "
-            f"name your own package with allowed_targets=[{target.split('.')[0]}]"
+            f"{path}.{name} is refused: only trust_remote_code=true on the command line lets a model run its own code"
+        )
+    if name.endswith("attn_implementation") and "/" in str(value):
+        raise ValueError(
+            f"{path}.{name}={value} is refused: it would run code from the hub. There are sdpa and eager"
         )
 
 
-def _locate(target: str) -> Callable[..., Any]:
-    try:
-        found = hydra.utils.get_object(target)
-    except Exception as error:
-        raise ImportError(f"cannot find the target {target!r}: {error}") from error
-    home = getattr(found, "__module__", None) or ""
-    if not callable(found) or home.split(".")[0] not in {p.split(".")[0] for p in ALLOWED + _extra}:
-        raise ValueError(
-            f"the target {target!r} is really {home or type(found).__name__}, which is not allowed"
-        )
-    return found
+def _value(value: Any) -> Any:
+    """A value in plain Python, its nodes built."""
+    if isinstance(value, DictConfig) and "_target_" in value:
+        return bind(value) if value.get("_partial_") else build(value)
+    if isinstance(value, DictConfig):
+        return {name: _value(value[name]) for name in value}
+    return [_value(item) for item in value] if isinstance(value, ListConfig) else value

@@ -7,13 +7,15 @@ from typing import Any
 from hydra.experimental.callback import Callback
 from omegaconf import MISSING, DictConfig, OmegaConf
 
-from conf.registry import OPTIONS
-from conf.values import ALLOWED, Choice
-from runner.build import allow_targets, check_targets
+from conf.config import Config
+from conf.registry import OPTIONS, option_of
+from conf.values import Choice
+from runner.build import allow_code, check_targets
 from runner.errors import explain, suggest, wants_traceback
 from runner.launch import processes_per_node
 from runner.optim.schedule import ThreePhaseSchedule
-from runner.options import fields_of
+from runner.options import Field, fields_of
+from runner.permissions import check_permissions
 
 LABELLED = ("classification", "token_classification", "question_answering")
 """Objectives that learn labels: their data has a task of this name, and their module measures it."""
@@ -39,7 +41,8 @@ class EarlyChecks(Callback):
 
 def check_config(config: DictConfig) -> None:
     """Raises ValueError for the first thing that is wrong."""
-    allow_targets(config.allowed_targets)
+    check_permissions(config)
+    allow_code(config)
     values = {str(name): _plain(config, str(name)) for name in config if name != "hydra"}
     _check_groups(values)
     check_targets(config)
@@ -69,24 +72,32 @@ def _plain(config: DictConfig, name: str) -> Any:
 
 
 def _check_values(config: DictConfig, values: Values) -> None:
-    """Every setting of the project's own components is in bounds; what others mean by a name is theirs to say."""
-    for key, allowed in ALLOWED.items():
-        *sections, name = key.split(".")
-        node: Any = values
-        for section in sections:
-            node = node.get(section) if isinstance(node, dict) else None
-        if not isinstance(node, dict) or (sections and not _is_ours(node)):
+    """Every setting of a registered option is in bounds; what others mean by a name is theirs to say."""
+    _check_fields(config, fields_of(Config, ""), values)
+    for group in (name for name in OPTIONS if "/" not in name):
+        node = values[group]
+        parts = {group: node} if isinstance(node, dict) and "_target_" in node else _named(group, node)
+        for key, part in parts.items():
+            if option := option_of(group, part):
+                _check_fields(config, fields_of(OPTIONS[group][option], key), part)
+
+
+def _named(group: str, node: Values | None) -> Values:
+    """The parts of a group whose options add up, by their keys."""
+    return {f"{group}.{name}": part for name, part in (node or {}).items()}
+
+
+def _check_fields(config: DictConfig, known: list[Field], node: Values) -> None:
+    for field in known:
+        value, allowed = node.get(field.name), field.allowed
+        if allowed is None:
             continue
-        value = node.get(name)
         if isinstance(value, str) and "${" in value:
-            value = OmegaConf.select(config, key)
+            value = OmegaConf.select(config, field.key)
         if value not in (None, MISSING) and (problem := allowed.problem(value)):
             near = suggest(str(value), allowed.words) if isinstance(allowed, Choice) else ""
-            raise ValueError(f"{key}={value}: {problem}{near}")
-
-
-def _is_ours(node: Values) -> bool:
-    return str(node.get("_target_", "")).startswith("runner.")
+            written = repr(value) if value == "" else value
+            raise ValueError(f"{field.key}={written}: {problem}{near}")
 
 
 def _check_groups(values: Values) -> None:
@@ -134,7 +145,7 @@ def _check_network(model: Values, data: Values) -> None:
     if size % heads:
         raise ValueError(f"model.hidden_size={size} is not divisible by model.num_attention_heads={heads}")
     length = data.get("max_length")
-    if _is_ours(data) and isinstance(length, int) and length > longest:
+    if option_of("data", data) and isinstance(length, int) and length > longest:
         raise ValueError(
             f"data.max_length={length} is more than the model can take: "
             f"model.max_position_embeddings={longest}"
@@ -143,21 +154,13 @@ def _check_network(model: Values, data: Values) -> None:
 
 def _check_task(values: Values) -> None:
     """Objective, data and module are of one task."""
-    data, objective = values["data"], _option_of("objective", values["objective"])
-    task = data.get("task") if _is_ours(data) else None
-    if objective in LABELLED and _option_of("module", values["module"]) == "pretraining":
+    data, objective = values["data"], option_of("objective", values["objective"])
+    task = data.get("task") if option_of("data", data) else None
+    if objective in LABELLED and option_of("module", values["module"]) == "pretraining":
         raise ValueError(f"objective={objective} needs module=finetuning; experiment={objective} has both")
-    if objective in LABELLED and data.get("_target_") == "runner.data.PretrainingDataModule":
+    if objective in LABELLED and data.get("_target_") == "runner.data.PretrainingData":
         raise ValueError(
             f"objective={objective} needs labelled data, such as data={objective} data.train=train.csv"
         )
     if task is not None and objective is not None and objective != task:
         raise ValueError(f"objective={objective} does not train on this data; choose objective={task}")
-
-
-def _option_of(group: str, node: Values) -> str | None:
-    """The registered option that a node is made from, by its target; None for a component of the user's own."""
-    for name, option in OPTIONS[group].items():
-        if node.get("_target_") == getattr(option, "_target_", None):
-            return name
-    return None

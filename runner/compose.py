@@ -13,6 +13,7 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
 import conf  # noqa: F401  registers the groups
+from runner.redaction import watch_environment
 from runner.resume import run_folder
 from runner.sweep import register_plugins, sweep_folder
 
@@ -23,6 +24,7 @@ def prepare() -> None:
     """Makes known to Hydra what a config may refer to: the project's resolvers and plugins."""
     OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
     OmegaConf.register_new_resolver("sweep_folder", sweep_folder, replace=True)
+    watch_environment()
     register_plugins()
 
 

@@ -6,12 +6,14 @@ may be training, or stopped; its config says what the model is, and its data mus
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
 from runner.errors import explain, wants_traceback
 from runner.folder import RunFolder
+from runner.permissions import check_permissions
 
 
 def main(words: list[str] | None = None) -> None:
@@ -23,9 +25,15 @@ def main(words: list[str] | None = None) -> None:
     )
     made.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="a checkpoint, or a run folder")
     made.add_argument("target", type=Path, metavar="TARGET", help="the folder to write")
+    made.add_argument(
+        "allowed",
+        nargs="*",
+        metavar="SETTING=VALUE",
+        help="what the run was allowed, if it ran code of others: allowed_targets=[mine]",
+    )
     arguments = made.parse_args(words)
     try:
-        print(consolidate(arguments.checkpoint, arguments.target))
+        print(consolidate(arguments.checkpoint, arguments.target, arguments.allowed))
     except Exception as error:
         message = explain(error)
         if wants_traceback() or message is None:
@@ -33,11 +41,13 @@ def main(words: list[str] | None = None) -> None:
         sys.exit(f"error: {message}")
 
 
-def consolidate(checkpoint: Path, target: Path) -> Path:
+def consolidate(checkpoint: Path, target: Path, allowed: Sequence[str] = ()) -> Path:
     """Writes the model as a Hugging Face folder, its tokenizer and its card to `target`.
 
+    Settings in the run's config that let code of others run must be `allowed` in the same words.
+
     Raises:
-        ValueError: `target` is there, or `checkpoint` is not, or is damaged, or the run's data has changed.
+        ValueError: a setting is not allowed, `target` is there, or `checkpoint` is not, or is damaged.
         OSError: `target` cannot be written.
     """
     from runner.assembly import assemble, known_task
@@ -51,6 +61,7 @@ def consolidate(checkpoint: Path, target: Path) -> Path:
     run = RunFolder(path.parent.parent)
     config = OmegaConf.load(run.path / "config.yaml")
     assert isinstance(config, DictConfig)
+    check_permissions(config, allowed)
     data, module, _ = assemble(config)
     saved = AtomicCheckpointIO().load_checkpoint(path)
     module.load_state_dict(saved["state_dict"])

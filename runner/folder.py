@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import secrets
 import shlex
 import sys
@@ -16,56 +17,47 @@ from typing import IO, Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from conf.config import Config
+from conf.registry import OPTIONS, execution_names
+from conf.values import rules_of
 from runner.environment import environment
 from runner.errors import explain
-from runner.redaction import is_secret, redacted
+from runner.redaction import HIDDEN, is_secret, num_lookups, redacted, watch_environment
 
-EXECUTION_KEYS = {
-    "": {
-        "hydra",
-        "mode",
-        "resume",
-        "resume_changed_data",
-        "outputs",
-        "logger",
-        "callback",
-        "checkpoint",
-        "allowed_targets",
-    },
-    "trainer": {
-        "accelerator",
-        "devices",
-        "num_nodes",
-        "strategy",
-        "tensor_parallel_size",
-        "log_every",
-        "profile",
-    },
-    "data": {
-        "layout",
-        "num_workers",
-        "num_val_workers",
-        "micro_batch_tokens",
-        "micro_batch_size",
-        "cache_dir",
-    },
-}
-"""Settings that say how a run is executed, not what it computes: they may change when it is resumed."""
+_NAMES_A_PLACE = re.compile(r"""['"]?\$\{[^{}]*\}['"]?""")
 
 CONFIG_FLAGS = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn")
 """Hydra's flags that say where configs lie."""
 
 
 def config_hash(config: DictConfig) -> str:
-    """Sixteen hex digits that two configs share exactly when they describe the same run."""
+    """Sixteen hex digits that two configs share exactly when they describe the same run.
+
+    Left out is how the run is executed, and in which module a class lies.
+    """
     values = OmegaConf.to_container(config, resolve=False)
     assert isinstance(values, dict)
-    for section, names in EXECUTION_KEYS.items():
-        part = values.get(section) if section else values
-        if isinstance(part, dict):
-            for name in names:
-                part.pop(name, None)
-    return sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    content: dict[str, Any] = {}
+    for name, value in values.items():
+        if rules_of(Config).get(str(name), {}).get("execution"):
+            continue
+        if isinstance(value, dict) and name in OPTIONS:
+            left_out = execution_names(str(name), value)
+            value = {field: kept for field, kept in value.items() if field not in left_out}
+        content[str(name)] = _without_modules(value)
+    return sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def _without_modules(value: Any) -> Any:
+    """The same with every target's last name alone."""
+    if isinstance(value, list):
+        return [_without_modules(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: str(inner).rpartition(".")[2] if name == "_target_" else _without_modules(inner)
+        for name, inner in value.items()
+    }
 
 
 def new_name() -> Path:
@@ -132,6 +124,11 @@ class RunFolder:
             config_hash=config_hash(config),
             pid=os.getpid(),
         )
+
+    def add_to_config(self, values: dict[str, Any]) -> None:
+        """Adds to `config.yaml` what is known only once the run's parts are made."""
+        file = self.path / "config.yaml"
+        write_atomically(file, OmegaConf.to_yaml(OmegaConf.merge(OmegaConf.load(file), values)))
 
     @contextlib.contextmanager
     def recorded(self, config: DictConfig, overrides: list[str]) -> Iterator[None]:
@@ -231,13 +228,14 @@ def without_secrets(config: DictConfig) -> DictConfig:
     OmegaConf.set_readonly(copy, False)
     OmegaConf.set_struct(copy, False)
     copy.pop("hydra", None)
+    watch_environment()
     _resolve(copy)
     return copy
 
 
 def command_line() -> str:
     """The command as typed, fit to be pasted into a shell, without the values of secret settings."""
-    words = [f"{a.split('=')[0]}=***" if "=" in a and is_secret(a.split("=")[0]) else a for a in sys.argv[1:]]
+    words = [f"{word.partition('=')[0]}={HIDDEN}" if _holds_secret(word) else word for word in sys.argv[1:]]
     return f"{program()} {shlex.join(words)}".strip()
 
 
@@ -256,9 +254,19 @@ def flags() -> list[str]:
 
 def public_overrides(overrides: list[str]) -> list[str]:
     """The overrides that say what a run is: without `resume`, those of Hydra itself, and secrets."""
-    return [
-        o for o in overrides if not o.startswith(("resume=", "hydra.")) and not is_secret(o.split("=")[0])
-    ]
+    kept = (word for word in overrides if not word.startswith(("resume=", "hydra.")))
+    return [redacted(word) for word in kept if not _holds_secret(word)]
+
+
+def typed_overrides(hydra: Any) -> list[str]:
+    """The overrides of a job as they were typed: `${...}` stays, to be resolved anew where they are used again."""
+    return [str(word) for word in OmegaConf.to_container(hydra.overrides.task, resolve=False)]
+
+
+def _holds_secret(word: str) -> bool:
+    """Whether an override gives a secret setting its value; one that names where the value is does not."""
+    name, is_given, value = word.partition("=")
+    return bool(is_given) and is_secret(name) and not _NAMES_A_PLACE.fullmatch(value)
 
 
 def _resolve(node: Any) -> None:
@@ -266,10 +274,9 @@ def _resolve(node: Any) -> None:
     for name in names:
         if OmegaConf.is_missing(node, name):
             continue
-        raw = node._get_node(name)
-        if OmegaConf.is_interpolation(node, name) and "oc.env:" in str(raw._value()):
+        lookups, value = num_lookups(), node[name]
+        if num_lookups() > lookups:  # the variable is named, not what is in it
             continue
-        value = node[name]
         if OmegaConf.is_config(value):
             _resolve(value)
         elif isinstance(name, str) and is_secret(name) and isinstance(value, str):

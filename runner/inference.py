@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from conf.registry import OPTIONS
+from runner.custom_code import from_pretrained
 from runner.data.batches import VALIDATION_STREAM, GlobalBatches
 from runner.data.conll import Row
 from runner.data.evaluated import EVALUATED_AT_ONCE
@@ -84,7 +85,7 @@ def load_predictor(run: str, config: Any, tokenizer: Any) -> Predictor:
         max_sequence_length=min(max_length, tokenizer.model_max_length),
         **task.collator_arguments(),
     )
-    model = collator.task_model(auto.from_pretrained(folder)).eval()
+    model = collator.task_model(from_pretrained(auto, folder)).eval()
     return Predictor(task, model, tokenizer, collator, {**settings, **reading, "max_length": max_length})
 
 
@@ -100,8 +101,8 @@ def rows_of_file(predictor: Predictor, path: str) -> Rows:
     return rows._replace(rows=unlabelled)
 
 
-def rows_of_text(predictor: Predictor, text: str, second: str | None) -> Rows:
-    """One row: a text, or a pair; a sentence of words; a question with its context.
+def rows_of_texts(predictor: Predictor, texts: list[str], second: str | None) -> Rows:
+    """A row for each text: it alone, or with `second` as a pair; a sentence of words; a question with its context.
 
     Raises:
         ValueError: the task wants a second text, or does not take one.
@@ -114,9 +115,12 @@ def rows_of_text(predictor: Predictor, text: str, second: str | None) -> Rows:
     if (second is None) != (wanted is None):
         what = f"give the {wanted} with --second TEXT" if wanted else "--second is for pairs and questions"
         raise ValueError(f"this model is for {task.replace('_', ' ')}: {what}")
-    value = text.split() if task == "token_classification" else text
-    values = {settings["text_column"]: value, **({wanted: second} if wanted else {})}
-    return Rows([Row("the text", values)], "one text")
+    rows = []
+    for number, text in enumerate(texts, 1):
+        value = text.split() if task == "token_classification" else text
+        values = {settings["text_column"]: value, **({wanted: second} if wanted else {})}
+        rows.append(Row(f"text {number}", values))
+    return Rows(rows, "texts")
 
 
 @torch.no_grad()

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from runner.custom_code import CustomCodeRefused, from_pretrained
 from runner.predict import MASK
 
 if TYPE_CHECKING:
@@ -23,7 +24,10 @@ def open_model(run: str) -> "tuple[Any, PreTrainedTokenizerBase]":
     from runner.export import model_folder
 
     try:
-        return AutoConfig.from_pretrained(model_folder(run)), AutoTokenizer.from_pretrained(model_folder(run))
+        folder = model_folder(run)
+        return from_pretrained(AutoConfig, folder), from_pretrained(AutoTokenizer, folder)
+    except CustomCodeRefused:
+        raise
     except (OSError, ValueError) as error:
         raise ValueError(
             f"there is no trained model in {run!r}: expected a run folder with the model/ that a run writes at its end"

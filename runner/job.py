@@ -13,7 +13,7 @@ from omegaconf import DictConfig
 
 from runner.cluster import Member, announce, await_announcement, check_layout, slurm_job
 from runner.errors import TrainingFailure, explain, wants_traceback
-from runner.folder import RunFolder, program
+from runner.folder import RunFolder, program, typed_overrides
 from runner.launch import RANK_ERROR, launch, leave_error, left_error, processes_per_node, quiet_threads
 from runner.resume import inherit
 from runner.summary import near
@@ -74,7 +74,7 @@ def _first_of_many(config: DictConfig, folder: RunFolder, here: Member, train: T
 def _lead(config: DictConfig, folder: RunFolder, work: Callable[[], Figures]) -> Figures:
     """Holds and writes the run folder while `work` trains in it."""
     patience = SECONDS_FOR_THE_LAST_TO_END if slurm_job() else 0.0
-    with folder.lock(patience), folder.recorded(config, list(HydraConfig.get().overrides.task)):
+    with folder.lock(patience), folder.recorded(config, typed_overrides(HydraConfig.get())):
         inherit(folder, config.resume)
         return work()
 

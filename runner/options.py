@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 
 from conf.config import DEFAULTS, Config
 from conf.registry import OPTIONS
-from conf.values import ALLOWED, Bounds, Choice
+from conf.values import Named, Rule, rules_of
 
 UNSEEN = ("_target_", "_convert_")
 """Fields that say what is built, not how."""
@@ -27,6 +27,12 @@ class Field:
     default: Any
     """As the dataclass has it, interpolations as they stand; `???` where a value must be given."""
     doc: str
+    allowed: Rule | None = None
+    """What it may be beyond its type."""
+    execution: bool = False
+    """Whether it says how a run is executed, not what it computes."""
+    runs_code: bool = False
+    """Whether it lets code of others run."""
 
     @property
     def name(self) -> str:
@@ -34,14 +40,9 @@ class Field:
         return self.key.rpartition(".")[2]
 
     @property
-    def allowed(self) -> Choice | Bounds | None:
-        """What it may be beyond its type."""
-        return ALLOWED.get(self.key)
-
-    @property
     def type_name(self) -> str:
         """The type as it is written, or what else is allowed."""
-        if self.allowed is not None:
+        if self.allowed is not None and not isinstance(self.allowed, Named):
             optional = self.type is Any or type(None) in getattr(self.type, "__args__", ())
             return f"{self.allowed}" + (" | none" if optional else "")
         if self.type is Any:
@@ -55,13 +56,13 @@ class Field:
 
 def fields_of(node: type, prefix: str) -> list[Field]:
     """The fields of an option's dataclass, less what names its target; `prefix` is its group, or group and part."""
-    hints, docs = get_type_hints(node), field_docs(node)
+    hints, docs, rules = get_type_hints(node), field_docs(node), rules_of(node)
     found = []
     for f in fields(node):
         if f.name not in UNSEEN:
             default = f.default_factory() if f.default_factory is not NO_DEFAULT else f.default
             key = f"{prefix}.{f.name}".lstrip(".")
-            found.append(Field(key, hints[f.name], default, docs.get(f.name, "")))
+            found.append(Field(key, hints[f.name], default, docs.get(f.name, ""), **rules[f.name]))
     return found
 
 

@@ -6,6 +6,7 @@ branches: a new folder that starts from there and carries the curves so far.
 """
 
 import logging
+import re
 import secrets
 import shutil
 import tempfile
@@ -15,13 +16,17 @@ from typing import Any
 from omegaconf import DictConfig
 
 from runner.cluster import agreed_folder, member, slurm_job
-from runner.folder import RunFolder, config_hash, new_name
-from runner.sweep import quoted, read_sweep
+from runner.folder import CONFIG_FLAGS, RunFolder, config_hash, new_name
+from runner.redaction import HIDDEN
+from runner.sweep import SWEEP, quoted, read_sweep
 
 log = logging.getLogger("iolaus")
 
 CARRIED = ("metrics.csv", "order.txt")
 """What a branch takes over from the run it starts from; each is cut at the checkpoint's step."""
+
+
+_OVERRIDE = re.compile(r"[+~]{0,2}[A-Za-z_][^=\s]*=.*|~[A-Za-z_]\S*", re.DOTALL)
 
 
 def run_folder(*, _root_: DictConfig) -> str:
@@ -86,18 +91,68 @@ def saved_overrides(arguments: list[str]) -> list[str]:
     if sweep := read_sweep(Path(str(resume))):
         return _saved_sweep(sweep, Path(str(resume)), arguments)
     folder = named_run(str(resume))
+    replayed = _replayed(folder.overrides(), arguments, str(folder.path / "overrides.json"))
     cooldown, added = _value("scheduler.cooldown_steps", arguments), []
     if cooldown and cooldown.isdigit() and _value("trainer.max_steps", arguments) is None:
         added = [f"trainer.max_steps={_step(folder, str(resume)) + int(cooldown)}"]
     first = next(i for i, a in enumerate(arguments) if "=" in a and not a.startswith("-"))
-    return arguments[:first] + folder.overrides() + arguments[first:] + added
+    return arguments[:first] + replayed + arguments[first:] + added
 
 
 def _saved_sweep(sweep: dict[str, Any], folder: Path, arguments: list[str]) -> list[str]:
     """The command of a sweep, to be run again in its folder, with what else is on this command line."""
-    hydra = [*sweep["hydra"], f"hydra.sweep.dir={quoted(str(folder))}"]
     rest = [a for a in arguments if a not in ("-m", "--multirun") and not a.startswith("resume=")]
-    return ["-m", *sweep["flags"], *hydra, *sweep["overrides"], *rest]
+    file = str(folder / SWEEP)
+    hydra = _replayed(sweep.get("hydra"), rest, file, of_hydra=True)
+    return [
+        "-m",
+        *_replayed_flags(sweep.get("flags"), file),
+        *hydra,
+        f"hydra.sweep.dir={quoted(str(folder))}",
+        *_replayed(sweep.get("overrides"), rest, file),
+        *rest,
+    ]
+
+
+def _replayed(noted: Any, arguments: list[str], file: str, of_hydra: bool = False) -> list[str]:
+    """Overrides that a file notes, less those given again; the file may be a stranger's.
+
+    Raises:
+        ValueError: something else is among them, such as a flag, or the value of one was a secret.
+    """
+    given = {_name(word) for word in arguments}
+    kept = []
+    for word in noted if isinstance(noted, list) else [noted]:
+        override = isinstance(word, str) and _OVERRIDE.fullmatch(word)
+        if (
+            not override
+            or of_hydra != _name(word).startswith(("hydra.", "hydra/"))
+            or _name(word) == "resume"
+        ):
+            raise ValueError(f"resume: {file} is damaged: {word!r} is no override of a run")
+        if HIDDEN not in word:
+            kept.append(word)
+        elif _name(word) not in given:
+            raise ValueError(
+                f"resume: {_name(word)} held a secret, which is not written ({word}): give it again, as {_name(word)}=..."
+            )
+    return kept
+
+
+def _replayed_flags(noted: Any, file: str) -> list[str]:
+    """Flags that a sweep notes, which say where configs lie."""
+    words = noted if isinstance(noted, list) else [noted]
+    for i, word in enumerate(words):
+        flag = str(word).partition("=")[0]
+        if flag not in CONFIG_FLAGS and (
+            str(word).startswith("-") or i == 0 or words[i - 1] not in CONFIG_FLAGS
+        ):
+            raise ValueError(f"resume: {file} is damaged: {word!r} is no flag of a sweep")
+    return [str(word) for word in words]
+
+
+def _name(override: str) -> str:
+    return override.partition("=")[0].lstrip("+~")
 
 
 def inherit(folder: RunFolder, resume: str | None) -> None:

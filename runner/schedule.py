@@ -45,7 +45,7 @@ def draw(config: DictConfig, png: str) -> str:
     """
     import torch
 
-    from runner.build import allow_targets, bind
+    from runner.build import allow_code, bind
     from runner.optim.plot import draw_schedule
     from runner.optim.scheduler import ThreePhaseScheduler
 
@@ -54,7 +54,7 @@ def draw(config: DictConfig, png: str) -> str:
         raise ValueError(
             "trainer.max_steps=-1 follows from the data; give a number of steps to draw the schedule"
         )
-    allow_targets(config.allowed_targets)
+    allow_code(config)
     lr = float(config.optimizer.lr)
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=lr)
     scheduler = bind(config.scheduler)(optimizer=optimizer, max_steps=max_steps)

@@ -9,7 +9,7 @@ import typing
 from typing import Any
 
 from conf.registry import OPTIONS
-from conf.values import Bounds, Choice
+from conf.values import Bounds, Choice, Named, Rule
 from runner.options import Field, default_options, fields_of, is_part, root_fields, summary
 
 INTERPOLATION = {"type": "string", "pattern": r"^.*\$\{.*\}"}
@@ -89,8 +89,8 @@ def _property(field: Field) -> dict[str, Any]:
     ):
         found["default"] = field.default
     kinds = _kinds(field.type)
-    if (
-        not kinds and field.allowed is not None
+    if not kinds and isinstance(
+        field.allowed, Choice | Bounds
     ):  # typed Any because none is allowed, which is all that it says
         own = {"type": "string"} if isinstance(field.allowed, Choice) else {"type": "number"}
         kinds = [own, {"type": "null"}]
@@ -115,9 +115,11 @@ def _kinds(annotation: Any) -> list[dict[str, Any]]:
     return [{"type": "object"}]
 
 
-def _narrowed(kind: dict[str, Any], allowed: Choice | Bounds | None) -> dict[str, Any]:
+def _narrowed(kind: dict[str, Any], allowed: Rule | None) -> dict[str, Any]:
     if isinstance(allowed, Choice) and kind["type"] == "string":
         return {"enum": list(allowed.words)}
+    if isinstance(allowed, Named) and kind["type"] == "string":
+        return kind | {"minLength": 1}
     if isinstance(allowed, Bounds) and kind["type"] in ("integer", "number"):
         low = {"exclusiveMinimum" if allowed.open_low else "minimum": allowed.low}
         high = {"exclusiveMaximum" if allowed.open_high else "maximum": allowed.high}

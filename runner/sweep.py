@@ -7,6 +7,7 @@ with those that are not, and adds those that are new.
 
 import json
 import logging
+import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from hydra.experimental.callback import Callback
 from hydra.plugins.launcher import Launcher
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
-from omegaconf import DictConfig, flag_override
+from omegaconf import DictConfig, OmegaConf, flag_override
 
 from runner.errors import explain
 from runner.folder import (
@@ -31,6 +32,7 @@ from runner.folder import (
     new_name,
     program,
     public_overrides,
+    typed_overrides,
     write_atomically,
 )
 from runner.job_configs import JobConfigs
@@ -63,7 +65,7 @@ def sweep_folder(*, _root_: DictConfig) -> str:
 
 def identity(config: DictConfig) -> dict[str, Any]:
     """What two sweeps share exactly when they are the same: their overrides and what makes jobs of them."""
-    overrides = public_overrides(list(config.hydra.overrides.task))
+    overrides = public_overrides(typed_overrides(config.hydra))
     return {"overrides": overrides, "sweeper": str(config.hydra.runtime.choices.get("hydra/sweeper"))}
 
 
@@ -88,6 +90,11 @@ def read_sweep(folder: Path) -> dict[str, Any]:
 def quoted(value: str) -> str:
     """A value as Hydra's own grammar quotes it."""
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def as_typed(override: str) -> str:
+    """An override in which interpolations stand as they were typed; Hydra escapes those of a sweep's jobs."""
+    return re.sub(r"\$\\\{.*?\\\}", lambda found: found[0].replace("\\", ""), override)
 
 
 class Job(NamedTuple):
@@ -122,7 +129,8 @@ class JobSweeper(Sweeper):
         self.folder.mkdir(parents=True, exist_ok=True)
         noted = read_sweep(self.folder)
         known = ("hydra.sweep.dir=", "hydra.mode=")
-        hydra = [o for o in self.config.hydra.overrides.hydra if not o.startswith(known)]
+        given = OmegaConf.to_container(self.config.hydra.overrides.hydra, resolve=False)
+        hydra = [word for word in map(str, given) if not word.startswith(known)]
         noted |= {**identity(self.config), "hydra": hydra, "flags": flags()}
         noted.setdefault("started", datetime.now().isoformat(timespec="seconds"))
         write_atomically(self.folder / SWEEP, json.dumps(noted, indent=1))
@@ -160,10 +168,11 @@ class Grid(JobSweeper):
     def sweep(self, arguments: list[str]) -> list[JobReturn]:
         """Launches every job that is not done yet."""
         given = [f"{name}={value}" for name, value in self.params.items()]
-        batches = BasicSweeper.split_arguments(self.parse([*given, *arguments]), None)
-        hashes = [self.identify(overrides) for overrides in batches[0]]
+        (batch,) = BasicSweeper.split_arguments(self.parse([*given, *arguments]), None)
+        overrides = [[as_typed(word) for word in words] for words in batch]
+        hashes = [self.identify(words) for words in overrides]
         self.begin()
-        jobs = place(self.folder, batches[0], hashes)
+        jobs = place(self.folder, overrides, hashes)
         undone = [job for job in jobs if job.folder.status().get("state") not in ENDED]
         if len(undone) < len(jobs):
             log.info("%d of %d jobs are done already", len(jobs) - len(undone), len(jobs))

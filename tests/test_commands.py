@@ -9,7 +9,7 @@ from hydra import compose
 from omegaconf import OmegaConf
 
 from conf.registry import OPTIONS
-from conf.values import ALLOWED, Bounds, Choice
+from conf.values import Bounds, Choice
 from runner import options
 from runner.compose import initialized
 from runner.schema import schema
@@ -88,17 +88,17 @@ def test_version_is_that_of_the_package(tmp_path: Path) -> None:
     assert iolaus_here(tmp_path, "--version").stdout.startswith(f"iolaus {version('iolaus')} (torch ")
 
 
-def test_every_value_rule_is_of_a_setting_and_lets_its_default_through() -> None:
-    fields = {field.key: field for field in options.root_fields()}
-    every = []
+def test_every_rule_lets_the_default_of_its_setting_through() -> None:
+    every = options.root_fields()
     for group, nodes in OPTIONS.items():
         for name, node in nodes.items():
             every += options.fields_of(node, f"{group}.{name}" if options.is_part(group, name) else group)
-    fields |= {field.key: field for field in every}
-    assert set(ALLOWED) <= set(fields), set(ALLOWED) - set(fields)
-    for field in every:
+    ruled = [field for field in every if field.allowed is not None]
+    assert len({field.key for field in ruled}) > 70
+    for field in ruled:
         default = field.default
-        if field.allowed is not None and default not in (None, "???") and "${" not in str(default):
+        if default not in (None, "???") and "${" not in str(default):
+            assert field.allowed is not None
             assert field.allowed.problem(default) is None, field
 
 
@@ -113,6 +113,7 @@ def test_rules_say_what_is_wrong() -> None:
         False,
         False,
     ]
+    assert Bounds(0).problem(float("inf")) == "it must be a number, 0 or more"
     assert Bounds(1, whole=True).problem(1.5) == "it must be a whole number, 1 or more"
     assert Bounds(0).problem("much") == "expected a number, 0 or more"
     assert Bounds(0).problem(True) == "expected a number, 0 or more"

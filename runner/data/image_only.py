@@ -9,6 +9,8 @@ from transformers import AutoConfig, AutoImageProcessor, AutoProcessor, Processo
 from transformers.models.auto.processing_auto import PROCESSOR_MAPPING_NAMES, processor_class_from_name
 from transformers.utils import cached_file
 
+from runner.custom_code import CustomCodeRefused, from_pretrained
+
 
 def processor_of(name_or_path: str) -> Any:
     """The processor of a model; without torchvision one that leaves videos to others, but saves their settings.
@@ -20,19 +22,21 @@ def processor_of(name_or_path: str) -> Any:
         settings, _ = ProcessorMixin.get_processor_dict(name_or_path)
         known = processor_class_from_name(settings.get("processor_class") or _by_architecture(name_or_path))
         if known is not None and any("video" in part for part in known.get_attributes()):
-            processor = _image_only(known).from_pretrained(name_or_path)
+            processor = from_pretrained(_image_only(known), name_or_path)
             processor.video_settings = settings.get("video_processor") or _video_settings(name_or_path)
             return processor
-    processor = AutoProcessor.from_pretrained(name_or_path)
+    processor = from_pretrained(AutoProcessor, name_or_path)
     if has_torchvision and hasattr(processor, "image_processor"):
-        processor.image_processor = AutoImageProcessor.from_pretrained(name_or_path, backend="pil")
+        processor.image_processor = from_pretrained(AutoImageProcessor, name_or_path, backend="pil")
     return processor
 
 
 def _by_architecture(name_or_path: str) -> str:
     """The name of the processor that a model's architecture has."""
     try:
-        architecture = AutoConfig.from_pretrained(name_or_path).model_type
+        architecture = from_pretrained(AutoConfig, name_or_path).model_type
+    except CustomCodeRefused:
+        raise
     except (OSError, ValueError):
         return ""
     return str(PROCESSOR_MAPPING_NAMES.get(architecture, ""))

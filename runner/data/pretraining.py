@@ -7,13 +7,15 @@ from typing import Any
 
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
+from runner.custom_code import from_pretrained
+
 from .module import GlobalBatchDataModule
 from .prepare import PreparedText, prepare_text
 from .sources import open_source
 from .store import TokenStore
 
 
-class PretrainingDataModule(GlobalBatchDataModule):
+class PretrainingData(GlobalBatchDataModule):
     """Reads `source`, holds out validation documents, tokenises into the cache, and serves global batches."""
 
     def __init__(
@@ -72,7 +74,7 @@ class PretrainingDataModule(GlobalBatchDataModule):
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The tokenizer the stores were made with."""
         assert self.prepared is not None, "prepare_data comes first"
-        return AutoTokenizer.from_pretrained(self.prepared.tokenizer)
+        return from_pretrained(AutoTokenizer, self.prepared.tokenizer)
 
     def collator_arguments(self) -> dict[str, Any]:
         """What an objective needs to know of tokens and columns."""
@@ -91,12 +93,21 @@ class PretrainingDataModule(GlobalBatchDataModule):
         return self.train.fingerprint  # type: ignore[attr-defined]
 
     def baselines(self) -> dict[str, float]:
-        """Figures a model must beat, in nats per token: ln(vocabulary), and each validation set's unigram entropy."""
+        """None that holds for every loss: see `token_baselines`."""
+        return {}
+
+    def token_baselines(self) -> dict[str, float]:
+        """What a loss in nats per token is compared with: ln(vocabulary), and each validation set's unigram entropy.
+
+        Also each set's `tokens_per_byte`, where it came as text, to compare losses of different vocabularies by.
+        """
         assert self.prepared is not None
-        entropies = {
-            f"val/{name}/unigram_entropy": value for name, value in self.prepared.unigram_entropy.items()
+        figures = {
+            "unigram_entropy": self.prepared.unigram_entropy,
+            "tokens_per_byte": self.prepared.tokens_per_byte,
         }
-        return {"uniform_entropy": math.log(len(self.tokenizer)), **entropies}
+        of_sets = {f"val/{s}/{name}": value for name, sets in figures.items() for s, value in sets.items()}
+        return {"uniform_entropy": math.log(len(self.tokenizer)), **of_sets}
 
     def describe(self) -> dict[str, str]:
         """Counts for the summary at the start."""

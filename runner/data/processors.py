@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import isqrt
 from typing import Any, NamedTuple
 
+from runner.custom_code import CustomCodeRefused
 from runner.errors import suggest
 from runner.export import model_folder
 
@@ -100,6 +101,8 @@ def load_processor(name_or_path: str, options: Mapping[str, Any] | None = None) 
     """
     try:
         processor = processor_of(model_folder(name_or_path))
+    except CustomCodeRefused:
+        raise
     except Exception as error:  # the library raises a dozen kinds, some without a message
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise FileNotFoundError(

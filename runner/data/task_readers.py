@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from conf.values import NAMED
 from runner.errors import suggest
 
 from .conll import Row, read_conll, read_conllu
@@ -64,6 +65,8 @@ def _rows_in_code(source: Iterable[Mapping[str, Any]]) -> Rows:
 
 
 def _read_path(path: str, format: str, word_field: int | str, tag_field: int | str | None) -> Rows:
+    if problem := NAMED.problem(path):
+        raise ValueError(f"data: {path!r}: {problem}")
     files = sorted(glob.glob(str(Path(path).expanduser()), recursive=True))
     if not files and "@" in path:
         return _read_hub(path)

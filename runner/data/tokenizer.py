@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from runner.custom_code import CustomCodeRefused, from_pretrained
+
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
@@ -87,7 +89,9 @@ def load_tokenizer(name_or_folder: str, needed: Sequence[str] = ("pad", "mask"))
     from transformers import AutoTokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(name_or_folder)
+        tokenizer = from_pretrained(AutoTokenizer, name_or_folder)
+    except CustomCodeRefused:
+        raise
     except Exception as error:  # the library raises a dozen kinds, some without a message
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         where = f"the folder {name_or_folder} holds" if Path(name_or_folder).is_dir() else "there is"

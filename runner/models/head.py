@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 from transformers import AutoModelForMaskedLM, PretrainedConfig, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
+from runner.custom_code import custom_code_allowed, from_pretrained
+
 log = logging.getLogger("iolaus")
 
 
@@ -18,15 +20,15 @@ class Head(NamedTuple):
     config: dict[str, Any] = {}  # noqa: RUF012  a tuple's fields are not shared state
     fresh: bool = False
 
-    def build(self, config: PretrainedConfig) -> PreTrainedModel:
-        """The model with random weights.
+    def build(self, config: PretrainedConfig, **model_kwargs: Any) -> PreTrainedModel:
+        """The model with random weights; `model_kwargs` are further arguments of its class.
 
         Raises:
             ValueError: transformers has no such head for this architecture.
         """
         config.update(self.config)
         try:
-            return self.auto.from_config(config)
+            return self.auto.from_config(config, trust_remote_code=custom_code_allowed(), **model_kwargs)
         except ValueError as error:
             raise ValueError(
                 f"transformers has no {self.auto.__name__} for the architecture {config.model_type!r}"
@@ -40,8 +42,13 @@ class Head(NamedTuple):
         """
         self._check_labels(path, known)
         with _quiet():
-            model, found = self.auto.from_pretrained(
-                path, **changes, **self.config, ignore_mismatched_sizes=self.fresh, output_loading_info=True
+            model, found = from_pretrained(
+                self.auto,
+                path,
+                **changes,
+                **self.config,
+                ignore_mismatched_sizes=self.fresh,
+                output_loading_info=True,
             )
         if self.fresh:
             anew = self.build(model.config)

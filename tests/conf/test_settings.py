@@ -1,0 +1,171 @@
+"""What stands at a field: what it may be, and whether it says how a run is executed or what it computes."""
+
+import re
+from dataclasses import dataclass, fields
+from typing import Any
+
+import pytest
+from hydra import compose, initialize_config_module
+from omegaconf import DictConfig, OmegaConf
+
+import conf.values
+import runner.folder
+from conf.registry import OPTIONS, execution_names
+from conf.values import Bounds, rules_of, setting
+from runner.checks import check_config
+from runner.folder import config_hash
+
+
+def composed(*overrides: str) -> DictConfig:
+    with initialize_config_module("conf", version_base="1.3"):
+        return compose("config", list(overrides))
+
+
+@pytest.fixture(scope="module")
+def default() -> DictConfig:
+    return composed()
+
+
+def with_value(config: DictConfig, key: str, value: Any) -> DictConfig:
+    copy = config.copy()
+    OmegaConf.update(copy, key, value)
+    return copy
+
+
+@dataclass
+class Base:
+    size: int = setting(1, allowed=Bounds(1), execution=True)
+    other: int = 2
+
+
+@dataclass
+class Derived(Base):
+    size: int = 3
+    other: int = setting(4, runs_code=True)
+
+
+def test_field_declared_again_keeps_the_rules_of_its_base() -> None:
+    assert rules_of(Derived) == {
+        "size": {"allowed": Bounds(1), "execution": True},
+        "other": {"runs_code": True},
+    }
+    assert rules_of(Base)["other"] == {}
+
+
+def test_rules_stand_at_the_fields_and_nowhere_else() -> None:
+    """A rule belongs into `setting(...)` at the field, in the file of its group: a table of names is not read."""
+    assert not hasattr(conf.values, "ALLOWED"), (
+        "write allowed=... at the field: setting(default, allowed=...)"
+    )
+    assert not hasattr(runner.folder, "EXECUTION_KEYS"), "write execution=True at the field"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("module.gradient_checkpointing", True), ("module.log_parameter_norms", True), ("optimizer.fused", False),
+        ("trainer.devices", 2), ("trainer.accelerator", "gpu"), ("trainer.log_every", 3), ("trainer.profile", True),
+        ("trainer.strategy", "ddp"), ("data.num_workers", 5), ("data.micro_batch_tokens", 77),
+        ("data.layout", "padded"), ("data.cache_dir", "elsewhere"), ("checkpoint.every_steps", 3),
+        ("outputs", "elsewhere"), ("resume", "auto"), ("allowed_targets", ["mine"]), ("mode", "inspect"),
+    ],
+)  # fmt: skip
+def test_execution_may_change_on_resume(default: DictConfig, key: str, value: Any) -> None:
+    changed = with_value(default, key, value)
+    assert OmegaConf.select(changed, key) != OmegaConf.select(default, key)
+    assert config_hash(changed) == config_hash(default)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("seed", 7), ("data.seed", 7), ("data.max_length", 64), ("data.vocab_size", 512), ("model.dropout", 0.1),
+        ("module.max_grad_norm", 2.0), ("optimizer.lr", 0.5), ("optimizer.betas", [0.9, 0.95]),
+        ("trainer.precision", "32-true"), ("trainer.max_steps", 7), ("sampler.global_batch_size", 7),
+        ("scheduler.warmup_steps", 3), ("objective.mlm_probability", 0.2),
+    ],
+)  # fmt: skip
+def test_content_makes_another_run(default: DictConfig, key: str, value: Any) -> None:
+    assert config_hash(with_value(default, key, value)) != config_hash(default)
+
+
+def test_execution_names_of_a_component_of_the_users_own_are_those_of_its_group() -> None:
+    own = {"_target_": "mine.Data", "num_workers": 1}
+    assert {"num_workers", "layout", "cache_dir", "num_val_workers"} <= execution_names("data", own)
+    lion = {"_target_": "runner.optim.lion"}
+    assert execution_names("optimizer", lion) == set(), "lion has no field that is execution"
+    assert "fused" in execution_names("optimizer", {"_target_": "mine.Optimizer"})
+
+
+def test_moved_class_makes_no_other_run(default: DictConfig) -> None:
+    moved = with_value(default, "optimizer._target_", "iolaus.optim.elementwise.adamw")
+    moved = with_value(moved, "data.source._target_", "iolaus.demo.StdlibText")
+    moved = with_value(moved, "module._target_", "iolaus.modules.pretraining.PretrainingRun")
+    assert config_hash(moved) == config_hash(default)
+    assert config_hash(with_value(default, "optimizer._target_", "runner.optim.adam")) != config_hash(default)
+
+
+def test_targets_of_a_group_differ_in_their_last_names() -> None:
+    """So the last name alone tells them apart in the hash."""
+    for group, options in OPTIONS.items():
+        targets = {target for o in options.values() if (target := getattr(o, "_target_", None))}
+        assert len({target.rpartition(".")[2] for target in targets}) == len(targets), group
+
+
+FROZEN = {
+    "92e924ec11917cd2": {
+        "seed": 42,
+        "optimizer": {"_target_": "runner.optim.adamw", "lr": 1e-3, "betas": [0.9, 0.999], "fused": True},
+        "trainer": {"_target_": "runner.trainer.build_trainer", "max_steps": 3, "devices": 2},
+        "outputs": "here",
+    },
+    "d2f8f80346bfcb23": {
+        "seed": 42,
+        "data": {"_target_": "mine.Data", "source": {"_target_": "mine.source.Birds"}, "num_workers": 3},
+        "callback": {"progress": {"_target_": "runner.callbacks.Progress"}},
+    },
+}
+"""Hashes by which `resume` finds runs that were made before."""
+
+
+@pytest.mark.parametrize(("expected", "values"), FROZEN.items())
+def test_hash_of_a_config_stays_what_it_was(expected: str, values: dict[str, Any]) -> None:
+    """Where this fails, `resume=auto` finds no earlier run and `resume=RUN` branches: say so in the changelog."""
+    assert config_hash(OmegaConf.create(values)) == expected
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        ["data=files", "data.source=x"],
+        ["experiment=classification"],
+        ["experiment=vlm_shapes"],
+    ],
+)
+def test_held_out_samples_are_the_same_for_every_seed(chosen: list[str]) -> None:
+    assert composed(*chosen).data.seed == composed(*chosen, "seed=7").data.seed == 0
+
+
+def test_every_option_that_holds_out_samples_has_the_same_default() -> None:
+    found = {o.seed for o in OPTIONS["data"].values() if any(f.name == "seed" for f in fields(o))}
+    assert found == {0}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("optimizer.lr", -1.0, "optimizer.lr=-1.0: it must be a number, 0 or more"),
+        (
+            "callback.throughput.window",
+            0,
+            "callback.throughput.window=0: it must be a whole number, 1 or more",
+        ),
+        ("mode", "look", "mode=look: there are: train, inspect"),
+        ("data.validation_documents", float("inf"), "data.validation_documents=inf: it must be a number"),
+    ],
+)
+def test_check_reads_the_rules_of_the_fields(
+    default: DictConfig, key: str, value: Any, expected: str
+) -> None:
+    with pytest.raises(ValueError, match="^" + re.escape(expected)):
+        check_config(with_value(default, key, value))
