@@ -58,10 +58,8 @@ def build_trainer(
     """A Trainer whose one epoch is the whole run: batch k of its loader is global batch k.
 
     Raises:
-        ValueError: negative steps, or an accelerator or precision that is not there.
+        ValueError: an accelerator or precision that is not there.
     """
-    if validate_every < 0 or log_every < 1:
-        raise ValueError("trainer.validate_every must be 0 or more, trainer.log_every 1 or more")
     accelerator = resolve_accelerator(accelerator)
     quiet_libraries()
     loggers.setdefault("csv", MetricsFile(str(folder.path)))  # the report is drawn from it
