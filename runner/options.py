@@ -44,6 +44,14 @@ class Field:
         return self.key.rpartition(".")[2]
 
     @property
+    def about(self) -> str:
+        """What it means, with what only its field says."""
+        notes = ["May change on resume."] if self.execution else []
+        return " ".join(
+            [self.doc, *notes, *(["Counts on the command line alone."] if self.runs_code else [])]
+        )
+
+    @property
     def type_name(self) -> str:
         """The type as it is written, or what else is allowed."""
         if self.allowed is not None and not isinstance(self.allowed, Named):
