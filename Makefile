@@ -11,7 +11,7 @@ READY = $(VENV)/.ready
 export OMP_WAIT_POLICY ?= passive
 export GOMP_SPINCOUNT ?= 0
 
-.PHONY: help run test test-all test-slurm check bench docs
+.PHONY: help run test test-all mutants test-slurm check bench docs
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -24,6 +24,9 @@ test: $(READY)  ## the tests that prove every promise, in a few minutes
 
 test-all: $(READY)  ## the long tests too
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not benchmark and not slurm" $(ARGS)
+
+mutants: $(READY)  ## small mistakes in the code of the promises: is there one that no test notices? (20 minutes)
+	@$(BIN)/python -W ignore -m tests.mutants $(ARGS)
 
 test-slurm: $(READY)  ## the tests on a real SLURM cluster, which they start on this machine (Debian, as root)
 	@$(BIN)/python -m pytest -m slurm tests/slurm $(ARGS)

@@ -43,9 +43,9 @@ class EarlyStopping:
 
     _target_: str = "runner.callbacks.EarlyStopping"
     monitor: Any = "${checkpoint.monitor}"
-    """A logged metric; none takes the loss of the first validation set."""
-    mode: str = setting("${checkpoint.mode}", allowed=Choice(("min", "max")))
-    """Whether the metric is better when small (`min`) or large (`max`)."""
+    """A logged metric; that of the checkpoints, unless another one is named."""
+    mode: Any = setting("${checkpoint.mode}", allowed=Choice(("min", "max")))
+    """Whether the metric is better when small (`min`) or large (`max`); of another one it follows from the name."""
     patience: int = setting(3, allowed=COUNT)
     """Validations without improvement before the run ends."""
     min_delta: float = setting(0.0, allowed=AT_LEAST_0)
@@ -70,6 +70,13 @@ class Divergence:
     """Steps that a median is taken over."""
 
 
+@dataclass
+class Plateau:
+    """Says at each validation, and in the status, when the loss has not left the unigram entropy of the text."""
+
+    _target_: str = "runner.callbacks.Plateau"
+
+
 register_parts(
     "callback",
     together="default",
@@ -78,5 +85,6 @@ register_parts(
     audit=OrderAudit,
     groups=ParameterGroups,
     divergence=Divergence,
+    plateau=Plateau,
 )
 register_parts("callback", early_stopping=EarlyStopping)

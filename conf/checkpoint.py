@@ -19,9 +19,11 @@ class Checkpoint:
     keep_last: int = setting(1, allowed=COUNT)
     """How many of the newest periodic checkpoints stay on disk."""
     monitor: Any = None
-    """Metric that names the best checkpoint; none takes the loss of the first validation set."""
-    mode: str = setting("min", allowed=Choice(("min", "max")))
-    """Whether the monitored metric is better when small (`min`) or large (`max`)."""
+    """Figure that names the best checkpoint, such as `val/validation/loss`. None takes the one of the first validation
+    set that the labels ask for: accuracy, micro-F1 for several labels, Spearman's correlation for numbers, F1 for
+    entities and answers, the loss where there are no labels."""
+    mode: Any = setting(None, allowed=Choice(("min", "max")))
+    """Whether the monitored figure is better when small (`min`) or large (`max`); none follows from its name."""
 
 
 register("checkpoint", default=Checkpoint)

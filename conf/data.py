@@ -13,7 +13,7 @@ from .values import AT_LEAST_0, COUNT, NAMED, WHOLE_FROM_0, Bounds, Choice, sett
 class PretrainingData:
     """Text for pretraining: read, tokenised once into a memory-mapped store, served as global batches."""
 
-    _target_: str = "runner.data.PretrainingDataModule"
+    _target_: str = "runner.data.PretrainingData"
     source: Any = setting(MISSING, allowed=NAMED)
     """A file, folder, glob, hub name, or a list of them; or a node with the `_target_` of a source."""
     validation: Any = setting(None, allowed=NAMED)

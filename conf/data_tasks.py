@@ -13,7 +13,7 @@ from .values import AT_LEAST_0, COUNT, NAMED, WHOLE_FROM_0, Bounds, Choice, sett
 class FinetuningData:
     """Labelled examples: read, checked, tokenised in memory, served as global batches."""
 
-    _target_: str = "runner.data.FinetuningDataModule"
+    _target_: str = "runner.data.FinetuningData"
     task: str = setting(
         MISSING, allowed=Choice(("classification", "token_classification", "question_answering"))
     )

@@ -10,7 +10,7 @@ from .values import AT_LEAST_0, COUNT, WHOLE_FROM_0, setting
 class Pretraining:
     """Pretraining of an encoder: the shared step, validation loss and bits."""
 
-    _target_: str = "runner.modules.PretrainingModule"
+    _target_: str = "runner.modules.PretrainingRun"
     max_grad_norm: float = setting(1.0, allowed=AT_LEAST_0)
     """Gradients are scaled down to this total norm; 0 turns clipping off."""
     compile_model: bool = False
@@ -25,7 +25,7 @@ class Pretraining:
 class Finetuning(Pretraining):
     """Finetuning on a task: its metrics, and a last test, predictions and export with the best weights."""
 
-    _target_: str = "runner.modules.FinetuningModule"
+    _target_: str = "runner.modules.FinetuningRun"
     freeze: list[str] = field(default_factory=list)
     """Parameters that keep their weights: patterns of whole names, `*` for anything, or `re:...`."""
     load_best: bool = True

@@ -14,6 +14,8 @@ class MaskedLanguageModeling:
     mlm_probability: float = setting(0.3, allowed=Bounds(0, 1, open_low=True))
     """Share of the ordinary tokens that become targets; of these 80 % turn into the mask token, 10 % into a
     random ordinary token, 10 % stay."""
+    validation_mlm_probability: float = setting(0.15, allowed=Bounds(0, 1, open_low=True))
+    """The same share in validation, so that runs with other rates can be compared."""
 
 
 @dataclass
@@ -25,6 +27,8 @@ class EnhancedMaskedLanguageModeling:
     """Share of the other tokens that a token does not see in the decoder; it never sees itself."""
     encoder_mlm_probability: float = setting(0.3, allowed=SHARE)
     """Share of the tokens masked on the encoder's side, with a loss of their own; 0 masks none."""
+    validation_mlm_probability: float = setting(0.15, allowed=Bounds(0, 1, open_low=True))
+    """The same share in validation, so that runs with other rates can be compared; none are where the other is 0."""
     encoder_loss_weight: float = setting(1.0, allowed=AT_LEAST_0)
     """What the encoder's loss per target weighs in the mean, where the decoder's weighs 1."""
     pooling: str = setting("cls", allowed=Choice(("cls", "mean")))

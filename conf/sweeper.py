@@ -26,8 +26,9 @@ class Optuna:
     """Trials in all, those that failed or were pruned included; more of them continue a search that has ended."""
     n_jobs: int = 1
     """Trials handed to the launcher at once, which runs them beside each other if it can."""
-    direction: str = "${checkpoint.mode}"
-    """Whether the objective, the best value of `checkpoint.monitor`, is better small (`min`) or large (`max`)."""
+    direction: Any = None
+    """Whether the objective, the best value of `checkpoint.monitor`, is better small (`min`) or large (`max`); none
+    follows from the figure."""
     sampler: str = "tpe"
     """`tpe` learns from earlier trials, `random` does not."""
     seed: int = 0

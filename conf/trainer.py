@@ -32,7 +32,11 @@ class Trainer:
             ("auto", "32-true", "32", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true", "64")
         ),
     )
-    """`32-true`, `bf16-mixed`, ..., or `auto`: bf16 autocast where the hardware has bf16 units, else fp32."""
+    """`32-true`, `bf16-mixed`, ..., or `auto`: bf16 autocast where the hardware has bf16 units, else fp32. It is
+    decided when the run begins, and stays so wherever it goes on."""
+    attention: str = setting("auto", allowed=Choice(("auto", "flash_attn", "varlen_attn")), execution=True)
+    """Flash attention of packed rows on a GPU in half precision: of the package `flash_attn`, torch's own `varlen_attn`,
+    or `auto`: of the package where it is installed."""
     validate_every: int = setting(250, allowed=WHOLE_FROM_0)
     """Steps between two validations; one at the end comes by itself. 0 turns validation off."""
     validation_batches: Any = setting(None, allowed=AT_LEAST_0)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 from omegaconf import DictConfig
 
 from runner.build import allow_code, bind, build
+from runner.monitor import settle_monitor
 
 
 class Parts(NamedTuple):
@@ -18,11 +19,14 @@ class Parts(NamedTuple):
     """Global batches of the whole run."""
 
 
-def assemble(config: DictConfig) -> Parts:
+def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
     """Builds everything but the trainer; data is read, and tokenised into the cache where that is to be done.
 
+    What the checkpoints monitor is filled into the config, as it follows from the data.
+    `began_layout` is the layout of rows that the run began in, where it goes on; `auto` is that one then.
+
     Raises:
-        ValueError: parts that do not fit together, or data that cannot be used.
+        ValueError: parts that do not fit together, data that cannot be used, or a figure to monitor that nobody logs.
     """
     import torch
 
@@ -43,7 +47,7 @@ def assemble(config: DictConfig) -> Parts:
         accept_changes=config.resume_changed_data,
     )
     task_model = objective.task_model(model)
-    data.layout = settle_layout(data.layout, objective, task_model)
+    data.layout = settle_layout(data.layout, objective, task_model, began_layout)
     module = build(
         config.module,
         model=task_model,
@@ -52,9 +56,18 @@ def assemble(config: DictConfig) -> Parts:
         max_steps=max_steps,
         seed=config.seed,
         log_every=config.trainer.log_every,
-        baselines=data.baselines(),
+        baselines=baselines_of(data, objective),
     )
+    settle_monitor(config, module, data)
     return Parts(data, module, max_steps)
+
+
+def baselines_of(data: Any, objective: Any) -> dict[str, float]:
+    """What results are held against: figures of the data, and entropies of its tokens where the loss is in that unit."""
+    per_token = (
+        getattr(data, "token_baselines", dict) if getattr(objective, "nats_per_token", False) else dict
+    )
+    return {**data.baselines(), **per_token()}
 
 
 def known_task(data: Any) -> dict[str, Any]:

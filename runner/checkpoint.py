@@ -1,6 +1,7 @@
 """When to save, what to keep, and which checkpoint a run goes on from."""
 
 import logging
+import math
 import os
 import time
 from collections.abc import Callable
@@ -34,7 +35,7 @@ class Checkpoint(Callback):
         every_minutes: float | None,
         keep_last: int,
         monitor: str | None,
-        mode: str,
+        mode: str | None,
         folder: Path,
     ) -> None:
         self.every_steps, self.every_seconds, self.keep_last = (
@@ -42,7 +43,7 @@ class Checkpoint(Callback):
             (every_minutes or 0) * 60,
             keep_last,
         )
-        self.monitor, self.mode, self.folder = monitor, mode, Path(folder)
+        self.monitor, self.mode, self.folder = monitor, mode or "min", Path(folder)
         self.best_value: float | None = None
         self.best_step = -1
         self._saved_step = -1
@@ -158,8 +159,9 @@ class Checkpoint(Callback):
                 f"checkpoint.monitor={monitor} is not logged; there are: {', '.join(sorted(metrics))}"
             )
         value = float(metrics[monitor])
-        better = self.best_value is None or (
-            value < self.best_value if self.mode == "min" else value > self.best_value
+        better = not math.isnan(value) and (
+            self.best_value is None
+            or (value < self.best_value if self.mode == "min" else value > self.best_value)
         )
         if better:
             self.best_value, self.best_step = value, step

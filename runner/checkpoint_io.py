@@ -15,7 +15,7 @@ import torch
 from lightning.fabric.plugins import CheckpointIO
 from torch import Tensor
 
-from runner.sharded_checkpoint import ShardWriter, damage_of_shards, read_whole
+from runner.sharded_checkpoint import REST, ShardWriter, damage_of_shards, delete_partial, read_whole
 
 RESERVED_FROM = 64 * 2**20
 """Bytes from which memory for the copy is touched beforehand: a page of new memory costs more than copying it."""
@@ -168,9 +168,10 @@ def write_checkpoint(checkpoint: dict[str, Any], path: Path) -> None:
     Raises:
         OSError: the folder cannot be written or is full; nothing is left behind, nothing overwritten.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        delete_partial(path.parent)
         with open(temporary, "wb") as file:
             torch.save(checkpoint, file)
             file.flush()
@@ -221,6 +222,12 @@ def _kind(tensor: Tensor) -> Any:
 def _new_buffer(kind: Any) -> Tensor:
     shape, stride, dtype, pinned = kind
     return torch.empty_strided(shape, stride, dtype=dtype, pin_memory=pinned)
+
+
+def entry_of(path: Path, name: str) -> Any:
+    """An entry of a whole checkpoint that is no tensor, without reading the tensors; None where it has none."""
+    file = path / REST if path.is_dir() else path
+    return torch.load(file, map_location="cpu", weights_only=True, mmap=True).get(name)
 
 
 def damage_of(path: Path) -> str | None:

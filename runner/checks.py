@@ -151,7 +151,7 @@ def _check_task(values: Values) -> None:
     task = data.get("task") if option_of("data", data) else None
     if objective in LABELLED and option_of("module", values["module"]) == "pretraining":
         raise ValueError(f"objective={objective} needs module=finetuning; experiment={objective} has both")
-    if objective in LABELLED and data.get("_target_") == "runner.data.PretrainingDataModule":
+    if objective in LABELLED and data.get("_target_") == "runner.data.PretrainingData":
         raise ValueError(
             f"objective={objective} needs labelled data, such as data={objective} data.train=train.csv"
         )

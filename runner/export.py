@@ -48,6 +48,8 @@ def write_model(
 ) -> Path:
     """Writes the folder `target`, which appears whole or not at all and takes the place of one that is there.
 
+    Without a `preprocessor` it holds the model alone.
+
     Raises:
         OSError: it cannot be written, or the disk is full.
     """
@@ -55,7 +57,8 @@ def write_model(
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         model.pretrained.save_pretrained(temporary, state_dict=weights)
-        preprocessor.save_pretrained(temporary)
+        if preprocessor is not None:
+            preprocessor.save_pretrained(temporary)
         if task:
             (temporary / TASK).write_text(json.dumps(task, indent=1))
         (temporary / "README.md").write_text(card)

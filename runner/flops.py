@@ -1,10 +1,11 @@
 """How many floating point operations a step needs, and how many a device could do: model FLOPs utilisation (MFU).
 
-Counted are the multiplications and additions of the model itself, forward and twice that backward (arXiv 2204.02311,
-appendix B); nothing that is computed again or on padding.
+Counted are the multiplications and additions of all networks of a task's model, forward and twice that backward
+(arXiv 2204.02311, appendix B); nothing that is computed again or on padding.
 """
 
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from torch import nn
 from transformers import PreTrainedModel
@@ -48,15 +49,71 @@ class FlopCounts(NamedTuple):
     """Floating point operations of forward and backward."""
 
     per_token: float
-    """For each token: the encoder's matrices."""
+    """For each token: the matrices of encoders and decoders."""
     per_pair: float
     """For each pair of tokens of one sample: attention. Layers with a sliding window are left out."""
     per_target: float
     """For each target: the head's matrices."""
+    per_image: float = 0.0
+    """For each image, of the size of the model's example: the vision tower."""
 
-    def step(self, tokens: float, token_pairs: float, targets: float) -> float:
+    def step(self, tokens: float, token_pairs: float, targets: float, images: float = 0.0) -> float:
         """Operations of a step."""
-        return self.per_token * tokens + self.per_pair * token_pairs + self.per_target * targets
+        amounts = (tokens, token_pairs, targets, images)
+        return float(sum(each * amount for each, amount in zip(self, amounts, strict=True)))
+
+    def plus(self, other: "FlopCounts") -> "FlopCounts":
+        """Those of two networks that both run."""
+        return FlopCounts(*(ours + theirs for ours, theirs in zip(self, other, strict=True)))
+
+
+def flop_counts(model: nn.Module) -> FlopCounts:
+    """What a task's model needs, as it says itself by `flop_counts`, or else by its networks."""
+    own = getattr(model, "flop_counts", None)
+    return own() if own is not None else network_flops(model)
+
+
+def network_flops(model: nn.Module) -> FlopCounts:
+    """What all networks in a module need: models of transformers, each with its head; other matrices for each token."""
+    networks = list(outermost(model))
+    inside = {id(p) for network in networks for p in network.parameters()}
+    tables = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+    others = (p for p in model.parameters() if id(p) not in inside | tables and p.dim() >= 2)
+    total = FlopCounts(6.0 * sum(p.numel() for p in others), 0.0, 0.0)
+    for network in networks:
+        total = total.plus(count_flops(network))
+    return total
+
+
+def outermost(model: nn.Module) -> Iterator[PreTrainedModel]:
+    """The models of transformers in a module that are not parts of another one."""
+    if isinstance(model, PreTrainedModel):
+        yield model
+    else:
+        for child in model.children():
+            yield from outermost(child)
+
+
+def step_flops(model: nn.Module, counts: FlopCounts, share: Mapping[str, Any]) -> float:
+    """Operations of a share of a global batch.
+
+    The model may say by `head_tokens` and `num_images` how many tokens of a micro-batch its heads read, if these are not
+    its targets, and how many images there are.
+    """
+    micro_batches = share["micro_batches"]
+    targets, images = (
+        sum(map(getattr(model, name, default), micro_batches))
+        for name, default in (("head_tokens", _num_targets), ("num_images", _no_images))
+    )
+    return counts.step(share["tokens"], share["token_pairs"], targets, images)
+
+
+def _num_targets(micro_batch: Mapping[str, Any]) -> int:
+    return len(micro_batch["targets"])
+
+
+def _no_images(micro_batch: Mapping[str, Any]) -> float:
+    return 0.0
 
 
 def count_flops(pretrained: PreTrainedModel) -> FlopCounts:

@@ -125,6 +125,11 @@ class RunFolder:
             pid=os.getpid(),
         )
 
+    def add_to_config(self, values: dict[str, Any]) -> None:
+        """Adds to `config.yaml` what is known only once the run's parts are made."""
+        file = self.path / "config.yaml"
+        write_atomically(file, OmegaConf.to_yaml(OmegaConf.merge(OmegaConf.load(file), values)))
+
     @contextlib.contextmanager
     def recorded(self, config: DictConfig, overrides: list[str]) -> Iterator[None]:
         """Begins the run, and records its failure if the block raises."""

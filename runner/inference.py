@@ -101,8 +101,8 @@ def rows_of_file(predictor: Predictor, path: str) -> Rows:
     return rows._replace(rows=unlabelled)
 
 
-def rows_of_text(predictor: Predictor, text: str, second: str | None) -> Rows:
-    """One row: a text, or a pair; a sentence of words; a question with its context.
+def rows_of_texts(predictor: Predictor, texts: list[str], second: str | None) -> Rows:
+    """A row for each text: it alone, or with `second` as a pair; a sentence of words; a question with its context.
 
     Raises:
         ValueError: the task wants a second text, or does not take one.
@@ -115,9 +115,12 @@ def rows_of_text(predictor: Predictor, text: str, second: str | None) -> Rows:
     if (second is None) != (wanted is None):
         what = f"give the {wanted} with --second TEXT" if wanted else "--second is for pairs and questions"
         raise ValueError(f"this model is for {task.replace('_', ' ')}: {what}")
-    value = text.split() if task == "token_classification" else text
-    values = {settings["text_column"]: value, **({wanted: second} if wanted else {})}
-    return Rows([Row("the text", values)], "one text")
+    rows = []
+    for number, text in enumerate(texts, 1):
+        value = text.split() if task == "token_classification" else text
+        values = {settings["text_column"]: value, **({wanted: second} if wanted else {})}
+        rows.append(Row(f"text {number}", values))
+    return Rows(rows, "texts")
 
 
 @torch.no_grad()

@@ -117,17 +117,16 @@ def _costs(
     """Memory, FLOPs and time."""
     import torch
 
-    from runner.flops import count_flops, peak_flops
+    from runner.flops import flop_counts, peak_flops, step_flops
     from runner.trainer import resolve_accelerator, resolve_precision
     from runner.trial import try_step
 
     accelerator = resolve_accelerator(config.trainer.accelerator)
     device = torch.device("cuda" if accelerator == "gpu" else accelerator)
     precision = resolve_precision(config.trainer.precision, accelerator)
-    flops = count_flops(parts.module.model.pretrained)
     share = batches[0]
     cost = try_step(parts.module, optimizer, share, device, precision)
-    per_step = ranks * flops.step(share["tokens"], share["token_pairs"], share["weight"])
+    per_step = ranks * step_flops(parts.module.model, flop_counts(parts.module.model), share)
     total = parts.max_steps * cost.step_seconds
     shards = ranks if config.trainer.get("strategy") == "fsdp" else 1
     name = torch.cuda.get_device_name() if device.type == "cuda" else device.type

@@ -1,6 +1,7 @@
 """What a trained model says: labels, labels of words, answers, or tokens in the place of masks.
 
-`python -m runner.predict RUN "a text"`, or `RUN FILE` for every example of a file. RUN is a run folder or the folder of a
+`python -m runner.predict RUN "a text"`, or `RUN FILE` for every example of a file, or `RUN -` for every line of standard
+input. RUN is a run folder or the folder of a
 Hugging Face model; its task decides. A pair or a question takes `--second`, the other text or the context. A language
 model, trained by masked modelling or diffusion, fills in each [MASK], or writes `--length N` tokens from nothing. A
 vision-language model answers a question about `--image FILE`, or each of a file's about images below `--images FOLDER`.
@@ -19,6 +20,9 @@ from runner.errors import explain, wants_traceback
 MASK = "[MASK]"
 """How masks are typed, whatever the tokenizer calls its own."""
 
+STDIN = "-"
+"""What stands for standard input."""
+
 
 def main(words: list[str] | None = None) -> None:
     """The command, with the words of the command line; a wrong one ends with one message and exit status 1."""
@@ -27,7 +31,7 @@ def main(words: list[str] | None = None) -> None:
         rows = _rows(arguments)
         with _output(arguments.out) as out:
             for row in rows:
-                out.write(_line(row, as_json=_is_file(arguments)))
+                out.write(_line(row, as_json=arguments.input == STDIN or _is_file(arguments)))
     except Exception as error:
         message = explain(error)
         if wants_traceback() or message is None:
@@ -44,7 +48,10 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("run", metavar="RUN", help="run folder, or folder of a Hugging Face model")
     made.add_argument(
-        "input", nargs="?", metavar="TEXT|FILE", help="a text, or a file of examples, a JSON line each"
+        "input",
+        nargs="?",
+        metavar="TEXT|FILE|-",
+        help="a text, a file of examples, or - for texts on standard input, a line each",
     )
     made.add_argument(
         "--second", metavar="TEXT", help="the other text of a pair, or the context of a question"
@@ -74,7 +81,7 @@ def parser() -> argparse.ArgumentParser:
 def _rows(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Predictions, as the model's task makes them."""
     from runner.answering import sees_images
-    from runner.inference import load_predictor, predict, rows_of_file, rows_of_text, task_of
+    from runner.inference import load_predictor, predict, rows_of_file, rows_of_texts, task_of
     from runner.infill import load, open_model
 
     if arguments.input is None and arguments.length is None:
@@ -94,7 +101,7 @@ def _rows(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     if _is_file(arguments):
         rows = rows_of_file(predictor, arguments.input)
     else:
-        rows = rows_of_text(predictor, arguments.input, arguments.second)
+        rows = rows_of_texts(predictor, _given(arguments), arguments.second)
     return predict(predictor, rows, arguments.tokens)
 
 
@@ -122,7 +129,8 @@ def _answered(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
         questions = questions_of_file(answerer, arguments.input)
         images: Any = folder_of_images(arguments.images, arguments.input)
     else:
-        questions, images = [question_of_text(answerer, arguments.input, arguments.image)], ImageFiles()
+        texts = _given(arguments)
+        questions, images = [question_of_text(answerer, t, arguments.image) for t in texts], ImageFiles()
     return answer(answerer, questions, images, arguments.max_new_tokens)
 
 
@@ -134,11 +142,21 @@ def _filled(model: Any, tokenizer: Any, arguments: argparse.Namespace) -> Iterat
     if _is_file(arguments):
         texts = _texts(Path(arguments.input))
     else:
-        texts = [arguments.input if arguments.input is not None else " ".join([MASK] * arguments.length)]
+        texts = _given(arguments) if arguments.length is None else [" ".join([MASK] * arguments.length)]
     wanted = [text for text in texts for _ in range(arguments.samples)]
     settings = (arguments.steps, arguments.temperature, arguments.order, arguments.seed)
     for text, filled in zip(wanted, fill(model, tokenizer, wanted, *settings), strict=True):
         yield {"text": text, "predicted": filled}
+
+
+def _given(arguments: argparse.Namespace) -> list[str]:
+    """The text of the command line, or those on standard input, a line each."""
+    if arguments.input != STDIN:
+        return [arguments.input]
+    texts = [line.rstrip("\n") for line in sys.stdin if line.strip()]
+    if not texts:
+        raise ValueError("standard input holds no text")
+    return texts
 
 
 def _texts(file: Path) -> list[str]:

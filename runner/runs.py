@@ -10,7 +10,7 @@ from runner.errors import suggest
 from runner.folder import RunFolder
 from runner.report.runs import changed_settings, flatten, load_run
 from runner.report.table import as_text, comparison_table
-from runner.summary import clock, resume_command, show
+from runner.summary import AT_UNIGRAM, clock, plateau_of, resume_command, show
 
 STATES = ("waiting", "running", "killed", "interrupted", "preempted", "failed", "pruned", "done")
 
@@ -61,8 +61,11 @@ def list_runs(arguments: argparse.Namespace) -> None:
     if not runs:
         print(f"no run under {str(arguments.outputs)!r} fits")
         return
-    heads = ["run", "state", "step", "time", "best", "overrides"]
-    print(as_text(heads, [_row(run, arguments.outputs) for run in runs]), end="")
+    rows = [_row(run, arguments.outputs) for run in runs]
+    heads = ["run", "state", "note", "step", "time", "best", "overrides"]
+    if not any(row[2] for row in rows):
+        heads, rows = heads[:2] + heads[3:], [row[:2] + row[3:] for row in rows]
+    print(as_text(heads, rows), end="")
 
 
 def show_run(run: RunFolder) -> None:
@@ -70,6 +73,7 @@ def show_run(run: RunFolder) -> None:
     loaded, status = load_run(run.path), run.status()
     state = {
         "state": state_of(run) + (f": {status['error']}" if status.get("error") else ""),
+        "plateau": loaded.plateau or "",
         "step": f"{loaded.step:,} of {status.get('max_steps') or '?'}",
         "time": clock(status.get("seconds") or 0),
         "started": str(status.get("started")),
@@ -82,6 +86,7 @@ def show_run(run: RunFolder) -> None:
         for name, value, default in changed_settings(loaded.settings) or []
     }
     figures = {name: f"{value:,.5g}" for name, value in sorted(loaded.results.items())}
+    state = {name: value for name, value in state.items() if value}
     show(loaded.name, {"run": state, "settings": settings, "figures": figures})
 
 
@@ -152,6 +157,7 @@ def _row(run: RunFolder, outputs: Path) -> list[Any]:
     return [
         str(run.path.relative_to(outputs)),
         state_of(run),
+        AT_UNIGRAM if status.get("plateau") or plateau_of(status.get("results") or {}) else None,
         status.get("step"),
         clock(seconds) if seconds is not None else None,
         best,

@@ -18,6 +18,7 @@ from hydra.core.override_parser.types import IntervalSweep, Override, RangeSweep
 
 from runner.errors import TrainingFailure
 from runner.folder import RunFolder, write_atomically
+from runner.monitor import direction_of
 from runner.sweep import ENDED, Job, JobSweeper, as_typed
 
 log = logging.getLogger("iolaus")
@@ -39,7 +40,7 @@ class Search(JobSweeper):
         self,
         n_trials: int,
         n_jobs: int,
-        direction: str,
+        direction: str | None,
         sampler: str,
         seed: int,
         startup_trials: int,
@@ -53,9 +54,9 @@ class Search(JobSweeper):
         for name, value, known in (("sampler", sampler, SAMPLERS), ("pruner", pruner, PRUNERS)):
             if value not in known:
                 raise ValueError(f"hydra.sweeper.{name} is {', '.join(known)}, not {value!r}")
-        if direction not in ("min", "max", "minimize", "maximize"):
+        if direction not in ("min", "max", "minimize", "maximize", None):
             raise ValueError(f"hydra.sweeper.direction is min or max, not {direction!r}")
-        self.n_trials, self.n_jobs, self.direction = n_trials, n_jobs, f"{direction[:3]}imize"
+        self.n_trials, self.n_jobs, self.direction = n_trials, n_jobs, direction and f"{direction[:3]}imize"
         self.sampler, self.seed, self.startup_trials = sampler, seed, startup_trials
         self.pruner, self.storage, self.params = pruner, storage, params or {}
 
@@ -64,7 +65,10 @@ class Search(JobSweeper):
         given = [f"{name}={value}" for name, value in self.params.items()]
         fixed, self.space = search_space(self.parse([*given, *arguments]))
         self.fixed = fixed
-        self.identify([*fixed, *(f"{name}={first_value(d)}" for name, d in self.space.items())])
+        first = [*fixed, *(f"{name}={first_value(d)}" for name, d in self.space.items())]
+        self.identify(first)
+        assert self.config is not None
+        self.direction = self.direction or f"{direction_of(self.configs.compose(self.config, first))}imize"
         self.begin()
         self.study = self._open_study()
         self.over = set[int]()  # trials that the launcher has run and is done with
@@ -163,6 +167,11 @@ class Search(JobSweeper):
         value = (status.get("results") or {}).get("objective")
         if state == "pruned":
             self.study.tell(number, state=states.PRUNED)
+        elif state == "done" and status.get("mode") not in (None, self.direction[:3]):
+            raise TrainingFailure(
+                f"the trials monitor {status['monitor']}, which is better when {status['mode']}, and the search goes the "
+                f"other way: set hydra.sweeper.direction={status['mode']}"
+            )
         elif state == "done" and value is not None and math.isfinite(value):
             self.study.tell(number, value)
         else:

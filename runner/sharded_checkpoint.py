@@ -81,8 +81,7 @@ class ShardWriter:
             self._group = torch.distributed.new_group(backend="gloo")
         temporary = path.with_name(f".{path.name}.tmp")
         if first:
-            for left in path.parent.glob(".*.ckpt.tmp"):  # of a run that was killed
-                shutil.rmtree(left, ignore_errors=True)
+            delete_partial(path.parent)
         shards: dict[str, Tensor] = {}
         rest = separate(checkpoint, shards)
         buffer = io.BytesIO()
@@ -113,6 +112,15 @@ class ShardWriter:
         if self._group is not None:
             torch.distributed.destroy_process_group(self._group)
             self._group = None
+
+
+def delete_partial(folder: Path) -> None:
+    """Deletes what a killed run was writing in its folder of checkpoints, which are written one at a time."""
+    for partial in folder.glob(".*.ckpt.*tmp"):
+        if partial.is_dir():
+            shutil.rmtree(partial, ignore_errors=True)
+        else:
+            partial.unlink(missing_ok=True)
 
 
 def commit(temporary: Path, path: Path, rest: io.BytesIO) -> None:

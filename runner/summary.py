@@ -1,5 +1,6 @@
 """What a run says of itself at its start and at its end."""
 
+import math
 import re
 import shlex
 import sys
@@ -19,6 +20,18 @@ FILES = {
 """What lies in a run folder, by what it is; only what is there is listed."""
 
 
+MARGIN = 0.02
+"""How far below the unigram entropy, as a share of it, a loss must be to have left it."""
+
+AT_UNIGRAM = "at unigram entropy"
+"""What lists of runs say of those that have not left it."""
+
+ADVICE = (
+    "try a lower optimizer.lr, a longer scheduler.warmup_steps, a pre-norm model such as modernbert_tiny, or another "
+    "seed"
+)
+
+
 def start_summary(facts: Mapping[str, Mapping[str, str]]) -> None:
     """Prints the facts of a run that begins, section by section: section -> name -> value."""
     show("iolaus", facts)
@@ -28,7 +41,10 @@ def end_summary(folder: Path, results: Mapping[str, float]) -> None:
     """Prints the figures reached, where everything lies, and the command that goes on from there."""
     folder = near(folder)
     files = {what: str(folder / name) for what, name in FILES.items() if (folder / name).exists()}
-    show("done", {"result": _figures(results), "files": files})
+    plateau = plateau_of(results)
+    show(
+        "done", {"result": _figures(results), "note": {"plateau": plateau} if plateau else {}, "files": files}
+    )
     print(f"go on with: {resume_command(folder)}", flush=True)  # outside the panel, fit to be copied
 
 
@@ -85,20 +101,53 @@ def compared_losses(results: Mapping[str, float]) -> dict[str, tuple[float, floa
     return {name: (results[f"val/{name}/loss"], results.get(f"val/{name}/unigram_entropy")) for name in names}
 
 
+def plateau_of(results: Mapping[str, float]) -> str | None:
+    """What to say of a run of which no loss is well below its unigram entropy; None where one is, or has no such level.
+
+    One is enough: a further validation set may be of another kind of text than the model is trained on.
+    """
+    compared = [
+        (loss, unigram, name) for name, (loss, unigram) in compared_losses(results).items() if unigram
+    ]
+    if not compared or any(loss < (1 - MARGIN) * unigram for loss, unigram, _ in compared):
+        return None
+    loss, unigram, name = min(compared, key=lambda found: found[0] / found[1])
+    if loss <= (1 + MARGIN) * unigram:
+        what = "stands at", "the model knows how frequent tokens are and nothing of their context"
+    else:
+        what = "is not below", "the model knows no more than how frequent tokens are"
+    return f"the loss {loss:.3f} of {name} {what[0]} its unigram entropy {unigram:.3f}: {what[1]}; {ADVICE}"
+
+
 def _figures(results: Mapping[str, float]) -> dict[str, str]:
     figures = {}
     losses = compared_losses(results)
     uniform = results.get("uniform_entropy")
     for name, (loss, unigram) in losses.items():
         figures[f"validation loss, {name}"] = f"{loss:.3f}" + _against(loss, unigram, uniform)
-    shown = {f"val/{name}/{figure}" for name in losses for figure in ("loss", "unigram_entropy")}
+    shown = {
+        f"val/{name}/{part}" for name in losses for part in ("loss", "unigram_entropy", "tokens_per_byte")
+    }
     for key, value in results.items():
         if key == "objective":
             step = results.get("best_step")
             figures["best"] = f"{value:.3f}" + ("" if step is None else f" at step {step:,.0f}")
         elif key not in shown | {"uniform_entropy", "best_step"}:
-            figures[key] = f"{value:,.4g}"
+            figures[key] = f"{value:,.4g}" + _against_bits(key, results)
     return figures
+
+
+def bits_level(key: str, results: Mapping[str, float]) -> float | None:
+    """The unigram entropy in the unit of a figure in bits, such as `val/books/bits_per_byte`; None without one."""
+    prefix, _, figure = key.rpartition("/")
+    scale = {"bits_per_token": 1.0, "bits_per_byte": results.get(f"{prefix}/tokens_per_byte")}.get(figure)
+    unigram = results.get(f"{prefix}/unigram_entropy")
+    return None if scale is None or unigram is None else unigram / math.log(2) * scale
+
+
+def _against_bits(key: str, results: Mapping[str, float]) -> str:
+    level = bits_level(key, results)
+    return "" if level is None else f"  (unigram entropy {level:.4g})"
 
 
 def _against(loss: float, unigram: float | None, uniform: float | None) -> str:

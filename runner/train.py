@@ -4,6 +4,7 @@
 a process group; rank processes are started with `--rank <run folder>` and are no Hydra apps.
 """
 
+import logging
 import os
 import shutil
 import sys
@@ -30,6 +31,8 @@ from runner.redaction import know_secrets, redact_logs
 from runner.requeue import requeue
 from runner.resume import saved_overrides
 from runner.signals import EXIT_INTERRUPTED, Stopped, ending_with_command, forwarding, stoppable
+
+log = logging.getLogger("iolaus")
 
 
 def main() -> None:
@@ -115,25 +118,34 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     from runner.export import export_model
     from runner.loggers import finish_loggers
     from runner.report import write_report
+    from runner.resolved import Record, changes, described, note, recorded, resolve, settle
     from runner.summary import end_summary, start_summary
     from runner.trainer import describe_run, final_validation
 
     keep_freed_memory()
     checkpoint = checkpoint_to_resume(folder, config.resume)
-    data, module, max_steps = assemble(config)
-    saver = build(config.checkpoint, folder=folder.checkpoints)
+    before = recorded(folder, checkpoint)
+    settled = settle(config, before)
+    data, module, max_steps = assemble(settled, before.get("layout"))
+    resolved = resolve(settled, data, module.model)
+    note(folder, resolved)
+    callbacks, saver = build_all(settled.callback), build(settled.checkpoint, folder=folder.checkpoints)
     pruning = pruning_of(folder, saver)
     trainer = build(
-        config.trainer,
-        callbacks=[*build_all(config.callback).values(), saver, *pruning, Preemption(saver)],
+        settled.trainer,
+        callbacks=[*callbacks.values(), saver, *pruning, Preemption(saver), Record(resolved)],
         loggers=build_all(config.logger, folder=str(folder.path)),
         folder=folder,
         resumed_step=checkpoint.step if checkpoint else 0,
         max_steps=max_steps,
     )
     if trainer.is_global_zero:
-        folder.update_status(max_steps=max_steps)
-        start_summary(describe_run(trainer, module, data, folder, checkpoint))
+        monitored = {name: settled.checkpoint.get(name) for name in ("monitor", "mode")}
+        folder.update_status(max_steps=max_steps, **monitored)
+        decided = described(config, before, resolved)
+        start_summary(describe_run(trainer, module, data, folder, checkpoint, decided))
+        for line in changes(before if checkpoint else {}, resolved):
+            log.warning("%s", line)
     try:
         trainer.fit(module, data, ckpt_path=checkpoint and str(checkpoint.path), weights_only=True)
         pruned = any(callback.pruned for callback in pruning)

@@ -17,6 +17,7 @@ from runner.cluster import cluster_environment
 from runner.folder import RunFolder
 from runner.launch import processes_per_node
 from runner.loggers import MetricsFile
+from runner.models.packed_attention import use_kernel
 from runner.sharding import ShardedStrategy
 from runner.summary import near
 
@@ -45,6 +46,7 @@ def build_trainer(
     strategy: str,
     tensor_parallel_size: int,
     precision: str,
+    attention: str,
     validate_every: int,
     validation_batches: int | None,
     log_every: int,
@@ -57,10 +59,13 @@ def build_trainer(
 ) -> Trainer:
     """A Trainer whose one epoch is the whole run: batch k of its loader is global batch k.
 
+    Models go through the flash attention that `attention` names from now on.
+
     Raises:
         ValueError: an accelerator or precision that is not there.
     """
     accelerator = resolve_accelerator(accelerator)
+    use_kernel(None if attention == "auto" else attention)
     quiet_libraries()
     loggers.setdefault("csv", MetricsFile(str(folder.path)))  # the report is drawn from it
     for logger in loggers.values():
@@ -141,9 +146,14 @@ def final_validation(trainer: Trainer, module: Any, data: Any) -> None:
 
 
 def describe_run(
-    trainer: Trainer, module: Any, data: Any, folder: RunFolder, checkpoint: ResumePoint | None
+    trainer: Trainer,
+    module: Any,
+    data: Any,
+    folder: RunFolder,
+    checkpoint: ResumePoint | None,
+    decided: dict[str, str],
 ) -> dict[str, dict[str, str]]:
-    """What the summary at the start shows, by section."""
+    """What the summary at the start shows, by section; `decided` is what `auto` has come to."""
     device = trainer.strategy.root_device
     name = (
         torch.cuda.get_device_name(device)
@@ -156,7 +166,7 @@ def describe_run(
         "run": {
             "steps": f"{trainer.max_steps:,}" + _origin(folder, checkpoint),
             "device": f"{name} x {trainer.world_size}" if trainer.world_size > 1 else name,
-            "precision": str(trainer.precision),
+            **decided,
             "folder": str(near(folder.path)),
         },
     }
@@ -175,9 +185,11 @@ def resolve_accelerator(name: str) -> str:
     """`name` with `auto` replaced; raises ValueError where there is no such device."""
     if name == "auto":
         return "gpu" if torch.cuda.is_available() else "cpu"
-    if name == "gpu" and not torch.cuda.is_available():
-        raise ValueError("trainer.accelerator=gpu, but there is no GPU that torch can use; try trainer=cpu")
-    return name
+    if name in ("gpu", "cuda") and not torch.cuda.is_available():
+        raise ValueError(
+            f"trainer.accelerator={name}, but there is no GPU that torch can use; try trainer=cpu"
+        )
+    return "gpu" if name == "cuda" else name
 
 
 def _strategy(name: str, world_size: int, tensor_parallel_size: int, accelerator: str) -> str | Strategy:

@@ -43,10 +43,12 @@ def try_step(
     weight, needs = max(float(share["weight"]), 1e-12), loop_needs(optimizer)
 
     def run(micro_batch: dict[str, Any]) -> None:
-        with _autocast(device, precision):
+        with _autocast(
+            device, precision
+        ):  # around the backward pass too, as in `TrainingModule.training_step`
             loss = module.model(micro_batch)["loss"]
-        (loss / weight).backward(create_graph=needs.create_graph)
-        needs.after_backward()
+            (loss / weight).backward(create_graph=needs.create_graph)
+            needs.after_backward()
 
     with needs.step(0):
         activations = _kept_bytes(module, lambda: run(micro_batches[0]), device)

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests.precision import PRECISION
+
 # The same examples every time: a red run is a change's fault. HYPOTHESIS_PROFILE=default looks for new ones.
 settings.register_profile("repeatable", derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
@@ -63,7 +65,7 @@ def iolaus(tmp_path: Path) -> Command:
 TINY = [
     "data=files", "data.vocab_size=300", "data.max_length=48", "data.num_workers=0", "data.micro_batch_tokens=400",
     "sampler.global_batch_size=12", "model=bert_tiny", "model.hidden_size=32", "model.intermediate_size=64",
-    "trainer=cpu", "trainer.precision=32-true", "trainer.max_steps=12", "trainer.validate_every=6",
+    "trainer=cpu", f"trainer.precision={PRECISION}", "trainer.max_steps=12", "trainer.validate_every=6",
     "trainer.log_every=1", "optimizer.lr=0.003",
 ]  # fmt: skip
 """A run of seconds on a text of the tests' own."""

@@ -134,3 +134,11 @@ def test_one_flipped_byte_is_noticed(io: AtomicCheckpointIO, tmp_path: Path) -> 
     path.write_bytes(content)
     with pytest.raises(ValueError, match="is damaged"):
         io.load_checkpoint(path)
+
+
+@pytest.mark.parametrize("left", [".step-00000003.ckpt.tmp", ".step-00000003.ckpt.4711.tmp"])
+def test_what_a_killed_run_was_writing_goes_with_the_next_save(tmp_path: Path, left: str) -> None:
+    (tmp_path / left).write_text("half a checkpoint")
+    (tmp_path / "step-00000002.ckpt").write_text("whole")
+    write_checkpoint(state(4), tmp_path / "step-00000004.ckpt")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000002.ckpt", "step-00000004.ckpt"]

@@ -51,7 +51,7 @@ def reference_gradient(run: RunFolder, config: list[str]) -> tuple[dict[str, Any
         tokens = data.train[index]
         keys = sample_keys(cfg.seed, np.array([epoch]), np.array([index]), MASK_STREAM)
         alone = {"input_ids": tokens, "lengths": np.array([len(tokens)], dtype=np.int32), "keys": keys}
-        masked = collator.compute_labels(alone)
+        masked = collator.flat_labels(alone)
         ids[row, : len(tokens)] = torch.from_numpy(masked["input_ids"])
         labels[row, : len(tokens)] = torch.from_numpy(masked["labels"])
         mask[row, : len(tokens)] = 1

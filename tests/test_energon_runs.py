@@ -9,10 +9,12 @@ import pytest
 import torch
 
 from runner import audit
+from runner.checkpoint_io import entry_of
 from runner.data.prepare_energon import prepare
 from runner.data.scenes import Scenes
 from tests.conftest import run_program
 from tests.image_text_models import save_image_text_model
+from tests.precision import PRECISION
 from tests.test_kill import killed_and_restarted, only_run, start
 from tests.test_train import assert_bitwise, losses, weights
 from tests.vision import SMALL, scenes_of_many_sizes
@@ -20,7 +22,7 @@ from tests.vision import SMALL, scenes_of_many_sizes
 ARGUMENTS = [
     "data=energon", "objective=vision_language", "module=vision_language", "data.vocab_size=300",
     "data.max_length=128", "data.micro_batch_size=2", "sampler.global_batch_size=8", "trainer=cpu",
-    "trainer.precision=32-true", "trainer.log_every=1", "trainer.validate_every=11", "checkpoint.every_steps=3",
+    f"trainer.precision={PRECISION}", "trainer.log_every=1", "trainer.validate_every=11", "checkpoint.every_steps=3",
     "optimizer.lr=0.003",
     "module.max_new_tokens=3", "module.generated_samples=6", "data.shuffle_buffer_size=10", "resume=auto",
     "checkpoint.keep_last=99",
@@ -70,6 +72,8 @@ def check(
 def test_kill_leaves_no_trace_and_another_layout_is_refused(tmp_path: Path, scenes: Path) -> None:
     run = check(tmp_path, scenes, kills=1, devices=1, workers=2)
     checkpoint = sorted((run / "checkpoints").glob("step-*.ckpt"))[0]
+    noted = entry_of(checkpoint, "resolved")
+    assert (noted["layout"], noted["micro_batch_size"]) == ("packed", 2)
     done = run_program(f"resume={checkpoint}", "data.num_workers=1", cwd=tmp_path / "whole", check=False)
     assert done.returncode == 1
     assert "data.num_workers was 2 and is 1" in done.stderr

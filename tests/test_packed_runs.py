@@ -25,6 +25,7 @@ def test_fifty_steps_are_those_of_the_padded_layout(run_here: Run, model: str) -
     sizes = [f"model={model}", "model.hidden_size=32", "model.intermediate_size=64"]
     if model == "modernbert_tiny":
         sizes.append("+model.config.local_attention=16")
+    sizes.append("model.dropout=0.1")
     padded = run_here(*FIFTY, *sizes, "data.layout=padded", folder="padded")
     packed = run_here(*FIFTY, *sizes, "data.layout=packed", folder="packed")
     assert audit.compare(padded.path, packed.path) is None
@@ -59,11 +60,14 @@ def test_resume_of_a_packed_run_is_bitwise_and_may_change_the_layout(run_here: R
 def test_two_processes_train_packed_as_one(
     iolaus: Command, run_here: Run, tmp_path: Path, text_file: Path
 ) -> None:
-    packed = ["data.layout=packed", "data.micro_batch_tokens=100"]
-    iolaus(*TINY, f"data.source={text_file}", *packed, "trainer.devices=2")
+    packed = ["data.layout=packed", "model.dropout=0.1"]
+    cut = ["data.micro_batch_tokens=100", "trainer.devices=2"]
+    iolaus(*TINY, f"data.source={text_file}", *packed, *cut)
     two, one = only_run(tmp_path / "outputs"), run_here(*packed)
     assert audit.compare(one.path, two.path) is None
     assert losses(two) == pytest.approx(losses(one), rel=1e-5)
+    other = run_here(*packed, "seed=43", folder="other")
+    assert losses(other) != pytest.approx(losses(one), rel=1e-3)
     assert validation_figures(two) == pytest.approx(validation_figures(one), rel=1e-5)
 
 

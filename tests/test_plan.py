@@ -3,9 +3,12 @@
 import re
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
+from runner.models import dropout
 from tests.conftest import TINY
 from tests.in_process import Done, iolaus_here
 from tests.malformed import write
@@ -101,8 +104,47 @@ def test_padding_is_counted(tmp_path: Path, text_file: Path) -> None:
     assert "(padded)" in fact(done, "fill rate")
 
 
+def test_ranks_of_all_nodes_share_the_work(tmp_path: Path, text_file: Path) -> None:
+    done = iolaus_here(
+        tmp_path,
+        *TINY,
+        f"data.source={text_file}",
+        "trainer.devices=3",
+        "trainer.num_nodes=2",
+        "mode=inspect",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "memory, each of 6" in done.stdout
+
+
 def test_what_would_end_the_run_ends_the_inspection(tmp_path: Path) -> None:
     done = iolaus_here(tmp_path, *TINY, "data.source=gone.txt", "mode=inspect")
     assert done.returncode == 1
     assert "gone.txt" in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_trial_step_drops_and_is_taken_inside_autocast(
+    tmp_path: Path, text_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the training step is: what would fail there fails here."""
+    dropped, inside = [], []
+    keep, backward = dropout._kept, torch.Tensor.backward
+
+    def noted(like: torch.Tensor, rate: float) -> torch.Tensor:
+        dropped.append(rate)
+        return keep(like, rate)
+
+    def watched(loss: torch.Tensor, **options: Any) -> None:
+        inside.append(torch.is_autocast_enabled("cpu"))
+        backward(loss, **options)
+
+    monkeypatch.setattr(dropout, "_kept", noted)
+    monkeypatch.setattr(torch.Tensor, "backward", watched)
+    words = ["model.dropout=0.125", "trainer.precision=bf16-mixed", "mode=inspect"]
+    done = iolaus_here(tmp_path, *TINY, f"data.source={text_file}", *words)
+    assert done.returncode == 0, done.stderr
+    assert "bf16-mixed, measured on cpu" in fact(done, "speed")
+    assert set(dropped) == {0.125}
+    assert inside
+    assert all(inside)

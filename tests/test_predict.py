@@ -1,6 +1,7 @@
 """`python -m runner.predict` for every task: what it says of a file is what the run said of it."""
 
 import csv
+import io
 import json
 import shutil
 from pathlib import Path
@@ -63,6 +64,20 @@ def test_predictions_for_a_file_are_those_of_the_run(
         assert ours["id"] == other["id"]
         assert "gold" not in ours
         assert ours["probability"] == pytest.approx(other["probability"], abs=1e-4)
+
+
+def test_lines_of_standard_input_are_texts(
+    runs: Runs, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, _ = runs["classification"]
+    texts = ["herons 3", "larks 5"]
+    monkeypatch.setattr("sys.stdin", io.StringIO("herons 3\n\nlarks 5\n"))
+    found = [json.loads(line) for line in printed(capsys, run, "-")]
+    alone = [printed(capsys, run, text)[0] for text in texts]
+    assert [f"{row['predicted']}  {row['probability']:.3f}" for row in found] == alone
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
+    with pytest.raises(SystemExit, match="error: standard input holds no text"):
+        predict.main([str(run), "-"])
 
 
 def test_file_of_another_format_goes_by_its_ending(

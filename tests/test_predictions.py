@@ -10,6 +10,8 @@ import torch
 
 from runner.predictions import (
     ClassificationPredictions,
+    LabelPredictions,
+    NumberPredictions,
     QuestionPredictions,
     TokenPredictions,
     write_predictions,
@@ -46,7 +48,24 @@ def test_ranks_are_joined_in_the_order_of_the_set_and_fillers_left_out() -> None
     assert list(several.rows()) == list(one.rows())
     assert several.metrics() == one.metrics()
     assert several.metrics()["accuracy"] == 1.0
+    assert several.figure_names() == list(several.metrics())
     assert [row["id"] for row in several.rows()] == [str(i) for i in range(6)]
+
+
+def test_numbers_are_written_to_six_decimals() -> None:
+    """More are rounding, which differs between machines."""
+    rows = [{"text": text["text"], "label": i / 4} for i, text in enumerate(texts(6))]
+    numbers = NumberPredictions(sequences("classification", rows))
+    numbers.add({"samples": torch.arange(6)}, {"logits": torch.full((6, 1), 0.12345678)})
+    labels = LabelPredictions(sequences("classification", [{**row, "label": ["a", "b"]} for row in rows]))
+    labels.add({"samples": torch.arange(6)}, {"logits": torch.full((6, 2), 0.12345678)})
+    label = ClassificationPredictions(sequences("classification", texts(6)))
+    add(label, list(range(6)), [0] * 6)
+    for predictions in (numbers, labels, label):
+        predictions.join(lambda mine: [mine])
+    assert {row["predicted"] for row in numbers.rows()} == {0.123457}
+    assert {tuple(row["probability"]) for row in labels.rows()} == {(0.530825, 0.530825)}
+    assert {row["probability"] for row in label.rows()} == {0.986703}
 
 
 def test_places_that_were_not_evaluated_do_not_count() -> None:
@@ -70,6 +89,23 @@ def test_set_without_labels_is_predicted_but_not_measured() -> None:
     assert [row["gold"] for row in unlabelled.rows()] == [None] * 4
 
 
+def test_numbers_are_written_in_full() -> None:
+    """The figures follow to the last digit from the lines that were written, and labels are as they were read."""
+    rows = [{**row, "label": i / 7 + 0.1} for i, row in enumerate(texts(6))]
+    data = sequences("classification", rows)
+    found = NumberPredictions(data)
+    logits = torch.tensor([[0.123456789], [1e-9], [0.5], [0.3], [2 / 3], [0.7]])
+    found.add({"samples": torch.arange(6)}, {"logits": logits})
+    found.join(lambda mine: [mine])
+    lines = json.loads(json.dumps(list(found.rows())))
+    assert [line["gold"] for line in lines] == [row["label"] for row in rows]
+    errors = [(line["predicted"] - line["gold"]) ** 2 for line in lines]
+    assert found.metrics()["mse"] == pytest.approx(sum(errors) / 6, rel=1e-14)
+    assert found.figure_names()[0] == "spearman"
+    assert set(found.figure_names()) == set(found.metrics())
+    assert data.extras(np.arange(6))["example_labels"].dtype == np.float32, "what the model is trained on"
+
+
 def test_word_without_pieces_has_the_most_frequent_label() -> None:
     rows = [{"words": ["herons", "\u200b", "runs"], "labels": ["B-ANIMAL", "O", "O"]}, *sentences(5)]
     data = sequences("token_classification", rows)
@@ -81,6 +117,7 @@ def test_word_without_pieces_has_the_most_frequent_label() -> None:
     found.join(lambda mine: [mine])
     most = data.names[data.default_label]
     assert next(iter(found.rows()))["predicted"] == ["B-ANIMAL", most, "O"]
+    assert set(found.figure_names()) == set(found.metrics()) >= {"entity_precision", "entity_recall"}
     assert found.metrics()["accuracy"] == pytest.approx(1.0 if most == "O" else 1 - 1 / len(data.word_labels))
 
 
@@ -206,7 +243,10 @@ def test_no_answer_must_be_allowed_and_score_more_in_every_window() -> None:
 def test_measures_are_split_by_whether_there_is_an_answer() -> None:
     data = sequences("question_answering", questions(10), max_length=512, doc_stride=8)
     first = [float(context_token(data, window)) for window in range(len(data))]
-    found = windows(data, null=[9.0] * len(data), first=first, last=first).metrics()
+    measured = windows(data, null=[9.0] * len(data), first=first, last=first)
+    found = measured.metrics()
+    assert set(measured.figure_names()) == set(found)
+    assert measured.figure_names()[0] == "f1"
     assert found["exact_match"] == found["f1"] == pytest.approx(0.2)
     assert (found["f1_unanswerable"], found["f1_answerable"]) == (1.0, 0.0)
 

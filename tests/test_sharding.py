@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 from runner import audit
-from runner.checkpoint_io import AtomicCheckpointIO, delete_checkpoint
+from runner.checkpoint_io import AtomicCheckpointIO, delete_checkpoint, entry_of
 from runner.consolidate import consolidate
 from runner.folder import RunFolder
 from tests.conftest import TINY, run_program, train_here
@@ -100,6 +100,9 @@ def test_two_sharded_processes_train_like_one(runs: Runs) -> None:
     assert_same(runs.whole, runs.sharded)
     sizes = [(run.path / "model" / "model.safetensors").stat().st_size for run in runs]
     assert sizes[0] == sizes[1], "tied weights are exported once"
+    noted = [entry_of(run.checkpoints / "step-00000006.ckpt", "resolved") for run in runs]
+    assert noted[1] == {**noted[0], "processes": 2}
+    assert noted[1]["precision"] == "32-true"
 
 
 def test_sharded_checkpoint_goes_on_in_one_process(runs: Runs, tmp_path: Path, text_file: Path) -> None:

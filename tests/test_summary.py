@@ -67,6 +67,21 @@ def test_end_holds_the_loss_against_frequencies_and_guessing(
     assert out.endswith(f"go on with: python -m runner.train resume={tmp_path}\n")
 
 
+def test_figures_in_bits_are_held_against_the_same_in_bits(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bits = {
+        "val/books/bits_per_token": 7.0,
+        "val/books/bits_per_byte": 1.75,
+        "val/books/tokens_per_byte": 0.25,
+    }
+    end_summary(tmp_path, {**RESULTS, **bits})
+    out = capsys.readouterr().out
+    assert re.search(r"val/books/bits_per_token +7  \(unigram entropy 8\.8\)", out)
+    assert re.search(r"val/books/bits_per_byte +1\.75  \(unigram entropy 2\.2\)", out)
+    assert "tokens_per_byte" not in out
+
+
 def test_end_says_when_only_frequencies_were_learnt(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,13 +10,14 @@ from PIL import Image
 from runner.data.batches import GlobalBatches
 from runner.data.scenes import Scenes
 from runner.samplers import Sequential
+from tests.precision import PRECISION
 
 SHAPES = ["data=shapes", "data.train.size=72", "data.validation.size=36", "data.test=null"]
 """A few scenes."""
 
 TINY_VISION = [
     "objective=vision_language", "module=vision_language", "module.max_new_tokens=4", "data.vocab_size=300",
-    "data.num_workers=0", "sampler.global_batch_size=12", "trainer=cpu", "trainer.precision=32-true",
+    "data.num_workers=0", "sampler.global_batch_size=12", "trainer=cpu", f"trainer.precision={PRECISION}",
     "trainer.max_steps=6", "trainer.validate_every=3", "trainer.log_every=1", "optimizer.lr=0.003",
 ]  # fmt: skip
 """A run of seconds; data and model go before it."""

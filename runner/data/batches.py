@@ -84,26 +84,42 @@ class GlobalBatches(Dataset[dict[str, Any]]):
 
     def _collate(self, step: int, samples: NDArray[np.int64], rows: NDArray[np.int64]) -> dict[str, Any]:
         """The micro-batch of some rows of a global batch; without rows, a filler of one sample."""
-        filler = not len(rows)
-        rows = np.zeros(1, dtype=np.int64) if filler else rows
-        epochs, indices = samples[rows].T
-        ids, lengths = self.sequences.gather(indices)
-        # What the samples of a task have beside their tokens.
-        extras = getattr(self.sequences, "extras", None)
         return self.collator(
-            {
-                **(extras(indices) if extras else {}),
-                "input_ids": ids,
-                "lengths": lengths,
-                "keys": sample_keys(self.seed, epochs, indices, self.stream),
-                "filler": filler,
-                "packed": self.packed,
-                "evaluation": self.stream == VALIDATION_STREAM,
-                "batch_places": rows,
-                "batch_size": len(samples),
-                "batch_key": derive_seed(self.seed, self.stream, step),
-            }
+            flat_samples(self.sequences, step, samples, rows, self.seed, self.stream, self.packed)
         )
+
+
+def flat_samples(
+    sequences: GatheredSequences,
+    step: int,
+    samples: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    seed: int,
+    stream: int,
+    packed: bool,
+) -> dict[str, Any]:
+    """Some `rows` of global batch `step`, whose `samples` [B, 2] are epochs and indices, as flat samples for a collator.
+
+    Without rows they are a filler of one sample.
+    """
+    filler = not len(rows)
+    rows = np.zeros(1, dtype=np.int64) if filler else rows
+    epochs, indices = samples[rows].T
+    ids, lengths = sequences.gather(indices)
+    # What the samples of a task have beside their tokens.
+    extras = getattr(sequences, "extras", None)
+    return {
+        **(extras(indices) if extras else {}),
+        "input_ids": ids,
+        "lengths": lengths,
+        "keys": sample_keys(seed, epochs, indices, stream),
+        "filler": filler,
+        "packed": packed,
+        "evaluation": stream == VALIDATION_STREAM,
+        "batch_places": rows,
+        "batch_size": len(samples),
+        "batch_key": derive_seed(seed, stream, step),
+    }
 
 
 def share_of(micro_batches: list[dict[str, Any]]) -> dict[str, Any]:

@@ -56,7 +56,7 @@ class Chunker:
         check_chunking(max_length, long_documents)
         backend.no_truncation()
         backend.no_padding()
-        self.encoder = encoder_for(backend)
+        self.backend, self.encoder = backend, encoder_for(backend)
         self.prefix, self.suffix = surrounding_tokens(backend)
         self.max_length, self.long_documents = max_length, long_documents
         num_special = len(self.prefix) + len(self.suffix)
@@ -68,13 +68,26 @@ class Chunker:
 
     def texts(self, documents: Sequence[str]) -> Flat:
         """Sequences of the documents, in their order; a document without any token gives none."""
+        return self.measured_texts(documents)[0]
+
+    def measured_texts(self, documents: Sequence[str]) -> tuple[Flat, int]:
+        """As `texts`, and how many bytes of UTF-8 the sequences stand for: those cut off by `truncate` do not count."""
         content, sizes = self.encoder.encode(documents)
         budget = self.max_length - len(self.prefix) - len(self.suffix)
         boundaries: dict[int, NDArray[np.int64]] = {}
         if self.long_documents == "sentences":
             long = np.flatnonzero(sizes > budget).tolist()
             boundaries = dict(zip(long, self.encoder.sentences([documents[d] for d in long]), strict=True))
-        return self._sequences(content, sizes, boundaries, np.ones(len(sizes), bool))
+        sequences = self._sequences(content, sizes, boundaries, np.ones(len(sizes), bool))
+        truncated = np.flatnonzero(sizes > budget) if self.long_documents == "truncate" else _NOWHERE
+        kept = dict(zip(truncated.tolist(), self._starts_of(documents, truncated, budget), strict=True))
+        return sequences, sum(num_bytes(kept.get(d, text)) for d, text in enumerate(documents))
+
+    def _starts_of(self, documents: Sequence[str], chosen: NDArray[np.int64], budget: int) -> list[str]:
+        """The text that the first `budget` tokens of some documents stand for."""
+        texts = [documents[d] for d in chosen.tolist()]
+        encodings = self.backend.encode_batch(texts, add_special_tokens=False)
+        return [t[: max(e.offsets[:budget])[1]] for t, e in zip(texts, encodings, strict=True)]
 
     def tokens(self, documents: Sequence[Sequence[int] | NDArray[Any]]) -> Flat:
         """Sequences of documents that are tokenised already, taken as they are where they are short enough.
@@ -145,6 +158,11 @@ class Chunker:
         for position, token in enumerate(reversed(self.suffix)):
             flat[stops[surrounded] - 1 - position] = token
         return flat, lengths.astype(np.int32)
+
+
+def num_bytes(text: str) -> int:
+    """Bytes of a text in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def check_chunking(max_length: int, long_documents: str) -> None:

@@ -31,19 +31,24 @@ class Labelled(NamedTuple):
 
 
 class LabelledSequences(TaskSequences):
-    """One sample per example; `labels` is int64 [D], float32 [D], or float32 [D, C] for several labels at once."""
+    """One sample per example; `labels` is int64 [D], float64 [D], or float32 [D, C] for several labels at once."""
 
     labels: NDArray[Any]
     names: list[str]
     problem_type: str
 
     def extras(self, indices: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-        """Also `example_labels`, the rows of `labels`."""
-        return {**super().extras(indices), "example_labels": self.labels[indices]}
+        """Also `example_labels`, the rows of `labels`, numbers as float32."""
+        return {**super().extras(indices), "example_labels": _single(self.labels[indices])}
 
     def arrays(self) -> list[NDArray[Any]]:
         """Tokens and labels."""
-        return [*super().arrays(), self.labels]
+        return [*super().arrays(), _single(self.labels)]
+
+
+def _single(labels: NDArray[Any]) -> NDArray[Any]:
+    """Labels as a model is trained on them; figures are computed from the numbers as they were read."""
+    return labels.astype(np.float32) if labels.dtype.kind == "f" else labels
 
 
 class Classification(Task):
@@ -107,7 +112,7 @@ class Classification(Task):
         )
         sequences.labels = np.array(
             [self.labels.target(e.label) for e in examples],
-            dtype=np.int64 if self.labels.problem_type == SINGLE else np.float32,
+            dtype={SINGLE: np.int64, REGRESSION: np.float64}.get(self.labels.problem_type, np.float32),
         )
         sequences.names, sequences.problem_type = self.labels.names, self.labels.problem_type
         return sequences

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -22,10 +23,17 @@ _SMALL = 64 << 20
 
 
 class FileSource:
-    """Documents of several files of known formats, file by file."""
+    """Documents of several files, file by file; their formats go by their endings, unless `file_format` says it."""
 
-    def __init__(self, files: list[Path], named: Path, text_column: str, text_unit: str) -> None:
-        self.files, self.named = files, named
+    def __init__(
+        self,
+        files: list[Path],
+        named: Path,
+        text_column: str,
+        text_unit: str,
+        file_format: str | None = None,
+    ) -> None:
+        self.files, self.named, self.file_format = files, named, file_format
         self.text_column, self.text_unit = text_column, text_unit
         for file in files:
             if not file.stat().st_size:
@@ -43,7 +51,8 @@ class FileSource:
             ValueError: a file that is not UTF-8, damaged, or lacks the column; it is named, with byte or line.
         """
         for file in self.files:
-            if file.suffix.lower() in TEXT_FORMATS:
+            kind = self._format(file)
+            if kind in TEXT_FORMATS:
                 yield from read_text(file, self.text_unit)
                 continue
             column = self._column(file)
@@ -51,7 +60,10 @@ class FileSource:
                 raise ValueError(
                     f"{self.files[0]} and {file} differ: one has a column input_ids, one has not"
                 )
-            for number, value in enumerate(FORMATS[file.suffix.lower()].values(file, column)):
+            values = FORMATS[kind].values(file, column)
+            if column == "input_ids" and "attention_mask" in (FORMATS[kind].columns(file) or ()):
+                values = map(real_tokens, values, FORMATS[kind].values(file, "attention_mask"))
+            for number, value in enumerate(values):
                 if (document := document_of(value, column, f"row {{}} of {file}", number)) is not None:
                     yield document
 
@@ -63,6 +75,7 @@ class FileSource:
             "source": "files",
             "text_column": self.text_column,
             "text_unit": self.text_unit,
+            **({"file_format": self.file_format} if self.file_format else {}),
             "files": [
                 [file.absolute().relative_to(common).as_posix(), file.stat().st_size, _state(file, small)]
                 for file in self.files
@@ -74,12 +87,49 @@ class FileSource:
         return str(self.named) + (f" ({len(self.files)} files)" if len(self.files) > 1 else "")
 
     def _column(self, file: Path) -> str:
-        if file.suffix.lower() in TEXT_FORMATS:
+        kind = self._format(file)
+        if kind in TEXT_FORMATS:
             return "text"
-        columns = FORMATS[file.suffix.lower()].columns(file)
+        columns = FORMATS[kind].columns(file)
         if columns is None:  # a json list of plain strings
             return self.text_column
         return choose_column(columns, self.text_column, str(file))
+
+    def _format(self, file: Path) -> str:
+        """The ending under which the file's format is known."""
+        if self.file_format is None:
+            return file.suffix.lower()
+        return json_ending(file) if self.file_format == "json" else ending_of(self.file_format)
+
+
+def ending_of(file_format: str) -> str:
+    """The ending under which a format is known that is called by its name, such as `json`, `text` or `parquet`.
+
+    Raises:
+        ValueError: there is no such format.
+    """
+    ending = {"text": ".txt"}.get(file_format, f".{file_format.lower().lstrip('.')}")
+    if ending not in _known():
+        names = [known.lstrip(".") for known in _known()]
+        raise ValueError(
+            f"file_format={file_format!r}; there are: {', '.join(names)}{suggest(file_format, names)}"
+        )
+    return ending
+
+
+def json_ending(file: Path) -> str:
+    """`.jsonl` for a file with one record a line, `.json` for one that holds a list of them."""
+    with open(file, "rb") as opened:
+        first = opened.readline()
+    try:
+        return ".jsonl" if isinstance(json.loads(first), dict) else ".json"
+    except ValueError:
+        return ".json"
+
+
+def real_tokens(ids: Any, mask: Any) -> Any:
+    """The token ids of a row without its padding."""
+    return None if ids is None else np.asarray(ids)[np.asarray(mask) > 0] if mask is not None else ids
 
 
 def known_files(path: Path, split: str) -> list[Path]:
@@ -99,11 +149,49 @@ def known_files(path: Path, split: str) -> list[Path]:
         return known_files(path / split, split)
     if (path / "state.json").is_file():
         return [path / file["filename"] for file in _load_json(path / "state.json")["_data_files"]]
-    inside = (file for file in path.rglob("*") if file.is_file() and is_known_format(file))
-    visible = [file for file in inside if not any(p.startswith(".") for p in file.relative_to(path).parts)]
+    visible = _visible(path)
     if not visible:
         raise ValueError(f"the folder {path} holds no file of a known format: {', '.join(_known())}")
-    return sorted(visible)
+    return visible
+
+
+SPLIT_NAMES = {
+    "train": ("train", "training"),
+    "validation": ("validation", "valid", "val", "dev"),
+    "test": ("test", "testing", "eval", "evaluation"),
+}
+"""What files of a split may be called, as `datasets` finds them in a folder."""
+
+
+def split_files(folder: Path, split: str) -> list[Path]:
+    """The files of a folder that belong to a split, by their names (`train.csv`, `test-00001.parquet`) or subfolder."""
+    names = SPLIT_NAMES.get(split, (split,))
+    return [
+        file
+        for file in _visible(folder)
+        if {_first_word(file), *file.relative_to(folder).parts[:-1]} & {*names}
+    ]
+
+
+def splits_in(folder: Path) -> list[str]:
+    """What the splits of a folder seem to be called."""
+    return sorted({_first_word(file) for file in _visible(folder)})
+
+
+def _first_word(file: Path) -> str:
+    """The part of a file's name before the first dot, dash or underscore."""
+    return re.split(r"[-_.]", file.name)[0]
+
+
+def _visible(folder: Path) -> list[Path]:
+    """The files of known formats in a folder and below, by path."""
+    inside = (file for file in folder.rglob("*") if file.is_file() and is_known_format(file))
+    return sorted(f for f in inside if not any(p.startswith(".") for p in f.relative_to(folder).parts))
+
+
+def is_saved(folder: Path) -> bool:
+    """Whether `datasets` has saved a data set, or several splits of one, in the folder."""
+    return (folder / "dataset_dict.json").is_file() or (folder / "state.json").is_file()
 
 
 def is_known_format(path: Path) -> bool:

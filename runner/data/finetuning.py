@@ -52,7 +52,7 @@ def make_task(
     raise ValueError(f"data.task={task!r}; there are: {', '.join(TASKS)}" + suggest(task, TASKS))
 
 
-class FinetuningDataModule(EvaluatedDataModule):
+class FinetuningData(EvaluatedDataModule):
     """Training, validation and test examples of one task, from files, the hub, or made in code (`set_datasets`).
 
     Labels are learnt from the training examples. Without a validation set `validation_documents` (a number, or a share

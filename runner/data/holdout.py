@@ -44,9 +44,16 @@ class Part:
 
 
 def divide(
-    source: Source, validation_sources: dict[str, Source], validation_documents: float, seed: int
+    source: Source,
+    validation_sources: dict[str, Source],
+    validation_documents: float,
+    seed: int,
+    keep_repeated: bool = False,
 ) -> dict[str, Part]:
-    """Reads every source once, to know which of its documents go where."""
+    """Reads every source once, to know which of its documents go where.
+
+    With `keep_repeated` documents that are also in a validation source are trained on all the same, with a warning.
+    """
     digests, num_characters = _scan(source)
     parts = {}
     if validation_sources:
@@ -56,6 +63,13 @@ def divide(
             parts[name] = Part(name, other, np.ones(len(theirs), bool), size)
             held_out = np.union1d(held_out, theirs)
         kept = ~_among(digests, held_out)
+        if keep_repeated:
+            if not kept.all():
+                log.warning(
+                    "%d of %d documents of %s are also in a validation set, and are trained on",
+                    *(np.count_nonzero(~kept), len(kept), source.describe()),
+                )
+            kept[:] = True
         if not kept.any():
             raise ValueError(
                 f"every document of {source.describe()} is also in a validation set: nothing to train on"

@@ -17,10 +17,16 @@ def split_batch_into_microbatches(
     """A batch [N*m, ...] as N dicts with the same keys and [m, ...] values; tensors and arrays are views.
 
     The batch length is that of the first tensor or array, or else of the first list. Tensors, arrays, lists and
-    tuples of that length are split along it, mappings and other lists and tuples inside; numbers, strings, None and
-    other objects are shared. With `enforce_divisible=False` parts may differ by one sample, the larger ones first.
-    Raises ValueError for a count below 1, a batch that does not divide, one without any batched value, and a value
-    that disagrees about the length.
+    tuples of that length are split along it, mappings inside, and so are tuples and lists of batched values; all else
+    is shared, a tensor of length 1 too (a mask for all samples). With `enforce_divisible=False` parts may differ by one
+    sample, the larger ones first, lists in step with tensors. Raises ValueError for a count below 1, a batch that does
+    not divide, one without any batched value, and a tensor that disagrees about the length.
+
+    Example:
+        >>> batch = {"tokens": torch.zeros(16, 240), "names": list("abcdefghijklmnop"), "task": "caption"}
+        >>> parts = split_batch_into_microbatches(batch, 4)
+        >>> [tuple(part["tokens"].shape) for part in parts], parts[1]["names"], parts[1]["task"]
+        ([(4, 240), (4, 240), (4, 240), (4, 240)], ['e', 'f', 'g', 'h'], 'caption')
     """
     if num_microbatches < 1:
         raise ValueError(f"num_microbatches is {num_microbatches}: expected 1 or more.")
@@ -37,17 +43,25 @@ def split_batch_into_microbatches(
 
 
 def prepare_finetuning_batch(
-    data_iterator: Iterator[dict[str, Any]],
+    data_iterator: Iterator[dict[str, Any]] | None,
     num_microbatches: int,
     default_seq_length: int,
     seq_key: str = "tokens",
-) -> tuple[Iterator[dict[str, Any]], int]:
+) -> tuple[Iterator[dict[str, Any]] | None, int]:
     """Takes a global batch; returns its micro-batches and their sequence length, tokens.
 
     The length is that of `batch[seq_key]` [N*m, T], which all micro-batches keep, or the default if there is none.
-    Raises StopIteration when the data is at its end, and ValueError as `split_batch_into_microbatches` does and for
-    sequences of different lengths.
+    A rank that loads no data has no `data_iterator` and gets (None, the default). Raises StopIteration when the data is
+    at its end, and ValueError as `split_batch_into_microbatches` does and for sequences of different lengths.
+
+    Example:
+        >>> batches = iter([{"tokens": torch.zeros(6, 100)}, {"tokens": torch.zeros(6, 80)}])
+        >>> micro_batches, length = prepare_finetuning_batch(batches, 3, default_seq_length=2048)
+        >>> [tuple(part["tokens"].shape) for part in micro_batches], length
+        ([(2, 100), (2, 100), (2, 100)], 100)
     """
+    if data_iterator is None:
+        return None, default_seq_length
     batch = next(data_iterator)
     sequences = batch.get(seq_key)
     seq_length = default_seq_length if sequences is None else _sequence_length(sequences, seq_key)
@@ -79,25 +93,36 @@ def _split(value: Any, name: str, owner: str, bounds: list[int]) -> list[Any]:
     if isinstance(value, Mapping):
         parts = {key: _split(member, f"{name}.{key}", owner, bounds) for key, member in value.items()}
         return [{key: column[i] for key, column in parts.items()} for i in range(num_parts)]
-    if isinstance(value, torch.Tensor | np.ndarray):
-        if not value.ndim:
-            return [value] * num_parts
-    elif not isinstance(value, list | tuple):
-        return [value] * num_parts
-    elif hasattr(value, "_fields") or (len(value) != bounds[-1] and value and all(map(_may_nest, value))):
+    if hasattr(value, "_fields") or _holds_batches(value, bounds[-1]):
         columns = [_split(member, f"{name}.{i}", owner, bounds) for i, member in enumerate(value)]
         return [_like(value, [column[i] for column in columns]) for i in range(num_parts)]
+    if not _is_long(value, bounds[-1]):
+        return [value] * num_parts
     if len(value) != bounds[-1]:
         raise ValueError(
             f"batch['{name.lstrip('.')}'] has length {len(value)}, but batch['{owner}'] has {bounds[-1]}: "
-            "expected the same batch length in all tensors, arrays, lists and tuples."
+            "expected the same batch length in all tensors and arrays, or 1 to share one."
         )
     return [value[start:stop] for start, stop in pairwise(bounds)]
 
 
-def _may_nest(value: Any) -> bool:
-    """Whether a value could be a batch itself."""
-    return isinstance(value, torch.Tensor | np.ndarray | list | tuple | Mapping)
+def _is_long(value: Any, length: int) -> bool:
+    """Whether a value is one for each sample, or a tensor that should be."""
+    if isinstance(value, torch.Tensor | np.ndarray):
+        return value.ndim > 0 and (len(value) != 1 or length == 1)
+    return isinstance(value, list | tuple) and len(value) == length
+
+
+def _holds_batches(value: Any, length: int) -> bool:
+    """Whether a list or tuple is no batch itself, but all of its members are."""
+    if not isinstance(value, list | tuple) or not value or len(value) == length:
+        return False
+    return all(
+        isinstance(member, Mapping)
+        or (isinstance(member, torch.Tensor | np.ndarray | list | tuple) and len(member) == length)
+        for member in value
+        if getattr(member, "ndim", 1)
+    )
 
 
 def _like(value: Any, members: list[Any]) -> Any:

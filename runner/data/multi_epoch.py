@@ -1,36 +1,19 @@
-"""Many epochs over one dataset, each in its own order, without a table of any.
+"""Many epochs over one dataset, each in its own order, without a table of any (see `runner.data.permute`)."""
 
-Position g of the stream is item `permute(g % n, n, epoch_seed)` of epoch `g // n`. `permute` is a keyed
-bijection of [0, n) computed item by item, so an epoch over 10**12 samples costs nothing to start, to enter in
-the middle or to hold. `permute_block` is the same for a range of positions, in numpy.
-
-Up to 256 items the order is that of hashes of the items, so that every order is equally likely. Above, it is
-a generalised Feistel network (Black and Rogaway 2002, "Ciphers with arbitrary finite domains", method 3):
-item x is the cell (x // columns, x % columns) of a table barely larger than n, each round shifts one
-coordinate by a keyed hash of the other, and a result beyond n is sent through again. Only the wraparound of
-64-bit unsigned integers is used, so the order is the same on every platform and numpy version.
-"""
-
-import math
 import operator
 from abc import ABC, abstractmethod
-from functools import lru_cache
-from typing import Any, NamedTuple, Protocol, SupportsIndex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, Protocol, SupportsIndex, TypeVar, overload
 
 import numpy as np
+from torch.utils.data import Dataset
 
-from runner.data.keyed import derive_seed
+from runner.data.permute import epoch_seed, permute
 
-MAX_LENGTH = 1 << 60
-"""The longest range `permute` serves."""
-
-_MASK = (1 << 64) - 1
-_MULTIPLIER = 0xD6E8FEB86659FD93
-_NUM_ROUNDS = 8
-_SMALL = 256
-_BLOCK = 1 << 15
-_EPOCH, _ORDER = 0x65706F6368, 0x6F72646572
-"""What derived seeds are for ("epoch", "order" in ASCII), so that they never equal those of another use."""
+T = TypeVar("T")
+U = TypeVar("U")
+T_co = TypeVar("T_co", covariant=True)
 
 
 class EpochIndex(NamedTuple):
@@ -40,20 +23,20 @@ class EpochIndex(NamedTuple):
     idx: int
 
 
-class SizedDataset(Protocol):
+class SizedDataset(Protocol[T_co]):
     """Samples by integer index."""
 
     def __len__(self) -> int: ...
 
-    def __getitem__(self, index: int, /) -> Any: ...
+    def __getitem__(self, index: int, /) -> T_co: ...
 
 
-class MultiEpochDataset(Protocol):
+class MultiEpochDataset(Protocol[T_co]):
     """Samples by `EpochIndex`; the same index always gives the same data."""
 
     def __len__(self) -> int: ...
 
-    def __getitem__(self, index: EpochIndex, /) -> Any: ...
+    def __getitem__(self, index: EpochIndex, /) -> T_co: ...
 
 
 class SizedSequences(Protocol):
@@ -66,188 +49,132 @@ class SizedSequences(Protocol):
         ...
 
 
-class MultiEpochDatasetWrapper(ABC):
-    """A dataset indexed by `EpochIndex` made of one indexed by integers and a transform."""
+@dataclass
+class MultiEpochDatasetWrapper(Dataset[U], Generic[T, U], ABC):
+    """A dataset indexed by `EpochIndex` made of one indexed by integers and a transform.
 
-    def __init__(self, dataset: SizedDataset) -> None:
-        self.dataset = dataset
+    Example:
+        >>> @dataclass
+        ... class Scaled(MultiEpochDatasetWrapper[int, float]):
+        ...     factor: float = 0.5
+        ...     def apply_transform(self, sample, index):
+        ...         return sample * self.factor**index.epoch
+        >>> Scaled(range(10, 20), factor=0.1)[EpochIndex(epoch=1, idx=3)]
+        1.3
+    """
+
+    dataset: SizedDataset[T]
+    """The samples; the same index must always give the same data."""
 
     @abstractmethod
-    def apply_transform(self, sample: Any, index: EpochIndex) -> Any:
+    def apply_transform(self, sample: T, index: EpochIndex) -> U:
         """The sample as it is in this epoch; must depend on `sample` and `index` alone."""
 
-    def __getitem__(self, index: EpochIndex) -> Any:
+    def __getitem__(self, index: EpochIndex) -> U:
         return self.apply_transform(self.dataset[index.idx], index)
 
     def __len__(self) -> int:
         return len(self.dataset)
 
 
-class IdentityMultiEpochDatasetWrapper(MultiEpochDatasetWrapper):
-    """The same samples in every epoch."""
+@dataclass
+class IdentityMultiEpochDatasetWrapper(MultiEpochDatasetWrapper[T, T]):
+    """The same samples in every epoch.
 
-    def apply_transform(self, sample: Any, index: EpochIndex) -> Any:
+    Example:
+        >>> IdentityMultiEpochDatasetWrapper("abc")[EpochIndex(epoch=7, idx=1)]
+        'b'
+    """
+
+    def apply_transform(self, sample: T, index: EpochIndex) -> T:
         """The sample itself."""
         return sample
 
 
-class MultiEpochDatasetResampler:
+class Derived(int):
+    """A count that was not given but worked out, so that `dataclasses.replace` works it out anew."""
+
+
+class EpochSeeds(Sequence[int]):
+    """The seed of each epoch's order, made when it is asked for; epochs count from 0."""
+
+    def __init__(self, seed: int, num_epochs: int) -> None:
+        self.seed, self.epochs = seed, range(num_epochs)
+
+    def __len__(self) -> int:
+        return len(self.epochs)
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[int]: ...
+
+    def __getitem__(self, index: int | slice) -> int | list[int]:
+        if isinstance(index, slice):
+            return [epoch_seed(self.seed, epoch) for epoch in self.epochs[index]]
+        return epoch_seed(self.seed, self.epochs[index])
+
+
+@dataclass
+class MultiEpochDatasetResampler(Dataset[T]):
     """A map-style dataset of several epochs, each shuffled by a seed of its own.
 
     At most one of `num_epochs` and `num_samples` is given; neither means one epoch. With `num_samples` the
     last epoch is cut. Raises ValueError for both, for a count below 1, and for an empty dataset.
+
+    Example:
+        >>> letters = IdentityMultiEpochDatasetWrapper("abc")
+        >>> list(MultiEpochDatasetResampler(letters, num_epochs=2, shuffle=False))
+        ['a', 'b', 'c', 'a', 'b', 'c']
+        >>> resampled = MultiEpochDatasetResampler(letters, num_samples=5)
+        >>> resampled.num_epochs, sorted(resampled[i] for i in range(3))
+        (2, ['a', 'b', 'c'])
     """
 
-    def __init__(
-        self,
-        dataset: MultiEpochDataset,
-        num_epochs: int | None = None,
-        num_samples: int | None = None,
-        shuffle: bool = True,
-        seed: int = 42,
-    ) -> None:
-        if num_epochs is not None and num_samples is not None:
-            raise ValueError(f"num_epochs is {num_epochs} and num_samples is {num_samples}: set one of them.")
-        for name, count in (("num_epochs", num_epochs), ("num_samples", num_samples)):
+    dataset: MultiEpochDataset[T]
+    """The samples of every epoch."""
+    num_epochs: int | None = None
+    """Epochs; the last one may be cut by `num_samples`."""
+    num_samples: int | None = None
+    """Samples of all epochs."""
+    shuffle: bool = True
+    """Whether each epoch has an order of its own, or the dataset's."""
+    seed: int = 42
+    """What the orders follow from."""
+
+    def __post_init__(self) -> None:
+        epochs, samples = (
+            None if isinstance(count, Derived) else count for count in (self.num_epochs, self.num_samples)
+        )
+        if epochs is not None and samples is not None:
+            raise ValueError(
+                "Only one of num_epochs and num_samples should be provided. "
+                f"They are {self.num_epochs} and {self.num_samples}."
+            )
+        for name, count in (("num_epochs", epochs), ("num_samples", samples)):
             if count is not None and count < 1:
                 raise ValueError(f"{name} is {count}: expected 1 or more.")
-        if len(dataset) == 0:
+        length = len(self.dataset)
+        if length == 0:
             raise ValueError("The dataset to resample is empty: expected one sample or more.")
-        self.dataset = dataset
-        self.num_samples = num_samples if num_samples is not None else len(dataset) * (num_epochs or 1)
-        self.num_epochs = -(-self.num_samples // len(dataset))
-        self.shuffle = shuffle
-        self.seed = seed
+        self.num_samples = Derived(length * (epochs or 1)) if samples is None else samples
+        self.num_epochs = Derived(-(-self.num_samples // length)) if epochs is None else epochs
+        self.epoch_seeds = EpochSeeds(self.seed, self.num_epochs)
 
     def epoch_index(self, index: SupportsIndex) -> EpochIndex:
         """The epoch and sample at a position of the stream. Raises IndexError outside [0, len)."""
         position = operator.index(index)
-        if not 0 <= position < self.num_samples:
+        if not 0 <= position < len(self):
             raise IndexError(f"Index {position} is outside the {self.num_samples} samples.")
         epoch, place = divmod(position, len(self.dataset))
         if self.shuffle:
-            place = permute(place, len(self.dataset), epoch_seed(self.seed, epoch))
+            place = permute(place, len(self.dataset), self.epoch_seeds[epoch])
         return EpochIndex(epoch, place)
 
-    def __getitem__(self, index: SupportsIndex) -> Any:
+    def __getitem__(self, index: SupportsIndex) -> T:
         return self.dataset[self.epoch_index(index)]
 
     def __len__(self) -> int:
+        assert self.num_samples is not None
         return self.num_samples
-
-
-def epoch_seed(seed: int, epoch: int) -> int:
-    """The seed of one epoch's order."""
-    return derive_seed(seed, _EPOCH, epoch)
-
-
-def permute(index: int, length: int, seed: int) -> int:
-    """Where a keyed bijection of [0, length) sends `index`, in constant time and memory.
-
-    Raises ValueError for a length outside [1, `MAX_LENGTH`] and IndexError for an index outside [0, length).
-    """
-    # Integers of numpy would overflow in what follows.
-    index, length = operator.index(index), operator.index(length)
-    _check_range(index, index + 1, length)
-    if length <= _SMALL:
-        return _small_order(length, seed)[index]
-    network = _network(length, seed)
-    index = _encipher(index, network)
-    while index >= length:
-        index = _encipher(index, network)
-    return index
-
-
-def permute_block(start: int, stop: int, length: int, seed: int) -> np.ndarray:
-    """`permute` of every index in [start, stop), int64 [stop - start], a cache-sized piece at a time.
-
-    Raises as `permute` does.
-    """
-    start, stop, length = operator.index(start), operator.index(stop), operator.index(length)
-    _check_range(start, stop, length)
-    if length <= _SMALL:
-        return np.array(_small_order(length, seed)[start:stop], dtype=np.int64)
-    network = _network(length, seed)
-    out = np.empty(stop - start, dtype=np.uint64)
-    scratch = np.empty((3, min(_BLOCK, len(out))), dtype=np.uint64)
-    for first in range(0, len(out), _BLOCK):
-        block = out[first : first + _BLOCK]
-        block[:] = np.arange(start + first, start + first + len(block), dtype=np.uint64)
-        _encipher_block(block, network, scratch[:, : len(block)])
-        beyond = np.flatnonzero(block >= np.uint64(length))
-        while len(beyond):
-            again = block[beyond]
-            _encipher_block(again, network, scratch[:, : len(again)])
-            block[beyond] = again
-            beyond = beyond[again >= np.uint64(length)]
-    return out.view(np.int64)
-
-
-def _check_range(start: int, stop: int, length: int) -> None:
-    """Raises unless 0 <= start <= stop <= length and the length is served."""
-    if not 1 <= length <= MAX_LENGTH:
-        raise ValueError(f"Cannot permute a range of length {length}: expected 1 to {MAX_LENGTH}.")
-    if not 0 <= start <= stop <= length:
-        raise IndexError(f"Indices {start} to {stop - 1} are not all in [0, {length}).")
-
-
-class _Network(NamedTuple):
-    """A table of `sizes` (rows, columns) cells and what each round adds and multiplies by."""
-
-    sizes: tuple[int, int]
-    rounds: tuple[tuple[int, int], ...]
-
-
-@lru_cache(maxsize=64)
-def _small_order(length: int, seed: int) -> tuple[int, ...]:
-    """All of [0, length), ordered by distinct 64-bit hashes: each order is equally likely."""
-    state = derive_seed(seed, _ORDER, length)
-    return tuple(sorted(range(length), key=lambda index: derive_seed(state, index)))
-
-
-@lru_cache(maxsize=64)
-def _network(length: int, seed: int) -> _Network:
-    """The network of one length and seed: the table nearest to a square, a keyed hash per round."""
-    rows = math.isqrt(length - 1) + 1
-    columns = -(-length // rows)
-    state = derive_seed(seed, _ORDER, length)
-    rounds = tuple((derive_seed(state, i, 0), derive_seed(state, i, 1) | 1) for i in range(_NUM_ROUNDS))
-    return _Network((rows, columns), rounds)
-
-
-def _encipher(index: int, network: _Network) -> int:
-    """One pass of a Python integer through the network; always a cell of the table."""
-    columns = network.sizes[1]
-    halves = list(divmod(index, columns))
-    for number, (offset, factor) in enumerate(network.rounds):
-        side = number & 1
-        word = (halves[1 - side] * factor + offset) & _MASK
-        word = ((word ^ (word >> 32)) * _MULTIPLIER & _MASK) >> 32
-        halves[side] = (halves[side] + (word * network.sizes[side] >> 32)) % network.sizes[side]
-    return halves[0] * columns + halves[1]
-
-
-def _encipher_block(x: np.ndarray, network: _Network, scratch: np.ndarray) -> None:
-    """`_encipher` of each of uint64 [n], in place, with scratch uint64 [3, n]."""
-    sizes = [np.uint64(size) for size in network.sizes]
-    rows, columns, word = scratch
-    np.floor_divide(x, sizes[1], out=rows)
-    np.multiply(rows, sizes[1], out=columns)
-    np.subtract(x, columns, out=columns)
-    for number, (offset, factor) in enumerate(network.rounds):
-        side = number & 1
-        target, source = (columns, rows) if side else (rows, columns)
-        np.multiply(source, np.uint64(factor), out=word)
-        word += np.uint64(offset)
-        np.right_shift(word, np.uint64(32), out=x)
-        word ^= x
-        word *= np.uint64(_MULTIPLIER)
-        word >>= np.uint64(32)
-        word *= sizes[side]
-        word >>= np.uint64(32)
-        target += word
-        # Below twice the size; where it is below the size already, the subtraction wraps to something huge.
-        np.subtract(target, sizes[side], out=x)
-        np.minimum(target, x, out=target)
-    np.multiply(rows, sizes[1], out=x)
-    x += columns

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -16,7 +17,7 @@ from .cached import key_of, locked, sync, write_errors, write_json
 from .chunking import SHORTEST_CHUNK, Chunker, check_chunking
 from .holdout import TRAIN, Part, check_validation, divide
 from .sources import Source
-from .store import FORMAT_VERSION, TokenStore, unigram_entropy
+from .store import FORMAT_VERSION, TokenStore, entropy, ordinary_counts
 from .tokenise import rust_threads, tokenise
 from .tokenizer import VERSION as TOKENIZER_VERSION
 from .tokenizer import check_tokenizer_settings, load_tokenizer, tokenizer_fingerprint, train_tokenizer
@@ -25,6 +26,9 @@ log = logging.getLogger("iolaus")
 
 VERSION = 1
 """Raised when the same inputs would give other sequences."""
+
+_QUICKLY_READ = 1 << 24
+"""Tokens that are hashed in some 0.1 s."""
 
 _TOKENIZER_TEXT = 200_000_000
 """Characters a tokenizer is trained on at most; of more text a sample is taken."""
@@ -44,6 +48,8 @@ class PreparedText:
     """Documents of `train` and of each validation set."""
     unigram_entropy: dict[str, float] = field(default_factory=dict)
     """Nats per token of each validation set under its own frequencies."""
+    tokens_per_byte: dict[str, float] = field(default_factory=dict)
+    """Ordinary tokens per byte of the text of each validation set; none of sets that came as token ids."""
 
 
 def prepare_text(
@@ -58,12 +64,13 @@ def prepare_text(
     long_documents: str,
     cache_dir: Path,
     seed: int,
+    keep_repeated: bool = False,
 ) -> PreparedText:
     """Tokenised training and validation sequences in `cache_dir`, made unless they are there for these very inputs.
 
     Without validation sources `validation_documents` (a number, or a share below 1) are held out under the name
-    `held_out`. No text of a validation set is trained on. Processes that prepare the same at once wait for one of them; a
-    preparation that was killed goes on where it was.
+    `held_out`. No text of a validation set is trained on, unless `keep_repeated` says to keep those that are in both.
+    Processes that prepare the same at once wait for one of them; a preparation that was killed goes on where it was.
 
     Raises:
         ValueError: a setting or document that cannot be used; too few documents.
@@ -83,13 +90,15 @@ def prepare_text(
         tokenizer_inputs = {**training, "text": text, "version": TOKENIZER_VERSION}
     cutting = {"max_length": max_length, "long_documents": long_documents, "shortest_chunk": SHORTEST_CHUNK}
     inputs = {"text": text, "tokenizer": tokenizer_inputs, **cutting, "versions": [VERSION, FORMAT_VERSION]}
+    if keep_repeated:
+        inputs["keep_repeated"] = True
     folder = cache_dir / "text" / key_of(inputs)
     if prepared := _recall(folder, cache_dir):
         return prepared
     with write_errors(folder, None), locked(folder):
         if prepared := _recall(folder, cache_dir):
             return prepared
-        parts = divide(source, validation_sources, validation_documents, seed)
+        parts = divide(source, validation_sources, validation_documents, seed, keep_repeated)
         make = (
             partial(_train, parts[TRAIN], tokenizer_kind, vocab_size, lowercase)
             if not loaded
@@ -110,13 +119,16 @@ def _fill(
     chunker = Chunker(tokenizer.backend_tokenizer, cutting["max_length"], cutting["long_documents"])
     attributes, size = {**cutting, "tokenizer": tokenizer_fingerprint(tokenizer)}, len(tokenizer)
     stores = {name: tokenise(part, chunker, size, folder / name, attributes) for name, part in parts.items()}
-    special = tokenizer.all_special_ids
+    counts = {n: ordinary_counts(s, tokenizer.all_special_ids) for n, s in stores.items() if n != TRAIN}
     return PreparedText(
         train=folder / TRAIN,
         validation={name: folder / name for name in parts if name != TRAIN},
         tokenizer=tokenizer_folder,
         documents={name: int(part.kept.sum()) for name, part in parts.items()},
-        unigram_entropy={n: unigram_entropy(store, special) for n, store in stores.items() if n != TRAIN},
+        unigram_entropy={name: entropy(some) for name, some in counts.items()},
+        tokens_per_byte={
+            n: int(some.sum()) / size for n, some in counts.items() if (size := stores[n].num_bytes)
+        },
     )
 
 
@@ -193,6 +205,7 @@ def _remember(prepared: PreparedText, folder: Path, cache_dir: Path) -> None:
         "validation": list(prepared.validation),
         "documents": prepared.documents,
         "unigram_entropy": prepared.unigram_entropy,
+        "tokens_per_byte": prepared.tokens_per_byte,
     }
     write_json(folder / "prepared.json", content)
     sync(folder)
@@ -210,10 +223,28 @@ def _recall(folder: Path, cache_dir: Path) -> PreparedText | None:
         tokenizer=cache_dir / content["tokenizer"],
         documents=content["documents"],
         unigram_entropy=content["unigram_entropy"],
+        tokens_per_byte=content["tokens_per_byte"],
     )
     stores = [prepared.train, *prepared.validation.values()]
     if not prepared.tokenizer.is_dir() or not all(store.is_dir() for store in stores):
         return None
     for store in stores:
-        TokenStore(store)
+        _check(TokenStore(store))
     return prepared
+
+
+def _check(store: TokenStore) -> None:
+    """Reads a store through where that takes no time to speak of, or where it was touched after it was finished.
+
+    Raises:
+        ValueError: the content is not what was written.
+    """
+    finished = (store.folder / "meta.json").stat().st_mtime_ns  # the last file to be written
+    touched = any(
+        (store.folder / name).stat().st_mtime_ns > finished for name in ("tokens.bin", "offsets.bin")
+    )
+    if touched or store.num_tokens <= _QUICKLY_READ:
+        store.verify()
+    if touched:
+        with suppress(OSError):  # a cache that others own
+            os.utime(store.folder / "meta.json")

@@ -15,7 +15,7 @@ from .sources import open_source
 from .store import TokenStore
 
 
-class PretrainingDataModule(GlobalBatchDataModule):
+class PretrainingData(GlobalBatchDataModule):
     """Reads `source`, holds out validation documents, tokenises into the cache, and serves global batches."""
 
     def __init__(
@@ -93,12 +93,21 @@ class PretrainingDataModule(GlobalBatchDataModule):
         return self.train.fingerprint  # type: ignore[attr-defined]
 
     def baselines(self) -> dict[str, float]:
-        """Figures a model must beat, in nats per token: ln(vocabulary), and each validation set's unigram entropy."""
+        """None that holds for every loss: see `token_baselines`."""
+        return {}
+
+    def token_baselines(self) -> dict[str, float]:
+        """What a loss in nats per token is compared with: ln(vocabulary), and each validation set's unigram entropy.
+
+        Also each set's `tokens_per_byte`, where it came as text, to compare losses of different vocabularies by.
+        """
         assert self.prepared is not None
-        entropies = {
-            f"val/{name}/unigram_entropy": value for name, value in self.prepared.unigram_entropy.items()
+        figures = {
+            "unigram_entropy": self.prepared.unigram_entropy,
+            "tokens_per_byte": self.prepared.tokens_per_byte,
         }
-        return {"uniform_entropy": math.log(len(self.tokenizer)), **entropies}
+        of_sets = {f"val/{s}/{name}": value for name, sets in figures.items() for s, value in sets.items()}
+        return {"uniform_entropy": math.log(len(self.tokenizer)), **of_sets}
 
     def describe(self) -> dict[str, str]:
         """Counts for the summary at the start."""

@@ -9,7 +9,15 @@ from typing import Any, Protocol, runtime_checkable
 
 from conf.values import NAMED
 
-from .files import TEXT_UNITS, FileSource, choose_column, document_of, is_known_format, known_files
+from .files import (
+    TEXT_UNITS,
+    FileSource,
+    choose_column,
+    document_of,
+    is_known_format,
+    known_files,
+    real_tokens,
+)
 
 Document = str | Sequence[int]
 """A text, or the token ids of one."""
@@ -76,7 +84,8 @@ class CombinedSource:
 class HubSource:
     """A split of a data set of the Hugging Face hub, by `name` or `owner/name`, and the name of its configuration.
 
-    `streaming` reads it over the network each time instead of downloading it first.
+    `streaming` reads it over the network each time instead of downloading it first; `options` go to
+    `datasets.load_dataset`.
 
     Raises:
         FileNotFoundError: the hub does not know the name, or cannot be reached.
@@ -84,8 +93,16 @@ class HubSource:
     """
 
     def __init__(
-        self, name: str, config_name: str | None, split: str, text_column: str, streaming: bool
+        self,
+        name: str,
+        config_name: str | None,
+        split: str,
+        text_column: str,
+        streaming: bool,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
+        self.options = dict(options or {})
+        config_name = self.options.pop("name", config_name)
         self.name, self.config_name, self.split = name, config_name, split
         self.text_column, self.streaming = text_column, streaming
 
@@ -97,15 +114,23 @@ class HubSource:
     def documents(self) -> Iterator[Any]:
         """The documents of the split; rows without any are passed over."""
         place = f"row {{}} of {self.describe()}"
-        rows: Any = self._dataset.select_columns([self._column])
+        columns = [self._column]
+        if self._column == "input_ids" and "attention_mask" in self._columns:
+            columns.append("attention_mask")
+        rows: Any = self._dataset.select_columns(columns)
         for number, row in enumerate(rows):
-            if (document := document_of(row[self._column], self._column, place, number)) is not None:
+            value = row[self._column]
+            if len(columns) > 1:
+                value = real_tokens(value, row["attention_mask"])
+            if (document := document_of(value, self._column, place, number)) is not None:
                 yield document
 
     def fingerprint(self) -> dict[str, Any]:
         """The revision that was downloaded, or that the hub has now."""
         names = ("name", "config_name", "split", "text_column")
-        return {"source": "hub", **{n: getattr(self, n) for n in names}, "revision": self._revision()}
+        options = {"options": {n: repr(v) for n, v in self.options.items()}} if self.options else {}
+        own = {n: getattr(self, n) for n in names}
+        return {"source": "hub", **own, **options, "revision": self._revision()}
 
     def describe(self) -> str:
         """One line for the summary of a run."""
@@ -113,15 +138,20 @@ class HubSource:
 
     @cached_property
     def _column(self) -> str:
-        columns = self._dataset.column_names or list(next(iter(self._dataset), {}))
-        return choose_column(columns, self.text_column, self.describe())
+        return choose_column(self._columns, self.text_column, self.describe())
+
+    @cached_property
+    def _columns(self) -> list[str]:
+        return self._dataset.column_names or list(next(iter(self._dataset), {}))
 
     @cached_property
     def _dataset(self) -> Any:
         from datasets import get_dataset_split_names, load_dataset
 
         try:
-            return load_dataset(self.name, self.config_name, split=self.split, streaming=self.streaming)
+            return load_dataset(
+                self.name, self.config_name, split=self.split, streaming=self.streaming, **self.options
+            )
         except Exception as error:  # connection, offline mode, unknown name, split or configuration
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             if "split" in reason.lower():
@@ -140,12 +170,21 @@ class HubSource:
         return str(HfApi().dataset_info(self.name).sha)
 
 
-def open_source(spec: Any, text_column: str, split: str, text_unit: str) -> Source:
+def open_source(
+    spec: Any,
+    text_column: str,
+    split: str,
+    text_unit: str,
+    file_format: str | None = None,
+    streaming: bool = False,
+    options: Mapping[str, Any] | None = None,
+) -> Source:
     """The source that `spec` names: a file, folder, glob, hub name, a list of them, or a source already.
 
     Folders are read with all files of known formats in them, by path; one that `datasets.save_to_disk` wrote is read
     as such. `split` chooses among those of a saved or hub data set. A hub data set's configuration is written
-    `name:config`. `text_unit`: what a document is in txt and md files, `paragraph`, `line` or `file`.
+    `name:config`; `streaming` reads it as it comes, and `options` go to `datasets.load_dataset`. `text_unit`: what a
+    document is in txt and md files, `paragraph`, `line` or `file`. `file_format`: that of files whose names do not tell.
 
     Raises:
         FileNotFoundError: nothing is there.
@@ -154,11 +193,12 @@ def open_source(spec: Any, text_column: str, split: str, text_unit: str) -> Sour
     if text_unit not in TEXT_UNITS:
         raise ValueError(f"data.text_unit={text_unit!r}; there are: {', '.join(TEXT_UNITS)}")
     if isinstance(spec, str | Path):
-        return _open_one(str(spec), text_column, split, text_unit)
+        return _open_one(str(spec), text_column, split, text_unit, file_format, streaming, options)
     if isinstance(spec, Source):
         return spec
     if isinstance(spec, Iterable) and not isinstance(spec, Mapping | bytes):
-        sources = [open_source(part, text_column, split, text_unit) for part in spec]
+        reading = (text_column, split, text_unit, file_format, streaming, options)
+        sources = [open_source(part, *reading) for part in spec]
         if not sources:
             raise ValueError("data.source is an empty list: name at least one file, folder or data set")
         return sources[0] if len(sources) == 1 else CombinedSource(sources)
@@ -168,10 +208,20 @@ def open_source(spec: Any, text_column: str, split: str, text_unit: str) -> Sour
     )
 
 
-def _open_one(spec: str, text_column: str, split: str, text_unit: str) -> Source:
+def _open_one(
+    spec: str,
+    text_column: str,
+    split: str,
+    text_unit: str,
+    file_format: str | None,
+    streaming: bool,
+    options: Mapping[str, Any] | None,
+) -> Source:
     if problem := NAMED.problem(spec):
         raise ValueError(f"data.source={spec!r}: {problem}")
     path = Path(spec).expanduser()
+    if path.is_file() and file_format:
+        return FileSource([path], path, text_column, text_unit, file_format)
     if path.exists():
         return FileSource(known_files(path, split), path, text_column, text_unit)
     if has_magic(spec):
@@ -184,4 +234,4 @@ def _open_one(spec: str, text_column: str, split: str, text_unit: str) -> Source
     if looks_like_path or not _HUB_NAME.fullmatch(spec):
         raise FileNotFoundError(f"no file or folder {spec} (looked in {Path.cwd()})")
     name, _, config = spec.partition(":")
-    return HubSource(name, config or None, split, text_column, streaming=False)
+    return HubSource(name, config or None, split, text_column, streaming, options)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from .ranges import ranges
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """Version of the format; another one is refused."""
 
 _BLOCK = 1 << 22
@@ -47,6 +47,8 @@ class TokenStore:
                 str(self.meta["fingerprint"]),
                 int(self.meta["max_token_id"]),
             )
+            self.num_bytes: int | None = self.meta["num_bytes"]
+            """Bytes of UTF-8 that the sequences stand for; None for input that came as token ids."""
             dtype = np.dtype(self.meta["dtype"])
         except (KeyError, TypeError, ValueError) as error:
             raise _damaged(self.folder, f"meta.json lacks or garbles {error}") from None
@@ -116,15 +118,20 @@ class TokenStore:
         return starts, self.offsets[indices + 1] - starts
 
 
-def unigram_entropy(store: TokenStore, special_ids: Sequence[int]) -> float:
-    """Entropy in nats per token of the tokens' own frequencies, special tokens not counted.
-
-    The loss of a model that knows the frequencies of this text and nothing else; NaN if there are only special tokens.
-    """
+def ordinary_counts(store: TokenStore, special_ids: Sequence[int]) -> NDArray[np.int64]:
+    """How often each token id occurs in a store, 0 for special tokens."""
     counts = np.zeros(store.max_token_id + 1, np.int64)
     for tokens in store.blocks():
         counts += np.bincount(tokens, minlength=len(counts))
     counts[[token for token in special_ids if token < len(counts)]] = 0
+    return counts
+
+
+def entropy(counts: NDArray[np.int64]) -> float:
+    """Entropy in nats per token of the frequencies of tokens; NaN if there are none.
+
+    The loss of a model that knows these frequencies and nothing else.
+    """
     shares = counts[counts > 0] / max(counts.sum(), 1)
     return float(-(shares * np.log(shares)).sum()) if len(shares) else float("nan")
 

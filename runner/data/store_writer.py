@@ -19,15 +19,19 @@ SECONDS_BETWEEN_MARKS = 15.0
 """How much work a killed writer can lose."""
 
 _BLOCK = 1 << 22
-_MARKED = ("num_tokens", "num_sequences", "max_token_id", "position")
+_MARKED = ("num_tokens", "num_sequences", "num_bytes", "max_token_id", "position")
 
 
 class Batch(NamedTuple):
-    """What goes into a store in one piece: sequences end to end, their lengths, and how far the input was read."""
+    """What goes into a store in one piece: sequences end to end, their lengths, and how far the input was read.
+
+    `num_bytes` of text are what the sequences stand for; None where that is not known.
+    """
 
     tokens: NDArray[np.int64]
     lengths: NDArray[np.int32]
     position: int
+    num_bytes: int | None = None
 
 
 class StoreWriter:
@@ -42,6 +46,7 @@ class StoreWriter:
         self.partial = self.folder.parent / f".{self.folder.name}.partial"
         self.dtype = np.dtype(smallest_dtype(vocab_size))
         self.num_tokens, self.num_sequences, self.max_token_id, self.position = 0, 0, -1, 0
+        self.num_bytes: int | None = 0
         if not self._take_up():
             shutil.rmtree(self.partial, ignore_errors=True)
             self.partial.mkdir(parents=True)
@@ -59,6 +64,8 @@ class StoreWriter:
             self._offsets.write(ends.data)
             self.num_tokens, self.num_sequences = int(ends[-1]), self.num_sequences + len(batch.lengths)
             self.max_token_id = max(self.max_token_id, int(batch.tokens.max(initial=-1)))
+        known = self.num_bytes is not None and batch.num_bytes is not None
+        self.num_bytes = self.num_bytes + batch.num_bytes if known else None  # type: ignore[operator]
         self.position = batch.position
         if time.monotonic() - self._marked > SECONDS_BETWEEN_MARKS:
             self.mark()
@@ -87,6 +94,7 @@ class StoreWriter:
             "dtype": self.dtype.name,
             "num_sequences": self.num_sequences,
             "num_tokens": self.num_tokens,
+            "num_bytes": self.num_bytes,
             "max_token_id": self.max_token_id,
             "attributes": self.attributes,
         }

@@ -1,12 +1,15 @@
 """The documents of a part, tokenised with all cores into its store."""
 
 import logging
+import multiprocessing
 import os
+import threading
 import time
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +42,7 @@ def tokenise(
 
     def batches(position: int) -> Iterator[Batch]:
         with _workers(chunker, part.num_characters) as (pool, num_workers):
-            pending: deque[tuple[Future[Flat], int]] = deque()
+            pending: deque[tuple[Future[_Chunked], int]] = deque()
             for numbers, documents in _grouped(part, position):
                 if part.source.tokenized:
                     _check_ids(documents, numbers, vocab_size, part)
@@ -52,6 +55,9 @@ def tokenise(
     return write_store(folder, vocab_size, attributes, batches, progress.bytes_needed)
 
 
+_Chunked = tuple[Flat, int | None]
+"""Sequences, and the bytes of text that they stand for, which are not known of token ids."""
+
 _chunker: Chunker
 """The one of this process or thread pool."""
 
@@ -61,10 +67,19 @@ def _start_worker(chunker: Chunker, alone: bool) -> None:
     _chunker = chunker
     if alone:
         os.environ[_SWITCH] = "false"  # one core each
+        threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
-def _chunk(documents: list[Any], tokenized: bool) -> Flat:
-    return _chunker.tokens(documents) if tokenized else _chunker.texts(documents)
+def _end_with_parent() -> None:
+    """Ends this worker when the process that started it is gone: one that was killed closes no queue."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os._exit(1)
+
+
+def _chunk(documents: list[Any], tokenized: bool) -> _Chunked:
+    return (_chunker.tokens(documents), None) if tokenized else _chunker.measured_texts(documents)
 
 
 @contextmanager
@@ -116,15 +131,15 @@ class _Progress:
         self.num_tokens, self.num_sequences, self.position = 0, 0, 0
         self._said = time.monotonic()
 
-    def batch(self, result: "Future[Flat]", position: int) -> Batch:
-        tokens, lengths = result.result()
+    def batch(self, result: "Future[_Chunked]", position: int) -> Batch:
+        (tokens, lengths), num_bytes = result.result()
         self.num_tokens, self.num_sequences = self.num_tokens + len(tokens), self.num_sequences + len(lengths)
         self.position = position
         if time.monotonic() - self._said > _SECONDS_BETWEEN_LINES:
             self._said = time.monotonic()
             of = f"{position:,} of {len(self.part.kept):,} documents"
             log.info("tokenising %s: %s, %s tokens", self.part.name, of, f"{self.num_tokens:,}")
-        return Batch(tokens, lengths, position)
+        return Batch(tokens, lengths, position, num_bytes)
 
     def bytes_needed(self) -> int:
         """Size of the whole store, judged by what is done, or four characters a token."""

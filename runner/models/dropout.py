@@ -1,6 +1,7 @@
 """Dropout on a CPU, where torch draws a random float for every element, which takes longer than much of the model.
 
-Here 16 random bits decide on each. Attention with dropout has a backward pass of its own besides, which needs no mask:
+Here 16 random bits decide on each: those of its key where the training step has set keys (`runner.models.dropout_keys`),
+else drawn ones. Attention with dropout has a backward pass of its own besides, which needs no mask:
 with weights A, dropped and rescaled ones D, output O = D V and G = dO V^T, the gradient of the scores is
 D * G - A * rowsum(dO * O), by which FlashAttention (Dao et al. 2022, arXiv 2205.14135) saves the row sums of A * dA.
 """
@@ -11,7 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from .documents import buckets
+from .documents import Bucket, buckets
+from .dropout_keys import DropoutKeys, bits_drawn, current_keys, number_modules
 
 _FATES = 1 << 16
 """16 bits decide, so a rate is met to one in 65,536."""
@@ -24,7 +26,8 @@ def can_drop(rate: float, tensor: Tensor) -> bool:
 
 
 def quicken(model: nn.Module) -> None:
-    """Has every `torch.nn.Dropout` of the model draw its random numbers quickly."""
+    """Has every `torch.nn.Dropout` of the model decide by 16 bits on a CPU, and every module by bits of its own."""
+    number_modules(model)
     for module in model.modules():
         if type(module) is nn.Dropout and not module.inplace:
             module.__class__ = Dropout
@@ -37,7 +40,9 @@ class Dropout(nn.Dropout):
         """`input` with elements dropped at `p`, the others scaled to keep the mean; in training only."""
         if not (self.training and can_drop(self.p, input)):
             return super().forward(input)
-        return input * _kept(input, self.p)
+        keys = current_keys()
+        found = None if keys is None else keys.of_elements(self, input.shape)
+        return input * kept(bits_drawn(input.shape) if found is None else found, self.p, input.dtype)
 
 
 class DroppedAttention(torch.autograd.Function):
@@ -57,8 +62,12 @@ class DroppedAttention(torch.autograd.Function):
         behind: int,
         rate: float,
         scale: float,
+        keys: Tensor | None = None,
     ) -> Tensor:
-        """Tokens see up to `before` others before and `behind` behind them, -1 is all; weights are dropped at `rate`."""
+        """Tokens see up to `before` others before and `behind` behind them, -1 is all; weights are dropped at `rate`.
+
+        Which ones, the `keys` [T] of the queries decide, if there are any.
+        """
         ctx.buckets, ctx.scale = buckets(tuple(cu_seqlens.tolist())), scale
         ctx.shape = query.shape
         query = query * scale
@@ -68,7 +77,7 @@ class DroppedAttention(torch.autograd.Function):
                 q, k, v = (bucket.padded(x).contiguous() for x in (query, key, value))
                 scores, mask = torch.matmul(q, k.transpose(-1, -2)), bucket.mask(before, behind, q)
                 weights = torch.softmax(scores if mask is None else scores.add_(mask), -1)
-                dropped = _kept(weights, rate).mul_(weights)
+                dropped = kept(_bits_of(bucket, weights, keys), rate, weights.dtype).mul_(weights)
                 bucket.put(torch.matmul(dropped, v), out)
                 saved += [q, k, v, weights, dropped]
         ctx.save_for_backward(out, *saved)
@@ -90,12 +99,35 @@ class DroppedAttention(torch.autograd.Function):
             bucket.put(torch.matmul(of_scores, k).mul_(ctx.scale), found[0])
             bucket.put(torch.matmul(of_scores.transpose(-1, -2), q), found[1])
             bucket.put(torch.matmul(dropped.transpose(-1, -2), g), found[2])
-        return (*found, None, None, None, None, None)
+        return (*found, None, None, None, None, None, None)
 
 
-def _kept(like: Tensor, rate: float) -> Tensor:
-    """0 at `rate`, else what keeps the mean; four fates to a random number of 64 bits."""
-    drawn = torch.empty((like.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), 2**63 - 1)
-    fates = drawn.view(torch.int16)[: like.numel()].view(like.shape)
+def plain_attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float, rate: float, queries: Tensor
+) -> Tensor:
+    """Attention [D, N, L, H] whose dropout goes by the keys [D, L] of the queries, in steps that autograd knows.
+
+    The mask holds what is added to scores, or True where a key is seen.
+    """
+    scores = torch.matmul(query, key.transpose(-1, -2)) * scale
+    if mask is not None and mask.dtype == torch.bool:
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    elif mask is not None:
+        scores = scores + mask
+    weights = torch.softmax(scores.float(), -1)
+    weights = weights * kept(DropoutKeys.of_weights(queries, *weights.shape[1::2]), rate, weights.dtype)
+    return torch.matmul(weights.to(value.dtype), value)
+
+
+def kept(fates: Tensor, rate: float, dtype: torch.dtype) -> Tensor:
+    """For each of int16 bits 0 at `rate`, else what keeps the mean."""
     gone = round(rate * _FATES)
-    return fates.ge(gone - _FATES // 2).to(like.dtype).mul_(_FATES / (_FATES - gone))
+    return fates.ge(gone - _FATES // 2).to(dtype).mul_(_FATES / (_FATES - gone))
+
+
+def _bits_of(bucket: Bucket, weights: Tensor, keys: Tensor | None) -> Tensor:
+    """16 bits for each of a bucket's weights [D, N, L, L]."""
+    if keys is None:
+        return bits_drawn(weights.shape)
+    queries = bucket.padded(keys[:, None, None])[:, 0, :, 0]
+    return DropoutKeys.of_weights(queries, *weights.shape[1::2])

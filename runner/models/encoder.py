@@ -1,6 +1,7 @@
 """Encoders of transformers, built from their config classes or loaded with their weights."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from transformers import (
@@ -37,13 +38,16 @@ def build_encoder(
     max_position_embeddings: int,
     dropout: float,
     config: dict[str, Any],
-    tokenizer: PreTrainedTokenizerBase,
+    tokenizer: PreTrainedTokenizerBase | None,
     head: Head = MASKED_LM,
+    model_kwargs: Mapping[str, Any] | None = None,
 ) -> PreTrainedModel:
     """An encoder with random weights and the objective's head; vocabulary and special tokens as the tokenizer's.
 
+    Without a tokenizer they are fields of `config`. `model_kwargs` go to the model, such as `attn_implementation`.
+
     Raises:
-        ValueError: an unknown architecture or config field, or sizes that do not fit together.
+        ValueError: an unknown architecture or config field, sizes that do not fit together, or no vocabulary.
     """
     if architecture not in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
         raise ValueError(
@@ -63,15 +67,20 @@ def build_encoder(
         )
     known = AutoConfig.for_model(architecture)
     sizes |= {name: dropout for name in DROPOUT_FIELDS if hasattr(known, name)}
-    return head.build(
-        AutoConfig.for_model(
-            architecture, **sizes, **checked_fields(config, known), **special_tokens(tokenizer)
-        )
-    )
+    fields = {**sizes, **checked_fields(config, known)}
+    if tokenizer is not None:
+        fields |= special_tokens(tokenizer)
+        fields["vocab_size"] = max(fields["vocab_size"], config.get("vocab_size", 0))  # may be rounded up
+    elif "vocab_size" not in config:
+        raise ValueError("the size of the vocabulary is not known: give a tokenizer, or vocab_size")
+    return head.build(AutoConfig.for_model(architecture, **fields), **(model_kwargs or {}))
 
 
 def load_encoder(
-    name_or_path: str, config: dict[str, Any], tokenizer: PreTrainedTokenizerBase, head: Head = MASKED_LM
+    name_or_path: str,
+    config: dict[str, Any],
+    tokenizer: PreTrainedTokenizerBase | None,
+    head: Head = MASKED_LM,
 ) -> PreTrainedModel:
     """An encoder with its weights and the objective's head: a hub name, a local folder, or a run folder of ours.
 
@@ -88,7 +97,7 @@ def load_encoder(
     except (OSError, CustomCodeRefused) as error:
         raise ValueError(f"cannot load the model {name_or_path!r}: {str(error).splitlines()[0]}") from error
     vocab_size = model.config.get_text_config().vocab_size
-    if vocab_size < len(tokenizer):
+    if tokenizer is not None and vocab_size < len(tokenizer):
         raise ValueError(
             f"the model {name_or_path!r} has a vocabulary of {vocab_size}, too small for the tokenizer's "
             f"{len(tokenizer)}; use the tokenizer of that model: data.tokenizer={path}"

@@ -4,12 +4,15 @@ Letters in shapes: B sequences, T tokens, H hidden, E width of the input embeddi
 """
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedModel
+
+from runner.flops import FlopCounts
 
 from .packed_rows import packed_again, unpacked
 from .sparse_head import SparseMaskedLM, rows_at
@@ -18,22 +21,27 @@ from .sparse_head import SparseMaskedLM, rows_at
 class EnhancedMaskedLM(SparseMaskedLM):
     """Guesses every token from the sentence embedding and a few of the other tokens, besides masked language modelling.
 
-    Both go through the model's own head. The decoder serves training alone and is not exported.
+    Both go through the model's own head. The decoder serves training alone and is not exported. `encoder_rates` are the
+    shares of the tokens that the encoder has to guess while training and while evaluating.
     """
 
     def __init__(
         self,
         pretrained: PreTrainedModel,
         decoder_masking: float,
-        decoder_factor: float,
-        encoder_factor: float,
+        encoder_rates: tuple[float, float],
+        encoder_loss_weight: float,
         pooling: str,
         max_sequence_length: int,
     ) -> None:
         super().__init__(pretrained)
         config, embeddings = pretrained.config, pretrained.get_input_embeddings()
         assert isinstance(embeddings, nn.Embedding)
-        self.decoder_factor, self.encoder_factor, self.pooling = decoder_factor, encoder_factor, pooling
+        self.encoder_rates, self.encoder_loss_weight, self.pooling = (
+            encoder_rates,
+            encoder_loss_weight,
+            pooling,
+        )
         self.decoder = EnhancedDecoder(
             embedding_size=embeddings.embedding_dim,
             hidden_size=config.hidden_size,
@@ -42,6 +50,12 @@ class EnhancedMaskedLM(SparseMaskedLM):
             masking=decoder_masking,
             initializer_range=getattr(config, "initializer_range", 0.02),
         )
+
+    @property
+    def sums(self) -> tuple[str, ...]:
+        """With those of the encoder, where it is masked."""
+        encoder = ("decoder_loss", "encoder_loss", "encoder_correct", "encoder_targets")
+        return (*super().sums, *(encoder if self.encoder_rates[0] else ()))
 
     def forward(self, micro_batch: dict[str, Any]) -> dict[str, Tensor]:
         """Sums over the micro-batch: `loss` of decoder and encoder by their factors, `correct` of the decoder.
@@ -59,8 +73,9 @@ class EnhancedMaskedLM(SparseMaskedLM):
             return sums
         targets = micro_batch["encoder_targets"]
         encoder = self.score(rows_at(hidden, micro_batch["encoder_target_positions"]), targets, None)
+        weight, rate = self.encoder_loss_weight, self.encoder_rates[0 if self.training else 1]
         return {
-            "loss": self.decoder_factor * sums["loss"] + self.encoder_factor * encoder["loss"],
+            "loss": (sums["loss"] + weight / rate * encoder["loss"]) / (1 + weight),
             "correct": sums["correct"],
             "decoder_loss": sums["loss"].detach(),
             "encoder_loss": encoder["loss"].detach(),
@@ -89,6 +104,14 @@ class EnhancedMaskedLM(SparseMaskedLM):
             sentence, unpacked(embeddings, micro_batch, 0.0), mask, unpacked(seeds, micro_batch, 0)
         )
         return packed_again(rows, micro_batch)
+
+    def flop_counts(self) -> FlopCounts:
+        """With the attention of the decoder, whose matrices read every token."""
+        return super().flop_counts().plus(FlopCounts(0.0, 12.0 * self.pretrained.config.hidden_size, 0.0))
+
+    def head_tokens(self, micro_batch: Mapping[str, Any]) -> int:
+        """The targets of both sides."""
+        return len(micro_batch["targets"]) + len(micro_batch.get("encoder_targets", ()))
 
     def sentence_embedding(self, hidden: Tensor, attention_mask: Tensor) -> Tensor:
         """One vector per sequence [B, H]: the first token's hidden state, or the mean over the tokens."""

@@ -3,6 +3,7 @@
 Letters in shapes: D rows, T tokens, C labels, M targets, W words.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -32,6 +33,7 @@ class TaskModel(WrappedModel):
 
     inputs = (*WrappedModel.inputs, "token_type_ids")
 
+    @torch.autocast("cpu", enabled=False)
     def pack_rows(self) -> None:
         """Sets the model up for packed rows, for good.
 
@@ -109,6 +111,10 @@ class SequenceClassifier(TaskModel):
         with encoder_giving(self.pretrained, hidden, *pooled):
             return self.pretrained(input_ids=None, attention_mask=mask)
 
+    def head_tokens(self, micro_batch: Mapping[str, Any]) -> int:
+        """One of each sample."""
+        return len(micro_batch["samples"])
+
     def forward(self, micro_batch: dict[str, Any]) -> dict[str, Tensor]:
         """The sum of the `loss` over labelled rows, and `logits` [D, C]."""
         logits = self.outputs(micro_batch).logits.float()
@@ -167,6 +173,10 @@ class QuestionAnswerer(TaskModel):
     def __init__(self, pretrained: PreTrainedModel, max_answer_tokens: int, null_threshold: float) -> None:
         super().__init__(pretrained)
         self.max_answer_tokens, self.null_threshold = max_answer_tokens, null_threshold
+
+    def head_tokens(self, micro_batch: Mapping[str, Any]) -> int:
+        """All of them."""
+        return micro_batch["input_ids"].numel()
 
     def forward(self, micro_batch: dict[str, Any]) -> dict[str, Tensor]:
         """The `loss`: half the sum of both cross-entropies, weighted by window.

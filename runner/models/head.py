@@ -20,15 +20,15 @@ class Head(NamedTuple):
     config: dict[str, Any] = {}  # noqa: RUF012  a tuple's fields are not shared state
     fresh: bool = False
 
-    def build(self, config: PretrainedConfig) -> PreTrainedModel:
-        """The model with random weights.
+    def build(self, config: PretrainedConfig, **model_kwargs: Any) -> PreTrainedModel:
+        """The model with random weights; `model_kwargs` are further arguments of its class.
 
         Raises:
             ValueError: transformers has no such head for this architecture.
         """
         config.update(self.config)
         try:
-            return self.auto.from_config(config, trust_remote_code=custom_code_allowed())
+            return self.auto.from_config(config, trust_remote_code=custom_code_allowed(), **model_kwargs)
         except ValueError as error:
             raise ValueError(
                 f"transformers has no {self.auto.__name__} for the architecture {config.model_type!r}"

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .dropout_keys import current_keys
+
 PLACES = (
     ("encoder.layer", "intermediate", "output.dense"),
     ("layers", "mlp", "mlp"),
@@ -58,11 +60,15 @@ class NarrowedLastLayer:
             return None
         (hidden,) = inputs
         self._shape = hidden.shape
+        if (keys := current_keys()) is not None:
+            keys.chosen = self._chosen
         return (hidden.flatten(0, 1).index_select(0, self._chosen)[None],)
 
     def _widen(self, _: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor | None:
         if self._chosen is None:
             return None
+        if (keys := current_keys()) is not None:
+            keys.chosen = None
         rows, tokens = self._shape[:2]
         whole = output.new_zeros((rows * tokens, output.shape[-1]))
         return whole.index_copy(0, self._chosen, output[0]).unflatten(0, (rows, tokens))

@@ -24,10 +24,16 @@ from torch.nn import functional
 from transformers import AttentionInterface
 
 from .documents import documents, flat_places, padded_places, runs, window_mask
-from .dropout import DroppedAttention, can_drop
+from .dropout import DroppedAttention, can_drop, plain_attention
+from .dropout_keys import current_keys
 
 NAME = "packed_documents"
 """What transformers knows this attention by."""
+
+FLASH_KERNELS = ("flash_attn", "varlen_attn")
+"""Flash attention over documents on a GPU: of the package `flash_attn`, and torch's own."""
+
+_chosen_kernel: str | None = None
 
 _MOST_PLACES = 4
 """Places of padded rows for each token, above which documents are gone through one by one."""
@@ -73,29 +79,42 @@ def packed_attention(
     if flash and query.device.type == "cpu":
         q, k, v = q.float(), k.float(), v.float()  # backward in bf16 is up to ten times slower
         out = document_attention(q, k, v, cu_seq_lens_q, before, behind, scale)[0].to(query.dtype)
-    elif flash and _has_flash(query) and (fused := _fused((before, behind), scale, query.shape[-1])):
+    elif (
+        flash
+        and _has_flash(query)
+        and (fused := _fused((before, behind), scale, query.shape[-1], _chosen_kernel))
+    ):
         out = fused(q, k, v, cu_seq_lens_q, cu_seq_lens_q, max_length_q, max_length_q)
     elif query.device.type != "cpu" and (len(cu_seq_lens_q) - 1) * max_length_q <= _MOST_PLACES * len(q):
         out = _padded(q, k, v, cu_seq_lens_q, max_length_q, before, behind, scale, dropout)
     else:
-        out = _loop(q, k, v, cu_seq_lens_q, before, behind, scale, dropout)
+        out = _loop(module, q, k, v, cu_seq_lens_q, before, behind, scale, dropout)
     return out[None], None
 
 
+def use_kernel(name: str | None) -> None:
+    """Chooses which of `FLASH_KERNELS` models go through from now on; None is the first that is installed."""
+    global _chosen_kernel
+    _chosen_kernel = name
+
+
+def gpu_has_flash(device: torch.device | None = None) -> bool:
+    """Whether the GPU has flash attention: compute capability 8 or more."""
+    return torch.cuda.is_available() and torch.cuda.get_device_capability(device) >= (8, 0)
+
+
 def _has_flash(query: Tensor) -> bool:
-    """Whether flash attention takes these queries: half precision, heads of up to 256, compute capability 8 or more."""
-    return (
-        query.is_cuda
-        and query.dtype in (torch.float16, torch.bfloat16)
-        and query.shape[-1] <= 256
-        and torch.cuda.get_device_capability(query.device) >= (8, 0)
-    )
+    """Whether flash attention takes these queries: half precision, heads of up to 256, a GPU that has it."""
+    half = query.is_cuda and query.dtype in (torch.float16, torch.bfloat16)
+    return half and query.shape[-1] <= 256 and gpu_has_flash(query.device)
 
 
 @lru_cache
-def _fused(sides: tuple[int, int], scale: float, size: int) -> Callable[..., Any] | None:
+def _fused(
+    sides: tuple[int, int], scale: float, size: int, kernel: str | None = None
+) -> Callable[..., Any] | None:
     """Flash attention over documents: of the package `flash_attn`, else torch's where it can do this much."""
-    if find_spec("flash_attn"):
+    if kernel != "varlen_attn" and find_spec("flash_attn"):
         from flash_attn import flash_attn_varlen_func
 
         return partial(flash_attn_varlen_func, softmax_scale=scale, window_size=sides)
@@ -132,6 +151,7 @@ def _padded(
 
 @torch.compiler.disable
 def _loop(
+    module: torch.nn.Module,
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -142,14 +162,20 @@ def _loop(
     dropout: float,
 ) -> Tensor:
     """Attention [T, N, H] document by document, of documents of one length together; `DroppedAttention` where it can."""
+    keys = current_keys() if can_drop(dropout, query) else None
+    queries = None if keys is None else keys.of_queries(module)
     if can_drop(dropout, query) and torch.backends.cuda.flash_sdp_enabled():
         q, k, v = query.float(), key.float(), value.float()
-        return DroppedAttention.apply(q, k, v, cu_seqlens, before, behind, dropout, scale).to(query.dtype)
+        out = DroppedAttention.apply(q, k, v, cu_seqlens, before, behind, dropout, scale, queries)
+        return out.to(query.dtype)
     parts = []
     for start, stop, length in runs(cu_seqlens):
         q, k, v = (documents(x, start, stop, length) for x in (query, key, value))
         mask = window_mask(length, before, behind, q)
-        out = functional.scaled_dot_product_attention(q, k, v, mask, dropout, scale=scale)
+        if queries is None:
+            out = functional.scaled_dot_product_attention(q, k, v, mask, dropout, scale=scale)
+        else:
+            out = plain_attention(q, k, v, mask, scale, dropout, queries[start:stop].view(-1, length))
         parts.append(out.transpose(1, 2).flatten(0, 1))
     return torch.cat(parts)
 

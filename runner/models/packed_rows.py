@@ -84,12 +84,16 @@ def packed_again(rows: Tensor, micro_batch: dict[str, Any]) -> Tensor:
     return rows.flatten(0, 1).index_select(0, places)[None]
 
 
-def settle_layout(layout: str, collator: Any, task_model: Any) -> str:
-    """`layout` with `auto` replaced: packed where objective and model allow it; sets the model up for it.
+def settle_layout(layout: str, collator: Any, task_model: Any, began: str | None = None) -> str:
+    """`layout` with `auto` replaced: by the one that the run `began` in, else packed where objective and model allow it.
+
+    Sets the model up for it.
 
     Raises:
         ValueError: `packed` is asked for where it cannot be.
     """
+    taken = began if layout == "auto" else None
+    layout = taken or layout
     if layout == "padded":
         return layout
     try:
@@ -99,6 +103,10 @@ def settle_layout(layout: str, collator: Any, task_model: Any) -> str:
             )
         task_model.pack_rows()
     except ValueError as reason:
+        if taken:
+            raise ValueError(
+                f"the run began with packed rows, which cannot be had here: {reason}"
+            ) from reason
         if layout == "packed":
             raise
         log.info("rows are padded: %s", str(reason).partition(";")[0])
@@ -107,6 +115,7 @@ def settle_layout(layout: str, collator: Any, task_model: Any) -> str:
 
 
 @torch.no_grad()
+@torch.autocast("cpu", enabled=False)  # whatever the caller computes in
 def _best_offset(pretrained: PreTrainedModel) -> tuple[int, float]:
     """Where positions begin, 0 or behind that of padding, and how far hidden states are off then."""
     model = copy.deepcopy(pretrained).cpu().float().eval()

@@ -1,6 +1,7 @@
 """A masked language model whose head runs on the positions with a target only."""
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -28,6 +29,11 @@ class SparseMaskedLM(WrappedModel):
         super().__init__(pretrained)
         if pretrained.base_model is pretrained:
             raise ValueError(f"{type(pretrained).__name__} has no encoder below its head")
+
+    @property
+    def sums(self) -> tuple[str, ...]:
+        """What `forward` gives of a micro-batch, and the `weight`."""
+        return ("loss", "correct", "weight")
 
     def forward(self, micro_batch: dict[str, Any]) -> dict[str, Tensor]:
         """Sums over the micro-batch: `loss` in nats, weighted by `target_weights` where given, and `correct` targets.
@@ -70,6 +76,10 @@ class SparseMaskedLM(WrappedModel):
         """What the model's head makes of hidden states [N, H]: [N, V]."""
         with encoder_giving(self.pretrained, hidden[None]):
             return self.pretrained(input_ids=None).logits[0]
+
+    def figure_names(self) -> list[str]:
+        """The names of the `figures`, the loss first."""
+        return list(self.figures(defaultdict(lambda: 1.0, dict.fromkeys(self.sums, 1.0))))
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:
         """What to report of an evaluation, from the sums of `forward`'s entries and of the weights."""

@@ -12,9 +12,11 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule
 from torch.nn.utils.rnn import pad_sequence
+from torch.utils.flop_counter import FlopCounterMode
 from transformers import GenerationConfig, PreTrainedModel
 
 from runner.data.image_inputs import EncodedImage
+from runner.flops import FlopCounts
 from runner.predictions import AnswerPredictions, Predictions
 
 from .image_arguments import ImageArguments
@@ -76,6 +78,19 @@ class VisionLanguageModel(SparseMaskedLM):
         found = super().arguments(micro_batch)
         return found | self.image_arguments.of_rows(micro_batch) | {"use_cache": False}
 
+    def flop_counts(self) -> FlopCounts:
+        """The language model's, and for each image those of the tower, counted as it looks at the example."""
+        with torch.no_grad(), FlopCounterMode(display=False) as counter:
+            self.image_arguments.features(self.example)
+        passes = 3.0 if any(p.requires_grad for p in self.vision_parameters) else 1.0
+        return super().flop_counts()._replace(per_image=passes * counter.get_total_flops())
+
+    def num_images(self, micro_batch: Mapping[str, Any]) -> float:
+        """Images of a micro-batch, in those of the example's size."""
+        images = micro_batch.get("images") or {}
+        return max((len(images[name]) / len(self.example[name]) for name in images), default=0.0)
+
+    @torch.autocast("cpu", enabled=False)
     def pack_rows(self) -> None:
         """Sets the language model up for packed rows; images have a tower of their own, which stays as it is.
 

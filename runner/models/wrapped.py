@@ -1,10 +1,14 @@
 """What every module around a model of transformers has: rows padded or packed for its encoder, and its description."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from torch import nn
 from transformers import PreTrainedModel
 
+from runner.flops import FlopCounts, network_flops
+
+from . import padded_attention  # noqa: F401  which transformers then knows
 from .dropout import quicken
 from .last_layer import NarrowedLastLayer
 from .packed_rows import encoder_inputs, set_up_packed_rows
@@ -59,6 +63,14 @@ class WrappedModel(nn.Module):
         """
         self.last_layer.remove()
         self.core.compile(dynamic=True)
+
+    def flop_counts(self) -> FlopCounts:
+        """What training on a token, a pair of tokens, a target and an image takes."""
+        return network_flops(self)
+
+    def head_tokens(self, micro_batch: Mapping[str, Any]) -> int:
+        """How many tokens of a micro-batch the head reads."""
+        return len(micro_batch["targets"])
 
     def describe(self) -> str:
         """Architecture and sizes in a few words."""

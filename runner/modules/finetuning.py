@@ -12,14 +12,16 @@ from torch import nn
 from runner.errors import suggest
 from runner.folder import RunFolder
 from runner.predictions import Predictions, write_predictions
-from runner.sharding import replica_of
 
 from .training import Batch, TrainingModule
 
 log = logging.getLogger("iolaus")
 
+SUMS = ("loss", "weight", "correct")
+"""What is added up over an evaluated set."""
 
-class FinetuningModule(TrainingModule):
+
+class FinetuningRun(TrainingModule):
     """Trains a model on the labels of a task; afterwards evaluates, and leaves, the best checkpoint.
 
     `freeze`: patterns of parameter names that keep their weights; `load_best`: whether the best checkpoint (by
@@ -61,25 +63,10 @@ class FinetuningModule(TrainingModule):
         self.test_metrics: dict[str, float] = {}
         self._concluding = False
 
-    def on_fit_start(self) -> None:
-        """Looks whether what callbacks monitor is going to be measured.
-
-        Raises:
-            ValueError: it is not; said now, not after the first validation.
-        """
-        sets = self.trainer.datamodule.validation  # type: ignore[attr-defined]
-        for callback in self.trainer.callbacks:  # type: ignore[attr-defined]
-            stage, _, rest = (getattr(callback, "monitor", None) or "").partition("/")
-            name, _, metric = rest.rpartition("/")
-            if stage != "val" or not sets:
-                continue
-            if name in sets:
-                reason = self.model.predictions(sets[name]).lacks(metric)  # type: ignore[operator]
-            else:
-                known = ", ".join(sets)
-                reason = f"there is no validation set {name!r}; there are: {known}" + suggest(name, sets)
-            if reason:
-                raise ValueError(f"{callback.monitor} cannot be monitored: {reason}")
+    def figure_names(self, sequences: Any) -> list[str]:
+        """Figures of a validation set, the one that names the best checkpoint first; none where they are not known."""
+        metrics: list[str] = self.model.predictions(sequences).figure_names()  # type: ignore[operator]
+        return [*metrics, *self.figures(dict.fromkeys(SUMS, 1.0))] if metrics else []
 
     def on_validation_start(self) -> None:
         """Starts collecting, with the weights to evaluate."""
@@ -156,7 +143,7 @@ class FinetuningModule(TrainingModule):
 
     def _begin(self, sets: dict[str, Any]) -> None:
         self._sets = [(name, self.model.predictions(sequences)) for name, sequences in sets.items()]  # type: ignore[operator]
-        self._sums = [torch.zeros(3, dtype=torch.float64, device=self.device) for _ in sets]
+        self._sums = [torch.zeros(len(SUMS), dtype=torch.float64, device=self.device) for _ in sets]
         self._evaluation = self.evaluation_weights()
         self._evaluation.__enter__()
 
@@ -171,21 +158,13 @@ class FinetuningModule(TrainingModule):
     def _finish(self) -> dict[str, float]:
         metrics: dict[str, float] = {}
         for (name, predictions), sums in zip(self._sets, self._sums, strict=True):
-            predictions.join(self._gather)
-            totals = self.sum_over_ranks(dict(zip(("loss", "weight", "correct"), sums.tolist(), strict=True)))
+            predictions.join(self.gather_objects)
+            totals = self.sum_over_ranks(dict(zip(SUMS, sums.tolist(), strict=True)))
             if found := predictions.metrics():
                 metrics |= {f"{name}/{k}": v for k, v in (self.figures(totals) | found).items()}
             self.predictions[name] = predictions
-        self.log_dict(metrics, logger=False, rank_zero_only=True)
+        self.publish(metrics)
         return metrics
-
-    def _gather(self, mine: Any) -> list[Any]:
-        _, size, group = replica_of(self.trainer)
-        if size == 1:
-            return [mine]
-        ranks: list[Any] = [None] * size
-        torch.distributed.all_gather_object(ranks, mine, group=group)
-        return ranks
 
 
 def freeze_parameters(model: nn.Module, patterns: Sequence[str]) -> None:

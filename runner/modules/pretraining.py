@@ -1,5 +1,6 @@
 """Pretraining: the shared step, and validation by what the task's model makes of its sums."""
 
+import math
 from typing import Any
 
 import torch
@@ -12,8 +13,14 @@ from runner.samples import Sample, guessed_samples, write_samples
 from .training import Batch, TrainingModule
 
 
-class PretrainingModule(TrainingModule):
-    """Trains an encoder on one of the pretraining objectives."""
+class PretrainingRun(TrainingModule):
+    """Trains an encoder on one of the pretraining objectives, on the global batches of a run."""
+
+    def figure_names(self, sequences: Any) -> list[str]:
+        """Figures of a validation set, the loss first; none where the model does not tell."""
+        names = getattr(self.model, "figure_names", list)()
+        per_byte = any(name.endswith("/tokens_per_byte") for name in self.baselines)
+        return [*names, *(["bits_per_byte"] if names and per_byte else [])]
 
     def on_fit_start(self) -> None:
         """Has no samples yet."""
@@ -47,8 +54,10 @@ class PretrainingModule(TrainingModule):
                 continue
             totals = self.sum_over_ranks({key: float(value) for key, value in self._sums[i].items()})
             figures = self.model.figures(totals)  # type: ignore[operator]
+            if tokens_per_byte := self.baselines.get(f"val/{name}/tokens_per_byte"):
+                figures["bits_per_byte"] = figures["loss"] / math.log(2) * tokens_per_byte
             metrics.update({f"val/{name}/{figure}": value for figure, value in figures.items()})
-        self.log_dict(metrics, logger=False, rank_zero_only=True)
+        self.publish(metrics)
         step = self.trainer.global_step
         self.validated_step, self.last_metrics = step, metrics
         self.log_metrics(metrics, step)

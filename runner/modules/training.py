@@ -3,21 +3,22 @@
 import contextlib
 import logging
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import lightning.pytorch as pl
 import torch
 from torch import Tensor, nn
-from torch.distributed.fsdp import FSDPModule
 
 from runner.checkpoint import last_good
 from runner.data.batches import SUMMED
 from runner.errors import TrainingFailure
-from runner.flops import count_flops
+from runner.flops import flop_counts, step_flops
 from runner.folder import RunFolder
+from runner.models.dropout_keys import dropout_keys
 from runner.optim import LoopNeeds, loop_needs
-from runner.sharding import check_shardable, clip_shards, gather, replica_of, shard, synchronise, whole
+from runner.sharding import check_shardable, clip_shards, replica_of, synchronise, whole
+
+from .base import ModelModule
 
 log = logging.getLogger("iolaus")
 
@@ -25,7 +26,7 @@ Batch = dict[str, Any]
 """A rank's share of a global batch, as `runner.data.batches.GlobalBatches` makes it."""
 
 
-class TrainingModule(pl.LightningModule):
+class TrainingModule(ModelModule):
     """Trains `model`, a module that maps a micro-batch to the *sum* of its losses, on global batches.
 
     The step runs every micro-batch of this rank's share, scales each loss by `ranks / weight of the global batch`
@@ -47,33 +48,18 @@ class TrainingModule(pl.LightningModule):
         log_every: int,
         baselines: dict[str, float],
     ) -> None:
-        super().__init__()
+        super().__init__(model, compile_model, gradient_checkpointing)
         self.automatic_optimization = False
-        self.model = model
         self.make_optimizer, self.make_scheduler = optimizer, scheduler
-        self.max_grad_norm, self.compile_model, self.log_parameter_norms = (
-            max_grad_norm,
-            compile_model,
-            log_parameter_norms,
-        )
+        self.max_grad_norm, self.log_parameter_norms = max_grad_norm, log_parameter_norms
         self.max_steps, self.seed, self.log_every = max_steps, seed, log_every
         self.baselines = baselines
-        self._flops = count_flops(model.pretrained)  # type: ignore[arg-type]
+        self._flops = flop_counts(model)
         self.votes = {"stop": 0.0, "save": 0.0}
         """What this rank wishes to happen after the step; callbacks set it, the step adds it up over the ranks."""
         self._saved_rates: list[float] | None = None
         self.validated_step = -1
         self.last_metrics: dict[str, float] = {}
-        if gradient_checkpointing:
-            model.recompute_activations()  # type: ignore[operator]
-
-    def configure_model(self) -> None:
-        """Shards the model where the strategy asks for it, and compiles the compute core."""
-        if self.device_mesh is not None and not isinstance(self.model, FSDPModule):
-            shard(self.model, self.device_mesh)
-        if self.compile_model:
-            self.model.compile_core()  # type: ignore[operator]
-            self.compile_model = False
 
     def configure_optimizers(self) -> Any:
         """The optimizer over the model's parameter groups, and its schedule over `max_steps`."""
@@ -87,17 +73,22 @@ class TrainingModule(pl.LightningModule):
         """One optimizer step on this rank's share of one global batch."""
         step = self.trainer.global_step
         seed_generators(step_seed(self.seed, step, replica_of(self.trainer).rank), self.device)
+        dropout_seed = step_seed(self.seed, step, 0)
         optimizer = self.optimizers()
-        totals = self.sum_over_ranks({name: float(batch[name]) for name in SUMMED} | self.votes)
+        flops = {"flops": step_flops(self.model, self._flops, batch)}
+        totals = self.sum_over_ranks({name: float(batch[name]) for name in SUMMED} | self.votes | flops)
         needs = loop_needs(optimizer)  # type: ignore[arg-type]
         with needs.step(step):
-            loss = self._backward(batch["micro_batches"], totals["weight"], needs)
+            loss = self._backward(batch["micro_batches"], totals["weight"], needs, dropout_seed)
             grad_norm = self._clip()
             if (
                 grad_norm.device.type == "cpu" or (step + 1) % self.log_every == 0
             ):  # a look keeps a GPU waiting
                 self.check_finite(grad_norm, step, batch)
-            optimizer.step()  # type: ignore[union-attr]
+            with torch.autocast(
+                self.device.type, enabled=False
+            ):  # Lightning's is around all of this function
+                optimizer.step()  # type: ignore[union-attr]
         optimizer.zero_grad()  # type: ignore[union-attr]
         rates = self._rates()
         self.lr_schedulers().step()  # type: ignore[union-attr]
@@ -106,9 +97,12 @@ class TrainingModule(pl.LightningModule):
         order = f"{int(totals['hash_high']) % 2**24:06x}{int(totals['hash_low']) % 2**24:06x}"
         counts = {name: int(totals[name]) for name in ("tokens", "padded_tokens")}
         votes = {name: totals[name] for name in self.votes}
-        return {"loss": loss, "grad_norm": grad_norm, "order": order, "votes": votes, **counts}
+        counted = {**counts, "flops": totals["flops"]}
+        return {"loss": loss, "grad_norm": grad_norm, "order": order, "votes": votes, **counted}
 
-    def _backward(self, micro_batches: list[dict[str, Any]], weight: float, needs: LoopNeeds) -> Tensor:
+    def _backward(
+        self, micro_batches: list[dict[str, Any]], weight: float, needs: LoopNeeds, dropout_seed: int
+    ) -> Tensor:
         """Adds up the gradients of the share; returns the mean loss of the global batch, 0-dim."""
         _, size, group = replica_of(self.trainer)
         scale = size / max(weight, 1e-12)
@@ -118,7 +112,10 @@ class TrainingModule(pl.LightningModule):
             with contextlib.ExitStack() as stack:
                 if i + 1 < len(micro_batches) and hasattr(self.trainer.strategy, "block_backward_sync"):
                     stack.enter_context(self.trainer.strategy.block_backward_sync())
+                keys = stack.enter_context(dropout_keys(micro_batch, dropout_seed))
                 loss_sum = self.model(micro_batch)["loss"]
+                if keys is not None:
+                    keys.computing_again = True
                 self.manual_backward(loss_sum * scale, create_graph=needs.create_graph)
                 needs.after_backward()
             total += loss_sum.detach()
@@ -166,33 +163,15 @@ class TrainingModule(pl.LightningModule):
                 "trainer.precision=32-true"
             )
 
+    def publish(self, figures: dict[str, float]) -> None:
+        """Hands the figures of an evaluation to the callbacks, in full: Lightning would make float32 of a float."""
+        exact = {name: torch.tensor(value, dtype=torch.float64) for name, value in figures.items()}
+        self.log_dict(exact, logger=False, rank_zero_only=True)
+
     def log_metrics(self, metrics: dict[str, float], step: int) -> None:
         """Hands one row to every logger."""
         for logger in self.loggers:
             logger.log_metrics(metrics, step)
-
-    def sum_over_ranks(self, values: dict[str, float]) -> dict[str, float]:
-        """Each value added up over all ranks, in float64."""
-        _, size, group = replica_of(self.trainer)
-        if size == 1:
-            return values
-        packed = torch.tensor(list(values.values()), dtype=torch.float64, device=self.device)
-        torch.distributed.all_reduce(packed, group=group)
-        return dict(zip(values, packed.tolist(), strict=True))
-
-    def gathered_weights(self) -> dict[str, Tensor] | None:
-        """The network's weights as the first rank exports them, where each rank has but a shard of them; collective."""
-        if self.device_mesh is None:
-            return None
-        pretrained: nn.Module = self.model.pretrained  # type: ignore[assignment]
-        return gather(pretrained.state_dict(), self.trainer.is_global_zero)
-
-    @contextlib.contextmanager
-    def evaluation_weights(self) -> Iterator[None]:
-        """Within it the parameters are those to evaluate and export, where an optimizer keeps two sets."""
-        optimizers = self.trainer.optimizers
-        with loop_needs(optimizers[0]).evaluation() if optimizers else contextlib.nullcontext():
-            yield
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Checks that the weights fit, and tells Lightning's loop how many global batches are consumed."""

@@ -7,16 +7,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from runner.data.multi_epoch import permute
+from runner.data.permute import permute
 from runner.errors import TrainingFailure
 
-from .finetuning import FinetuningModule
+from .finetuning import FinetuningRun
 from .training import Batch
 
 log = logging.getLogger("iolaus")
 
 
-class VisionLanguageModule(FinetuningModule):
+class VisionLanguageModule(FinetuningRun):
     """Finetunes a model of images and text, and has it answer `generated_samples` of each evaluated set (all if 0).
 
     Samples with an image that cannot be decoded count for nothing; more than `data.max_undecodable` end the run.
@@ -65,7 +65,7 @@ class VisionLanguageModule(FinetuningModule):
         self.votes["undecodable"] = float(len(found))
         outputs = super().training_step(batch, batch_idx)
         if outputs["votes"]["undecodable"]:
-            for others in self._gather(sorted(found)):
+            for others in self.gather_objects(sorted(found)):
                 self._undecodable.update(others)
             self._check_undecodable(sorted(found))
         return outputs

@@ -1,26 +1,23 @@
-"""What every objective is: targets for the flat tokens of a micro-batch, then a layout of rows for the model."""
+"""What every objective is: a collator of samples, in a list as a DataLoader has them or flat as a run has them.
+
+Letters in shapes: B or D samples, T tokens of a row, N tokens of all samples together.
+"""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from runner.data.keyed import mix64
 from runner.errors import suggest
 
-IGNORED = -100
-"""The label of a token that is no target."""
-
-Flat = dict[str, Any]
-"""Tokenised samples end to end: `input_ids` int64 [N], `lengths` int32 [D], `keys` uint64 [D]; `filler` marks
-samples that only keep a rank busy and must not count, `packed` says how to lay them out."""
-
+from .layout import IGNORED, Flat, flat_places, lay_out, sample_hashes, spread
+from .rows import column_of, flatten, label_tensor, pad_samples, real_tokens
 
 COLLATORS = {
     "mlm": ("mlm", "MaskedLanguageModelingCollator"),
@@ -35,50 +32,141 @@ COLLATORS = {
 
 
 class Collator(ABC):
-    """Makes micro-batches of one objective; everything random in them follows from the samples' keys."""
+    """Makes a batch of tokenised samples with the targets of an objective: `collate_fn` of a `DataLoader`.
+
+    Samples have `input_ids` and maybe an `attention_mask`, lists or tensors of all lengths. A subclass says what the
+    targets are by `compute_labels` alone; with a `label_column` that column is `labels`. A sample may bring a `key`, an
+    integer that its random choices follow from; without one they are drawn from torch's default generator.
+
+    Example:
+        >>> class Copy(Collator):
+        ...     def compute_labels(self, tokenized):
+        ...         return {"labels": tokenized["input_ids"].masked_fill(tokenized["attention_mask"] == 0, -100)}
+        >>> batch = Copy(pad_token_id=0, mask_token_id=4, vocab_size=50)([{"input_ids": [7, 8]}, {"input_ids": [9]}])
+        >>> batch["input_ids"].tolist(), batch["labels"].tolist()
+        ([[7, 8], [9, 0]], [[7, 8], [9, -100]])
+
+    A run calls it with a mapping of flat samples (`Flat`) instead, and gets a micro-batch; see `micro_batch`.
+    """
 
     packs = False
     """Whether the objective's model takes packed rows as well."""
+
+    nats_per_token: ClassVar[bool] = False
+    """Whether the validation loss is in nats per token of the text.
+
+    Such a loss is compared with the entropy of the tokens' frequencies, and given in bits per byte. A subclass says it
+    anew: what it adds to the loss may be of another kind.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.nats_per_token = bool(vars(cls).get("nats_per_token"))
+
+    columns: tuple[str, ...] = ()
+    """What `compute_labels` reads of the samples beside their tokens, as long as these."""
 
     def __init__(
         self,
         pad_token_id: int,
         mask_token_id: int,
         vocab_size: int,
-        special_token_ids: Sequence[int],
-        text_column: str,
-        label_column: str | None,
-        max_sequence_length: int,
+        text_column: str = "text",
+        label_column: str | None = None,
+        max_sequence_length: int = 1024,
+        special_token_ids: Sequence[int] = (),
+        extra_columns: Sequence[str] = (),
         **foreign: Any,
     ) -> None:
-        """Raises ValueError for a mask token outside the vocabulary, and for `foreign`: data for another objective."""
+        """`special_token_ids` are never chosen and never inserted, nor are padding and mask.
+
+        `extra_columns` of the samples, as long as their tokens, go along in a batch: `token_type_ids`, for one.
+        Raises ValueError for a special token outside the vocabulary, and for `foreign`: data for another objective.
+        """
         if foreign:
             raise ValueError(
                 f"{type(self).__name__} does not train on this data, which comes with {', '.join(foreign)}; "
                 "choose an objective that fits the data, such as objective=classification for data=classification"
             )
-        if not 0 <= mask_token_id < vocab_size:
-            raise ValueError(f"mask_token_id {mask_token_id} is not in the vocabulary of {vocab_size}")
+        for name, token in (("mask_token_id", mask_token_id), ("pad_token_id", pad_token_id)):
+            if not 0 <= token < vocab_size:
+                raise ValueError(f"{name} {token} is not in the vocabulary of {vocab_size}")
         self.pad_token_id, self.mask_token_id, self.vocab_size = pad_token_id, mask_token_id, vocab_size
-        self.text_column, self.label_column, self.max_sequence_length = (
-            text_column,
-            label_column,
-            max_sequence_length,
-        )
+        self.text_column, self.label_column = text_column, label_column
+        self.max_sequence_length, self.extra_columns = max_sequence_length, tuple(extra_columns)
         self.is_special = np.zeros(vocab_size, dtype=bool)
         self.is_special[[*special_token_ids, pad_token_id, mask_token_id]] = True
         self.ordinary_ids = np.flatnonzero(~self.is_special)
 
     @abstractmethod
-    def compute_labels(self, tokenized: Flat) -> Flat:
+    def compute_labels(self, tokenized: dict[str, Any]) -> dict[str, Any]:
+        """`input_ids` as the model shall see them, and the targets, of padded rows [B, T]; `tokenized` stays as it is."""
+
+    def __call__(self, samples: Sequence[Mapping[str, Any]] | Flat) -> dict[str, Any]:
+        """The batch of a list of samples, or the micro-batch of flat ones.
+
+        `input_ids`, `attention_mask` and the targets, int64 [B, T] with T the longest sample's tokens, at most
+        `max_sequence_length`. Raises ValueError for samples that cannot be laid out, naming the first of them.
+        """
+        if not isinstance(samples, Mapping):
+            return self._batch(samples)
+        if "lengths" not in samples:
+            raise ValueError(
+                f"expected a list of samples, not a mapping of {', '.join(samples)}; "
+                "compute_labels takes rows that are padded already"
+            )
+        return self.micro_batch(samples)
+
+    def _batch(self, samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        read = dict.fromkeys((*self.columns, *self.extra_columns))
+        padded = pad_samples(samples, self.pad_token_id, self.max_sequence_length, list(read))
+        self.check_tokens(padded["input_ids"])
+        labels: dict[str, Any] = {}
+        if self.label_column is not None:
+            labels = self.labels_of_column(samples, padded["input_ids"].shape[1])
+        made = self.compute_labels({**padded, **labels})
+        kept = ("input_ids", "attention_mask", "labels", *self.extra_columns)
+        dropped = {"keys", *self.columns} - set(self.extra_columns)
+        batch = {name: value for name, value in {**padded, **labels}.items() if name in kept}
+        return batch | {name: value for name, value in made.items() if name not in dropped}
+
+    def check_tokens(self, ids: Tensor) -> None:
+        """Raises ValueError for a token outside the vocabulary."""
+        if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < self.vocab_size:
+            wrong = int(ids.min()) if int(ids.min()) < 0 else int(ids.max())
+            raise ValueError(f"token {wrong} is not in the vocabulary of {self.vocab_size}")
+
+    def labels_of_column(self, samples: Sequence[Mapping[str, Any]], width: int) -> dict[str, Any]:
+        """`labels` of the samples as the label column has them: int64 or float32 [B], or [B, T] with -100 beyond."""
+        assert self.label_column is not None
+        values = column_of(samples, self.label_column)
+        return {"labels": label_tensor(values, [len(sample["input_ids"]) for sample in samples], width)}
+
+    def flat_labels(self, tokenized: Flat) -> Flat:
         """`input_ids` [N] as the model shall see them and `labels` [N], -100 where there is nothing to predict.
 
-        May add `target_weights` [N] float32, the factor of each target's loss, and what `further` lays out.
+        May add `target_weights` [N] float32, the factor of each target's loss, and what `further` lays out. What
+        `compute_labels` makes of padded rows, unless a subclass has a faster way.
         """
+        lengths = tokenized["lengths"].astype(np.int64)
+        shape = (len(lengths), int(lengths.max()))
+        places = flat_places(lengths, shape[1])
+        made = self.compute_labels(
+            {
+                "input_ids": spread(tokenized["input_ids"], places, shape, self.pad_token_id),
+                "attention_mask": spread(np.ones_like(places), places, shape, 0),
+                "keys": torch.from_numpy(tokenized["keys"].view(np.int64)),
+            }
+        )
+        made = {"input_ids": tokenized["input_ids"], **made}
+        return {name: np.asarray(made[name]).reshape(-1)[places] for name in ("input_ids", "labels")}
 
-    @abstractmethod
     def task_model(self, pretrained: PreTrainedModel) -> nn.Module:
-        """The module that maps this objective's micro-batches to the sum of their losses."""
+        """The module that maps this objective's micro-batches to the sum of their losses.
+
+        Raises ValueError unless a subclass says which: a run needs one, a `DataLoader` does not.
+        """
+        raise ValueError(f"{type(self).__name__} has no task_model, which says how a run trains with it")
 
     def model_arguments(self) -> dict[str, Any]:
         """What this objective asks of the model's target beside the tokenizer: the head to build, for some."""
@@ -96,28 +184,22 @@ class Collator(ABC):
         """Further tensors of the micro-batch; token i of the flat samples lies at `places[i]` in rows of `shape`."""
         return {}
 
-    def __call__(self, tokenized: Flat) -> dict[str, Any]:
-        """The micro-batch of D samples: rows padded to the longest, T tokens, or all in one row of T tokens.
+    def micro_batch(self, tokenized: Flat) -> dict[str, Any]:
+        """The micro-batch of D flat samples: rows padded to the longest, T tokens, or all in one row of T tokens.
 
         `input_ids` and `labels` [D, T], or [1, T] if packed; `target_positions` and `targets` [M] for the M targets, row
-        by row; `weight`; `tokens` (real), `padded_tokens`, `token_pairs` (within samples); `hash_low`, `hash_high`: see
-        `runner.data.audit`.
+        by row; `weight`; `sample_keys` int64 [D], by which samples are told apart; `tokens` (real), `padded_tokens`,
+        `token_pairs` (within samples); `hash_low`, `hash_high`: see `runner.data.audit`.
 
         Padded rows have an `attention_mask` [D, T]; a packed one `position_ids` [1, T] that begin anew with each sample,
         `cu_seqlens` int32 [D + 1], where samples begin and the last one ends, and `max_length`, that of the longest.
         """
-        labelled = {**tokenized, **self.compute_labels(tokenized)}
+        labelled = {**tokenized, **self.flat_labels(tokenized)}
         if tokenized.get("filler"):
             labelled["labels"] = np.full_like(labelled["labels"], IGNORED)
         lengths = labelled["lengths"].astype(np.int64)
-        longest = int(lengths.max())
         num_tokens = int(lengths.sum())
-        if tokenized.get("packed"):
-            places, shape = np.arange(num_tokens), (1, num_tokens)
-            extent = packed_extent(lengths, places)
-        else:
-            places, shape = flat_places(lengths, longest), (len(lengths), longest)
-            extent = {"attention_mask": spread(np.ones(num_tokens, dtype=np.int64), places, shape, 0)}
+        places, shape, extent = lay_out(lengths, bool(tokenized.get("packed")))
         is_target = labelled["labels"] != IGNORED
         batch: dict[str, Any] = {
             "input_ids": spread(labelled["input_ids"], places, shape, self.pad_token_id),
@@ -126,6 +208,7 @@ class Collator(ABC):
             "target_positions": torch.from_numpy(places[is_target]),
             "targets": torch.from_numpy(labelled["labels"][is_target]),
             "weight": self.weight(labelled),
+            "sample_keys": torch.from_numpy(labelled["keys"].view(np.int64)),
         }
         if "target_weights" in labelled:
             batch["target_weights"] = torch.from_numpy(labelled["target_weights"][is_target])
@@ -141,43 +224,41 @@ class Collator(ABC):
         }
 
 
-def flat_places(lengths: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-    """Where each token of flat samples [N] lies in rows of `width`, counted row by row."""
-    starts = np.cumsum(lengths) - lengths
-    return np.arange(lengths.sum()) + np.repeat(np.arange(len(lengths)) * width - starts, lengths)
+class FlatCollator(Collator):
+    """A collator whose targets are computed on flat tokens, for padded and packed rows alike."""
 
+    @abstractmethod
+    def flat_labels(self, tokenized: Flat) -> Flat:
+        """`input_ids` [N] as the model shall see them and `labels` [N]; see `Collator.flat_labels`."""
 
-def packed_extent(lengths: NDArray[np.int64], places: NDArray[np.int64]) -> dict[str, Any]:
-    """Where samples of `lengths` [D] lie in one row whose places [T] are counted from 0."""
-    ends = np.cumsum(lengths)
-    return {
-        "position_ids": torch.from_numpy(places - np.repeat(ends - lengths, lengths))[None],
-        "cu_seqlens": torch.from_numpy(np.concatenate([[0], ends]).astype(np.int32)),
-        "max_length": int(lengths.max()),
-    }
+    def compute_labels(self, tokenized: dict[str, Any]) -> dict[str, Any]:
+        """What `flat_labels` makes of the real tokens of padded rows [B, T], in rows again.
 
+        Raises ValueError for a token outside the vocabulary.
+        """
+        self.check_tokens(torch.as_tensor(tokenized["input_ids"]))
+        real = real_tokens(tokenized)
+        flat = self.flat_samples(tokenized, real)
+        return self.rows({**flat, **self.flat_labels(flat)}, np.flatnonzero(real), real.shape)
 
-def sample_hashes(labelled: Flat) -> tuple[int, int]:
-    """Two sums of 24-bit halves of a hash per sample, over its key, tokens and labels.
+    def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> Flat:
+        """The `real` [B, T] tokens of padded rows as `flat_labels` takes them."""
+        return flatten(tokenized, real)
 
-    Sums do not depend on how samples are grouped, so those of a global batch are the same for every cut; they stay
-    below 2**53 and add up exactly in float64.
-    """
-    lengths = labelled["lengths"].astype(np.int64)
-    starts = np.cumsum(lengths) - lengths
-    position = (np.arange(lengths.sum()) - np.repeat(starts, lengths)).astype(np.uint64)
-    tokens = labelled["input_ids"].astype(np.uint64) + (labelled["labels"] + 101).astype(
-        np.uint64
-    ) * np.uint64(2**31)
-    hashes = mix64(tokens ^ position << np.uint64(48))
-    samples = mix64(np.add.reduceat(hashes, starts) ^ labelled["keys"])
-    low = samples & np.uint64(2**24 - 1)
-    high = samples >> np.uint64(40)
-    return int(low.sum()), int(high.sum())
+    def rows(self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]) -> dict[str, Any]:
+        """`input_ids` and `labels` in rows of `shape`; token i of the flat samples lies at `places[i]`."""
+        return {
+            "input_ids": spread(labelled["input_ids"], places, shape, self.pad_token_id),
+            "labels": spread(labelled["labels"], places, shape, IGNORED),
+        }
 
 
 def get_collator_cls(objective: str) -> type[Collator]:
     """The collator class of an objective by its config name.
+
+    Example:
+        >>> get_collator_cls("mlm").__name__
+        'MaskedLanguageModelingCollator'
 
     Raises:
         ValueError: an unknown name; the message lists the known ones.
@@ -189,12 +270,3 @@ def get_collator_cls(objective: str) -> type[Collator]:
         )
     module, name = COLLATORS[objective]
     return getattr(import_module(f".{module}", __package__), name)
-
-
-def spread(
-    values: NDArray[Any], places: NDArray[np.int64], shape: tuple[int, int], fill: int
-) -> torch.Tensor:
-    """Values of flat tokens [N] at their places in rows of `shape`, and `fill` elsewhere, int64."""
-    rows = np.full(shape[0] * shape[1], fill, dtype=np.int64)
-    rows[places] = values
-    return torch.from_numpy(rows.reshape(shape))

@@ -1,6 +1,6 @@
 """Classification of texts: one label, several labels at once, or a number; each example weighs the same."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,27 +9,63 @@ from numpy.typing import NDArray
 from torch import nn
 from transformers import PreTrainedModel
 
-from .base import IGNORED, Collator, Flat
-from .finetuning import check_labels, check_length, sample_numbers, task_head, token_types
+from .base import FlatCollator
+from .finetuning import check_labelled, check_length, given_labels, sample_numbers, task_head, token_types
+from .layout import IGNORED, Flat
+from .rows import column_of
 
 
-class SequenceClassificationCollator(Collator):
+class SequenceClassificationCollator(FlatCollator):
     """Hands on the label of each example: `labels` are their names, `problem_type` is transformers' word for their kind.
 
     The loss is cross-entropy, binary cross-entropy averaged over the labels, or the squared error. `new_head` starts the
     head of a model anew that was trained for other labels.
+
+    Labels of a list of samples are integers, numbers, or one truth value per label where several may hold at once.
+
+    Example:
+        >>> collator = SequenceClassificationCollator(0, 4, 50)
+        >>> batch = collator([{"input_ids": [2, 11, 3], "label": 1}, {"input_ids": [2, 3], "label": 0}])
+        >>> batch["labels"].tolist(), batch["attention_mask"].tolist()
+        ([1, 0], [[1, 1, 1], [1, 1, 0]])
     """
 
     packs = True
 
     def __init__(
-        self, new_head: bool, labels: Sequence[str] = (), problem_type: str = "", **collator: Any
+        self,
+        pad_token_id: int,
+        mask_token_id: int,
+        vocab_size: int,
+        text_column: str = "text",
+        label_column: str = "label",
+        max_sequence_length: int = 1024,
+        new_head: bool = False,
+        labels: Sequence[str] = (),
+        problem_type: str = "",
+        special_token_ids: Sequence[int] = (),
+        **collator: Any,
     ) -> None:
-        super().__init__(**collator)
-        check_labels(labels, problem_type, "classification")
+        super().__init__(
+            pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length,
+            special_token_ids, **collator,
+        )  # fmt: skip
+        check_labelled(self, "classification")
         self.new_head, self.labels, self.problem_type = new_head, list(labels), problem_type
 
-    def compute_labels(self, tokenized: Flat) -> Flat:
+    def labels_of_column(self, samples: Sequence[Mapping[str, Any]], width: int) -> dict[str, Any]:
+        """`labels`: int64 [B], numbers float32 [B], or float32 [B, C] with C labels that may hold at once."""
+        values = column_of(samples, str(self.label_column))
+        if np.ndim(values[0]):
+            return {"labels": torch.tensor(np.array(values, dtype=np.float32))}
+        return super().labels_of_column(samples, width)
+
+    def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> Flat:
+        """The real tokens, and the labels as they are given."""
+        labels = torch.as_tensor(given_labels(self, tokenized)).numpy()
+        return super().flat_samples(tokenized, real) | {"example_labels": labels}
+
+    def flat_labels(self, tokenized: Flat) -> Flat:
         """No token is a target; the example's label goes its own way in `example_labels`."""
         labels = tokenized["example_labels"]
         if tokenized.get("filler"):
@@ -51,6 +87,11 @@ class SequenceClassificationCollator(Collator):
             "samples": sample_numbers(labelled),
             **token_types(labelled, places, shape),
         }
+
+    def rows(self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]) -> dict[str, Any]:
+        """`input_ids` [B, T], and `labels` of the samples."""
+        labels = torch.from_numpy(labelled["example_labels"])
+        return super().rows(labelled, places, shape) | {"labels": labels}
 
     def model_arguments(self) -> dict[str, Any]:
         """The classification head, with the names of the labels."""

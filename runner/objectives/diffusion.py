@@ -1,19 +1,24 @@
 """Masked diffusion (MDLM, arXiv 2406.07524): masked tokens at every rate, weighted so that the loss bounds -ln p."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import nn
 from transformers import PreTrainedModel
 
 from runner.data.keyed import mix64, token_bits, uniform
 
-from .base import IGNORED, Collator, Flat
+from .base import FlatCollator
+from .layout import IGNORED, Flat
 
 TIME_SALT = np.uint64(0x7469_6D65)
 """Parts the random time of a sample from the random bits of its tokens."""
 
 
-class MaskedDiffusionCollator(Collator):
+class MaskedDiffusionCollator(FlatCollator):
     """Each sequence gets a time t; each ordinary token becomes the mask token with probability (1 - noise_eps) t.
 
     Times lie on a grid of `num_steps` from `sampling_eps` to 1, one in each of B equal strata for a global batch of B:
@@ -25,12 +30,26 @@ class MaskedDiffusionCollator(Collator):
     `max_masked` bound the number of masked tokens per sequence (all, where it has fewer), at the price of the bound.
 
     Evaluation does not depend on any of that: see `_evaluation`.
+
+    Example:
+        >>> collator = MaskedDiffusionCollator(0, 4, 50, min_masked=2, special_token_ids=[1, 2, 3])
+        >>> batch = collator([{"input_ids": [2, 11, 12, 3]}, {"input_ids": [2, 21, 3]}])
+        >>> batch["input_ids"].tolist(), batch["labels"].tolist()
+        ([[2, 4, 4, 3], [2, 4, 3, 0]], [[-100, 11, 12, -100], [-100, 21, -100, -100]])
+        >>> batch["target_weights"].shape, batch["weight"].item()
+        (torch.Size([2, 4]), 3.0)
     """
 
     packs = True
+    nats_per_token = True
 
     def __init__(
         self,
+        pad_token_id: int,
+        mask_token_id: int,
+        vocab_size: int,
+        text_column: str = "text",
+        max_sequence_length: int = 1024,
         num_steps: int = 1000,
         sampling_eps: float = 0.1,
         noise_eps: float = 1e-3,
@@ -38,9 +57,14 @@ class MaskedDiffusionCollator(Collator):
         max_masked: int | None = None,
         time_weighting: bool = True,
         evaluation_copies: int = 4,
-        **collator: int,
+        label_column: str | None = None,
+        special_token_ids: Sequence[int] = (),
+        **collator: Any,
     ) -> None:
-        super().__init__(**collator)  # type: ignore[arg-type]
+        super().__init__(
+            pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length,
+            special_token_ids, **collator,
+        )  # fmt: skip
         if num_steps < 2:
             raise ValueError(f"objective.num_steps must be at least 2, not {num_steps}")
         if not 0 < sampling_eps < 1:
@@ -60,7 +84,7 @@ class MaskedDiffusionCollator(Collator):
         self.min_masked, self.max_masked = min_masked, max_masked
         self.time_weighting, self.evaluation_copies = time_weighting, evaluation_copies
 
-    def compute_labels(self, tokenized: Flat) -> Flat:
+    def flat_labels(self, tokenized: Flat) -> Flat:
         """Masked `input_ids` [N], `labels` [N], `target_weights` [N], and `denominator`, what the loss is divided by."""
         if tokenized.get("evaluation"):
             return self._evaluation(tokenized)
@@ -131,6 +155,18 @@ class MaskedDiffusionCollator(Collator):
     def weight(self, labelled: Flat) -> float:
         """The number of ordinary tokens, or of masked ones where they weigh the same."""
         return 0.0 if labelled.get("filler") else float(labelled["denominator"])
+
+    def rows(self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]) -> dict[str, Any]:
+        """`input_ids` and `labels` [B, T], `target_weights` float32 [B, T], and `weight`, what their sum is divided by.
+
+        The loss is the sum of each target's cross-entropy times its weight, divided by `weight`, a float32 scalar.
+        """
+        weights = np.zeros(shape[0] * shape[1], dtype=np.float32)
+        weights[places] = np.where(labelled["labels"] == IGNORED, 0, labelled["target_weights"])
+        return super().rows(labelled, places, shape) | {
+            "target_weights": torch.from_numpy(weights.reshape(shape)),
+            "weight": torch.tensor(self.weight(labelled)),
+        }
 
     def task_model(self, pretrained: PreTrainedModel) -> nn.Module:
         """The model with its head on the masked tokens, over the ordinary tokens alone."""

@@ -1,5 +1,6 @@
 """RetroMAE's enhanced decoding (arXiv 2205.12035, section 3.3): what keys the masks; the model applies them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,54 +11,84 @@ from transformers import PreTrainedModel
 
 from runner.data.keyed import mix64, token_bits
 
-from .base import IGNORED, Collator, Flat, spread
-from .mlm import mask_tokens
+from .base import FlatCollator
+from .layout import IGNORED, Flat, spread
+from .mlm import check_rate, mask_tokens
 
 POOLINGS = ("cls", "mean")
 
 
-class EnhancedMaskedLanguageModelingCollator(Collator):
+class EnhancedMaskedLanguageModelingCollator(FlatCollator):
     """Leaves the input alone and makes every ordinary token a target; the decoder of the model masks.
 
     A one-layer decoder must guess each token from the sentence embedding and a random subset of the other tokens, so the
     embedding has to hold the sentence. `decoder_masking` is the share of the others that a token does not see. With
     `encoder_mlm_probability` above 0 the encoder reads a masked copy of the input and has a masked language modelling
-    loss of its own.
+    loss of its own; in validation `validation_mlm_probability` of the tokens are masked for it.
 
     The loss is the mean of the decoder's loss per ordinary token and the encoder's loss per target, weighted 1 to
-    `encoder_loss_weight`. The encoder's targets are counted by their expected number, `encoder_mlm_probability` times the
+    `encoder_loss_weight`. The encoder's targets are counted by their expected number, the share that is masked times the
     ordinary tokens, so that one denominator, the number of ordinary tokens, serves the whole global batch.
+
+    A batch of a list of samples has what the decoder and the encoder read besides; see `further`.
+
+    Example:
+        >>> collator = EnhancedMaskedLanguageModelingCollator(0, 4, 50, special_token_ids=[1, 2, 3])
+        >>> batch = collator([{"input_ids": [2, 11, 12, 3]}, {"input_ids": [2, 21, 3]}])
+        >>> batch["input_ids"].tolist(), batch["labels"].tolist()
+        ([[2, 11, 12, 3], [2, 21, 3, 0]], [[-100, 11, 12, -100], [-100, 21, -100, -100]])
+        >>> batch["row_seeds"].shape
+        torch.Size([2, 4])
     """
 
     packs = True
+    nats_per_token = True
 
     def __init__(
         self,
+        pad_token_id: int,
+        mask_token_id: int,
+        vocab_size: int,
+        text_column: str = "text",
+        label_column: str | None = None,
+        max_sequence_length: int = 1024,
         decoder_masking: float = 0.5,
         encoder_mlm_probability: float = 0.3,
+        validation_mlm_probability: float = 0.15,
         encoder_loss_weight: float = 1.0,
         pooling: str = "cls",
-        **collator: int,
+        special_token_ids: Sequence[int] = (),
+        **collator: Any,
     ) -> None:
-        super().__init__(**collator)  # type: ignore[arg-type]
+        super().__init__(
+            pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length,
+            special_token_ids, **collator,
+        )  # fmt: skip
         if not 0 <= decoder_masking <= 1:
             raise ValueError(f"objective.decoder_masking must be in [0, 1], not {decoder_masking}")
         if not 0 <= encoder_mlm_probability <= 1:
             raise ValueError(
                 f"objective.encoder_mlm_probability must be in [0, 1], not {encoder_mlm_probability}"
             )
+        check_rate("validation_mlm_probability", validation_mlm_probability)
         if encoder_loss_weight < 0:
             raise ValueError(f"objective.encoder_loss_weight must not be negative: {encoder_loss_weight}")
         if pooling not in POOLINGS:
             raise ValueError(f"objective.pooling={pooling!r}; there are: {', '.join(POOLINGS)}")
         self.decoder_masking, self.encoder_mlm_probability = decoder_masking, encoder_mlm_probability
+        self.validation_mlm_probability = validation_mlm_probability
         self.encoder_loss_weight, self.pooling = encoder_loss_weight, pooling
 
-    def compute_labels(self, tokenized: Flat) -> Flat:
+    def flat_labels(self, tokenized: Flat) -> Flat:
         """The `input_ids` [N] as they are, and every ordinary token as its own label; see `further` for the rest."""
         ids = tokenized["input_ids"]
         bits = token_bits(tokenized["keys"], tokenized["lengths"])
         return {"input_ids": ids, "labels": np.where(self.is_special[ids], IGNORED, ids), "bits": bits}
+
+    def encoder_rate(self, evaluation: bool) -> float:
+        """The share of the tokens that the encoder does not see: 0 where it is not masked at all."""
+        validation = self.validation_mlm_probability if self.encoder_mlm_probability else 0.0
+        return validation if evaluation else self.encoder_mlm_probability
 
     def further(self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]) -> dict[str, Any]:
         """`row_seeds` int32 in rows like the tokens, from which the decoder derives what each token sees.
@@ -68,25 +99,27 @@ class EnhancedMaskedLanguageModelingCollator(Collator):
         ids, bits = labelled["input_ids"], labelled["bits"]
         seeds = (mix64(bits) >> np.uint64(32)).astype(np.uint32).view(np.int32)
         batch = {"row_seeds": spread(seeds, places, shape, 0).to(torch.int32)}
-        if self.encoder_mlm_probability:
-            masked, labels = mask_tokens(self, ids, bits, self.encoder_mlm_probability)
+        if rate := self.encoder_rate(bool(labelled.get("evaluation"))):
+            masked, labels = mask_tokens(self, ids, bits, rate)
             chosen = np.flatnonzero((labels != IGNORED) & (labelled["labels"] != IGNORED))
             batch["encoder_input_ids"] = spread(masked, places, shape, self.pad_token_id)
             batch["encoder_target_positions"] = torch.from_numpy(places[chosen])
             batch["encoder_targets"] = torch.from_numpy(labels[chosen])
         return batch
 
+    def rows(self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]) -> dict[str, Any]:
+        """`input_ids` and `labels` [B, T], and what `further` says."""
+        return super().rows(labelled, places, shape) | self.further(labelled, places, shape)
+
     def task_model(self, pretrained: PreTrainedModel) -> nn.Module:
         """The model with the enhanced decoder beside its own head."""
         from runner.models.enhanced import EnhancedMaskedLM
 
-        share = self.encoder_mlm_probability
-        factor = self.encoder_loss_weight if share else 0.0
         return EnhancedMaskedLM(
             pretrained,
             decoder_masking=self.decoder_masking,
-            decoder_factor=1 / (1 + factor),
-            encoder_factor=factor / (1 + factor) / share if share else 0.0,
+            encoder_rates=(self.encoder_rate(evaluation=False), self.encoder_rate(evaluation=True)),
+            encoder_loss_weight=self.encoder_loss_weight,
             pooling=self.pooling,
             max_sequence_length=self.max_sequence_length,
         )

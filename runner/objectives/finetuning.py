@@ -1,6 +1,6 @@
 """What the objectives of finetuning share: their head, their checks, and tensors that all of them hand on."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,8 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
-from .base import Flat, spread
+from .base import Collator
+from .layout import Flat, spread
 
 
 def task_head(auto: Any, names: Sequence[str], fresh: bool, **config: Any) -> dict[str, Any]:
@@ -19,10 +20,18 @@ def task_head(auto: Any, names: Sequence[str], fresh: bool, **config: Any) -> di
     return {"head": Head(auto, {**labels, **config}, fresh)}
 
 
-def check_labels(labels: Sequence[str], problem_type: str, objective: str) -> None:
+def check_labelled(collator: Collator, objective: str) -> None:
     """Raises ValueError where the data has no labels to learn."""
-    if not labels and problem_type != "regression":
+    if collator.label_column is None:
         raise ValueError(f"objective={objective} needs labelled data, such as data={objective}")
+
+
+def given_labels(collator: Collator, tokenized: Mapping[str, Any]) -> Any:
+    """The labels of padded rows: `labels`, or what the label column is called. Raises ValueError without them."""
+    for name in ("labels", str(collator.label_column)):
+        if name in tokenized:
+            return tokenized[name]
+    raise ValueError(f"there are no {collator.label_column!r} in rows that have {', '.join(tokenized)}")
 
 
 def check_length(pretrained: PreTrainedModel, max_sequence_length: int) -> None:

@@ -1,5 +1,8 @@
 """Masked language modelling (arXiv 1810.04805, section 3.1), with masks keyed by sample."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from torch import nn
@@ -7,28 +10,56 @@ from transformers import PreTrainedModel
 
 from runner.data.keyed import token_bits, uniform
 
-from .base import IGNORED, Collator, Flat
+from .base import Collator, FlatCollator
+from .layout import IGNORED, Flat
 
 
-class MaskedLanguageModelingCollator(Collator):
-    """Each ordinary token is a target with probability `mlm_probability`.
+class MaskedLanguageModelingCollator(FlatCollator):
+    """Each ordinary token is a target with probability `mlm_probability`, in validation `validation_mlm_probability`.
 
     Of the targets 80 % become the mask token, 10 % a random ordinary token and 10 % stay. Special tokens are never
     chosen and never inserted.
+
+    Example:
+        >>> from torch.utils.data import DataLoader
+        >>> samples = [{"input_ids": [2, 11, 12, 13, 3]}, {"input_ids": [2, 21, 3]}]
+        >>> collator = MaskedLanguageModelingCollator(0, 4, 50, mlm_probability=1.0, special_token_ids=[1, 2, 3])
+        >>> batch = next(iter(DataLoader(samples, batch_size=2, collate_fn=collator)))
+        >>> batch["attention_mask"].tolist()
+        [[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]]
+        >>> batch["labels"].tolist()
+        [[-100, 11, 12, 13, -100], [-100, 21, -100, -100, -100]]
     """
 
     packs = True
+    nats_per_token = True
 
-    def __init__(self, mlm_probability: float = 0.3, **collator: int) -> None:
-        super().__init__(**collator)  # type: ignore[arg-type]
-        if not 0 < mlm_probability <= 1:
-            raise ValueError(f"objective.mlm_probability must be in (0, 1], not {mlm_probability}")
-        self.mlm_probability = mlm_probability
+    def __init__(
+        self,
+        pad_token_id: int,
+        mask_token_id: int,
+        vocab_size: int,
+        text_column: str = "text",
+        max_sequence_length: int = 1024,
+        mlm_probability: float = 0.3,
+        validation_mlm_probability: float = 0.15,
+        label_column: str | None = None,
+        special_token_ids: Sequence[int] = (),
+        **collator: Any,
+    ) -> None:
+        super().__init__(
+            pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length,
+            special_token_ids, **collator,
+        )  # fmt: skip
+        check_rate("mlm_probability", mlm_probability)
+        check_rate("validation_mlm_probability", validation_mlm_probability)
+        self.mlm_probability, self.validation_mlm_probability = mlm_probability, validation_mlm_probability
 
-    def compute_labels(self, tokenized: Flat) -> Flat:
+    def flat_labels(self, tokenized: Flat) -> Flat:
         """Masked `input_ids` [N] and `labels` [N]."""
         bits = token_bits(tokenized["keys"], tokenized["lengths"])
-        masked, labels = mask_tokens(self, tokenized["input_ids"], bits, self.mlm_probability)
+        rate = self.validation_mlm_probability if tokenized.get("evaluation") else self.mlm_probability
+        masked, labels = mask_tokens(self, tokenized["input_ids"], bits, rate)
         return {"input_ids": masked, "labels": labels}
 
     def task_model(self, pretrained: PreTrainedModel) -> nn.Module:
@@ -36,6 +67,12 @@ class MaskedLanguageModelingCollator(Collator):
         from runner.models.sparse_head import SparseMaskedLM
 
         return SparseMaskedLM(pretrained)
+
+
+def check_rate(name: str, rate: float) -> None:
+    """Raises ValueError for a share of tokens that cannot be masked."""
+    if not 0 < rate <= 1:
+        raise ValueError(f"objective.{name} must be in (0, 1], not {rate}")
 
 
 def mask_tokens(

@@ -1,5 +1,6 @@
 """Extractive question answering: the first and last token of the answer in a context (arXiv 1810.04805, section 4.2)."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,39 +9,84 @@ from numpy.typing import NDArray
 from torch import nn
 from transformers import PreTrainedModel
 
-from .base import IGNORED, Collator, Flat
-from .finetuning import check_length, sample_numbers, token_types
+from .base import FlatCollator
+from .finetuning import check_labelled, check_length, given_labels, sample_numbers, token_types
+from .layout import IGNORED, Flat
+from .rows import column_of, flat_column
 
 
-class QuestionAnsweringCollator(Collator):
+class QuestionAnsweringCollator(FlatCollator):
     """Finds the answer's tokens by their places in the context; a question weighs one over all of its windows.
 
     A window that does not hold the whole answer, and every window of a question without one, points at the first token.
     For predictions: no answer is longer than `max_answer_tokens`, and a question may go unanswered where the training
     data has such questions and the first token scores more than `null_threshold` above the best span.
+
+    Samples in a list are what a fast tokenizer makes of (question, context) with `return_offsets_mapping=True`, and
+    `answers` as SQuAD has them, of which the first is the target. Windows are made where tokens are made; `doc_stride` is
+    noted here alone.
+
+    Example:
+        >>> collator = QuestionAnsweringCollator(0, 4, 50)
+        >>> sample = {"input_ids": [2, 11, 3, 12, 13, 14, 3], "token_type_ids": [0, 0, 0, 1, 1, 1, 1],
+        ...           "offset_mapping": [(0, 0), (0, 3), (0, 0), (0, 2), (3, 8), (9, 12), (0, 0)],
+        ...           "answers": {"text": ["green sea"], "answer_start": [3]}}
+        >>> batch = collator([sample])
+        >>> batch["start_positions"].tolist(), batch["end_positions"].tolist()
+        ([4], [5])
     """
 
     packs = True
+    columns = ("offset_mapping", "token_type_ids", "sequence_ids")
 
     def __init__(
         self,
-        max_answer_tokens: int,
-        null_threshold: float,
-        context_column: str = "",
-        doc_stride: int = 0,
+        pad_token_id: int,
+        mask_token_id: int,
+        vocab_size: int,
+        text_column: str = "question",
+        label_column: str = "answers",
+        context_column: str = "context",
+        max_sequence_length: int = 1024,
+        doc_stride: int = 128,
+        max_answer_tokens: int = 30,
+        null_threshold: float = 0.0,
+        special_token_ids: Sequence[int] = (),
         **collator: Any,
     ) -> None:
-        super().__init__(**collator)
-        if not context_column:
-            raise ValueError(
-                "objective=question_answering needs questions on contexts: data=question_answering"
-            )
+        super().__init__(
+            pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length,
+            special_token_ids, **collator,
+        )  # fmt: skip
+        check_labelled(self, "question_answering")
         if max_answer_tokens < 1:
             raise ValueError(f"objective.max_answer_tokens must be at least 1, not {max_answer_tokens}")
         self.max_answer_tokens, self.null_threshold = max_answer_tokens, null_threshold
         self.context_column, self.doc_stride = context_column, doc_stride
 
-    def compute_labels(self, tokenized: Flat) -> Flat:
+    def labels_of_column(self, samples: Sequence[Mapping[str, Any]], width: int) -> dict[str, Any]:
+        """The answers of each sample, as they are."""
+        return {str(self.label_column): column_of(samples, str(self.label_column))}
+
+    def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> Flat:
+        """The real tokens, where those of the context lie in it, and where the answer is."""
+        if "offset_mapping" not in tokenized or not {"sequence_ids", "token_type_ids"} & set(tokenized):
+            raise ValueError(
+                "question answering needs offset_mapping and token_type_ids (or sequence_ids) of each sample: "
+                "tokenise (question, context) with return_offsets_mapping=True and return_token_type_ids=True"
+            )
+        if not real.any(1).all():
+            raise ValueError(f"sample {int(real.any(1).argmin())} has no tokens")
+        kind = "sequence_ids" if "sequence_ids" in tokenized else "token_type_ids"
+        starts, ends = flat_column(tokenized, "offset_mapping", real).T
+        inside = (flat_column(tokenized, kind, real) == 1) & (ends > starts)
+        return super().flat_samples(tokenized, real) | {
+            "char_starts": np.where(inside, starts, -1),
+            "char_ends": np.where(inside, ends, -1),
+            "answer_spans": np.array([_span(answers) for answers in given_labels(self, tokenized)]),
+        }
+
+    def flat_labels(self, tokenized: Flat) -> Flat:
         """`starts` and `ends` [D]: positions in the window of the answer's first and last token, 0 where it has none."""
         ids, lengths = tokenized["input_ids"], tokenized["lengths"].astype(np.int64)
         first = np.cumsum(lengths) - lengths
@@ -57,6 +103,18 @@ class QuestionAnsweringCollator(Collator):
             "labels": np.full_like(ids, IGNORED),
             "starts": np.where(found, starts, 0),
             "ends": np.where(found, ends, 0),
+        }
+
+    def rows(self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]) -> dict[str, Any]:
+        """`input_ids` [B, T]; `start_positions` and `end_positions` [B], places in the rows."""
+        first = np.cumsum(labelled["lengths"].astype(np.int64)) - labelled["lengths"]
+        found = labelled["ends"] > 0
+        return {
+            "input_ids": super().rows(labelled, places, shape)["input_ids"],
+            **{
+                name: torch.from_numpy(np.where(found, places[first + labelled[kind]] % shape[1], 0))
+                for name, kind in (("start_positions", "starts"), ("end_positions", "ends"))
+            },
         }
 
     def settings(self) -> dict[str, Any]:
@@ -95,3 +153,21 @@ class QuestionAnsweringCollator(Collator):
 
         check_length(pretrained, self.max_sequence_length)
         return QuestionAnswerer(pretrained, self.max_answer_tokens, self.null_threshold)
+
+
+def _span(answers: Mapping[str, Any] | None) -> tuple[int, int]:
+    """Where the first of a question's answers begins and ends in the context, in characters; -1 without one.
+
+    White space around an answer is no part of it.
+    Raises ValueError for answers of another form.
+    """
+    try:
+        texts, starts = (list(answers[name]) if answers else [] for name in ("text", "answer_start"))
+    except (KeyError, TypeError):
+        raise ValueError(
+            f"answers are {{'text': [...], 'answer_start': [...]}} for each sample, not {answers!r}"
+        ) from None
+    if not texts or not starts or not texts[0].strip():
+        return -1, -1
+    start = int(starts[0]) + len(texts[0]) - len(texts[0].lstrip())
+    return start, start + len(texts[0].strip())

@@ -9,34 +9,66 @@ from numpy.typing import NDArray
 from torch import nn
 from transformers import PreTrainedModel
 
-from .base import IGNORED, Collator, Flat
-from .finetuning import check_labels, check_length, sample_numbers, task_head
+from .base import FlatCollator
+from .finetuning import check_labelled, check_length, given_labels, sample_numbers, task_head
+from .layout import IGNORED, Flat
+from .rows import label_tensor
 
 
-class TokenClassificationCollator(Collator):
+class TokenClassificationCollator(FlatCollator):
     """Aligns the labels of words to their pieces; each target weighs the same.
 
     With `label_all_pieces` every piece of a word is a target, otherwise the first one. Predictions are read from first
     pieces either way. `new_head` starts the head of a model anew that was trained for other labels. With
     `constrained_decoding` the tags of a sentence are predicted together, where the training data keeps to IOB2.
+
+    Samples in a list bring a label per *token*, -100 for none; special tokens never have one (leave the unknown token out
+    of `special_token_ids` where words that became it are to be learnt).
+
+    Example:
+        >>> collator = TokenClassificationCollator(0, 4, 50, special_token_ids=[2, 3])
+        >>> samples = [{"input_ids": [2, 11, 12, 3], "labels": [5, 1, -100, 5]}, {"input_ids": [13], "labels": [0]}]
+        >>> collator(samples)["labels"].tolist()
+        [[-100, 1, -100, -100], [0, -100, -100, -100]]
     """
 
     packs = True
 
     def __init__(
         self,
-        label_all_pieces: bool,
-        new_head: bool,
-        constrained_decoding: bool,
+        pad_token_id: int,
+        mask_token_id: int,
+        vocab_size: int,
+        text_column: str = "text",
+        label_column: str = "labels",
+        max_sequence_length: int = 1024,
+        label_all_pieces: bool = False,
+        new_head: bool = False,
+        constrained_decoding: bool = True,
         labels: Sequence[str] = (),
+        special_token_ids: Sequence[int] = (),
         **collator: Any,
     ) -> None:
-        super().__init__(**collator)
-        check_labels(labels, "", "token_classification")
+        super().__init__(
+            pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length,
+            special_token_ids, **collator,
+        )  # fmt: skip
+        check_labelled(self, "token_classification")
         self.label_all_pieces, self.new_head, self.labels = label_all_pieces, new_head, list(labels)
         self.constrained_decoding = constrained_decoding
 
-    def compute_labels(self, tokenized: Flat) -> Flat:
+    def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> Flat:
+        """The real tokens with the labels that they bring; `labels` may be lists of their own lengths."""
+        labels = given_labels(self, tokenized)
+        if not isinstance(labels, torch.Tensor):
+            labels = label_tensor(labels, [len(row) for row in labels], real.shape[1])
+        if labels.shape != real.shape:
+            raise ValueError(f"labels have shape {tuple(labels.shape)}, but the tokens {real.shape}")
+        flat = super().flat_samples(tokenized, real)
+        mine = np.where(self.is_special[flat["input_ids"]], IGNORED, labels.numpy()[real])
+        return flat | {"token_labels": mine, "first_pieces": np.ones(len(mine), dtype=bool)}
+
+    def flat_labels(self, tokenized: Flat) -> Flat:
         """The label of each piece [N], -100 for special tokens and, unless all pieces count, for later pieces."""
         labels = tokenized["token_labels"]
         if not self.label_all_pieces:

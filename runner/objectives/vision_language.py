@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from torch import nn
 from transformers import AutoModelForImageTextToText, PreTrainedModel
 
-from .base import IGNORED, Collator, Flat
+from .base import FlatCollator
 from .finetuning import check_length, sample_numbers
+from .layout import IGNORED, Flat
 
 
-class VisionLanguageCollator(Collator):
+class VisionLanguageCollator(FlatCollator):
     """Lays out conversations whose labels the data brings along; the images follow one another as the samples do.
 
     `labels` of the micro-batch stand where they are predicted from, one token before their own place.
@@ -56,7 +57,14 @@ class VisionLanguageCollator(Collator):
         self.image_token_id, self.image_example = image_token_id, image_example
         self.end_token_id = end_token_id
 
-    def compute_labels(self, tokenized: Flat) -> Flat:
+    def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> Flat:
+        """Raises ValueError: images come with the samples of a data module alone."""
+        raise ValueError(
+            "VisionLanguageCollator makes batches of what a data module encodes, such as "
+            "runner.data.energon.EnergonMultiModalDataModule; it takes no list of samples"
+        )
+
+    def flat_labels(self, tokenized: Flat) -> Flat:
         """Labels [N] moved to the token before their own; the first token of a sample never has one."""
         labels = np.append(tokenized["labels"][1:], IGNORED)
         labels[np.repeat(tokenized["undecodable"], tokenized["lengths"])] = IGNORED

@@ -1,4 +1,4 @@
-"""Optimizers that treat each weight by itself, or each tensor by its norm: torch's, lamb, lars, lion.
+"""Optimizers that treat each weight by itself, or each tensor by its norm: torch's, our lamb, lars, lion.
 
 Each function takes the model (or its parameters), the settings all optimizers share, and its own.
 """
@@ -9,8 +9,10 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
-from runner.optim.groups import ParamsLike, parameter_groups
+from runner.optim.groups import parameter_groups
+from runner.optim.lamb import Lamb
 from runner.optim.quantized import eight_bit, refuse_options, refuse_quantized
+from runner.optim.roles import ParamsLike
 from runner.optim.state import own_settings
 
 Overrides = Sequence[Mapping[str, Any]]
@@ -120,15 +122,11 @@ def lamb(
     betas: Sequence[float],
     eps: float,
 ) -> Optimizer:
-    """pytorch_optimizer's LAMB, the paper's third version, or an 8-bit variant."""
+    """LAMB as the paper has it, or the same over moments in 8 bits."""
     groups = parameter_groups(model, lr, weight_decay, decay_embeddings, layer_decay, overrides)
     if quantized:
         return own_settings(eight_bit("lamb", groups, betas=pair("betas", betas), eps=eps), "lamb 8-bit")
-    from pytorch_optimizer import Lamb
-
-    # The library would also divide the rate by 1 - beta1^t: ten times the configured one at the first step.
-    made = Lamb(groups, betas=pair("betas", betas), eps=eps, weight_decouple=False, adam_debias=True)
-    return own_settings(made, "lamb")
+    return own_settings(Lamb(groups, betas=pair("betas", betas), eps=eps), "lamb")
 
 
 def lars(

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from torch.optim import Optimizer
 
 from runner.optim.elementwise import Groups, Overrides, pair
-from runner.optim.groups import ParamsLike, parameter_groups
+from runner.optim.groups import parameter_groups
 from runner.optim.quantized import refuse_quantized
+from runner.optim.roles import ParamsLike
 from runner.optim.state import own_settings
 
 
@@ -23,7 +24,7 @@ def keep_vocabulary_basis(groups: Groups, limit: str, longest: int) -> None:
     for group in groups:
         sides = [min(p.shape) for p in group["params"] if p.ndim > 1]
         inner = group["name"].split("/")[0] == "matrices" or not sides
-        group[limit] = longest if inner else min(longest, max(sides) + 1)
+        group.setdefault(limit, longest if inner else min(longest, max(sides) + 1))
 
 
 def choice(name: str, value: str, known: Sequence[str]) -> str:
@@ -33,18 +34,25 @@ def choice(name: str, value: str, known: Sequence[str]) -> str:
     return value
 
 
-def with_ranks(groups: Groups, rank: float) -> Groups:
-    """Groups in which each hidden matrix has its rank; raises ValueError for one that its sides do not allow."""
+def with_ranks(groups: Groups) -> Groups:
+    """Groups in which `rank` is that of each hidden matrix, no fraction.
+
+    Raises ValueError for one that the sides of a matrix do not allow. One of a single row or column has no space to
+    project into; where `rank` is a fraction it goes without.
+    """
     ranked: Groups = []
     for group in groups:
         if group["name"].split("/")[0] != "matrices":
             ranked.append(group)
             continue
+        rank = group["rank"]
         by_rank: dict[int, Groups] = {}
         for name, parameter in zip(group["param_names"], group["params"], strict=True):
             side = min(parameter.shape)
             dimensions = max(1, round(rank * side)) if rank < 1 else int(rank)
-            if (dimensions != rank and rank >= 1) or not 0 < dimensions < side:
+            if rank < 1 and side == 1:
+                dimensions = 0
+            elif (dimensions != rank and rank >= 1) or not 0 < dimensions < side:
                 raise ValueError(
                     f"rank={rank:g} must be a whole number below the smaller side of each hidden matrix, or a "
                     f"fraction of it between 0 and 1; {name} has {' x '.join(map(str, parameter.shape))}"
@@ -53,7 +61,8 @@ def with_ranks(groups: Groups, rank: float) -> Groups:
         for dimensions, members in by_rank.items():
             lists = {key: [member[key] for member in members] for key in ("params", "param_names")}
             label = f"/rank{dimensions}" if len(by_rank) > 1 else ""
-            ranked.append({**group, **lists, "name": group["name"] + label, "rank": dimensions})
+            made = {**group, **lists, "name": group["name"] + label, "rank": dimensions}
+            ranked.append({key: value for key, value in made.items() if key != "rank" or value})
     return ranked
 
 
@@ -77,13 +86,18 @@ def galore(
     choice("projection_type", projection_type, ("std", "reverse_std", "right", "left", "full"))
     if rank <= 0 or update_proj_gap < 1:
         raise ValueError(f"rank={rank} must be above 0, update_proj_gap={update_proj_gap} at least 1")
-    projected = {"update_proj_gap": update_proj_gap, "scale": scale, "projection_type": projection_type}
+    projected = {
+        "rank": rank,
+        "update_proj_gap": update_proj_gap,
+        "scale": scale,
+        "projection_type": projection_type,
+    }
     groups = parameter_groups(
         model, lr, weight_decay, decay_embeddings, layer_decay, overrides, matrices=projected
     )
     from runner.optim.plain_state import PlainGaLore
 
-    return own_settings(PlainGaLore(with_ranks(groups, rank), betas=pair("betas", betas), eps=eps), "galore")
+    return own_settings(PlainGaLore(with_ranks(groups), betas=pair("betas", betas), eps=eps), "galore")
 
 
 def muon(
@@ -144,7 +158,11 @@ def shampoo(
     diagonal_eps: float,
     matrix_eps: float,
 ) -> Optimizer:
-    """Shampoo in blocks, each tensor's step as long as that of a simpler optimizer (arXiv 2002.09018)."""
+    """Shampoo in blocks, each tensor's step as long as that of a simpler optimizer (arXiv 2002.09018).
+
+    Each side of a matrix has statistics, however short it is: the library would join short sides and leave a matrix of
+    up to `block_size` weights, such as the head for a few labels, without.
+    """
     refuse_quantized("shampoo", quantized)
     groups = parameter_groups(model, lr, weight_decay, decay_embeddings, layer_decay, overrides)
     from pytorch_optimizer.optimizer.utils.graft import LayerWiseGrafting
@@ -158,6 +176,7 @@ def shampoo(
         moving_average_for_momentum=True,
         decoupled_weight_decay=True,
         block_size=block_size,
+        shape_interpretation=False,
         preconditioning_compute_steps=preconditioning_compute_steps,
         start_preconditioning_step=start_preconditioning_step,
         no_preconditioning_for_layers_with_dim_gt=no_preconditioning_for_layers_with_dim_gt,

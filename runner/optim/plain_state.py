@@ -1,5 +1,6 @@
 """Optimizers of pytorch_optimizer with objects in their state, made to save tensors and numbers alone."""
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
@@ -55,15 +56,30 @@ def _on(device: torch.device, value: Any) -> Any:
     return value
 
 
+class Projector(GaLoreProjector):
+    """Chooses its space at the first step and every `update_proj_gap` steps behind it (arXiv 2403.03507, algorithm 2)."""
+
+    def project(self, grad: torch.Tensor, num_steps: int, *args: Any, **kwargs: Any) -> torch.Tensor:
+        """As the library's, which counts steps from 1 and so would choose the second space a step too early."""
+        return super().project(grad, num_steps - 1, *args, **kwargs)
+
+
 class PlainGaLore(PlainState, GaLore):
     """GaLore whose projections are saved as matrices."""
 
     objects: ClassVar[dict[str, tuple[str, ...]]] = {"projector": ("ortho_matrix", "last_svd_step")}
 
+    def init_group(self, group: dict[str, Any], **kwargs: Any) -> None:
+        """Gives each hidden matrix its projector."""
+        super().init_group(group, **kwargs)
+        for parameter in group["params"] if "rank" in group else ():
+            if parameter.grad is not None and "projector" not in self.state[parameter]:
+                self.state[parameter]["projector"] = self.new_object("projector", parameter, group)
+
     def new_object(self, key: str, parameter: torch.Tensor, group: dict[str, Any]) -> GaLoreProjector:
         """A projector without a projection yet."""
         names = ("rank", "update_proj_gap", "scale", "projection_type")
-        return GaLoreProjector(**{name: group[name] for name in names})
+        return Projector(**{name: group[name] for name in names})
 
 
 class PlainShampoo(PlainState, ScalableShampoo):
@@ -73,6 +89,19 @@ class PlainShampoo(PlainState, ScalableShampoo):
         "pre_conditioner": ("statistics", "pre_conditioners"),
         "graft": ("momentum", "statistics"),
     }
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """As the library's, whose power iteration starts from a random vector: from the same one on every rank."""
+        with torch.enable_grad():
+            loss = None if closure is None else closure()
+        devices = sorted(
+            {p.device.index for group in self.param_groups for p in group["params"] if p.is_cuda}
+        )
+        with torch.random.fork_rng(devices):
+            for generator in (torch.default_generator, *(torch.cuda.default_generators[i] for i in devices)):
+                generator.manual_seed(0)
+            super().step()
+        return loss
 
     def new_object(self, key: str, parameter: torch.Tensor, group: dict[str, Any]) -> Any:
         """A preconditioner or a graft that has seen no gradient."""

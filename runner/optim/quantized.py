@@ -1,7 +1,8 @@
 """8-bit variants by bitsandbytes: blocks of 256 values of state that share a scale (arXiv 2110.02861).
 
 Its kernels know neither Adam's coupled decay nor the norms of LAMB and LARS (its LAMB8bit is AdamW, its
-LARS8bit is SGD). These three are made here of its Adam and SGD, which keep the state; the others are its own.
+LARS8bit is SGD). These three are made here of its Adam and SGD, which keep the state; the others are its own. So 8-bit
+LAMB is the paper's, over Adam's moments in 8 bits.
 """
 
 import logging
@@ -10,6 +11,8 @@ from typing import Any
 
 import torch
 from torch.optim import Optimizer
+
+from runner.optim.lamb import move
 
 CLASSES = {
     "adagrad": "Adagrad8bit",
@@ -68,7 +71,7 @@ def eight_bit(
             plain = {**group, "weight_decay": 0.0}
             if name == "lamb":
                 update = self.direction({**plain, "lr": 1.0}, p, gindex, pindex)
-                lamb_update(p, update, group["lr"], group["weight_decay"])
+                move(p, update, group["lr"], group["weight_decay"])
             elif name == "lars" and p.ndim > 1:
                 p.grad = lars_gradient(p, group["weight_decay"], trust_coefficient)
                 super().update_step(plain, p, gindex, pindex)
@@ -83,22 +86,11 @@ def eight_bit(
             weights, p.data = p.data, torch.zeros_like(p.data)
             super().update_step(group, p, gindex, pindex)
             update, p.data = p.data.neg(), weights
-            beta1, beta2 = group["betas"]
-            step = self.state[p]["step"]
-            # Adam's bias correction is taken back: LAMB's third version goes without.
-            return update.mul_((1 - beta1**step) / (1 - beta2**step) ** 0.5)
+            return update
 
     EightBit.__name__ = EightBit.__qualname__ = f"{name.capitalize()}8bit"
     optimizer: Optimizer = EightBit(groups, **settings)
     return optimizer
-
-
-def lamb_update(p: torch.Tensor, update: torch.Tensor, lr: float, weight_decay: float) -> None:
-    """Moves p by lr times its norm (10 at most) against update + weight_decay * p (arXiv 1904.00962)."""
-    update = update.add(p, alpha=weight_decay)
-    length, size = update.norm(), p.norm().clamp(max=10.0)
-    ratio = torch.where((length > 0) & (size > 0), size / length, torch.ones_like(size))
-    p.sub_(update.mul_(ratio * lr))
 
 
 def lars_gradient(p: torch.Tensor, weight_decay: float, trust_coefficient: float) -> torch.Tensor:

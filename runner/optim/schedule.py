@@ -243,3 +243,8 @@ def _chain(*phases: tuple[Literal["warmup", "training", "cooldown"], str, int | 
             start += num_steps
             level = phase.factor(start)
     return chain
+
+
+def polynomial(falling: float, power: float, end: float) -> float:
+    """A factor that falls as a power of one that falls linearly from 1 to 0, but to `end`."""
+    return end + (1.0 - end) * falling**power

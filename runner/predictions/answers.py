@@ -41,6 +41,13 @@ class AnswerPredictions(Predictions):
         for i in np.flatnonzero(self.seen).tolist():
             self.answers[i] = encoder.written(self.values["tokens"][i].tolist())
 
+    def figure_names(self) -> list[str]:
+        """The best checkpoint is that of the most exact matches; a type of which no question is asked has no figure."""
+        kinds = sorted({example.kind or "other" for example in self.sequences.examples})
+        apart = kinds if len(kinds) > 1 else []
+        names = ("exact_match", "constant_exact_match")
+        return [*names, *(_of_kind(name, kind) for name in names for kind in apart)]
+
     def metrics(self) -> dict[str, float]:
         """Exact match as SQuAD has it, for all and for each type of question, each beside `constant_exact_match`: what
         the best constant answer to each type would reach.
@@ -52,9 +59,7 @@ class AnswerPredictions(Predictions):
             if kinds:
                 found[name] = sum(kind[name] * kind["examples"] for kind in kinds) / total
             if len(kinds) > 1:
-                found |= {
-                    f"{name}_{re.sub('[^a-z0-9]+', '_', kind['kind'].lower())}": kind[name] for kind in kinds
-                }
+                found |= {_of_kind(name, kind["kind"]): kind[name] for kind in kinds}
         return found
 
     def kinds(self) -> list[dict[str, Any]]:
@@ -119,6 +124,11 @@ class AnswerPredictions(Predictions):
         file = BytesIO()
         image.save(file, "PNG")
         return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
+
+
+def _of_kind(figure: str, kind: str) -> str:
+    """The name of a figure over questions of one type."""
+    return f"{figure}_{re.sub('[^a-z0-9]+', '_', kind.lower())}"
 
 
 def best_constant(accepted: Sequence[Sequence[str]]) -> tuple[str, int]:

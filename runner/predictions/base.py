@@ -39,9 +39,12 @@ class Predictions(ABC):
     def metrics(self) -> dict[str, float]:
         """The task's metrics; none where the set has no labels."""
 
-    def lacks(self, metric: str) -> str | None:
-        """Why a metric is never among the `metrics` of this set, as far as that is known before any prediction."""
-        return None
+    def figure_names(self) -> list[str]:
+        """The names of the `metrics` of this set before any prediction, the one that says which checkpoint is best first.
+
+        Empty where a task does not tell.
+        """
+        return []
 
     @abstractmethod
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -71,19 +74,29 @@ class Predictions(ABC):
                 whole[places] = value
 
 
+def metric_names(task: str, first: str, leave_out: Sequence[str] = ()) -> list[str]:
+    """The names of a task's metrics, one of them before the others."""
+    names = [name for name in get_metrics_for_task(task, 1) if name not in leave_out]
+    return [first, *(name for name in names if name != first)]
+
+
 def measured(
-    task: str, num_labels: int, predicted: Any, true: Any, leave_out: Sequence[str] = ()
+    task: str, num_labels: int, predicted: Any, true: Any, only: Sequence[str] | None = None
 ) -> dict[str, float]:
-    """The metrics of a task, computed by this process alone; none where there is nothing to measure."""
+    """The metrics of a task, or `only` some, computed by this process alone; none where there is nothing to measure."""
     if not len(true):
         return {}
     found = {}
     for name, metric in get_metrics_for_task(task, num_labels, sync_on_compute=False).items():
-        if name not in leave_out:
-            both = (torch.from_numpy(np.ascontiguousarray(values)) for values in (predicted, true))
-            metric.update(*both)
+        if only is None or name in only:
+            metric.update(*(_as_tensor(values) for values in (predicted, true)))
             found[name] = float(metric.compute())
     return found
+
+
+def _as_tensor(values: Any) -> Any:
+    """An array as a tensor; lists of words stay as they are."""
+    return torch.from_numpy(np.ascontiguousarray(values)) if isinstance(values, np.ndarray) else values
 
 
 def confusion_tables(

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .base import Predictions, confusion_tables, measured, scores
+from .base import Predictions, confusion_tables, measured, metric_names, scores
 
 
 class ClassificationPredictions(Predictions):
@@ -21,6 +21,10 @@ class ClassificationPredictions(Predictions):
         """The most probable label and its probability."""
         probability, predicted = output["logits"].softmax(-1).max(-1)
         return {"places": micro_batch["samples"], "predicted": predicted, "probability": probability}
+
+    def figure_names(self) -> list[str]:
+        """The best checkpoint is that of the highest accuracy."""
+        return metric_names("classification", "accuracy")
 
     def metrics(self) -> dict[str, float]:
         """Accuracy, macro-averages, Matthews' correlation."""
@@ -59,6 +63,10 @@ class LabelPredictions(Predictions):
     def read(self, micro_batch: Mapping[str, Any], output: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The probability of every label."""
         return {"places": micro_batch["samples"], "probability": output["logits"].sigmoid()}
+
+    def figure_names(self) -> list[str]:
+        """The best checkpoint is that of the highest F1 over labels and examples."""
+        return metric_names("multi_label", "micro_f1")
 
     def metrics(self) -> dict[str, float]:
         """F1 over labels and examples, and the share of examples with all labels right."""
@@ -105,6 +113,10 @@ class NumberPredictions(Predictions):
         """The number."""
         return {"places": micro_batch["samples"], "predicted": output["logits"][:, 0]}
 
+    def figure_names(self) -> list[str]:
+        """The best checkpoint is that of the highest rank correlation."""
+        return metric_names("regression", "spearman")
+
     def metrics(self) -> dict[str, float]:
         """Correlations, and the mean squared error."""
         known = self.seen & ~np.isnan(self.sequences.labels)
@@ -114,8 +126,7 @@ class NumberPredictions(Predictions):
     def rows(self) -> Iterator[dict[str, Any]]:
         """Numbers; there is no probability."""
         for i in np.flatnonzero(self.seen):
-            gold = float(self.sequences.labels[i])
-            predicted = round(float(self.values["predicted"][i]), 6)
+            gold, predicted = float(self.sequences.labels[i]), float(self.values["predicted"][i])
             yield {
                 **_texts(self.sequences.examples[i]),
                 "gold": None if np.isnan(gold) else gold,

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from runner.metrics import get_metrics_for_task
 
-from .base import Gather, Predictions
+from .base import Gather, Predictions, metric_names
 
 
 class QuestionPredictions(Predictions):
@@ -56,6 +56,17 @@ class QuestionPredictions(Predictions):
             ):
                 found |= {f"{measure}_{name}": v for measure, v in self._overlap(some, accepted).items()}
         return found
+
+    def figure_names(self) -> list[str]:
+        """The best checkpoint is that of the highest F1."""
+        names = metric_names("question_answering", "f1")
+        answers = [e.answers for e in self.sequences.examples if e.answers is not None]
+        kinds = [
+            *(["answerable"] if any(answers) else []),
+            *(["unanswerable"] if not all(answers) else []),
+        ]
+        apart = kinds if self.sequences.may_be_empty else []
+        return [*names, *(f"{name}_{kind}" for kind in apart for name in names)]
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Texts; all accepted answers as gold."""

@@ -8,10 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from runner.metrics import EntityF1
 from runner.tags import entities, is_bio, most_probable_tags
 
-from .base import Gather, Predictions, confusion_tables, measured, scores
+from .base import Gather, Predictions, confusion_tables, measured, metric_names, scores
+
+ENTITY_FIGURES = ("entity_f1", "entity_precision", "entity_recall")
+"""Figures of entities, over all types."""
 
 _LESS = -1e-3
 """The score of another label than the most frequent one, whose is 0, for a word that the tokenizer makes nothing of.
@@ -65,27 +67,23 @@ class TokenPredictions(Predictions):
         self.values |= {"predicted": tags, "probability": np.exp(chosen)}
 
     def metrics(self) -> dict[str, float]:
-        """Accuracy over words and, where labels are BIO tags, F1 over entities."""
+        """Accuracy over words and, where labels are BIO tags, F1, precision and recall over entities."""
         known = self._known()
         true, predicted = self.sequences.word_labels[known], self.values["predicted"][known]
         found = measured(
-            "token_classification", len(self.sequences.names), predicted, true, leave_out=["entity_f1"]
+            "token_classification", len(self.sequences.names), predicted, true, only=["accuracy"]
         )
         if found and is_bio(self.sequences.names):
-            metric = EntityF1(sync_on_compute=False)
             pairs = list(self._tags())
-            metric.update([p for p, _ in pairs], [t for _, t in pairs])
-            found["entity_f1"] = float(metric.compute())
+            tags = [p for p, _ in pairs], [t for _, t in pairs]
+            found |= measured("token_classification", len(self.sequences.names), *tags, only=ENTITY_FIGURES)
         return found
 
-    def lacks(self, metric: str) -> str | None:
-        """Entities, where labels are no BIO tags."""
-        if metric != "entity_f1" or is_bio(self.sequences.names):
-            return None
-        return (
-            "the labels are no tags of entities (O, B-PER, I-PER), so there is only the accuracy; set "
-            "checkpoint.monitor=val/validation/accuracy"
-        )
+    def figure_names(self) -> list[str]:
+        """The best checkpoint is that of the highest F1 over entities; accuracy, where labels are no BIO tags."""
+        if is_bio(self.sequences.names):
+            return metric_names("token_classification", "entity_f1")
+        return metric_names("token_classification", "accuracy", leave_out=ENTITY_FIGURES)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Lists, an item per word."""

@@ -109,16 +109,26 @@ def entries(runs: list[Run]) -> list[Entry]:
 
 
 def goal_of(runs: list[Run]) -> Goal:
-    """What ranks the runs: the objective they noted, else the first validation loss, else the training loss."""
+    """What ranks the runs: the objective they noted, else the first validation loss, else the training loss.
+
+    Losses per token of different vocabularies cannot be compared; such runs are ranked by their bits per byte.
+    """
     keys = list(dict.fromkeys(key for run in runs for key in [*run.metrics, *run.results]))
     titles = titles_of(keys)
     key = next((key for key in keys if validation_set(key) is not None), "train/loss")
+    per_byte = f"{key.rpartition('/')[0]}/bits_per_byte"
+    if _differ_in_vocabulary(runs) and all(run.final(per_byte) is not None for run in runs):
+        return Goal(per_byte, titles[per_byte].lower(), False)
     if "objective" not in keys:
         return Goal(key, titles.get(key, "Training loss").lower(), False)
-    larger = any(run.settings.get("checkpoint.mode") == "max" for run in runs)
-    monitors = {str(run.settings.get("checkpoint.monitor") or key) for run in runs}
+    larger = any(run.larger_is_better for run in runs)
+    monitors = {run.monitor or key for run in runs}
     monitor = monitors.pop() if len(monitors) == 1 else "figure"
     return Goal("objective", f"best {titles_of([*keys, monitor])[monitor]}".lower(), larger)
+
+
+def _differ_in_vocabulary(runs: list[Run]) -> bool:
+    return len({level for run in runs if (level := run.results.get("uniform_entropy")) is not None}) > 1
 
 
 def best_run(runs: list[Run], goal: Goal) -> int | None:
@@ -146,23 +156,38 @@ def _best(shown: list[Entry], best: int | None, goal: Goal) -> str:
 def columns_of(shown: list[Entry], goal: Goal) -> list[str]:
     """The figures that some of the runs have: the one they are ranked by, validation, training loss and speed."""
     keys = dict.fromkeys(key for entry in shown for key in [*entry.run.metrics, *entry.run.results])
-    figures = [key for key in keys if key.startswith("val/") and not key.endswith("/unigram_entropy")]
+    baselines = ("/unigram_entropy", "/tokens_per_byte")
+    figures = [key for key in keys if key.startswith("val/") and not key.endswith(baselines)]
     columns = dict.fromkeys([goal.key, *figures, "train/loss", "perf/tokens_per_second"])
     return [key for key in columns if any(entry.run.final(key) is not None for entry in shown)]
 
 
+def notes_of(shown: list[Entry]) -> list[list[str]]:
+    """The cells of a column of notes, one for each run; no cell where no run has any."""
+    return [[entry.run.note] if any(other.run.note for other in shown) else [] for entry in shown]
+
+
 def _table(shown: list[Entry], goal: Goal, best: int | None, folder: Path) -> str:
-    columns = columns_of(shown, goal)
-    rows = []
+    columns, notes = columns_of(shown, goal), notes_of(shown)
+    rows: list[list[Cell]] = []
     for run, settings, colour in shown:
         swatch = f'<span class="swatch {colour_class(colour)}"></span>'
         link = f'{swatch}<a href="{escape(_address(run, folder))}">{escape(run.path.name)}</a>'
         figure_cells = [number_cell(run.final(key)) for key in columns]
         words = [Cell(value) for value in settings.values()]
-        rows.append([Cell("", html=link), *words, Cell(run.state), number_cell(run.step), *figure_cells])
+        rows.append(
+            [
+                Cell("", html=link),
+                *words,
+                Cell(run.state),
+                *map(Cell, notes[len(rows)]),
+                number_cell(run.step),
+                *figure_cells,
+            ]
+        )
     titles = titles_of(columns)
     heads = [goal.title if key == goal.key else titles[key].lower() for key in columns]
-    heads = ["run", *shown[0].settings, "state", "step", *heads]
+    heads = ["run", *shown[0].settings, "state", *(["note"] if any(notes) else []), "step", *heads]
     return page.run_table(heads, rows, best)
 
 
@@ -197,10 +222,16 @@ def _charts(shown: list[Entry]) -> list[Chart]:
                 noisy = not key.startswith("val/")
                 drawn = curves_of("", run.metrics[key], colour, noisy, max(100, 3000 // len(shown)))[-1]
                 curves.append(replace(drawn, label=shown[i].label, run=i))
-        levels = _levels_within(curves, loss_levels(shown[0].run.results)) if key.endswith("/loss") else {}
+        levels = _levels_within(curves, _shared_levels(shown)) if key.endswith("/loss") else {}
         smoothed = "" if key.startswith("val/") else "smoothed"
         charts.append(Chart(titles[key], smoothed, curves, levels, wide=not charts, has_legend=False))
     return charts
+
+
+def _shared_levels(shown: list[Entry]) -> dict[str, float]:
+    """What the losses of all runs are held against; runs with other vocabularies or texts share no level."""
+    first, *others = [loss_levels(entry.run.results) for entry in shown if entry.run.results] or [{}]
+    return {name: v for name, v in first.items() if all(other.get(name) == v for other in others)}
 
 
 def _legend(shown: list[Entry]) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from runner.report.metrics import Series
-from runner.summary import validation_set
+from runner.summary import bits_level, validation_set
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -118,7 +118,7 @@ def run_charts(metrics: dict[str, Series], results: dict[str, float]) -> list[Ch
         ),
         _one(left, "optim/grad_norm", "Gradient norm", "before clipping", smoothed=True),
         _one(left, "perf/fill", "Fill", "real tokens per token place", smoothed=True),
-        *_validation(left),
+        *_validation(left, results),
     ]
     others = [_one(left, key, key, "") for key in list(left)[:MAX_OTHER_CHARTS]]
     found = [chart for chart in [*charts, *others] if chart is not None]
@@ -176,14 +176,16 @@ def _one(
     return Chart(title, unit, curves_of(label, left.pop(key), 0, smoothed), from_zero=from_zero)
 
 
-def _validation(left: dict[str, Series]) -> list[Chart]:
+def _validation(left: dict[str, Series], results: dict[str, float]) -> list[Chart]:
     """One chart per figure that validation sets have beside the loss, a curve per set."""
     keys = [key for key in left if key.startswith("val/") and key.count("/") == 2]
     charts = []
     for figure in dict.fromkeys(key.split("/")[2] for key in keys):
         of_figure = [key for key in keys if key.split("/")[2] == figure]
         curves = [c for i, k in enumerate(of_figure, 1) for c in curves_of(k.split("/")[1], left.pop(k), i)]
-        charts.append(Chart(f"Validation {figure.replace('_', ' ')}", "", curves))
+        found = {k.split("/")[1]: v for k in of_figure if (v := bits_level(k, results)) is not None}
+        levels = {"unigram entropy" + (f", {s}" if len(found) > 1 else ""): v for s, v in found.items()}
+        charts.append(Chart(f"Validation {figure.replace('_', ' ')}", "", curves, levels))
     return charts
 
 

@@ -41,13 +41,17 @@ def page(title: str, body: Iterable[str]) -> str:
     )
 
 
-def header(kind: str, name: str, meta: Iterable[str], state: str = "", problem: str = "") -> str:
+def header(kind: str, name: str, meta: Iterable[str], state: str = "", trouble: str = "") -> str:
     """The top of a page: what it is of, and how that stands."""
     shown = f'<span class="state {escape(state)}">{escape(state)}</span>' if state else ""
     shown += "".join(f"<span>{escape(part)}</span>" for part in meta if part)
-    trouble = f'<p class="problem">{escape(problem)}</p>' if problem else ""
     title = f'<p class="over">{escape(kind)}</p><h1>{escape(name)}</h1>'
-    return f'<header>{title}<p class="meta">{shown}</p>{trouble}</header>'
+    return f'<header>{title}<p class="meta">{shown}</p>{problem(trouble)}</header>'
+
+
+def problem(text: str) -> str:
+    """What is wrong, in a sentence."""
+    return f'<p class="problem">{escape(text)}</p>' if text else ""
 
 
 def tiles(shown: Iterable[Tile]) -> str:

@@ -12,6 +12,7 @@ import yaml
 from omegaconf import OmegaConf
 
 from runner.report.metrics import Series, read_metrics
+from runner.summary import AT_UNIGRAM, plateau_of
 
 MARKS = ("status.json", "metrics.csv", "config.yaml")
 """A folder is a run's when it holds one of these."""
@@ -62,6 +63,27 @@ class Run:
         noted = self.status.get("results")
         found = noted.items() if isinstance(noted, dict) else []
         return {str(k): float(v) for k, v in found if isinstance(v, int | float) and not isinstance(v, bool)}
+
+    @property
+    def monitor(self) -> str | None:
+        """The figure that names the best checkpoint: as noted when the run began, else as it was asked for."""
+        found = self.status.get("monitor") or self.settings.get("checkpoint.monitor")
+        return None if found is None else str(found)
+
+    @property
+    def larger_is_better(self) -> bool:
+        """Whether that figure is better when large."""
+        return (self.status.get("mode") or self.settings.get("checkpoint.mode")) == "max"
+
+    @property
+    def plateau(self) -> str | None:
+        """What the last validation said of a loss that has not left its unigram entropy."""
+        return self.status.get("plateau") or plateau_of(self.results)
+
+    @property
+    def note(self) -> str:
+        """What a list of runs says beside the state: whether the loss has left its unigram entropy."""
+        return AT_UNIGRAM if self.plateau else ""
 
     def final(self, key: str) -> float | None:
         """A figure as noted at the end, else the last number logged under this name; None where neither is."""
@@ -115,7 +137,8 @@ def changed_settings(settings: Settings) -> list[tuple[str, Any, Any]] | None:
     return [
         (name, value, defaults.get(name, (None,))[0])
         for name, value in settings.items()
-        if not name.startswith(EXECUTION) and (name not in defaults or value not in defaults[name])
+        if not name.startswith((*EXECUTION, "resolved."))
+        and (name not in defaults or value not in defaults[name])
     ]
 
 

@@ -50,6 +50,7 @@ def report_page(run: Run) -> str:
         [
             page.header("Iolaus run", run.name, _meta(run), run.state, str(run.status.get("error") or "")),
             page.tiles(_tiles(run)),
+            page.problem(run.plateau or ""),
             charts or '<p class="note">Nothing has been logged yet.</p>',
             *evaluation_sections(run.path),
             samples_section(run.path),
@@ -58,7 +59,9 @@ def report_page(run: Run) -> str:
                 page.command(run.command, "The command that made it" + _made_at(run.environment)),
                 page.command(resume_command(near(run.path)), "Go on from its last checkpoint"),
             ),
-            page.section("Settings", _changes(run), page.folded("The whole config", run.config_text)),
+            page.section(
+                "Settings", _changes(run), _resolved(run), page.folded("The whole config", run.config_text)
+            ),
             page.section(
                 "Results", page.facts({k: page.number(v, 5) for k, v in sorted(run.results.items())})
             ),
@@ -101,7 +104,7 @@ def _tiles(run: Run) -> list[Tile]:
         shown.append(Tile(title, page.number(loss), hint))
     if (best := run.results.get("objective")) is not None:
         step = run.results.get("best_step")
-        monitored = str(run.settings.get("checkpoint.monitor") or "loss").rpartition("/")[2].replace("_", " ")
+        monitored = (run.monitor or "loss").rpartition("/")[2].replace("_", " ")
         shown.append(
             Tile(f"Best {monitored}", page.number(best), "" if step is None else f"at step {step:,.0f}")
         )
@@ -128,6 +131,14 @@ def _changes(run: Run) -> str:
         return "<p>Every setting is the default.</p>"
     rows = [[Cell(name), Cell(_value(value)), Cell(_value(default))] for name, value, default in changes]
     return page.table(["setting", "here", "default"], rows)
+
+
+def _resolved(run: Run) -> str:
+    """What `auto` came to when the run began."""
+    noted = run.status.get("resolved")
+    found = noted.items() if isinstance(noted, dict) else []
+    shown = page.facts({str(name).replace("_", " "): _value(value) for name, value in found})
+    return page.label("What it computed with, as decided when it began") + shown if shown else ""
 
 
 def _value(value: Any) -> str:

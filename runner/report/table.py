@@ -4,7 +4,7 @@ import csv
 import io
 from typing import Any
 
-from runner.report.comparison import best_run, columns_of, entries, goal_of
+from runner.report.comparison import best_run, columns_of, entries, goal_of, notes_of
 from runner.report.runs import Run
 
 
@@ -14,11 +14,12 @@ def comparison_table(runs: list[Run]) -> tuple[list[str], list[list[Any]], int |
         raise ValueError("there is no run to compare: name at least one run folder")
     goal, shown = goal_of(runs), entries(runs)
     columns = columns_of(shown, goal)
-    heads = ["run", *shown[0].settings, "state", "step", *columns]
+    notes = notes_of(shown)
+    heads = ["run", *shown[0].settings, "state", *(["note"] if any(notes) else []), "step", *columns]
     rows = [
-        [entry.run.name, *entry.settings.values(), entry.run.state, entry.run.step]
+        [entry.run.name, *entry.settings.values(), entry.run.state, *note, entry.run.step]
         + [entry.run.final(key) for key in columns]
-        for entry in shown
+        for entry, note in zip(shown, notes, strict=True)
     ]
     return heads, rows, best_run(runs, goal)
 

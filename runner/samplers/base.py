@@ -2,19 +2,75 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from torch.utils.data import Sampler
 
 from runner.data.multi_epoch import EpochIndex, SizedSequences
 
+T_co = TypeVar("T_co", covariant=True)
 
-class GlobalBatchSampler(ABC):
+
+class ResumableSampler(Sampler[T_co], ABC):
+    """A sampler of torch: every `iter()` begins at the start, but the first one after a state was loaded.
+
+    `position` counts what the latest iterator has handed out.
+    """
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self.position = 0
+        self._start = 0
+        self._latest = 0
+
+    @abstractmethod
+    def items(self, start: int) -> Iterator[T_co]:
+        """What a pass of the present epoch hands out, from number `start` on."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[T_co]:
+        start = self._start if self._start < len(self) else 0
+        self.position, self._start, self._latest = start, 0, self._latest + 1
+        return self._counted(self.items(start), self._latest)
+
+    def _counted(self, items: Iterator[T_co], number: int) -> Iterator[T_co]:
+        for item in items:
+            if number == self._latest:
+                self.position += 1
+            yield item
+
+    def go_on_at(self, position: int) -> None:
+        """The next iterator, and that one alone, begins at `position`; at the end it begins anew."""
+        self.position = self._start = position
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the order of `epoch` for what is iterated from now on.
+
+        Another epoch than the present one begins at its start, the present one where a state was loaded.
+        """
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.go_on_at(0)
+
+
+class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
     """Global batch k as a function of the settings and k alone: any can be asked for, in any order.
 
-    Exactly one of `num_epochs` (may be a fraction) and `num_batches` (epochs without end) is given.
-    `position` is the batch that iteration goes on with. It counts batches handed out: a loader that reads
-    ahead must set it to what was trained on before `state_dict` is saved.
+    Exactly one of `num_epochs` (may be a fraction) and `num_batches` (epochs without end) is given. It is the
+    `batch_sampler` of a `DataLoader` over a dataset indexed by `EpochIndex`; a pass is the whole run, and after
+    `set_epoch(n)` the one that follows n passes: a subclass counts its epochs from `first_epoch`.
+
+    Example:
+        >>> from torch.utils.data import DataLoader
+        >>> from runner.data.multi_epoch import IdentityMultiEpochDatasetWrapper
+        >>> from runner.samplers import Sequential
+        >>> letters = IdentityMultiEpochDatasetWrapper("abc")
+        >>> sampler = Sequential(letters, num_epochs=2, num_batches=None, global_batch_size=2, seed=0)
+        >>> list(DataLoader(letters, batch_sampler=sampler))
+        [['a', 'b'], ['c', 'a'], ['b', 'c']]
 
     Letters in shapes: B sequences of a global batch.
     """
@@ -40,14 +96,20 @@ class GlobalBatchSampler(ABC):
         self.num_batches = num_batches
         self.global_batch_size = global_batch_size
         self.seed = seed
-        self.position = 0
+        super().__init__()
 
     @abstractmethod
     def global_batch(self, step: int) -> np.ndarray:
         """Global batch `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""
 
-    @abstractmethod
-    def __len__(self) -> int: ...
+    def epochs_of_pass(self) -> int:
+        """Epochs that a pass goes through, the last one begun counted as a whole."""
+        return 1
+
+    @property
+    def first_epoch(self) -> int:
+        """The epoch that batch 0 begins with."""
+        return self.epoch * self.epochs_of_pass()
 
     def fingerprint(self) -> dict[str, Any]:
         """What the order depends on, to be compared at a resume; a subclass adds its own fields."""
@@ -59,8 +121,12 @@ class GlobalBatchSampler(ABC):
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """The place in the run and the fingerprint, as plain values."""
-        return {"position": self.position, "fingerprint": self.fingerprint()}
+        """The place in the run and the fingerprint, as plain values.
+
+        The place counts batches handed out. A loader with workers reads ahead: set the saved `position` to the
+        number of batches trained on.
+        """
+        return {"epoch": self.epoch, "position": self.position, "fingerprint": self.fingerprint()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on where `state` was saved. Raises ValueError naming what differs for another order."""
@@ -70,7 +136,8 @@ class GlobalBatchSampler(ABC):
                 f"The saved position is global batch {state['position']}, but this run has {len(self)}: "
                 "raise the number of epochs or steps to go on with it."
             )
-        self.position = state["position"]
+        self.epoch = state.get("epoch", 0)
+        self.go_on_at(state["position"])
 
     def check_step(self, step: int) -> None:
         """Raises IndexError unless there is a global batch `step`."""
@@ -80,13 +147,9 @@ class GlobalBatchSampler(ABC):
     def __getitem__(self, step: int) -> list[EpochIndex]:
         return [EpochIndex(*row) for row in self.global_batch(step).tolist()]
 
-    def __iter__(self) -> Iterator[list[EpochIndex]]:
-        """The batches from `position` on; after a complete pass the next one starts at batch 0."""
-        if self.position >= len(self):
-            self.position = 0
-        while self.position < len(self):
-            self.position += 1
-            yield self[self.position - 1]
+    def items(self, start: int) -> Iterator[list[EpochIndex]]:
+        """The batches from number `start` on."""
+        return (self[step] for step in range(start, len(self)))
 
 
 class SeamlessSampler(GlobalBatchSampler):
@@ -102,7 +165,7 @@ class SeamlessSampler(GlobalBatchSampler):
     def global_batch(self, step: int) -> np.ndarray:
         """Global batch `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""
         self.check_step(step)
-        length = len(self.dataset)
+        length, first = len(self.dataset), self.first_epoch
         place = step * self.global_batch_size
         stop = min(place + self.global_batch_size, self._num_samples())
         batch = np.empty((stop - place, 2), dtype=np.int64)
@@ -110,13 +173,17 @@ class SeamlessSampler(GlobalBatchSampler):
         while place < stop:
             epoch, start = divmod(place, length)
             count = min(stop - place, length - start)
-            batch[done : done + count, 0] = epoch
-            batch[done : done + count, 1] = self.epoch_order(epoch, start, start + count)
+            batch[done : done + count, 0] = first + epoch
+            batch[done : done + count, 1] = self.epoch_order(first + epoch, start, start + count)
             done, place = done + count, place + count
         return batch
 
     def __len__(self) -> int:
         return -(-self._num_samples() // self.global_batch_size)
+
+    def epochs_of_pass(self) -> int:
+        """Epochs that a pass goes through, the last one begun counted as a whole."""
+        return -(-self._num_samples() // len(self.dataset))
 
     def _num_samples(self) -> int:
         """Samples of the whole run."""

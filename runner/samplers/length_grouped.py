@@ -3,7 +3,8 @@
 import numpy as np
 
 from runner.data.keyed import derive_seed
-from runner.data.multi_epoch import SizedSequences, epoch_seed, permute_block
+from runner.data.multi_epoch import SizedSequences
+from runner.data.permute import epoch_seed, permute_block
 
 from .base import SeamlessSampler
 
@@ -41,6 +42,12 @@ class LengthGrouped(SeamlessSampler):
         """What the order depends on."""
         return {**super().fingerprint(), "pool_batches": self.pool_batches}
 
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the pass; the orders that are kept belong to the one before."""
+        if epoch != self.epoch:
+            self._orders = {}
+        super().set_epoch(epoch)
+
     def epoch_order(self, epoch: int, start: int, stop: int) -> np.ndarray:
         """The samples at places [start, stop) of an epoch, int64 [stop - start]."""
         if epoch not in self._orders:
@@ -54,7 +61,7 @@ class LengthGrouped(SeamlessSampler):
         length, size = len(self.dataset), self.global_batch_size
         seed = epoch_seed(self.seed, epoch)
         order = permute_block(0, length, length, seed)
-        head = -epoch * length % size
+        head = -(epoch - self.first_epoch) * length % size
         count = (length - head) // size
         if count:
             body = order[head : head + count * size]

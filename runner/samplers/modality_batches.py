@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from runner.data.keyed import derive_seed
-from runner.data.multi_epoch import permute_block
+from runner.data.permute import permute_block
 
 _BATCHES = 0x62617463686573
 """What a derived seed is for ("batches" in ASCII)."""
@@ -72,12 +72,18 @@ class ModalityBatches:
     def dealt(self, words: np.ndarray, num_ranks: int, rank: int) -> np.ndarray:
         """A rank's examples of batches [M, B], one after the other, longest first, int64 [M * B / R]."""
         words = np.sort(words, axis=1)
-        owners = _deal_longest_first(self.longest - (words >> 32), num_ranks)
+        owners = deal_evenly(self.longest - (words >> 32), num_ranks)
         return words[np.ascontiguousarray((owners == rank).T)] & INDEX
 
+    def dealt_to_all(self, words: np.ndarray, num_ranks: int) -> np.ndarray:
+        """The examples of batches [M, B] rank by rank within each batch, each rank's longest first, int64 [M, B]."""
+        words = np.sort(words, axis=1)
+        owners = deal_evenly(self.longest - (words >> 32), num_ranks).T
+        return np.take_along_axis(words, owners.argsort(axis=1, kind="stable"), axis=1) & INDEX
 
-def _deal_longest_first(lengths: np.ndarray, num_ranks: int) -> np.ndarray:
-    """The rank of each example, int64 [B, M], given lengths int64 [M, B] that fall along each row.
+
+def deal_evenly(lengths: np.ndarray, num_ranks: int) -> np.ndarray:
+    """The rank of each example, int64 [B, M], given lengths int64 [M, B] in the order that they are dealt in.
 
     Each example goes to the rank with the least so far, of equals to the first; a rank with B / R examples is full.
     All batches take a step together. One word per rank and batch holds, from the top: the load, the word's own place

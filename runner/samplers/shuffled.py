@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from runner.data.multi_epoch import epoch_seed, permute_block
+from runner.data.permute import epoch_seed, permute_block
 
 from .base import SeamlessSampler
 

@@ -12,11 +12,13 @@ from operator import itemgetter
 from typing import Any, Protocol
 
 import numpy as np
+import torch
 
-from runner.data.multi_epoch import SizedSequences, epoch_seed
+from runner.data.multi_epoch import SizedSequences
+from runner.data.permute import epoch_seed
 
-from .base import GlobalBatchSampler, check_fingerprint, check_sizes
-from .modality_batches import INDEX, Epoch, ModalityBatches
+from .base import GlobalBatchSampler, ResumableSampler, check_fingerprint, check_sizes
+from .modality_batches import INDEX, Epoch, ModalityBatches, deal_evenly
 
 log = logging.getLogger("iolaus")
 
@@ -71,6 +73,7 @@ class SplitModality(GlobalBatchSampler):
         """Global batch `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""
         self.check_step(step)
         epoch, number = divmod(step, self._batches_per_epoch())
+        epoch += self.first_epoch
         if self._epoch is None or self._epoch[0] != epoch:
             self._epoch = epoch, self._batches.epoch(epoch_seed(self.seed, epoch))
         words, sizes = self._epoch[1]
@@ -83,16 +86,31 @@ class SplitModality(GlobalBatchSampler):
         assert self.num_epochs is not None
         return max(1, round(self.num_epochs * self._batches_per_epoch()))
 
+    def epochs_of_pass(self) -> int:
+        """Epochs that a pass goes through, the last one begun counted as a whole."""
+        return -(-len(self) // self._batches_per_epoch())
+
     def _batches_per_epoch(self) -> int:
         return sum(self._batches.num_batches)
 
 
-class SplitModalitySampler:
-    """This rank's examples of global batches of one modality: a sampler for `torch.utils.data.DataLoader`.
+class SplitModalitySampler(ResumableSampler[int]):
+    """This rank's examples of global batches of one modality: the `sampler` of a `DataLoader`.
 
-    Every rank must be made with the same arguments but `rank`. A global batch is dealt to the ranks longest
-    example first, each to the rank with the fewest tokens so far, equally many to each. `num_repeated` says
-    how many examples of an epoch are repeats that fill up the last batch of a modality.
+    The loader's batch size is `global_batch_size` divided by the ranks. Every rank must be made with the same
+    arguments but `rank`. A global batch is dealt to the ranks longest example first, each to the rank with the
+    fewest tokens so far, equally many to each. `num_repeated` says how many examples of an epoch are repeats that
+    fill up the last batch of a modality. The global batches are those of `SplitModality` with the same seed.
+
+    Example:
+        >>> from torch.utils.data import DataLoader
+        >>> lengths = [(True, 20), (True, 90), (True, 21), (True, 22), (False, 7), (False, 8)]
+        >>> sampler = SplitModalitySampler(range(6), lengths, global_batch_size=2, num_replicas=1, rank=0, seed=1)
+        >>> batches = [batch.tolist() for batch in DataLoader(range(6), batch_size=2, sampler=sampler)]
+        >>> [{lengths[index][0] for index in batch} for batch in batches]
+        [{True}, {False}, {True}]
+        >>> 1 in batches[0], len(sampler)
+        (True, 6)
     """
 
     def __init__(
@@ -131,23 +149,56 @@ class SplitModalitySampler:
             )
         has_image, lengths = _columns(modality_lengths)
         lengths += has_image * image_patches
+        super().__init__()
         self.dataset = dataset
+        self.modality_lengths = modality_lengths
         self.global_batch_size = global_batch_size
         self.num_replicas = num_replicas
         self.rank = rank
         self.seed = seed
         self.drop_last = drop_last
         self.image_patches = image_patches
-        self.epoch = 0
-        self.position = 0
         self._batches = ModalityBatches(has_image, lengths, global_batch_size, drop_last)
         self.num_repeated = sum(self._batches.num_repeated)
+        self.total_size = sum(self._batches.num_batches) * global_batch_size
+        self.num_samples = self.total_size // num_replicas
         self._report()
 
-    def set_epoch(self, epoch: int) -> None:
-        """Chooses the order of `epoch`; another epoch than the present one starts at its beginning."""
-        if epoch != self.epoch:
-            self.epoch, self.position = epoch, 0
+    @staticmethod
+    def reindex_batch(batch_idxs: list[int], idx2lengths: list[int], n_buckets: int) -> list[list[int]]:
+        """Deals indices to buckets of equal size: each, in the given order, to the one with the least so far.
+
+        Raises ValueError where the buckets do not divide the batch.
+
+        Example:
+            >>> SplitModalitySampler.reindex_batch([4, 3, 2, 5], [0, 0, 20, 22, 91, 18], n_buckets=2)
+            [[4, 5], [3, 2]]
+        """
+        if n_buckets < 1 or len(batch_idxs) % n_buckets:
+            raise ValueError(f"{n_buckets} buckets do not divide a batch of {len(batch_idxs)} examples.")
+        if not batch_idxs:
+            return [[] for _ in range(n_buckets)]
+        owners = deal_evenly(np.array([[int(idx2lengths[i]) for i in batch_idxs]]), n_buckets)[:, 0]
+        return [
+            [index for index, owner in zip(batch_idxs, owners, strict=True) if owner == bucket]
+            for bucket in range(n_buckets)
+        ]
+
+    def get_modality_and_length_grouped_indices(self, generator: torch.Generator) -> list[int]:
+        """An epoch of all ranks, in an order that the generator alone decides; `total_size` indices.
+
+        Each slice of `global_batch_size` has one modality, and the ranks' examples one rank after the other.
+        """
+        seed = int(torch.randint(2**62, (), generator=generator))
+        words = self._batches.epoch(seed).words
+        step = max(1, _CHUNK // self.global_batch_size)
+        return [
+            index
+            for start in range(0, len(words), step)
+            for index in self._batches.dealt_to_all(words[start : start + step], self.num_replicas)
+            .ravel()
+            .tolist()
+        ]
 
     def fingerprint(self) -> dict[str, Any]:
         """What the global batches depend on; the number of ranks is not part of it."""
@@ -160,11 +211,15 @@ class SplitModalitySampler:
             "drop_last": self.drop_last,
         }
 
-    def state_dict(self) -> dict[str, Any]:
-        """The epoch, the examples of it this rank has had, and what must agree to go on."""
+    def state_dict(self, consumed: int | None = None) -> dict[str, Any]:
+        """The epoch, the examples of it this rank has had, and what must agree to go on.
+
+        A loader with workers reads ahead, and what it has read counts as had: `consumed` is how many examples of
+        this epoch the rank was trained on.
+        """
         return {
             "epoch": self.epoch,
-            "position": self.position,
+            "position": self.position if consumed is None else consumed,
             "num_replicas": self.num_replicas,
             "fingerprint": self.fingerprint(),
         }
@@ -183,28 +238,24 @@ class SplitModalitySampler:
                     f"{self.num_replicas}: save between global batches to change the number of ranks."
                 )
             position = position * num_replicas // self.num_replicas
-        self.epoch, self.position = state["epoch"], position
+        self.epoch = state["epoch"]
+        self.go_on_at(position)
 
     def __len__(self) -> int:
         """Examples this rank gets in an epoch."""
-        return sum(self._batches.num_batches) * self._share()
+        return self.num_samples
 
-    def __iter__(self) -> Iterator[int]:
-        """This rank's examples from `position` on; after a complete pass the next one starts anew."""
-        if self.position >= len(self):
-            self.position = 0
-        words = self._batches.epoch(epoch_seed(self.seed, self.epoch)).words
-        share, step = self._share(), max(1, _CHUNK // self.global_batch_size)
-        batch, skipped = divmod(self.position, share)
+    def items(self, start: int) -> Iterator[int]:
+        """This rank's examples of the present epoch, from number `start` on."""
+        return self._examples(self._batches.epoch(epoch_seed(self.seed, self.epoch)).words, start)
+
+    def _examples(self, words: np.ndarray, first: int) -> Iterator[int]:
+        step = max(1, _CHUNK // self.global_batch_size)
+        batch, skipped = divmod(first, self.global_batch_size // self.num_replicas)
         for start in range(batch, len(words), step):
             indices = self._batches.dealt(words[start : start + step], self.num_replicas, self.rank)
-            for index in indices[skipped:].tolist():
-                self.position += 1
-                yield index
+            yield from indices[skipped:].tolist()
             skipped = 0
-
-    def _share(self) -> int:
-        return self.global_batch_size // self.num_replicas
 
     def _report(self) -> None:
         for name, repeated, dropped in zip(
@@ -230,8 +281,6 @@ def _columns(modality_lengths: Sequence[tuple[bool, int]] | np.ndarray) -> tuple
 
 def _distributed() -> tuple[int, int]:
     """Rank and number of ranks of the process group, (0, 1) without one."""
-    import torch.distributed
-
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_rank(), torch.distributed.get_world_size()
     return 0, 1

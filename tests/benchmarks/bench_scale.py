@@ -29,8 +29,8 @@ def make_store(folder: Path, documents: int) -> None:
         for start in range(0, documents + 1, 10**7):
             (np.arange(start, min(start + 10**7, documents + 1), dtype=np.int64) * LENGTH).tofile(file)
     meta = {
-        "format_version": 1, "dtype": "uint16", "num_sequences": documents, "num_tokens": documents * LENGTH,
-        "max_token_id": 0, "attributes": {}, "fingerprint": "none",
+        "format_version": 2, "dtype": "uint16", "num_sequences": documents, "num_tokens": documents * LENGTH,
+        "num_bytes": None, "max_token_id": 0, "attributes": {}, "fingerprint": "none",
     }  # fmt: skip
     (folder / "meta.json").write_text(json.dumps(meta))
 
@@ -50,7 +50,7 @@ def measure(folder: Path) -> dict[str, float]:
         "pad_token_id": 1, "mask_token_id": 2, "vocab_size": VOCAB, "special_token_ids": [1, 2],
         "text_column": "text", "label_column": None, "max_sequence_length": LENGTH,
     }  # fmt: skip
-    collator = MaskedLanguageModelingCollator(0.3, **facts)
+    collator = MaskedLanguageModelingCollator(mlm_probability=0.3, **facts)
     batches = GlobalBatches(
         sequences=store, sampler=sampler, collator=collator, seed=1, stream=MASK_STREAM, rank=0, num_ranks=1,
         micro_batch_tokens=4096, micro_batch_size=None, packed=False,

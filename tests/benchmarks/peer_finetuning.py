@@ -70,7 +70,7 @@ def tag(case: Case, rows: Any, model: str, folder: Path) -> float:
         DataCollatorForTokenClassification,
     )
 
-    from runner.metrics import EntityF1
+    from runner.metrics import EntityScore
 
     tokenizer = AutoTokenizer.from_pretrained(model)
     names = sorted({label for row in rows["train"] for label in row["labels"]})
@@ -100,7 +100,7 @@ def tag(case: Case, rows: Any, model: str, folder: Path) -> float:
     best, known = found.predictions.argmax(-1), found.label_ids != -100
     if case.metric == "accuracy":
         return float((best == found.label_ids)[known].mean())
-    metric = EntityF1()
+    metric = EntityScore("f1")
     predicted = [[names[n] for n in row[k]] for row, k in zip(best, known, strict=True)]
     # words beyond the longest sample count as no entity
     true = [row["labels"] for row in rows["validation"]]

@@ -101,7 +101,7 @@ def test_execution_names_of_a_component_of_the_users_own_are_those_of_its_group(
 def test_moved_class_makes_no_other_run(default: DictConfig) -> None:
     moved = with_value(default, "optimizer._target_", "iolaus.optim.elementwise.adamw")
     moved = with_value(moved, "data.source._target_", "iolaus.demo.StdlibText")
-    moved = with_value(moved, "module._target_", "iolaus.modules.pretraining.PretrainingModule")
+    moved = with_value(moved, "module._target_", "iolaus.modules.pretraining.PretrainingRun")
     assert config_hash(moved) == config_hash(default)
     assert config_hash(with_value(default, "optimizer._target_", "runner.optim.adam")) != config_hash(default)
 
@@ -182,10 +182,10 @@ BUILT = [
     ("callback.x", "runner.callbacks.EarlyStopping", {"mode": "low"}, "callback.x.mode=low: there are: min, max"),
     ("checkpoint", "runner.checkpoint.Checkpoint", {"keep_last": 0}, "checkpoint.keep_last=0: it must be a whole"),
     ("module", "runner.modules.VisionLanguageModule", {"max_new_tokens": 0}, "module.max_new_tokens=0: it must be"),
-    ("data", "runner.data.FinetuningDataModule", {"max_length": 4}, "data.max_length=4: it must be a whole number, 8"),
-    ("data", "runner.data.FinetuningDataModule", {"doc_stride": -1}, "data.doc_stride=-1: it must be a whole"),
+    ("data", "runner.data.FinetuningData", {"max_length": 4}, "data.max_length=4: it must be a whole number, 8"),
+    ("data", "runner.data.FinetuningData", {"doc_stride": -1}, "data.doc_stride=-1: it must be a whole"),
     ("data", "runner.data.ImageTextDataModule", {"max_undecodable": -1}, "data.max_undecodable=-1: it must be"),
-    ("data", "runner.data.PretrainingDataModule", {"layout": "spiral"}, "data.layout=spiral: there are: auto,"),
+    ("data", "runner.data.PretrainingData", {"layout": "spiral"}, "data.layout=spiral: there are: auto,"),
     ("model", "runner.models.build_encoder", {"hidden_size": 0}, "model.hidden_size=0: it must be a whole number"),
     ("trainer", "runner.trainer.build_trainer", {"validate_every": -1}, "trainer.validate_every=-1: it must be"),
 ]  # fmt: skip

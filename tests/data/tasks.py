@@ -7,18 +7,18 @@ from omegaconf import OmegaConf
 
 import conf  # noqa: F401
 from conf.registry import OPTIONS
-from runner.data import FinetuningDataModule
+from runner.data import FinetuningData
 
 WORDS = "the a river runs under old bridge while seven herons watch and nobody speaks of winter again"
 
 
-def data_module(option: str, **fields: Any) -> FinetuningDataModule:
+def data_module(option: str, **fields: Any) -> FinetuningData:
     """The data module of an option, with a small tokenizer trained on its own texts."""
     fields = {"train": None, "tokenizer": None, "vocab_size": 300, "seed": 3, "max_length": 64, **fields}
     made = OmegaConf.to_container(OmegaConf.merge(OmegaConf.structured(OPTIONS["data"][option]), fields))
     assert isinstance(made, dict)
     del made["_target_"]
-    return FinetuningDataModule(**made)  # type: ignore[arg-type]
+    return FinetuningData(**made)  # type: ignore[arg-type]
 
 
 def texts(count: int = 60, seed: int = 0) -> list[dict[str, Any]]:

@@ -104,17 +104,21 @@ def test_a_batch_that_does_not_divide_names_both_numbers() -> None:
     ("key", "value", "named"),
     [
         ("labels", torch.zeros(5), "labels"),
-        ("ids", ["a"] * 5, "ids"),
-        ("pairs", (1, 2, 3), "pairs"),
         ("nested", {"deep": {"mask": np.zeros(7)}}, "nested.deep.mask"),
-        ("both", [np.zeros(8), np.zeros(4)], "both.1"),
         ("images", Images(torch.zeros(6), None), "images.0"),
-        ("empty", [], "empty"),
     ],
 )
 def test_a_value_of_another_length_is_named(key: str, value: object, named: str) -> None:
     with pytest.raises(ValueError, match=rf"batch\['{named}'\] has length \d, but batch\['x'\] has 8"):
         split_batch_into_microbatches({"x": torch.zeros(8), key: value}, 2)
+
+
+@pytest.mark.parametrize(
+    "value", [["a"] * 5, (1, 2, 3), [], [np.zeros(8), np.zeros(4)], torch.zeros(1, 1, 6, 6)]
+)
+def test_what_is_no_batch_is_shared(value: Any) -> None:
+    parts = split_batch_into_microbatches({"x": torch.zeros(8), "value": value}, 2)
+    assert all(part["value"] is value for part in parts)
 
 
 def test_lists_alone_give_the_batch_length() -> None:

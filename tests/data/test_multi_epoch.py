@@ -10,15 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.data.multi_epoch import (
-    MAX_LENGTH,
     EpochIndex,
     IdentityMultiEpochDatasetWrapper,
     MultiEpochDatasetResampler,
     MultiEpochDatasetWrapper,
-    epoch_seed,
-    permute,
-    permute_block,
 )
+from runner.data.permute import MAX_LENGTH, epoch_seed, permute, permute_block
 
 SMALL, LARGE = st.integers(1, 2000), st.integers(1, 2**40)
 SEEDS = st.integers(-(2**70), 2**70)
@@ -230,7 +227,7 @@ def test_out_of_range_and_negative_indices_are_refused() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"num_epochs": 1, "num_samples": 5}, "num_epochs is 1 and num_samples is 5"),
+        ({"num_epochs": 1, "num_samples": 5}, "Only one of num_epochs and num_samples .* They are 1 and 5"),
         ({"num_epochs": 0}, "num_epochs is 0"),
         ({"num_samples": -1}, "num_samples is -1"),
     ],

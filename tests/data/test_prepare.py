@@ -17,7 +17,7 @@ from transformers import AutoTokenizer
 from runner.data import prepare, tokenise
 from runner.data.prepare import PreparedText, prepare_text
 from runner.data.sources import Source, open_source
-from runner.data.store import TokenStore, unigram_entropy
+from runner.data.store import TokenStore, entropy, ordinary_counts
 
 WORDS = ["the", "a", "river", "runs", "under", "old", "bridge", "while", "seven", "herons", "watch", "again"]
 
@@ -75,8 +75,48 @@ def test_the_stores_hold_the_tokens_of_the_documents(
     rows = sorted(store[i].tolist() for store in (train, held_out) for i in range(len(store)))
     assert rows == sorted(tokenizer(text)["input_ids"] for text in paragraphs(100))
     assert not set(texts(train, tokenizer)) & set(texts(held_out, tokenizer))
-    assert found.unigram_entropy["held_out"] == unigram_entropy(held_out, tokenizer.all_special_ids)
+    counts = ordinary_counts(held_out, tokenizer.all_special_ids)
+    assert found.unigram_entropy["held_out"] == entropy(counts)
     assert 1 < found.unigram_entropy["held_out"] < math.log(len(tokenizer))
+
+
+def test_tokens_per_byte_are_those_of_the_text(prepared: Callable[..., PreparedText], tmp_path: Path) -> None:
+    """Ordinary tokens over bytes of UTF-8, of all documents however they are cut; twice, as the second is recalled."""
+    documents = ["Grüne Brücken über dem Fluß. " * 4, "seven herons", "日本の川"]
+    validation = {"words": text_source(tmp_path / "words.txt", documents)}
+    for long_documents in ("sentences", "tokens"):
+        made = [
+            prepared(validation_sources=validation, max_length=16, long_documents=long_documents)
+            for _ in range(2)
+        ]
+        assert made[0] == made[1]
+        store, tokenizer = (
+            TokenStore(made[0].validation["words"]),
+            AutoTokenizer.from_pretrained(made[0].tokenizer),
+        )
+        assert store.num_bytes == sum(len(text.strip().encode()) for text in documents)
+        ordinary = sum(int((~np.isin(store[i], tokenizer.all_special_ids)).sum()) for i in range(len(store)))
+        assert made[0].tokens_per_byte == {"words": ordinary / store.num_bytes}
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "bpe"])
+def test_text_that_is_cut_off_has_no_bytes(
+    prepared: Callable[..., PreparedText], tmp_path: Path, kind: str
+) -> None:
+    text = "Grüne Brücken und sieben Reiher am Fluß, und noch viel mehr"
+    validation = {"one": text_source(tmp_path / "one.txt", [text])}
+    found = prepared(
+        validation_sources=validation,
+        max_length=12,
+        long_documents="truncate",
+        tokenizer_kind=kind,
+        vocab_size=300,
+    )
+    store, tokenizer = TokenStore(found.validation["one"]), AutoTokenizer.from_pretrained(found.tokenizer)
+    offsets = tokenizer(text, return_offsets_mapping=True, add_special_tokens=False)["offset_mapping"]
+    kept = len(store[0]) - tokenizer.num_special_tokens_to_add()
+    assert 0 < kept < len(offsets)
+    assert store.num_bytes == len(text[: offsets[kept - 1][1]].encode())
 
 
 def test_the_tokenizer_is_trained_on_training_documents_alone(

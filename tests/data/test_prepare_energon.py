@@ -137,6 +137,16 @@ def test_folder_in_the_way_is_left_alone(rows: Path) -> None:
     assert contents(rows.parent / "out") == {"mine": b"mine"}
 
 
+def test_shards_hold_as_few_samples_as_asked_for_but_not_none(rows: Path) -> None:
+    folder = make(rows, samples_per_shard=1)
+    assert len(list(folder.glob("*.tar"))) == count_samples(str(folder), "train") + count_samples(
+        str(folder), "val"
+    )
+    with pytest.raises(ValueError, match="0 samples per shard; expected 1 or more"):
+        make(rows, "none", samples_per_shard=0)
+    assert not (rows.parent / "none").exists()
+
+
 def test_command_says_what_it_wants(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         main(["--help"])

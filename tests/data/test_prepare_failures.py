@@ -8,13 +8,15 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from transformers import AutoTokenizer
 
-from runner.data import store_writer, tokenise
+from runner.data import prepare, store_writer, tokenise
 from runner.data.prepare import PreparedText, prepare_text
 from runner.data.sources import Source, open_source
 from runner.data.store import TokenStore
@@ -46,6 +48,40 @@ def test_a_damaged_store_is_an_error_that_says_what_to_delete(prepared: Callable
     assert str(found.train) in str(error.value)
     shutil.rmtree(found.train)
     assert prepared() == found
+
+
+def alter_tokens(store: Path) -> None:
+    """Changes the first ids of a store, as a user's own script might."""
+    with open(store / "tokens.bin", "r+b") as file:
+        first = file.read(4)
+        file.seek(0)
+        file.write(bytes(byte ^ 1 for byte in first))
+
+
+@pytest.mark.parametrize("quickly_read", [0, 1 << 24])
+def test_altered_tokens_are_an_error(
+    prepared: Callable[..., PreparedText], monkeypatch: pytest.MonkeyPatch, quickly_read: int
+) -> None:
+    monkeypatch.setattr(prepare, "_QUICKLY_READ", quickly_read)
+    found = prepared()
+    alter_tokens(found.train)
+    with pytest.raises(ValueError, match=r"damaged .*does not match its fingerprint.*: delete that folder"):
+        prepared()
+
+
+def test_a_large_store_is_read_through_only_where_it_was_touched(
+    prepared: Callable[..., PreparedText], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    monkeypatch.setattr(prepare, "_QUICKLY_READ", 0)
+    monkeypatch.setattr(TokenStore, "verify", lambda store: read.append(store.folder.name))
+    found = prepared()
+    assert prepared() == found
+    assert read == []
+    (found.train / "tokens.bin").touch()
+    assert prepared() == found
+    assert prepared() == found
+    assert read == ["train"]
 
 
 @pytest.mark.parametrize("wrong", [5000, -1])
@@ -165,6 +201,52 @@ def test_a_killed_preparation_is_continued_and_two_at_once_do_not_collide(
     store.verify()
     assert store.fingerprint == expected
     assert not list((tmp_path / "killed").rglob("*.partial"))
+
+
+def stuck(*_: Any) -> None:
+    """Work that never ends."""
+    time.sleep(600)
+
+
+def children(pid: int) -> list[int]:
+    """Processes that a living one has started."""
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(child) for child in text.split()]
+
+
+def test_workers_end_with_a_killed_preparation(
+    prepared: Callable[..., PreparedText], source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokenizer = prepared().tokenizer
+    monkeypatch.setattr(tokenise, "_MUCH_TEXT", 0)
+    monkeypatch.setattr(tokenise, "_chunk", stuck)
+    work = partial(
+        prepare_text, source, cache_dir=tmp_path / "killed", **{**SETTINGS, "tokenizer": str(tokenizer)}
+    )
+    process = start(work, tmp_path / "none")
+    deadline = time.monotonic() + 30
+    while not (workers := children(process.pid)):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    time.sleep(0.5)  # they are at work
+    process.kill()
+    process.join()
+    try:
+        while living := [pid for pid in workers if not is_dead(pid)]:
+            assert time.monotonic() < deadline, living
+            time.sleep(0.05)
+    finally:
+        for pid in workers:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def is_dead(pid: int) -> bool:
+    """Whether a process is gone, or only its number is left."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except OSError:
+        return True
 
 
 def test_no_room_is_one_message_and_leaves_nothing(

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.data.store import FORMAT_VERSION, TokenStore, unigram_entropy
+from runner.data.store import FORMAT_VERSION, TokenStore, entropy, ordinary_counts
 from runner.data.store_writer import Batch, smallest_dtype, write_store
 
 Sequences = list[list[int]]
@@ -154,7 +154,7 @@ def set_meta(folder: Path, **values: Any) -> None:
         (lambda f: set_meta(f, num_tokens="many"), "meta.json lacks or garbles"),
         (
             lambda f: set_meta(f, format_version=FORMAT_VERSION + 1),
-            "format version 2, this program reads version 1",
+            "format version 3, this program reads version 2",
         ),
     ],
 )
@@ -186,5 +186,15 @@ def test_no_store_is_an_error_that_names_the_folder(tmp_path: Path) -> None:
 def test_unigram_entropy_is_that_of_ordinary_tokens(make: Callable[..., TokenStore]) -> None:
     store = make([[2, 10, 11, 10, 10, 3], [2, 12, 3]])
     shares = np.array([3, 1, 1]) / 5
-    assert unigram_entropy(store, [2, 3, 299]) == pytest.approx(-(shares * np.log(shares)).sum())
-    assert np.isnan(unigram_entropy(store, [2, 3, 10, 11, 12]))
+    counts = ordinary_counts(store, [2, 3, 299])
+    assert {token: count for token, count in enumerate(counts.tolist()) if count} == {10: 3, 11: 1, 12: 1}
+    assert entropy(counts) == pytest.approx(-(shares * np.log(shares)).sum())
+    assert np.isnan(entropy(ordinary_counts(store, [2, 3, 10, 11, 12])))
+
+
+def test_bytes_add_up_and_are_not_known_where_those_of_a_part_are_not(tmp_path: Path) -> None:
+    known = [batch([[1, 2]], 1)._replace(num_bytes=7), batch([[3]], 2)._replace(num_bytes=5)]
+    store = write_store(tmp_path / "known", 300, {}, lambda _: iter(known), lambda: 0)
+    assert store.num_bytes == TokenStore(store.folder).num_bytes == 12
+    partly = [known[0], batch([[3]], 2)]
+    assert write_store(tmp_path / "partly", 300, {}, lambda _: iter(partly), lambda: 0).num_bytes is None

@@ -9,6 +9,7 @@ from torch import Tensor
 from runner.models.documents import buckets
 from runner.models.dropout import Dropout, DroppedAttention, can_drop, quicken
 from runner.models.packed_attention import packed_attention
+from tests.precision import in_fp32
 
 
 def bounds_of(*lengths: int) -> Tensor:
@@ -49,14 +50,16 @@ def test_without_a_drop_it_is_the_attention_of_each_document(
         for side, far in zip(sides, (-ahead, ahead), strict=True):
             seen &= (far <= side) if side >= 0 else seen
         q, k, v = (x.transpose(0, 1) for x in (q, k, v))
-        parts.append(
-            torch.nn.functional.scaled_dot_product_attention(q, k, v, seen, scale=0.4).transpose(0, 1)
-        )
+        with in_fp32():
+            out = torch.nn.functional.scaled_dot_product_attention(q, k, v, seen, scale=0.4)
+        parts.append(out.transpose(0, 1))
     expected = torch.cat(parts)
     assert torch.allclose(found, expected, atol=2e-5)
     weights = torch.randn_like(expected)
-    gradients = [torch.autograd.grad((out * weights).sum(), inputs) for out in (found, expected)]
-    for ours, theirs in zip(*gradients, strict=True):
+    gradients = torch.autograd.grad((found * weights).sum(), inputs)
+    with in_fp32():
+        references = torch.autograd.grad((expected * weights).sum(), inputs)
+    for ours, theirs in zip(gradients, references, strict=True):
         assert torch.allclose(ours, theirs, atol=5e-5)
 
 
@@ -72,7 +75,8 @@ def test_drops_the_share_and_keeps_the_mean() -> None:
     query, key = torch.randn(64, 4, 8), torch.randn(64, 4, 8)
     value = torch.eye(64)[:, None].expand(64, 4, 64)
     weights = seeded([query, key, value], bounds_of(64)).transpose(0, 1)
-    plain = torch.softmax(0.4 * query.transpose(0, 1) @ key.permute(1, 2, 0), -1)
+    with in_fp32():
+        plain = torch.softmax(0.4 * query.transpose(0, 1) @ key.permute(1, 2, 0), -1)
     share = float((weights == 0).float().mean())
     assert share == pytest.approx(0.3, abs=0.015), "16,384 weights: four standard deviations"
     kept = weights != 0
@@ -109,29 +113,41 @@ def test_rates_too_fine_are_left_to_torch(rate: float, possible: bool) -> None:
     assert can_drop(rate, torch.zeros(1)) == possible
 
 
-def test_gradients_under_autocast_are_close_to_those_without() -> None:
+@pytest.mark.parametrize("dropout", [0.0, 0.2])
+@pytest.mark.parametrize("lengths", [(16, 16, 16), (9, 16, 3, 12)], ids=["alike", "ragged"])
+def test_gradients_within_autocast_are_those_of_fp32(lengths: tuple[int, ...], dropout: float) -> None:
+    """Of inputs and a gradient that fit bf16, taken inside autocast as in a training step; rounded once, at the end."""
     torch.manual_seed(4)
-    query, key, value = inputs = [torch.randn(1, 2, 9, 4, requires_grad=True) for _ in range(3)]
-    bounds = torch.tensor([0, 4, 9], dtype=torch.int32)
+    shape = (1, 2, sum(lengths), 8)
+    inputs = [torch.randn(shape).bfloat16().float().requires_grad_() for _ in range(3)]
+    arriving = torch.randn(1, sum(lengths), 2, 8).bfloat16()
 
     def gradients(enabled: bool) -> tuple[Tensor, ...]:
         torch.manual_seed(3)
         with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
             out, _ = packed_attention(
-                torch.nn.Identity(),
-                query,
-                key,
-                value,
-                None,
-                dropout=0.2,
-                cu_seq_lens_q=bounds,
-                max_length_q=5,
-            )
-        assert out.dtype == (torch.bfloat16 if enabled else torch.float32)
-        return torch.autograd.grad(out.float().square().sum(), inputs)
+                torch.nn.Identity(), *inputs, None, dropout=dropout, cu_seq_lens_q=bounds_of(*lengths),
+                max_length_q=max(lengths),
+            )  # fmt: skip
+            assert out.dtype == (torch.bfloat16 if enabled else torch.float32)
+            return torch.autograd.grad(out, inputs, arriving.to(out.dtype))
 
-    for rounded, exact in zip(gradients(True), gradients(False), strict=True):
-        assert torch.allclose(rounded, exact, rtol=0.1, atol=0.1)
+    for found, exact in zip(gradients(True), gradients(False), strict=True):
+        assert torch.equal(found, exact.bfloat16().float())
+
+
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
+def test_autocast_around_it_changes_no_bit(lengths: tuple[int, ...]) -> None:
+    inputs = [torch.randn(sum(lengths), 2, 4, requires_grad=True) for _ in range(3)]
+    arriving = torch.randn(sum(lengths), 2, 4)
+    found = []
+    for enabled in (False, True):
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            out = seeded(inputs, bounds_of(*lengths), 2, 2)
+            found.append([out, *torch.autograd.grad(out, inputs, arriving)])
+    for inside, outside in zip(*found, strict=True):
+        assert inside.dtype == torch.float32
+        assert torch.equal(inside, outside)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from runner.models.enhanced import EnhancedMaskedLM, visible_pairs
 from tests.objectives.samples import SPECIAL, VOCABULARY, collator, documents, flat
+from tests.precision import assert_close
 
 from .tiny import ARCHITECTURES, tiny
 
@@ -142,7 +143,7 @@ def test_the_sums_do_not_depend_on_the_cut(pooling: str) -> None:
         whole = model(make(flat(texts)))
         parts = [model(make(flat(texts, indices=group))) for group in ([4, 1], [0, 5, 3], [2])]
     for name, value in whole.items():
-        torch.testing.assert_close(sum(part[name] for part in parts), value)
+        assert_close(sum(part[name] for part in parts), value)
 
 
 def test_evaluation_gives_the_same_figures_again() -> None:
@@ -152,9 +153,12 @@ def test_evaluation_gives_the_same_figures_again() -> None:
     assert all(sums[0][name].equal(sums[1][name]) for name in sums[0])
 
 
-def test_the_loss_is_the_weighted_mean_of_decoder_and_encoder() -> None:
-    make, model = enhanced(encoder_mlm_probability=0.4, encoder_loss_weight=2.0)
-    batch = make(flat(documents([60] * 40)))
+@pytest.mark.parametrize("evaluation", [False, True])
+def test_the_loss_is_the_weighted_mean_of_decoder_and_encoder(evaluation: bool) -> None:
+    rates = {"encoder_mlm_probability": 0.4, "validation_mlm_probability": 0.2}
+    make, model = enhanced(**rates, encoder_loss_weight=2.0)
+    batch = make(flat(documents([60] * 60), evaluation=evaluation))
+    model.train(not evaluation)
     with torch.no_grad():
         sums = model(batch)
     totals = {**{name: float(value) for name, value in sums.items()}, "weight": batch["weight"]}

@@ -10,10 +10,13 @@ from runner.data.keyed import sample_keys
 from runner.models.packed_rows import settle_layout
 from runner.objectives.base import Collator
 from tests.objectives.test_finetuning import TASKS, case
+from tests.precision import BF16, assert_close, assert_gradients_close, gradients
 
 from .tiny import tiny
 
 ROUNDING: Any = {"atol": 3e-6, "rtol": 1e-5}
+SCALE = 0.5
+"""What rounding of scores in bf16 is a share of: those of these models are near 0, and sums of larger terms."""
 
 
 def micro_batch(sequences: Any, collator: Collator, packed: bool) -> dict[str, Any]:
@@ -45,14 +48,13 @@ def test_loss_outputs_and_gradients_are_those_of_padded_rows(task: str, architec
         model.eval()
         output = model(micro_batch(sequences, collator, is_packed))
         output["loss"].backward()
-        found.append((output, {n: p.grad for n, p in model.named_parameters() if p.grad is not None}))
-    (expected, gradients), (got, others) = found
+        found.append((output, gradients(model)))
+    (expected, theirs), (got, ours) = found
     assert got.keys() == expected.keys()
     for name, value in expected.items():
-        torch.testing.assert_close(got[name], value.detach() if name != "loss" else value, **ROUNDING)
-    assert gradients.keys() == others.keys()
-    for name, gradient in gradients.items():
-        torch.testing.assert_close(others[name], gradient, **ROUNDING)
+        if value.is_floating_point() or not BF16:  # which of two like spans is the best is up to rounding
+            assert_close(got[name], value, SCALE, name, **ROUNDING)
+    assert_gradients_close(ours, theirs, **ROUNDING)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +82,7 @@ def test_pooling_by_the_mean_is_over_the_samples_own_tokens() -> None:
         if packed:
             model.pack_rows()
         models.append(model.eval()(micro_batch(sequences, collator, packed))["logits"])
-    torch.testing.assert_close(*models, **ROUNDING)
+    assert_close(*models, **ROUNDING)
 
 
 def test_auto_pads_what_cannot_be_packed(caplog: pytest.LogCaptureFixture) -> None:

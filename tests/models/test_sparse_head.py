@@ -5,6 +5,7 @@ from torch.nn import functional
 from runner.models import SparseMaskedLM, sparse_head
 from runner.models.sparse_head import rows_at
 from tests.objectives.samples import VOCABULARY, collator, documents, flat
+from tests.precision import assert_close, assert_gradients_close, gradients
 
 from .tiny import ARCHITECTURES, tiny
 
@@ -28,8 +29,7 @@ def test_loss_and_gradient_are_those_of_plain_cross_entropy() -> None:
     SparseMaskedLM(ours)(batch)["loss"].backward()
     logits = plain(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).logits
     functional.cross_entropy(logits.flatten(0, 1), batch["labels"].flatten(), reduction="sum").backward()
-    for a, b in zip(ours.parameters(), plain.parameters(), strict=True):
-        torch.testing.assert_close(a.grad, b.grad)
+    assert_gradients_close(gradients(ours), gradients(plain))
 
 
 def test_the_head_sees_targets_alone() -> None:
@@ -58,10 +58,9 @@ def test_chunks_change_neither_loss_nor_gradient(rows_at_once: int, monkeypatch:
     out = chunked(batch)
     out["loss"].backward()
     assert largest <= rows_at_once * VOCABULARY
-    torch.testing.assert_close(out["loss"], expected["loss"])
+    assert_close(out["loss"], expected["loss"])
     assert out["correct"] == expected["correct"]
-    for a, b in zip(whole.parameters(), chunked.parameters(), strict=True):
-        torch.testing.assert_close(a.grad, b.grad)
+    assert_gradients_close(gradients(chunked), gradients(whole))
 
 
 def test_the_model_is_left_as_it_was() -> None:

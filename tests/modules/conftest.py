@@ -13,10 +13,11 @@ from runner.folder import RunFolder
 from runner.resume import run_folder
 from runner.train import train
 from tests.data.tasks import questions, sentences, texts
+from tests.precision import PRECISION
 
 TINY = [
     "data.max_length=48", "data.micro_batch_tokens=400", "data.validation_documents=0", "module=finetuning",
-    "sampler.global_batch_size=12", "trainer=cpu", "trainer.precision=32-true", "trainer.max_steps=8",
+    "sampler.global_batch_size=12", "trainer=cpu", f"trainer.precision={PRECISION}", "trainer.max_steps=8",
     "trainer.validate_every=4", "trainer.log_every=1", "optimizer.lr=0.01", "scheduler=constant",
 ]  # fmt: skip
 NEW = ["model=bert_tiny", "model.hidden_size=32", "model.intermediate_size=64", "data.vocab_size=300"]

@@ -15,6 +15,7 @@ from runner.folder import RunFolder
 from tests.conftest import Command
 from tests.data.tasks import questions, sentences, texts
 from tests.modules.conftest import NEW, TINY, Finetune
+from tests.test_train import continued, losses
 
 
 def predictions(run: RunFolder) -> list[dict[str, Any]]:
@@ -58,11 +59,11 @@ def test_classification_leaves_metrics_predictions_and_a_model_with_its_labels(f
 
 
 def test_token_classification_agrees_with_its_predictions(finetune: Finetune) -> None:
-    from runner.metrics import EntityF1
+    from runner.metrics import EntityScore
 
     run = finetune("token_classification", "trainer.max_steps=40")
     lines = [line for line in predictions(run) if line["set"] == "test/test"]
-    metric = EntityF1()
+    metric = EntityScore("f1")
     metric.update([line["predicted"] for line in lines], [line["gold"] for line in lines])
     test = evaluation(run)["sets"]["test/test"]
     assert test["metrics"]["entity_f1"] == pytest.approx(float(metric.compute())) == pytest.approx(1.0)
@@ -71,18 +72,21 @@ def test_token_classification_agrees_with_its_predictions(finetune: Finetune) ->
 
 
 def test_what_cannot_be_monitored_is_said_before_training(finetune: Finetune, tmp_path: Path) -> None:
-    with pytest.raises(
-        ValueError, match=r"val/validaton/loss cannot be .* there are: validation. .*mean 'validation'"
-    ):
-        finetune("classification", "checkpoint.monitor=val/validaton/loss")
+    for setting in ("checkpoint", "callback.early_stopping"):
+        words = ["callback=[default,early_stopping]", f"{setting}.monitor=val/validation/acuracy"]
+        with pytest.raises(
+            ValueError, match=r"acuracy cannot be .*macro_f1, .*mean 'val/validation/accuracy'"
+        ):
+            finetune("classification", *words)
     path = tmp_path / "rows.jsonl"
     rows = [{**row, "labels": [label[:1] for label in row["labels"]]} for row in sentences(40)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     words = [f"data.train={path}", f"data.validation={path}", "data.test=null"]
     with pytest.raises(
-        ValueError, match=r"val/validation/entity_f1 cannot be monitored: the labels are no tags of"
+        ValueError, match=r"entity_f1 cannot be monitored: .* there are: val/validation/accuracy, val/valid"
     ):
         finetune("token_classification", *words, "checkpoint.monitor=val/validation/entity_f1")
+    assert not list(tmp_path.glob("*/checkpoints/*")), "nothing was trained"
 
 
 def test_answers_are_spans_of_their_contexts_in_squads_format(finetune: Finetune) -> None:
@@ -95,17 +99,30 @@ def test_answers_are_spans_of_their_contexts_in_squads_format(finetune: Finetune
     assert {"exact_match", "f1", "f1_answerable", "f1_unanswerable", "loss"} <= metrics.keys()
 
 
-@pytest.mark.parametrize(
-    ("labels", "metric"),
-    [(lambda row: float(row["text"].count("herons")) / 2, "pearson"), (lambda row: row["text"].split()[:2], "micro_f1")],
-)  # fmt: skip
-def test_numbers_and_several_labels(
-    finetune: Finetune, tmp_path: Path, labels: Callable[[dict[str, Any]], Any], metric: str
+LABELS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "accuracy": lambda row: row["text"].count("herons") % 2,
+    "micro_f1": lambda row: row["text"].split()[:2],
+    "spearman": lambda row: float(row["text"].count("herons")),  # 0.0 and 1.0 as well as fractions
+}
+
+
+@pytest.mark.parametrize("metric", LABELS)
+def test_the_monitored_figure_follows_from_the_labels(
+    finetune: Finetune, tmp_path: Path, metric: str
 ) -> None:
     path = tmp_path / "rows.jsonl"
-    path.write_text("".join(json.dumps({**row, "label": labels(row)}) + "\n" for row in texts(60)))
-    run = finetune("classification", f"data.train={path}", f"data.validation={path}", "data.test=null")
-    assert metric in evaluation(run)["sets"]["val/validation"]["metrics"]
+    rows = [{**row, "label": LABELS[metric](row)} for row in texts(60)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    stopping = ["callback=[default,early_stopping]", "optimizer.lr=0.003"]
+    run = finetune(
+        "classification", f"data.train={path}", f"data.validation={path}", "data.test=null", *stopping
+    )
+    status = json.loads((run.path / "status.json").read_text())
+    assert (status["monitor"], status["mode"]) == (f"val/validation/{metric}", "max")
+    found = [float(row[f"val/validation/{metric}"]) for row in validations(run)]
+    assert status["results"]["objective"] == max(found)
+    known = evaluation(run)["sets"]["val/validation"]["metrics"]
+    assert known.keys() == {name.split("/")[-1] for name in validations(run)[0] if name.startswith("val/")}
     assert len(predictions(run)) == 60
     losses = [float(row["val/validation/loss"]) for row in validations(run)]
     assert losses[-1] < losses[0]
@@ -194,6 +211,26 @@ def test_early_stopping_ends_the_run_and_keeps_the_best(finetune: Finetune) -> N
     assert [row["step"] for row in validations(run)] == ["3", "6", "9"]
     assert json.loads((run.path / "status.json").read_text())["step"] == 9
     assert evaluation(run)["step"] == 3
+
+
+@pytest.mark.parametrize("layout", ["packed", "padded"])
+def test_bf16_with_dropout_goes_as_fp32_and_resumes_bitwise(finetune: Finetune, layout: str) -> None:
+    short = [
+        "model.dropout=0.1", f"data.layout={layout}", "data.num_workers=1", "trainer.max_steps=6",
+        "checkpoint.every_steps=3", "checkpoint.keep_last=9", "optimizer.lr=0.003",
+    ]  # fmt: skip
+    bf16 = [*short, "trainer.precision=bf16-mixed"]
+    run, exact = (
+        finetune("token_classification", *bf16),
+        finetune("token_classification", *short, "trainer.precision=32-true", folder="fp32"),
+    )
+    assert losses(run) != losses(exact), "it was trained in bf16"
+    assert losses(run) == pytest.approx(losses(exact), rel=0.01), "of the same dropout"
+    continued(run, 3, "resumed")
+    resumed = finetune("token_classification", *bf16, folder="resumed")
+    last = "step-00000006.ckpt"
+    assert all(torch.equal(w, weights(resumed, last)[name]) for name, w in weights(run, last).items())
+    assert predictions(resumed) == predictions(run)
 
 
 def test_finetuning_starts_from_a_pretraining_run(

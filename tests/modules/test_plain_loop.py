@@ -12,7 +12,7 @@ from transformers import (
     get_linear_schedule_with_warmup,
 )
 
-from runner.modules import FinetuningModule
+from runner.modules import FinetuningRun
 from tests.modules.conftest import ROWS, Finetune
 
 
@@ -23,7 +23,7 @@ def test_run_goes_as_a_plain_loop_of_transformers_does(
     """The same examples through the library's model and loss, padded, with torch's optimizer, clipping and schedule."""
     seen: list[list[int]] = []
     first: dict[str, torch.Tensor] = {}
-    step = FinetuningModule.training_step
+    step = FinetuningRun.training_step
 
     def noted(module: Any, batch: Any, number: int) -> Any:
         if not first:
@@ -31,7 +31,7 @@ def test_run_goes_as_a_plain_loop_of_transformers_does(
         seen.append([index for _, index in batch["sample_ids"].tolist()])
         return step(module, batch, number)
 
-    monkeypatch.setattr(FinetuningModule, "training_step", noted)
+    monkeypatch.setattr(FinetuningRun, "training_step", noted)
     run = finetune(
         task, "trainer.max_steps=12", "scheduler=linear", "scheduler.warmup_steps=3", "optimizer.lr=0.003",
         "optimizer.weight_decay=0.1", "optimizer.decay_embeddings=true",

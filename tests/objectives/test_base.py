@@ -1,5 +1,6 @@
 import inspect
 from dataclasses import fields
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from conf.registry import OPTIONS
 from runner.objectives import get_collator_cls
 from runner.objectives.base import COLLATORS, IGNORED
+from tests.models.tiny import tiny
 
 from .samples import MASK, PAD, collator, documents, flat
 
@@ -83,11 +85,10 @@ def test_objectives_are_found_by_their_config_name() -> None:
         get_collator_cls("difusion")
 
 
-@pytest.mark.parametrize("name", ["mlm", "enhanced_mlm", "diffusion"])
+@pytest.mark.parametrize("name", [name for name in COLLATORS if name != "vision_language"])
 def test_constructor_and_option_agree_on_defaults(name: str) -> None:
     target, option = get_collator_cls(name), OPTIONS["objective"][name]
     signature = inspect.signature(target).parameters
-    assert name in COLLATORS
     for field in fields(option):
         if not field.name.startswith("_"):
             assert signature[field.name].default == field.default, field.name
@@ -96,3 +97,42 @@ def test_constructor_and_option_agree_on_defaults(name: str) -> None:
 def test_a_mask_token_outside_the_vocabulary_is_refused() -> None:
     with pytest.raises(ValueError, match=f"mask_token_id {MASK} is not in the vocabulary of 3"):
         collator("mlm", vocab_size=3)
+
+
+@pytest.mark.parametrize(
+    ("objective", "fields"),
+    [
+        ("mlm", {}),
+        ("diffusion", {}),
+        ("enhanced_mlm", {}),
+        ("enhanced_mlm", {"encoder_mlm_probability": 0.0}),
+    ],
+)
+def test_figures_are_known_before_any_batch(objective: str, fields: dict[str, Any]) -> None:
+    make = collator(objective, **fields)
+    model = make.task_model(tiny()).eval()
+    batch = make(flat(documents(LENGTHS), evaluation=True))
+    with torch.no_grad():
+        totals = {name: float(value) for name, value in model(batch).items()} | {"weight": batch["weight"]}
+    assert model.figure_names() == list(model.figures(totals))  # type: ignore[operator]
+    assert model.figure_names()[0] == "loss"  # type: ignore[operator]
+
+
+def test_a_loss_is_compared_with_the_unigram_entropy_where_its_objective_says_so() -> None:
+    """A subclass, whose loss may be another, says it anew."""
+    from runner.assembly import baselines_of
+
+    data = SimpleNamespace(
+        baselines=lambda: {"val/books/majority_accuracy": 0.5},
+        token_baselines=lambda: {"val/books/unigram_entropy": 5.9},
+    )
+    mlm = get_collator_cls("mlm")
+    silent, outspoken = (type("Own", (mlm,), fields) for fields in ({}, {"nats_per_token": True}))
+    compared = {
+        name
+        for name in COLLATORS
+        if "val/books/unigram_entropy" in baselines_of(data, get_collator_cls(name))
+    }
+    assert compared == {"mlm", "enhanced_mlm", "diffusion"}
+    assert baselines_of(data, silent) == data.baselines()
+    assert baselines_of(data, outspoken) == data.baselines() | data.token_baselines()

@@ -25,14 +25,14 @@ def masked_shares(
 
 def test_expected_share_of_masked_tokens() -> None:
     tokenized = flat(documents([64] * 3000))
-    out = collator("diffusion", sampling_eps=0.1, noise_eps=0.05).compute_labels(tokenized)
+    out = collator("diffusion", sampling_eps=0.1, noise_eps=0.05).flat_labels(tokenized)
     masked, ordinary = masked_shares(out, tokenized)
     assert masked.sum() / ordinary.sum() == pytest.approx(0.95 * 1.1 / 2, abs=0.003)
 
 
 def test_masked_tokens_are_the_targets_and_the_rest_is_left_alone() -> None:
     tokenized = flat(documents(LENGTHS * 20))
-    out = collator("diffusion").compute_labels(tokenized)
+    out = collator("diffusion").flat_labels(tokenized)
     ids, masked = tokenized["input_ids"], out["labels"] != IGNORED
     assert (out["input_ids"][masked] == MASK).all()
     assert (out["labels"][masked] == ids[masked]).all()
@@ -90,7 +90,7 @@ def test_times_and_masks_do_not_depend_on_how_the_global_batch_is_cut(order: lis
 def test_weights_are_one_over_time() -> None:
     tokenized = flat(documents([20] * 50))
     make = collator("diffusion")
-    out, times = make.compute_labels(tokenized), make.times(tokenized)  # type: ignore[attr-defined]
+    out, times = make.flat_labels(tokenized), make.times(tokenized)  # type: ignore[attr-defined]
     assert out["target_weights"] == pytest.approx(np.repeat(1 / times, 20))
     assert out["target_weights"].dtype == np.float32
 
@@ -105,7 +105,7 @@ def test_without_time_weighting_the_loss_is_a_mean_over_the_masked_tokens() -> N
 def test_bounds_hold_per_sequence_and_never_touch_special_tokens(least: int, extra: int, seed: int) -> None:
     tokenized = flat(documents([1, 2, 3, 8, 20, 64], seed), epoch=seed)
     tokenized["input_ids"][-10:-1] = SPECIAL[1]
-    out = collator("diffusion", min_masked=least, max_masked=least + extra).compute_labels(tokenized)
+    out = collator("diffusion", min_masked=least, max_masked=least + extra).flat_labels(tokenized)
     masked, ordinary = masked_shares(out, tokenized)
     assert (masked >= np.minimum(least, ordinary)).all()
     assert (masked <= np.minimum(least + extra, ordinary)).all()
@@ -114,14 +114,14 @@ def test_bounds_hold_per_sequence_and_never_touch_special_tokens(least: int, ext
 
 def test_a_bound_that_does_not_bind_changes_nothing() -> None:
     tokenized = flat(documents(LENGTHS * 5))
-    free = collator("diffusion").compute_labels(tokenized)
-    loose = collator("diffusion", max_masked=64).compute_labels(tokenized)
+    free = collator("diffusion").flat_labels(tokenized)
+    loose = collator("diffusion", max_masked=64).flat_labels(tokenized)
     assert (free["input_ids"] == loose["input_ids"]).all()
 
 
 def test_evaluation_masks_every_number_of_tokens_alike_and_weighs_it_so() -> None:
     tokenized = flat(documents([10] * 4000), evaluation=True)
-    out = collator("diffusion", evaluation_copies=4).compute_labels(tokenized)
+    out = collator("diffusion", evaluation_copies=4).flat_labels(tokenized)
     copied = {"lengths": out["lengths"], "input_ids": np.tile(tokenized["input_ids"], 4)}
     masked, ordinary = masked_shares(out, copied)
     assert np.bincount(masked, minlength=9)[1:] / 16000 == pytest.approx(np.full(8, 1 / 8), abs=0.01)

@@ -29,6 +29,14 @@ def test_the_encoder_reads_a_masked_copy() -> None:
     assert MASK not in batch["input_ids"]
 
 
+def test_the_encoder_has_a_rate_of_its_own_in_validation() -> None:
+    texts = flat(documents([300] * 100), evaluation=True)
+    batch = collator("enhanced_mlm", encoder_mlm_probability=0.5, validation_mlm_probability=0.2)(texts)
+    assert len(batch["encoder_targets"]) / batch["weight"] == pytest.approx(0.2, abs=0.01)
+    unmasked = collator("enhanced_mlm", encoder_mlm_probability=0.0, validation_mlm_probability=0.2)(texts)
+    assert not any(name.startswith("encoder") for name in unmasked)
+
+
 def test_without_masking_the_encoder_reads_the_input() -> None:
     batch = collator("enhanced_mlm", encoder_mlm_probability=0.0)(flat(documents(LENGTHS)))
     assert not any(name.startswith("encoder") for name in batch)

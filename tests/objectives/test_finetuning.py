@@ -239,12 +239,9 @@ def test_objective_and_data_that_do_not_fit() -> None:
     ):
         get_collator_cls("mlm")(mlm_probability=0.3, **data.collator_arguments())
     plain = {n: v for n, v in data.collator_arguments().items() if n not in ("labels", "problem_type")}
-    for task, expected in (
-        ("classification", "needs labelled data, such as data=classification"),
-        ("token_classification", "needs labelled data, such as data=token_classification"),
-        ("question_answering", "needs questions on contexts"),
-    ):
-        with pytest.raises(ValueError, match=expected):
+    plain["label_column"] = None  # as data for pretraining says
+    for task in FIELDS:
+        with pytest.raises(ValueError, match=f"needs labelled data, such as data={task}"):
             get_collator_cls(task)(**FIELDS[task], **plain)
 
 

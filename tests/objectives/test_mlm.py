@@ -16,7 +16,7 @@ LENGTHS = [5, 9, 3, 12, 2, 7, 7, 4]
 
 def test_of_the_targets_eighty_percent_are_masked_ten_random_ten_kept() -> None:
     tokenized = flat(documents([400] * 500))
-    out = collator("mlm", mlm_probability=0.3).compute_labels(tokenized)
+    out = collator("mlm", mlm_probability=0.3).flat_labels(tokenized)
     ids, labels = tokenized["input_ids"], out["labels"]
     chosen = labels != IGNORED
     ordinary = ~np.isin(ids, SPECIAL)
@@ -33,12 +33,23 @@ def test_of_the_targets_eighty_percent_are_masked_ten_random_ten_kept() -> None:
     )
 
 
+def test_validation_has_a_rate_of_its_own() -> None:
+    """Runs that train at other rates are validated on the very same masks."""
+    texts = flat(documents([400] * 300), evaluation=True)
+    low, high = (collator("mlm", mlm_probability=rate).compute_labels(texts) for rate in (0.3, 0.5))
+    assert all((low[name] == high[name]).all() for name in ("input_ids", "labels"))
+    ordinary = ~np.isin(texts["input_ids"], SPECIAL)
+    assert (low["labels"] != IGNORED).sum() / ordinary.sum() == pytest.approx(0.15, abs=0.004)
+    other = collator("mlm", validation_mlm_probability=0.4).compute_labels(texts)
+    assert (other["labels"] != IGNORED).sum() / ordinary.sum() == pytest.approx(0.4, abs=0.004)
+
+
 @given(st.integers(0, 2**32), st.floats(0.05, 1.0))
 def test_special_tokens_are_neither_chosen_nor_inserted(seed: int, probability: float) -> None:
     texts = documents([1, 2, 3, 40], seed)
     texts.append(np.array([START, *SPECIAL, 17, END]))
     tokenized = flat(texts, epoch=seed)
-    out = collator("mlm", mlm_probability=probability).compute_labels(tokenized)
+    out = collator("mlm", mlm_probability=probability).flat_labels(tokenized)
     chosen = out["labels"] != IGNORED
     assert not np.isin(tokenized["input_ids"][chosen], SPECIAL).any()
     inserted = out["input_ids"][chosen]

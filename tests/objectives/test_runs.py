@@ -1,11 +1,20 @@
 """The pretraining objectives in whole runs of the program."""
 
+import csv
 import json
+import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from runner.audit import compare
+
+
+def validations(run: Any) -> list[float]:
+    """The validation losses of a run."""
+    with open(Path(run.path) / "metrics.csv") as file:
+        return [float(loss) for row in csv.DictReader(file) if (loss := row["val/held_out/loss"])]
 
 
 @pytest.mark.parametrize("objective", ["mlm", "enhanced_mlm", "diffusion"])
@@ -23,3 +32,6 @@ def test_a_run_does_not_show_how_its_batches_were_cut(objective: str, run_here: 
     for name, value in figures.items():
         assert theirs[name] == pytest.approx(value, rel=2e-4, abs=1e-6), name
     assert ours["val/held_out/loss"] < ours["uniform_entropy"]
+    nats_per_byte = ours["val/held_out/loss"] * ours["val/held_out/tokens_per_byte"]
+    assert ours["val/held_out/bits_per_byte"] == pytest.approx(nats_per_byte / math.log(2), rel=1e-12)
+    assert ours["objective"] == min(validations(whole)), "float64, as it was logged"

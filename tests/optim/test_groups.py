@@ -17,7 +17,7 @@ from transformers import (
 )
 
 from runner.optim import get_optimizer, groups_table, parameter_groups
-from runner.optim.groups import roles
+from runner.optim.roles import roles
 from tests.optim.tiny import VOCABULARY, make, tiny_bert, train
 
 LAYER = "bert.encoder.layer.{}."
@@ -32,7 +32,8 @@ MATRICES = [
         "intermediate.dense.weight",
         "output.dense.weight",
     )
-] + ["cls.predictions.transform.dense.weight"]
+]
+TRANSFORM = "cls.predictions.transform.dense.weight"
 EMBEDDINGS = [f"bert.embeddings.{kind}_embeddings.weight" for kind in ("word", "position", "token_type")]
 
 
@@ -55,9 +56,9 @@ def test_the_two_lists_of_a_bert() -> None:
     model = tiny_bert()
     made = groups(model)
     names = names_by_group(made)
-    assert names["decay"] == MATRICES
+    assert names["decay"] == [*MATRICES, TRANSFORM]
     assert names["embeddings"] == EMBEDDINGS
-    rest = [name for name, _ in model.named_parameters() if name not in MATRICES + EMBEDDINGS]
+    rest = [name for name, _ in model.named_parameters() if name not in [*MATRICES, TRANSFORM, *EMBEDDINGS]]
     assert names["no_decay"] == rest
     assert all(name.endswith("bias") or "LayerNorm" in name for name in rest)
     assert {group["name"]: group["weight_decay"] for group in made} == {
@@ -152,7 +153,7 @@ def test_layer_decay_falls_from_the_head_to_the_embeddings() -> None:
     assert rate["bert.encoder.layer.1.output.dense.weight"] == 0.5
     assert rate["bert.encoder.layer.0.output.dense.bias"] == 0.25
     assert rate["bert.embeddings.word_embeddings.weight"] == rate["bert.embeddings.LayerNorm.bias"] == 0.125
-    with pytest.raises(ValueError, match="no parameter name holds a layer number"):
+    with pytest.raises(ValueError, match="no list of layers"):
         groups(nn.Linear(2, 2), layer_decay=0.5)
     with pytest.raises(ValueError, match="layer_decay=0"):
         groups(tiny_bert(), layer_decay=0.0)
@@ -212,7 +213,7 @@ def test_muon_takes_the_hidden_matrices_and_adamw_the_rest() -> None:
     assert made["matrices"]["use_muon"]
     assert made["matrices"]["param_names"] == MATRICES
     assert not any(made[name]["use_muon"] for name in ("decay", "embeddings", "no_decay"))
-    assert made["decay"]["param_names"] == ["cls.predictions.decoder.weight"]
+    assert made["decay"]["param_names"] == [TRANSFORM, "cls.predictions.decoder.weight"]
     assert made["matrices"]["lr"] != made["embeddings"]["lr"] == made["no_decay"]["lr"]
 
 
@@ -242,7 +243,7 @@ def test_the_table_has_a_row_per_group() -> None:
     assert [row["name"] for row in rows] == ["decay", "embeddings", "no_decay"]
     assert rows[1]["parameters"] == 64 * (VOCABULARY + 16 + 2)
     assert rows[0]["example"] == MATRICES[0]
-    assert rows[0]["tensors"] == len(MATRICES)
+    assert rows[0]["tensors"] == len(MATRICES) + 1
     assert {row["lr"] for row in rows} == {0.5}
 
 

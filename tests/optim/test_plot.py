@@ -4,11 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
-from PIL import Image, ImageColor
+from PIL import Image, ImageColor, ImageDraw
 
 from runner.optim import ThreePhaseSchedule
-from runner.optim.plot import COLOURS, SIZE, draw_schedule
+from runner.optim.plot import COLOURS, MARGIN, SIZE, draw_schedule
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,6 +39,26 @@ def test_the_picture_has_a_line_in_every_phase(tmp_path: Path) -> None:
     assert (image.format, image.size) == ("PNG", SIZE)
     colours = {colour for _, colour in image.getcolors(10**6) or []}
     assert {ImageColor.getrgb(COLOURS[name]) for name in ("warmup", "training", "cooldown")} <= colours
+
+
+def test_the_picture_marks_quarters_of_both_axes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts: dict[str, tuple[float, float]] = {}
+    lines: list[list[tuple[float, float]]] = []
+
+    def noted(image: ImageDraw.ImageDraw, place: tuple[float, float], text: str, **_: object) -> None:
+        texts[text] = place
+
+    monkeypatch.setattr(ImageDraw.ImageDraw, "text", noted)
+    monkeypatch.setattr(ImageDraw.ImageDraw, "line", lambda _, ends, **__: lines.append(ends))
+    draw_schedule(ThreePhaseSchedule(max_steps=101), 101, tmp_path / "schedule.png", base_lr=4e-3)
+    left, top, right, bottom = MARGIN
+    width, height = SIZE[0] - left - right, SIZE[1] - top - bottom
+    rates = ["0.00e+00", "1.00e-03", "2.00e-03", "3.00e-03", "4.00e-03"]
+    for part, (step, rate) in enumerate(zip(["0", "25", "50", "75", "100"], rates, strict=True)):
+        level = top + height * (1 - part / 4)
+        assert texts[step] == pytest.approx((left + width * part / 4, top + height + 8))
+        assert texts[rate] == pytest.approx((left - 8, level))
+        assert np.array(lines[part]) == pytest.approx(np.array([(left, level), (left + width, level)]))
 
 
 def test_one_step_and_unbounded_schedules_can_be_drawn(tmp_path: Path) -> None:

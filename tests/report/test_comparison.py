@@ -1,3 +1,5 @@
+import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +45,31 @@ def test_comparison_averages_over_seeds(tmp_path: Path) -> None:
     )
 
 
+def with_vocabulary(folder: Path, size: int, per_byte: float, loss: float) -> Path:
+    """A run whose vocabulary has so many tokens, of which there are `per_byte` in a byte."""
+    run = make_run(folder, loss=loss)
+    status = json.loads((run / "status.json").read_text())
+    bits = status["results"]["val/books/loss"] / math.log(2) * per_byte
+    levels = {"uniform_entropy": math.log(size), "val/books/unigram_entropy": math.log(size) - 0.5}
+    status["results"] |= {**levels, "val/books/bits_per_byte": bits}
+    (run / "status.json").write_text(json.dumps(status))
+    return run
+
+
+def test_runs_of_other_vocabularies_are_ranked_by_bits_per_byte_and_share_no_level(tmp_path: Path) -> None:
+    small = with_vocabulary(tmp_path / "small", 1000, 0.5, loss=5.9)
+    large = with_vocabulary(tmp_path / "large", 8000, 0.25, loss=6.2)  # the larger loss, but of longer tokens
+    page = read(write_comparison(tmp_path, [small, large]))
+    assert page.texts("pre", "command") == [(large / "command.txt").read_text().strip()]
+    assert "validation bits per byte" in page.texts("button")
+    assert page.texts("span", "level-name") == []
+    same = [small, with_vocabulary(tmp_path / "same", 1000, 0.5, loss=6.2)]
+    page = read(write_comparison(tmp_path, same))
+    assert page.texts("pre", "command") == [(small / "command.txt").read_text().strip()]
+    assert set(page.texts("span", "level-name")) == {"ln(vocabulary) 6.908", "unigram entropy 6.408"}
+    assert "best validation loss" in page.texts("button")
+
+
 def test_comparison_has_no_seed_table_where_seeds_do_not_vary(tmp_path: Path) -> None:
     runs = [make_run(tmp_path / name, loss=loss) for name, loss in (("a", 2.0), ("b", 3.0))]
     assert "Over seeds" not in read(write_comparison(tmp_path, runs)).text
@@ -82,3 +109,10 @@ def test_runs_of_a_sweep_are_found_in_the_order_of_their_numbers(tmp_path: Path)
         make_run(tmp_path / f"{i}")
     assert [run.name for run in find_runs(tmp_path)] == [str(i) for i in range(12)]
     assert find_runs(tmp_path / "3") == []
+
+
+def test_first_chart_alone_is_wide_and_one_legend_serves_all(tmp_path: Path) -> None:
+    page = read(write_comparison(tmp_path / "sweep", sweep(tmp_path / "sweep")))
+    figures = [marks["class"] for tag, marks, _ in page.elements if tag == "figure"]
+    assert figures == ["chart wide", "chart", "chart", "chart"]
+    assert len(page.texts("ul", "legend")) == 1

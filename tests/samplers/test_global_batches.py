@@ -80,8 +80,25 @@ def test_a_restart_at_any_step_equals_the_tail(
 def test_a_complete_pass_is_followed_by_another(make: Make) -> None:
     sampler = make(sequences(30), 1, None, 7, 0)
     assert list(sampler) == list(sampler)
-    sampler.position = 2
+    sampler.load_state_dict({**sampler.state_dict(), "position": 2})
     assert list(sampler) == [sampler[step] for step in range(2, len(sampler))]
+    assert list(sampler) == [sampler[step] for step in range(len(sampler))], "the state was for one pass"
+
+
+@every_sampler
+def test_every_pass_begins_at_the_start_and_epochs_move_on(make: Make) -> None:
+    sampler, longer = make(sequences(30), 2, None, 7, 0), make(sequences(30), 4, None, 7, 0)
+    peeked, first = next(iter(sampler)), list(sampler)
+    assert first[0] == peeked
+    both = list(zip(sampler, sampler, strict=True))
+    assert [one for one, _ in both] == [other for _, other in both] == first
+    sampler.set_epoch(1)
+    second = list(sampler)
+    assert sorted(index for batch in first + second for index in batch) == sorted(
+        index for batch in longer for index in batch
+    ), "no sample of an epoch comes twice"
+    sampler.set_epoch(0)
+    assert list(sampler) == first
 
 
 @every_sampler

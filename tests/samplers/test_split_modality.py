@@ -207,6 +207,20 @@ def test_without_a_process_group_there_is_one_rank() -> None:
     assert list(SplitModalitySampler(range(len(pairs)), pairs, 8)) == list(make(pairs, 8))
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [((None, None), (4, 2)), ((8, None), (8, 2)), ((None, 1), (4, 1)), ((8, 5), (8, 5))],
+)
+def test_ranks_that_are_not_given_are_those_of_the_process_group(
+    monkeypatch: pytest.MonkeyPatch, given: tuple[int | None, int | None], expected: tuple[int, int]
+) -> None:
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda: 2)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 4)
+    sampler = SplitModalitySampler(range(16), [(True, 1)] * 16, 8, *given)
+    assert (sampler.num_replicas, sampler.rank) == expected
+
+
 def test_it_serves_a_data_loader_and_takes_arrays() -> None:
     pairs = mixed(64)
     sampler = SplitModalitySampler(range(64), np.array(pairs), 8, 2, 1)

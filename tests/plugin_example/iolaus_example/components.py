@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
+import torch
 from torch import nn
 from transformers import PreTrainedModel
 
@@ -23,14 +23,14 @@ class EveryNthCollator(Collator):
         self.nth = nth
 
     def compute_labels(self, tokenized: dict[str, Any]) -> dict[str, Any]:
-        """Masked `input_ids` and `labels` of the flat tokens."""
-        ids, lengths = tokenized["input_ids"], tokenized["lengths"]
-        ordinary = ~self.is_special[ids]
-        before = np.cumsum(ordinary) - ordinary
-        first = np.cumsum(lengths) - lengths
-        place = before - np.repeat(before[first], lengths)
-        chosen = ordinary & (place % self.nth == self.nth - 1)
-        return {"input_ids": np.where(chosen, self.mask_token_id, ids), "labels": np.where(chosen, ids, -100)}
+        """Masked `input_ids` and `labels` of padded rows [B, T]."""
+        ids = tokenized["input_ids"]
+        ordinary = (tokenized["attention_mask"] == 1) & ~torch.from_numpy(self.is_special)[ids]
+        chosen = ordinary & (ordinary.cumsum(1) % self.nth == 0)
+        return {
+            "input_ids": ids.masked_fill(chosen, self.mask_token_id),
+            "labels": ids.masked_fill(~chosen, -100),
+        }
 
     def task_model(self, pretrained: PreTrainedModel) -> nn.Module:
         """The model with its head on the targets only."""

@@ -1,0 +1,295 @@
+"""Labelled data for finetuning with a plain `lightning.Trainer`."""
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedTokenizerBase
+
+from runner.data.batches import MASK_STREAM, VALIDATION_STREAM
+from runner.data.files import is_saved, split_files, splits_in
+from runner.data.finetuning import TASKS, make_task
+from runner.data.task import TaskSequences
+from runner.data.task_readers import Rows, read_rows
+from runner.data.tokenizer import load_tokenizer
+from runner.errors import suggest
+from runner.export import model_folder
+from runner.objectives import get_collator_cls
+from runner.objectives.row_batch import row_batch
+
+from .base import PassesDataModule, check_sizes
+from .passes import PassLoader, StoredPasses
+
+DEFAULT_SPLITS = {"train": "train", "val": "validation", "test": "test"}
+READING: dict[str, Any] = {"format": "auto", "word_field": 0, "tag_field": None}
+
+LONGEST_STRIDE = 128
+"""Tokens that neighbouring windows of a context share, unless they are short."""
+
+
+class FinetuningDataModule(PassesDataModule):
+    """Training, validation and test examples of a task, as batches of its collator.
+
+    They come from a folder with a file for each split, a data set that `datasets` has saved, a hub name, or from code
+    (`set_datasets`). Labels that are text are numbered in their order, by the training examples; integers keep their
+    numbers. `pair_column` names the second text of pairs to classify.
+
+    Example:
+        >>> rows = [{"text": "seven herons", "label": 0}, {"text": "an old bridge", "label": 1}]
+        >>> data = FinetuningDataModule("classification", tokenizer_folder, max_sequence_length=16)
+        >>> data.set_datasets(train=rows, val=rows)
+        >>> data.setup("fit")
+        >>> next(iter(data.val_dataloader()))["labels"].tolist()
+        [0, 1]
+    """
+
+    def __init__(
+        self,
+        task: str,
+        pretrained_tokenizer_name_or_path: str,
+        dataset_name_or_path: str | None = None,
+        dataset_config_name: str | None = None,
+        max_sequence_length: int = 512,
+        train_split: str = "train",
+        val_split: str = "validation",
+        test_split: str = "test",
+        text_column: str = "text",
+        label_column: str = "label",
+        train_batch_size: int = 32,
+        val_batch_size: int = 32,
+        test_batch_size: int = 32,
+        num_workers: int = 0,
+        shuffle_train: bool = True,
+        collator_kwargs: dict[str, Any] | None = None,
+        pair_column: str | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        self.save_hyperparameters(logger=False)
+        if task not in TASKS:
+            raise ValueError(f"task={task!r}; there are: {', '.join(TASKS)}" + suggest(task, TASKS))
+        sizes = {"train": train_batch_size, "val": val_batch_size, "test": test_batch_size}
+        check_sizes(
+            **{f"{name}_batch_size": size for name, size in sizes.items()},
+            max_sequence_length=max_sequence_length,
+            num_workers=num_workers,
+        )
+        self.task_name, self.tokenizer_name = task, pretrained_tokenizer_name_or_path
+        self.path, self.config_name, self.max_sequence_length = (
+            None if dataset_name_or_path is None else str(dataset_name_or_path),
+            dataset_config_name,
+            max_sequence_length,
+        )
+        self.splits = {"train": train_split, "val": val_split, "test": test_split}
+        self.text_column, self.label_column, self.pair_column = text_column, label_column, pair_column
+        self.batch_sizes, self.num_workers = sizes, num_workers
+        self.shuffle_train, self.collator_kwargs, self.seed = shuffle_train, dict(collator_kwargs or {}), seed
+        self.given: dict[str, Any] = {}
+        self.sets: dict[str, TaskSequences] = {}
+        self._tokenizer: Any = None
+
+    def set_datasets(self, train: Any = None, val: Any = None, test: Any = None) -> None:
+        """Takes data made in code, any set alone: a `datasets.Dataset`, or a list of dicts."""
+        given = {"train": train, "val": val, "test": test}
+        self.given = {name: rows for name, rows in given.items() if rows is not None}
+        self.sets = {}
+
+    def prepare_data(self) -> None:
+        """Loads the data set and the tokenizer once, so that they are downloaded before other processes ask for them."""
+        self._rows()
+        assert self.tokenizer is not None
+
+    def setup(self, stage: str | None = None) -> None:
+        """Reads and tokenises all sets, for any stage.
+
+        Raises:
+            ValueError: no data, a split that is not there, or rows that are not of the task; they are named.
+        """
+        if self.sets:
+            return
+        rows = self._rows()
+        self.task = self._make_task(rows)
+        examples = {name: self.task.examples(found, labelled=name != "test") for name, found in rows.items()}
+        first = next(iter(rows))
+        self.task.learn(examples[first], rows[first])
+        self.sets = {
+            name: self.task.tokenize(some, self.tokenizer, self.max_sequence_length, training=name == "train")
+            for name, some in examples.items()
+        }
+        self.collator = self._make_collator()
+
+    @property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """The tokenizer of the model to finetune."""
+        if self._tokenizer is None:
+            self._tokenizer = load_tokenizer(model_folder(self.tokenizer_name), needed=("pad",))
+        return self._tokenizer
+
+    @property
+    def label_names(self) -> list[str]:
+        """The labels, in the order of their numbers; none to regress numbers or to answer questions."""
+        self.setup()
+        return list(self.task.collator_arguments().get("labels", []))
+
+    def train_dataloader(self) -> PassLoader | list[PassLoader]:
+        """Batches of the training examples, each pass in another order; an empty list without any."""
+        self.setup("fit")
+        if "train" not in self.sets:
+            return []
+        return self.training_loader(self._passes("train"), self.num_workers, uneven=False)
+
+    def val_dataloader(self) -> PassLoader | list[PassLoader]:
+        """Batches of the validation examples in their order; an empty list without any."""
+        return self._evaluation("val")
+
+    def test_dataloader(self) -> PassLoader | list[PassLoader]:
+        """Batches of the test examples in their order; an empty list without any."""
+        return self._evaluation("test")
+
+    def order(self) -> dict[str, Any]:
+        """What the order of the training batches depends on."""
+        self.setup("fit")
+        return {
+            "data": self.sets["train"].fingerprint if "train" in self.sets else None,
+            "train_batch_size": self.batch_sizes["train"],
+            "ranks": self.ranks()[1],
+            "shuffle_train": self.shuffle_train,
+            "seed": self.seed,
+        }
+
+    def samples_of(self, name: str, batch: int) -> Any:
+        """Which samples of an evaluated set its batch of that number has, on this rank."""
+        passes = self._passes(name)
+        return passes.order.epoch_order(0, *passes.bounds(batch))[passes.rank :: passes.num_ranks]
+
+    def _evaluation(self, name: str) -> PassLoader | list[PassLoader]:
+        self.setup()
+        if name not in self.sets:
+            return []
+        return PassLoader(self._passes(name), self.num_workers, repeats=True)
+
+    def _passes(self, name: str) -> StoredPasses:
+        training = name == "train"
+        return StoredPasses(
+            self.sets[name],
+            partial(row_batch, collator=self.collator),
+            self.batch_sizes[name],
+            training and self.shuffle_train,
+            self.seed,
+            MASK_STREAM if training else VALIDATION_STREAM,
+            *self.ranks(),
+        )
+
+    def _make_task(self, rows: Mapping[str, Rows]) -> Any:
+        options = self.collator_kwargs
+        stride = options.get("doc_stride", min(LONGEST_STRIDE, self.max_sequence_length // 4))
+        return make_task(
+            self.task_name,
+            text_column=self._column("text", self.text_column, "question", rows),
+            pair_column=self.pair_column,
+            context_column=options.get("context_column", "context"),
+            label_column=self._column("label", self.label_column, "answers", rows),
+            id_column=None,
+            labels=numbered_labels(rows, self.label_column, self.task_name),
+            problem_type="auto",
+            label_separator=None,
+            doc_stride=stride,
+        )
+
+    def _column(self, default: str, given: str, of_questions: str, rows: Mapping[str, Rows]) -> str:
+        """The column that was given; of questions the usual one, where none was and there is no such column."""
+        if self.task_name != "question_answering" or given != default:
+            return given
+        first = next(iter(rows.values())).rows[0].values
+        return given if given in first else of_questions
+
+    def _make_collator(self) -> Any:
+        tokenizer = self.tokenizer
+        mask = tokenizer.mask_token_id
+        known = {
+            "pad_token_id": tokenizer.pad_token_id,
+            "mask_token_id": tokenizer.pad_token_id if mask is None else mask,
+            "vocab_size": len(tokenizer),
+            "special_token_ids": [i for i in tokenizer.all_special_ids if i != tokenizer.unk_token_id],
+            "text_column": self.text_column,
+            "label_column": self.label_column,
+            "max_sequence_length": self.max_sequence_length,
+            **self.task.collator_arguments(),
+        }
+        return get_collator_cls(self.task_name)(**{**known, **self.collator_kwargs})
+
+    def _rows(self) -> dict[str, Rows]:
+        """The rows of the sets there are, training first.
+
+        Raises:
+            ValueError: none at all, an empty one, or a split that was asked for and is not there.
+        """
+        found = {} if self.path is None else self._loaded(self.path)
+        found |= {name: read_rows(rows, **READING) for name, rows in self.given.items()}
+        if not found:
+            raise ValueError("there is no data: give dataset_name_or_path, or call set_datasets")
+        for name, rows in found.items():
+            if not rows.rows:
+                raise ValueError(f"the {name} set ({rows.description}) holds no examples")
+        return {name: found[name] for name in DEFAULT_SPLITS if name in found}
+
+    def _loaded(self, path: str) -> dict[str, Rows]:
+        """The splits of a path or hub name, by what they are for."""
+        folder = Path(path).expanduser()
+        if folder.is_file():
+            return {"train": read_rows(str(folder), **READING)}
+        if folder.is_dir() and not is_saved(folder):
+            files = {name: split_files(folder, split) for name, split in self.splits.items()}
+            self._check_splits(path, {n for n, found in files.items() if found}, splits_in(folder))
+            return {
+                n: read_rows([str(file) for file in some], **READING) for n, some in files.items() if some
+            }
+        splits = load_splits(path, self.config_name)
+        self._check_splits(path, {n for n, split in self.splits.items() if split in splits}, splits)
+        return {n: read_rows(splits[split], **READING) for n, split in self.splits.items() if split in splits}
+
+    def _check_splits(self, path: str, found: set[str], known: Iterable[str]) -> None:
+        for name, split in self.splits.items():
+            needed = name == "train" and "train" not in self.given
+            if name not in found and (needed or split != DEFAULT_SPLITS[name]):
+                raise ValueError(
+                    f"{path} has no split {split!r}; it has: {', '.join(known) or 'none'}. Set {name}_split"
+                )
+
+
+def load_splits(path: str, config_name: str | None) -> dict[str, Any]:
+    """The splits by name of a data set that `datasets` has saved, or of one of the hub; a single one is `train`.
+
+    Raises:
+        FileNotFoundError: there is no such folder, and no data set of that name that can be loaded.
+    """
+    from datasets import load_dataset, load_from_disk
+
+    if Path(path).expanduser().is_dir():
+        loaded: Any = load_from_disk(str(Path(path).expanduser()))
+    else:
+        try:
+            loaded = load_dataset(path, config_name)
+        except Exception as error:  # connection, offline mode, unknown name or configuration
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise FileNotFoundError(
+                f"{path!r} is no file or folder here, and no data set that could be loaded from the hub ({reason})"
+            ) from error
+    return dict(loaded) if isinstance(loaded, Mapping) else {"train": loaded}
+
+
+def numbered_labels(rows: Mapping[str, Rows], label_column: str, task: str) -> list[str] | None:
+    """Names of labels that are integers, so that each keeps its number; None where they are something else."""
+    if task == "question_answering" or any(found.class_names.get(label_column) for found in rows.values()):
+        return None
+    highest = -1
+    for found in rows.values():
+        for row in found.rows:
+            label = row.values.get(label_column)
+            labels = label if isinstance(label, list | tuple) and task == "token_classification" else [label]
+            for one in labels:
+                if isinstance(one, bool) or not isinstance(one, int):
+                    return None
+                highest = max(highest, one)
+    return [str(number) for number in range(max(2, highest + 1))]

@@ -1,0 +1,172 @@
+"""Passes over tokenised samples, one after the other, as a plain `DataLoader` gives them.
+
+Order, masks and packing are those of a run: the samplers', the keyed generator's and the partition's.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.utils.data import IterableDataset, get_worker_info
+
+from runner.data.batches import CalmLoader, GatheredSequences, flat_samples, settle_worker
+from runner.data.handover import hand_over
+from runner.data.partition import partition
+from runner.samplers import Sequential, Shuffled
+
+Collate = Callable[[dict[str, Any]], dict[str, Any]]
+"""Makes the batch of flat samples."""
+
+WINDOW = 64
+"""Batches of documents that are packed into rows together: one row in so many may be half empty."""
+
+
+class Passes(IterableDataset[dict[str, Any]]):
+    """The batches of one pass, number `epoch`, from batch `start` on; a subclass says which of them are this rank's.
+
+    Batch k comes from loader process k modulo their number, so that the order is the same with any number of them.
+    """
+
+    epoch = 0
+    start = 0
+    can_skip = True
+    """Whether batches before `start` cost nothing; otherwise the loader draws them and lets them go."""
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        worker = get_worker_info()
+        number, count = (worker.id, worker.num_workers) if worker else (0, 1)
+        return self.batches(lambda batch: batch >= self.start and (batch - self.start) % count == number)
+
+    def batches(self, mine: Callable[[int], bool]) -> Iterator[dict[str, Any]]:
+        """The batches of this rank whose numbers are `mine`."""
+        raise NotImplementedError
+
+
+class StoredPasses(Passes):
+    """Passes over samples that can be read in any order, in batches of `batch_size` for each rank.
+
+    The last batch of a pass may be small. With `row_tokens` a batch is one row of whole samples, at most so many tokens.
+    """
+
+    def __init__(
+        self,
+        sequences: GatheredSequences,
+        collate: Collate,
+        batch_size: int,
+        shuffle: bool,
+        seed: int,
+        stream: int,
+        rank: int,
+        num_ranks: int,
+        row_tokens: int | None = None,
+    ) -> None:
+        self.sequences, self.collate, self.seed, self.stream = sequences, collate, seed, stream
+        self.rank, self.num_ranks, self.row_tokens = rank, num_ranks, row_tokens
+        self.window = batch_size * num_ranks * (WINDOW if row_tokens else 1)
+        order = Shuffled if shuffle else Sequential
+        self.order = order(dataset=sequences, num_epochs=1, num_batches=None, global_batch_size=1, seed=seed)  # type: ignore[arg-type]
+
+    def __len__(self) -> int:
+        """Batches of a pass. Raises TypeError for packed rows, whose number differs from pass to pass."""
+        if self.row_tokens is not None:
+            raise TypeError("how many packed rows a pass has shows when it is packed")
+        return -(-len(self.sequences) // self.window)
+
+    def batches(self, mine: Callable[[int], bool]) -> Iterator[dict[str, Any]]:
+        """Those of the pass `epoch`."""
+        batch = -1
+        for window in range(-(-len(self.sequences) // self.window)):
+            if self.row_tokens is None and not mine(window):
+                continue
+            indices = self.order.epoch_order(self.epoch, *self.bounds(window))
+            samples = np.column_stack([np.full(len(indices), self.epoch), indices])
+            for rows in self.rows(samples):
+                batch = window if self.row_tokens is None else batch + 1
+                if mine(batch):
+                    packed = self.row_tokens is not None
+                    yield self.collate(
+                        flat_samples(self.sequences, window, samples, rows, self.seed, self.stream, packed)
+                    )
+
+    def bounds(self, window: int) -> tuple[int, int]:
+        """The places of a pass that a batch, or a window of packed rows, takes: from the first to before the second."""
+        return window * self.window, min((window + 1) * self.window, len(self.sequences))
+
+    def rows(self, samples: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """This rank's places in a window of samples, batch by batch."""
+        if self.row_tokens is None:
+            return [np.arange(self.rank, len(samples), self.num_ranks)]
+        lengths = self.sequences.lengths(samples[:, 1])
+        return partition(lengths, self.num_ranks, self.row_tokens, None, packed=True)[self.rank]
+
+
+class PassLoader(CalmLoader):
+    """A `DataLoader` of which each iteration is the next pass; one that `repeats` has the same pass every time.
+
+    `epoch` is the pass that goes on, `handed` its batches so far, those before a restored place included, and `ended`
+    says whether there are no more. With several ranks `any_has_more` asks all of them at each batch: those that have run
+    out go on with copies of their last batch in which nothing is a target, until all have.
+    """
+
+    def __init__(
+        self,
+        passes: Passes,
+        num_workers: int,
+        epoch: int = 0,
+        start: int = 0,
+        repeats: bool = False,
+        any_has_more: Callable[[bool], bool] | None = None,
+    ) -> None:
+        super().__init__(
+            passes,
+            batch_size=None,
+            num_workers=num_workers,
+            collate_fn=hand_over,
+            worker_init_fn=settle_worker if num_workers else None,
+            pin_memory=torch.cuda.is_available(),
+        )
+        self.following, self.repeats, self.any_has_more = (epoch, start), repeats, any_has_more
+        self.epoch, self.handed, self.ended = epoch, start, False
+
+    def __iter__(self) -> Any:
+        """The next pass; it begins now, however late its first batch is asked for."""
+        self.epoch, self.handed = self.following
+        self.ended = False
+        self.following = self.following if self.repeats else (self.epoch + 1, 0)
+        passes: Any = self.dataset
+        passes.epoch, passes.start = self.epoch, self.handed if passes.can_skip else 0
+        batches = super().__iter__()
+        return self._counted(batches if passes.can_skip else islice(batches, self.handed, None))
+
+    def place(self, consumed: int) -> tuple[int, int]:
+        """Pass and batch to go on with after so many batches of this pass."""
+        if self.ended and consumed >= self.handed:
+            return self.epoch + 1, 0
+        return self.epoch, consumed
+
+    def _counted(self, batches: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        last: dict[str, Any] | None = None
+        while True:
+            batch = next(batches, None)
+            if self.any_has_more is not None and self.any_has_more(batch is not None) and batch is None:
+                batch = without_targets(last)
+            if batch is None:
+                break
+            self.handed, last = self.handed + 1, batch
+            yield batch
+        self.ended = True
+
+
+def without_targets(batch: dict[str, Any] | None) -> dict[str, Any]:
+    """A copy of a batch that weighs nothing, for a rank that must not let the others wait.
+
+    Raises:
+        ValueError: there has been no batch: too few documents for the ranks.
+    """
+    if batch is None:
+        raise ValueError("a rank has no document at all: use fewer ranks, smaller batches, or more data")
+    empty = {n: torch.full_like(v, -100) for n, v in batch.items() if n == "labels"}
+    return {**batch, **empty, **({"weight": 0.0} if "weight" in batch else {})}

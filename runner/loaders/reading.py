@@ -1,0 +1,100 @@
+"""The documents that a path and a split name: of a file, a folder, a saved data set or one of the hub."""
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from runner.data.files import SPLIT_NAMES, FileSource, is_saved, split_files, splits_in
+from runner.data.sources import CombinedSource, Source, open_source
+
+
+def open_splits(
+    paths: str | Path | Iterable[str],
+    split: str | None,
+    default: str,
+    text_column: str,
+    text_unit: str,
+    file_format: str | None,
+    streaming: bool,
+    options: Mapping[str, Any] | None,
+) -> Source:
+    """The documents of one path, or of several one after the other, in a `split`; None takes the `default` one.
+
+    Raises:
+        FileNotFoundError: nothing is there.
+        ValueError: no path, or a split that is not there; those there are are named.
+    """
+    reading = (split, default, text_column, text_unit, file_format, streaming, options)
+    sources = [open_split(path, *reading) for path in listed(paths)]
+    if not sources:
+        raise ValueError(
+            "train_dataset_name_or_path is an empty list: name at least one file, folder or data set"
+        )
+    return sources[0] if len(sources) == 1 else CombinedSource(sources)
+
+
+def open_split(
+    path: str,
+    split: str | None,
+    default: str,
+    text_column: str,
+    text_unit: str,
+    file_format: str | None,
+    streaming: bool,
+    options: Mapping[str, Any] | None,
+) -> Source:
+    """The documents of one path in a split; see `open_splits`."""
+    found = Path(path).expanduser()
+    if found.is_dir() and not is_saved(found):
+        if files := split_files(found, split or default):
+            return FileSource(files, found, text_column, text_unit, file_format)
+        if split is not None:
+            raise ValueError(
+                f"{path} has no split {split!r}; it has: {', '.join(splits_in(found)) or 'no file'}"
+            )
+    elif found.exists() and not (found / "dataset_dict.json").is_file():
+        known = {name for names in SPLIT_NAMES.values() for name in names}
+        if split not in known | {None}:
+            raise ValueError(f"{path} has no split {split!r}; it has: train, which is all of it")
+    return open_source(path, text_column, split or default, text_unit, file_format, streaming, options)
+
+
+def listed(names: str | Path | Iterable[str]) -> list[str]:
+    """One name or several as a list."""
+    return [str(names)] if isinstance(names, str | Path) else [str(name) for name in names]
+
+
+def validation_sets(
+    paths: str | list[str] | None, splits: str | list[str] | None
+) -> dict[str, tuple[str, str | None]]:
+    """Name of each validation set, with its path and split.
+
+    One split is for all paths; of a list each path has its own; and one path may have several.
+
+    Raises:
+        ValueError: lists of different lengths.
+    """
+    if not paths:
+        return {}
+    paths = listed(paths)
+    named: list[str | None] = [None] if splits is None else [*listed(splits)]
+    if len(paths) == 1:
+        paths = paths * len(named)
+    if len(named) == 1:
+        named = named * len(paths)
+    if len(named) != len(paths):
+        raise ValueError(
+            f"val_split names {len(named)} splits for {len(paths)} validation sets: give one for all, or one each"
+        )
+    several_splits = len(set(paths)) < len(paths)
+    names = [
+        split if several_splits and split else Path(path).stem
+        for path, split in zip(paths, named, strict=True)
+    ]
+    names = [re.sub(r"[^\w.-]", "_", name).lstrip(".-") or "validation" for name in names]
+    unique = [
+        f"{name}_{names[:number].count(name) + 1}" if names.count(name) > 1 or name == "train" else name
+        for number, name in enumerate(names)
+    ]
+    return {name: pair for name, *pair in zip(unique, paths, named, strict=True)}  # type: ignore[misc]

@@ -1,0 +1,154 @@
+"""Documents tokenised as they come: shuffled in a bounded buffer, dealt to batches, ranks and loader processes.
+
+Every process reads the whole stream, which is quick beside tokenising, and tokenises the batches that are its own. So
+batch k is the same with any number of loader processes, and a pass is gone on with at any batch without tokenising what
+came before.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from runner.data.batches import VALIDATION_STREAM
+from runner.data.chunking import Chunker
+from runner.data.keyed import derive_seed, sample_keys
+from runner.data.permute import permute_block
+from runner.data.multi_epoch import epoch_seed
+from runner.data.packing import pack
+from runner.data.ranges import ranges
+from runner.data.sources import Source
+
+from .passes import WINDOW, Collate, Passes
+
+_BUFFER = 0x62756666
+"""What the derived seed is for ("buff" in ASCII)."""
+
+Numbered = tuple[int, Any]
+"""A document's number in the source, and the document."""
+
+
+class StreamedPasses(Passes):
+    """Passes over a source in batches of `batch_size` documents for each rank; nothing is kept on disk.
+
+    `buffer_size` documents are held back and drawn from; 0 keeps the order. With `num_shards` above 1 document n goes to
+    shard n modulo that number, and batches are of one shard each, in turn. With `row_tokens` a batch is one row of whole
+    documents, packed out of a window of them; which rows there are then depends on the number of loader processes.
+
+    Raises:
+        ValueError: no shard, or a negative buffer.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        chunker: Chunker,
+        collate: Collate,
+        batch_size: int,
+        buffer_size: int,
+        num_shards: int,
+        seed: int,
+        stream: int,
+        rank: int,
+        num_ranks: int,
+        row_tokens: int | None = None,
+    ) -> None:
+        if num_shards < 1 or buffer_size < 0:
+            raise ValueError(
+                f"num_shards={num_shards} must be at least 1, shuffle_buffer_size={buffer_size} 0 or more"
+            )
+        self.source, self.chunker, self.collate = source, chunker, collate
+        self.buffer_size, self.num_shards = buffer_size, num_shards
+        self.seed, self.stream, self.rank, self.num_ranks = seed, stream, rank, num_ranks
+        self.row_tokens = row_tokens
+        self.window = batch_size * (WINDOW if row_tokens else 1)
+        self.can_skip = row_tokens is None
+
+    def batches(self, mine: Callable[[int], bool]) -> Iterator[dict[str, Any]]:
+        """Those of the pass `epoch`; of packed rows those of the windows that are `mine`."""
+        for number, documents in enumerate(self._windows()):
+            turn, rank = divmod(number, self.num_ranks)
+            if rank == self.rank and mine(turn):
+                yield from self._made(number, documents)
+
+    def settings(self) -> dict[str, Any]:
+        """What the order of the stream depends on, in words for the case that it has changed."""
+        return {
+            "source": self.source.fingerprint(),
+            "seed": self.seed,
+            "documents taken at a time": self.window,
+            "shuffle_buffer_size": self.buffer_size,
+            "num_shards": self.num_shards,
+            "ranks": self.num_ranks,
+            "tokens of a row": self.row_tokens,
+        }
+
+    def _made(self, number: int, documents: list[Numbered]) -> Iterator[dict[str, Any]]:
+        """The batches of a window: one, or of packed documents a row each."""
+        numbers, ids, lengths = self._tokenised(documents)
+        if not len(lengths):
+            return
+        starts = np.cumsum(lengths, dtype=np.int64) - lengths
+        for rows in self._rows(lengths):
+            indices = numbers[rows]
+            epochs = np.full(len(rows), self.epoch)
+            yield self.collate(
+                {
+                    "input_ids": ids[ranges(starts[rows], lengths[rows])],
+                    "lengths": lengths[rows],
+                    "keys": sample_keys(self.seed, epochs, indices, self.stream),
+                    "filler": False,
+                    "packed": self.row_tokens is not None,
+                    "evaluation": self.stream == VALIDATION_STREAM,
+                    "batch_places": rows,
+                    "batch_size": len(lengths),
+                    "batch_key": derive_seed(self.seed, self.stream, number),
+                }
+            )
+
+    def _rows(self, lengths: NDArray[np.int32]) -> list[NDArray[np.int64]]:
+        if self.row_tokens is None:
+            return [np.arange(len(lengths))]
+        order, bounds = pack(lengths, self.row_tokens)
+        return np.split(order, bounds[1:-1])
+
+    def _tokenised(
+        self, documents: list[Numbered]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+        """Numbers [D] of the documents that have tokens, these end to end [N], and their lengths [D]."""
+        numbers, contents = zip(*documents, strict=True)
+        cut = self.chunker.tokens if self.source.tokenized else self.chunker.texts
+        ids, lengths = cut(contents)
+        if len(lengths) < len(numbers):  # a text that the tokenizer makes nothing of gives no sequence
+            numbers = tuple(n for n, content in documents if len(cut([content])[1]))
+        return np.array(numbers, dtype=np.int64), ids, lengths
+
+    def _windows(self) -> Iterator[list[Numbered]]:
+        """Documents in lists of `window`, the last ones of each shard in shorter lists."""
+        waiting: list[list[Numbered]] = [[] for _ in range(self.num_shards)]
+        for number, document in enumerate(self._shuffled()):
+            shard = waiting[number % self.num_shards]
+            shard.append(document)
+            if len(shard) == self.window:
+                yield shard.copy()
+                shard.clear()
+        yield from (shard for shard in waiting if shard)
+
+    def _shuffled(self) -> Iterator[Numbered]:
+        """The documents of the pass; which one leaves the buffer for another follows from seed, pass and number."""
+        documents = enumerate(self.source.documents())
+        if not self.buffer_size:
+            yield from documents
+            return
+        seed, buffer = derive_seed(self.seed, _BUFFER, self.epoch), []
+        for number, document in documents:
+            if len(buffer) < self.buffer_size:
+                buffer.append((number, document))
+                continue
+            place = derive_seed(seed, number) % self.buffer_size
+            out, buffer[place] = buffer[place], (number, document)
+            yield out
+        if buffer:
+            order = permute_block(0, len(buffer), len(buffer), epoch_seed(self.seed, self.epoch))
+            yield from (buffer[place] for place in order.tolist())

@@ -1,0 +1,153 @@
+"""What dropout does to an element as a function of what the element is, so that no cut of a global batch changes it.
+
+An element's 16 bits are a hash of (seed, step, sample, position, module, feature), and those of a weight of attention of
+(seed, step, sample, position of the query, module, head, position of the key): a counter-based generator (SplitMix64, as
+in `runner.data.keyed`). The training step sets the keys of a micro-batch; dropout in its model asks for bits by the shape
+of what it is given. Where a module is called several times in a pass, as by architectures that share layers, each call
+has bits of its own, and the calls of a backward pass that computes activations again have those of the forward pass.
+
+Letters in shapes: D documents (samples), P places of tokens in the micro-batch, L of the longest document, N heads.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+_GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
+_MULTIPLIERS = (0xBF58476D1CE4E5B9 - (1 << 64), 0x94D049BB133111EB - (1 << 64))
+_BLOCK = 1 << 17
+"""Words of 64 bits mixed at a time: 1 MiB of them and 1 MiB of scratch."""
+
+_CALLS = 1 << 16
+"""Most calls of one module in a pass that are told apart."""
+
+
+def mix64(x: Tensor) -> Tensor:
+    """SplitMix64's finaliser in place, of contiguous int64: torch shifts signs in, which are cleared."""
+    scratch = torch.empty_like(x)
+    for shift, multiplier in ((30, _MULTIPLIERS[0]), (27, _MULTIPLIERS[1]), (31, None)):
+        torch.bitwise_right_shift(x, shift, out=scratch)
+        x.bitwise_xor_(scratch.bitwise_and_((1 << 64 - shift) - 1))
+        if multiplier is not None:
+            x.mul_(multiplier)
+    return x
+
+
+def bits(keys: Tensor, count: int) -> Tensor:
+    """16 random bits for each of `count` elements under each of int64 keys [...]: int16 [..., count], a view of more."""
+    words = -(-count // 4)
+    counters = torch.arange(1, words + 1, device=keys.device).mul_(_GOLDEN)
+    flat, found = (
+        keys.reshape(-1, 1),
+        torch.empty((keys.numel(), words), dtype=torch.int64, device=keys.device),
+    )
+    step = max(1, _BLOCK // words)
+    for start in range(0, len(flat), step):
+        block = found[start : start + step]
+        mix64(torch.add(flat[start : start + step], counters, out=block))
+    return found.view(torch.int16)[:, :count].unflatten(0, keys.shape)
+
+
+def bits_drawn(shape: torch.Size) -> Tensor:
+    """16 random bits for each element of a tensor, int16 of its shape, from torch's generator: four to a number."""
+    count = shape.numel()
+    drawn = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), 2**63 - 1)
+    return drawn.view(torch.int16)[:count].view(shape)
+
+
+class DropoutKeys:
+    """The keys of a micro-batch's tokens, and how often each module has been called on them."""
+
+    def __init__(self, micro_batch: dict[str, Any], seed: int) -> None:
+        """`seed` is that of the step, whatever the rank; the micro-batch's `sample_keys` int64 [D] tell samples apart."""
+        samples = mix64(micro_batch["sample_keys"] + seed)
+        if "cu_seqlens" in micro_batch:
+            bounds = micro_batch["cu_seqlens"].long()
+            places = torch.arange(micro_batch["input_ids"].shape[-1], device=samples.device)
+            owners = torch.searchsorted(bounds[1:].contiguous(), places, right=True)
+            places -= bounds[owners]
+            tokens = samples[owners]
+            self._shape, firsts = torch.Size((1, len(tokens))), bounds[:-1]
+        else:
+            self._shape = micro_batch["input_ids"].shape
+            places = torch.arange(self._shape[1], device=samples.device)
+            tokens = samples[:, None].expand(self._shape).flatten()
+            firsts = torch.arange(len(samples), device=samples.device) * self._shape[1]
+            places = places.repeat(self._shape[0])
+        self.tokens = mix64(tokens + (places + 1) * _GOLDEN)
+        """[P]"""
+        self.samples = self.tokens[firsts]
+        """[D], those of the first tokens"""
+        self.chosen: Tensor | None = None
+        """Places [M] of the tokens that the model goes over, where it narrows them; None is all."""
+        self.computing_again = False
+        """Whether calls are those of the backward pass, the last of the forward pass first."""
+        self._calls: Counter[int] = Counter()
+
+    def of_elements(self, module: nn.Module, shape: torch.Size) -> Tensor | None:
+        """Bits for hidden states [..., H] of all tokens, of chosen ones or of samples, or for weights of attention
+        [D, N, L, L]; None for anything else, which is drawn.
+        """
+        if len(shape) == 4 and (shape[0], shape[2], shape[3]) == (*self._shape, self._shape[1]):
+            return self.of_weights(self.of_queries(module).view(self._shape), shape[1], shape[3])
+        count = shape[:-1].numel()
+        for keys in (self.tokens if self.chosen is None else self.tokens[self.chosen], self.samples):
+            if count == len(keys):
+                return bits(self._salted(keys, module), shape[-1]).unflatten(0, shape[:-1])
+        return None
+
+    def of_queries(self, module: nn.Module) -> Tensor:
+        """Keys [P] of the tokens as queries of this call of an attention."""
+        return self._salted(self.tokens, module)
+
+    def fits(self, query: Tensor) -> bool:
+        """Whether queries [D, N, L, H] are those of the rows."""
+        return (query.shape[0], query.shape[2]) == tuple(self._shape)
+
+    @staticmethod
+    def of_weights(queries: Tensor, num_heads: int, num_keys: int) -> Tensor:
+        """Bits [D, N, L, keys] for the weights of keys of queries [D, L]."""
+        heads = torch.arange(1, num_heads + 1, device=queries.device).mul_(_GOLDEN)
+        return bits(mix64(queries[:, None] + heads[:, None]), num_keys)
+
+    def _salted(self, keys: Tensor, module: nn.Module) -> Tensor:
+        salt = getattr(module, "dropout_salt", 0) * _CALLS + self._call(id(module))
+        offset = (salt + 1) * _GOLDEN % (1 << 64)
+        return mix64(keys + (offset - (offset >> 63 << 64)))
+
+    def _call(self, module: int) -> int:
+        """Which call of the module this is, counted from 0."""
+        if self.computing_again:
+            self._calls[module] -= 1
+            return self._calls[module] % _CALLS
+        self._calls[module] += 1
+        return (self._calls[module] - 1) % _CALLS
+
+
+_current: DropoutKeys | None = None
+
+
+def current_keys() -> DropoutKeys | None:
+    """The keys that dropout goes by at this moment; None where it draws."""
+    return _current
+
+
+@contextmanager
+def dropout_keys(micro_batch: dict[str, Any], seed: int) -> Iterator[DropoutKeys | None]:
+    """Within it dropout goes by the keys of the micro-batch's samples, if it has any, under the seed of the step."""
+    global _current
+    _current = DropoutKeys(micro_batch, seed) if "sample_keys" in micro_batch else None
+    try:
+        yield _current
+    finally:
+        _current = None
+
+
+def number_modules(model: nn.Module) -> None:
+    """Gives each module a number by which its dropout is told from that of others."""
+    for number, module in enumerate(model.modules()):
+        module.dropout_salt = number  # type: ignore[assignment]

@@ -1,0 +1,219 @@
+"""LightningModules on the batches of a collator: Lightning's own Trainer takes the steps, on the mean loss per target."""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from runner.errors import suggest
+from runner.export import write_model
+from runner.optim import OPTIMIZERS, get_optimizer, loop_needs
+from runner.sharding import check_shardable, replica_of, whole
+
+from .base import ModelModule
+from .training import seed_generators, step_seed
+
+Batch = dict[str, Any]
+"""What a collator makes of a list of samples: tensors of rows [B, T], or of one packed row [1, T]."""
+
+EXPORTED = "huggingface"
+"""Folder of the exported models, below the trainer's log_dir."""
+
+
+class AutomaticModule(ModelModule):
+    """Trains a task model with an optimizer by name; a subclass turns batches into micro-batches and sets the schedule.
+
+    A mean over targets is that over the batches of all ranks, so how a batch is dealt to them does not show.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        compile_model: bool,
+        gradient_checkpointing: bool,
+        learning_rate: float | None,
+        weight_decay: float | None,
+        optimizer_class: str | None,
+        optimizer_kwargs: Mapping[str, Any] | None,
+        optimizer_quantized: bool,
+        tokenizer: Any,
+    ) -> None:
+        super().__init__(model, compile_model, gradient_checkpointing)
+        self.optimizer_name = optimizer_class or "adamw"
+        if self.optimizer_name not in OPTIMIZERS:
+            raise ValueError(
+                f"optimizer_class={optimizer_class!r}; there are: {', '.join(OPTIMIZERS)}"
+                + suggest(self.optimizer_name, OPTIMIZERS)
+            )
+        rate = {} if learning_rate is None else {"lr": learning_rate}
+        self.optimizer_kwargs = {**rate, "weight_decay": weight_decay or 0.0, **(optimizer_kwargs or {})}
+        self.optimizer_quantized = optimizer_quantized
+        self._tokenizer = tokenizer
+        self._seed = torch.initial_seed() % 2**63
+        self._step = contextlib.ExitStack()
+        self._in_step = False
+
+    @property
+    def tokenizer(self) -> Any:
+        """The model's tokenizer, else the data module's; None where neither has one."""
+        if self._tokenizer is None and self._trainer is not None:
+            return getattr(self.trainer.datamodule, "tokenizer", None)  # type: ignore[attr-defined]
+        return self._tokenizer
+
+    @property
+    def in_loop(self) -> bool:
+        """Whether a Trainer is running a loop; steps may also be called by hand, before and after."""
+        return self._trainer is not None and self.trainer.state.stage is not None
+
+    def micro_batch(self, batch: Batch) -> dict[str, Any]:
+        """What the task model takes, with the `weight` that the sum of its losses is divided by."""
+        raise NotImplementedError
+
+    def configure_model(self) -> None:
+        """Places the model, and compiles the compute core once; data in packed rows is made ready for before."""
+        if self._trainer is not None and getattr(self.trainer.datamodule, "packing", False):  # type: ignore[attr-defined]
+            self._take_packed_rows()
+        super().configure_model()
+
+    def make_optimizer(self) -> Optimizer:
+        """The optimizer over the model's parameter groups: biases and norms do not decay."""
+        optimizer = get_optimizer(
+            self.optimizer_name, self.model, self.optimizer_kwargs, self.optimizer_quantized
+        )
+        if self.device_mesh is not None:
+            check_shardable(optimizer)
+        return optimizer
+
+    def num_steps(self) -> int | None:
+        """Optimizer steps of the whole training, as far as the trainer knows; None without one.
+
+        Raises:
+            ValueError: the data has no length, and the trainer no `max_steps`.
+        """
+        if self._trainer is None:
+            return None
+        if self.trainer.max_steps > 0 and self.trainer.max_epochs in (None, -1):
+            return self.trainer.max_steps
+        steps = self.trainer.estimated_stepping_batches
+        if not 0 < steps < float("inf"):
+            raise ValueError(
+                "the schedule needs to know how long the training is: set max_steps of the Trainer, as this data has no "
+                "length"
+            )
+        return int(steps)
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """The mean loss per target of a batch."""
+        with self._own_randomness():
+            loss, _, _ = self._mean_loss(batch)
+        self._log("train/loss", loss.detach(), batch, prog_bar=True)
+        return loss
+
+    @contextlib.contextmanager
+    def _own_randomness(self) -> Iterator[None]:
+        """Within it what is drawn (dropout) follows from the seed, the batch and the rank, also in a resumed training.
+
+        Torch's generators stay as they are.
+        """
+        if not self.in_loop:
+            yield
+            return
+        with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
+            batch = self.trainer.fit_loop.total_batch_idx
+            seed_generators(step_seed(self._seed, batch, replica_of(self.trainer).rank), self.device)
+            yield
+
+    def _mean_loss(self, batch: Batch) -> tuple[Tensor, dict[str, Any], dict[str, Tensor]]:
+        """The mean loss over the targets of all ranks' batches, the micro-batch, and what the model makes of it."""
+        if "cu_seqlens" in batch:
+            self._take_packed_rows()
+        micro_batch = self.micro_batch(batch)
+        output = self.model(micro_batch)
+        weight = torch.as_tensor(micro_batch["weight"], dtype=torch.float32, device=output["loss"].device)
+        if self.in_loop and self.trainer.world_size > 1:
+            _, size, group = replica_of(self.trainer)
+            weight = weight.clone()
+            torch.distributed.all_reduce(weight, group=group)
+            weight = weight / size
+        return output["loss"] / weight.clamp(min=1e-12), micro_batch, output
+
+    def _take_packed_rows(self) -> None:
+        if self.model.position_offset is None:
+            self.model.pack_rows()  # type: ignore[operator]
+
+    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
+        """Sets up what the optimizer needs around a step, which may be several batches."""
+        if not self._in_step:
+            self._in_step = True
+            needs = loop_needs(self.trainer.optimizers[0])
+            self._step.enter_context(needs.step(self.trainer.global_step))
+
+    def backward(self, loss: Tensor, *args: Any, **kwargs: Any) -> None:
+        """The backward pass, differentiable itself where the optimizer needs it."""
+        needs = loop_needs(self.trainer.optimizers[0])
+        super().backward(loss, *args, **({"create_graph": True} if needs.create_graph else {}), **kwargs)
+        needs.after_backward()
+
+    def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
+        """Logs the total norm of the gradients, before they are clipped."""
+        norm = torch.nn.utils.get_total_norm([p.grad for p in self.parameters() if p.grad is not None])
+        self.log("optim/grad_norm", whole(norm))
+
+    def optimizer_step(self, *args: Any, **kwargs: Any) -> None:
+        """The step; what was set up for it ends."""
+        super().optimizer_step(*args, **kwargs)
+        self._end_step()
+
+    def on_train_end(self) -> None:
+        """Ends a step that was not taken."""
+        self._end_step()
+
+    def _end_step(self) -> None:
+        self._in_step = False
+        self._step.close()
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Takes up the seed."""
+        self._seed = checkpoint.get("seed", self._seed)
+
+    def on_save_checkpoint(self, *args: Any, **kwargs: Any) -> None:
+        """Leaves the model, with its tokenizer, as a Hugging Face folder below the trainer's log_dir as well."""
+        for checkpoint in args[:1]:
+            checkpoint["seed"] = self._seed
+        if self._trainer is None:
+            return
+        folder = Path(self.trainer.log_dir or self.trainer.default_root_dir) / EXPORTED
+        with self.evaluation_weights():
+            weights = self.gathered_weights()
+            if self.trainer.is_global_zero:
+                folder.mkdir(parents=True, exist_ok=True)
+                target = folder / f"step-{self.trainer.global_step:08d}"
+                write_model(self.model, self.tokenizer, target, self._card(), weights, {})
+
+    def _card(self) -> str:
+        name = type(self.model.pretrained).__name__
+        step = self.trainer.global_step
+        return (
+            "---\nlibrary_name: transformers\ntags: [iolaus]\n---\n\n"
+            f"# {name}, {self.model.describe()}\n\n"  # type: ignore[operator]
+            f"Trained for {step:,} steps with `runner.modules.{type(self).__name__}`.\n"
+        )
+
+    def _log(self, name: str, value: Any, batch: Batch, **options: Any) -> None:
+        if self.in_loop:
+            self.log(name, value, batch_size=len(batch["input_ids"]), **options)
+
+    def set_names(self, stage: str) -> list[str]:
+        """What the figures of each evaluated set begin with: `val`, or with several sets `val/<name>`."""
+        loaders = self.trainer.num_test_batches if stage == "test" else self.trainer.num_val_batches
+        kind = "test_names" if stage == "test" else "validation_names"
+        names = list(getattr(self.trainer.datamodule, kind, []))  # type: ignore[attr-defined]
+        if len(loaders) < 2:
+            return [stage]
+        if len(names) != len(loaders):
+            names = [str(number) for number in range(len(loaders))]
+        return [f"{stage}/{name}" for name in names]

@@ -1,0 +1,227 @@
+"""Finetuning with a plain `lightning.Trainer`."""
+
+from functools import partial
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from runner.data.finetuning import TASKS
+from runner.data.labels import MULTI, REGRESSION, SINGLE
+from runner.errors import suggest
+from runner.objectives.layout import IGNORED
+from runner.optim.scheduler import ClosedFormScheduler
+from runner.optim.warmup_decay import check_warmup_decay, warmup_decay_factor
+
+from .automatic import AutomaticModule, Batch
+from .set_figures import SetFigures
+from .task_models import load_task_model, own_tokenizer, unnamed_labels
+
+Task = Literal["classification", "token_classification", "question_answering"]
+SchedulerType = Literal["linear", "cosine", "constant", "polynomial"]
+
+
+class FinetuningModule(AutomaticModule):
+    """Finetunes a model of transformers on a task: labels or numbers for texts, labels for tokens, answers in contexts.
+
+    The rate follows `scheduler_type` over the trainer's steps, after a linear warm-up from 0 of `warmup_steps`, or of a
+    share `warmup_ratio` of the steps. Losses, and the task's metrics over whole sets, are logged under `train`, `val` and
+    `test`. A head that was trained for another number of labels starts anew.
+
+    Example:
+        >>> module = FinetuningModule("classification", model_folder, num_labels=3, compile_model=False)
+        >>> ids = torch.tensor([[2, 7, 9, 3]])
+        >>> batch = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": torch.tensor([2])}
+        >>> bool(module.training_step(batch, 0) > 0)
+        True
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        pretrained_model_name_or_path: str,
+        num_labels: int | None = None,
+        learning_rate: float = 1e-5,
+        weight_decay: float = 0.01,
+        compile_model: bool = True,
+        optimizer_class: str = "adamw",
+        optimizer_kwargs: dict[str, Any] | None = None,
+        optimizer_quantized: bool = False,
+        scheduler_type: SchedulerType | None = None,
+        scheduler_kwargs: dict[str, Any] | None = None,
+        warmup_steps: int = 0,
+        warmup_ratio: float = 0.0,
+        gradient_checkpointing: bool = False,
+    ) -> None:
+        if task not in TASKS:
+            raise ValueError(f"task={task!r}; there are: {', '.join(TASKS)}" + suggest(task, TASKS))
+        check_warmup_decay(scheduler_type or "constant", scheduler_kwargs or {}, warmup_steps, warmup_ratio)
+        tokenizer = own_tokenizer(pretrained_model_name_or_path)
+        super().__init__(
+            load_task_model(task, pretrained_model_name_or_path, num_labels, tokenizer),
+            compile_model=compile_model,
+            gradient_checkpointing=gradient_checkpointing,
+            learning_rate=learning_rate,
+            weight_decay=weight_decay,
+            optimizer_class=optimizer_class,
+            optimizer_kwargs=optimizer_kwargs,
+            optimizer_quantized=optimizer_quantized,
+            tokenizer=tokenizer,
+        )
+        self.save_hyperparameters()
+        self.task, self.scheduler_type = task, scheduler_type or "constant"
+        self.scheduler_kwargs = dict(scheduler_kwargs or {})
+        self.warmup_steps, self.warmup_ratio = warmup_steps, warmup_ratio
+        self._figures: dict[int, SetFigures] = {}
+
+    def setup(self, stage: str) -> None:
+        """Takes over the names of the labels from the data module, where the model has none of its own.
+
+        Raises:
+            ValueError: the data has more labels than the model.
+        """
+        names = list(getattr(self.trainer.datamodule, "label_names", None) or [])  # type: ignore[attr-defined]
+        config = self.model.pretrained.config
+        if self.task == "question_answering" or not names:
+            return
+        if len(names) > config.num_labels:
+            raise ValueError(
+                f"the data has {len(names)} labels, the model {config.num_labels}: set num_labels={len(names)}"
+            )
+        if len(names) == config.num_labels and config.id2label == unnamed_labels(config.num_labels):
+            config.id2label = dict(enumerate(names))
+            config.label2id = {name: number for number, name in enumerate(names)}
+
+    def configure_optimizers(self) -> Any:
+        """The optimizer, and its schedule per step unless the rate stays; biases and norms do not decay.
+
+        Raises:
+            ValueError: a schedule over all steps, of which nobody knows the number.
+        """
+        optimizer = self.make_optimizer()
+        if self.scheduler_type == "constant" and not self.warmup_steps and not self.warmup_ratio:
+            return optimizer
+        factor = warmup_decay_factor(
+            self.scheduler_type,
+            self.scheduler_kwargs,
+            self.warmup_steps,
+            self.warmup_ratio,
+            float(optimizer.param_groups[0]["lr"]),
+            self.num_steps,
+        )
+        scheduler = ClosedFormScheduler(optimizer, factor)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
+
+    def micro_batch(self, batch: Batch) -> dict[str, Any]:
+        """The batch by the names of the task's model, with the number of its targets as `weight`."""
+        if self.task == "classification":
+            return self._of_texts(batch)
+        if self.task == "token_classification":
+            labels = batch["labels"].flatten()
+            positions = (labels != IGNORED).nonzero()[:, 0]
+            own = {"target_positions": positions, "targets": labels[positions], "word_positions": positions}
+            return {**batch, **own, "read_positions": positions, "weight": float(len(positions))}
+        known = batch["start_positions"] != IGNORED
+        return {
+            **batch,
+            "starts": batch["start_positions"],
+            "ends": batch["end_positions"],
+            "in_context": self._in_context(batch),
+            "sample_weights": known.float(),
+            "weight": float(known.sum()),
+        }
+
+    def _of_texts(self, batch: Batch) -> dict[str, Any]:
+        labels = batch["labels"]
+        if not labels.is_floating_point():
+            kind, known = SINGLE, labels != IGNORED
+        else:
+            kind = REGRESSION if labels.ndim == 1 else MULTI
+            known = ~labels.reshape(len(labels), -1).isnan().any(-1)
+        self.model.problem_type = self.model.pretrained.config.problem_type = kind
+        return {**batch, "example_labels": labels, "weight": float(known.sum())}
+
+    def _in_context(self, batch: Batch) -> Tensor:
+        """Which tokens [B, T] answers may be of: those of the second text, or all where nothing tells the texts apart."""
+        ids = batch["input_ids"]
+        real = batch["attention_mask"] > 0
+        tokenizer = self.tokenizer
+        special = torch.zeros_like(real)
+        if tokenizer is not None:
+            special = torch.isin(ids, torch.tensor(tokenizer.all_special_ids, device=ids.device))
+        if "token_type_ids" in batch:
+            return real & ~special & (batch["token_type_ids"] == 1)
+        separated = torch.ones_like(real)
+        if tokenizer is not None and tokenizer.sep_token_id is not None:
+            separated = (ids == tokenizer.sep_token_id).cumsum(-1) > 0
+        return real & ~special & separated
+
+    def on_validation_start(self) -> None:
+        """Starts the figures of the validation sets, with the weights to evaluate."""
+        self._begin()
+
+    def validation_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
+        """The mean loss per target of a batch, which is added to the figures of its set."""
+        return self._evaluate(batch, batch_idx, dataloader_idx, "val")
+
+    def on_validation_epoch_end(self) -> None:
+        """Logs loss and metrics of every set, over all ranks."""
+        self._finish("val")
+
+    def on_validation_end(self) -> None:
+        """Goes back to the weights that are trained."""
+        self._evaluation.__exit__(None, None, None)
+
+    def on_test_start(self) -> None:
+        """Starts the figures of the test sets, with the weights to evaluate."""
+        self._begin()
+
+    def test_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
+        """The mean loss per target of a batch, which is added to the figures of its set."""
+        return self._evaluate(batch, batch_idx, dataloader_idx, "test")
+
+    def on_test_epoch_end(self) -> None:
+        """Logs loss and metrics of every set, over all ranks."""
+        self._finish("test")
+
+    def on_test_end(self) -> None:
+        """Goes back to the weights that are trained."""
+        self._evaluation.__exit__(None, None, None)
+
+    def _begin(self) -> None:
+        self._figures = {}
+        self._evaluation = self.evaluation_weights()
+        self._evaluation.__enter__()
+
+    def _evaluate(self, batch: Batch, batch_idx: int, dataloader_idx: int, stage: str) -> Tensor:
+        loss, micro_batch, output = self._mean_loss(batch)
+        if not self.in_loop:
+            return loss
+        if dataloader_idx not in self._figures:
+            names = [name for _, name in sorted(self.model.pretrained.config.id2label.items())]
+            decode = (
+                None if self.tokenizer is None else partial(self.tokenizer.decode, skip_special_tokens=True)
+            )
+            figures = SetFigures(self.task, names, self._windows(stage), decode)
+            self._figures[dataloader_idx] = figures
+        figures = self._figures[dataloader_idx]
+        if figures.predictions is not None:
+            samples = torch.full_like(batch["start_positions"], -1)
+            numbers = self.trainer.datamodule.samples_of(stage, batch_idx)  # type: ignore[attr-defined]
+            samples[: len(numbers)] = torch.from_numpy(numbers)
+            micro_batch["samples"] = samples
+        figures.add(micro_batch, output, getattr(self.model, "problem_type", ""))
+        return loss
+
+    def _windows(self, stage: str) -> Any:
+        """Where windows are joined to questions: over those of our own data module, which knows them."""
+        sets = getattr(self.trainer.datamodule, "sets", {})  # type: ignore[attr-defined]
+        if self.task != "question_answering" or stage not in sets:
+            return None
+        return self.model.predictions(sets[stage])
+
+    def _finish(self, stage: str) -> None:
+        for number, name in enumerate(self.set_names(stage)):
+            if number in self._figures:
+                found = self._figures[number].figures(self.sum_over_ranks, self.gather_objects)
+                self.log_dict({f"{name}/{figure}": value for figure, value in found.items()})

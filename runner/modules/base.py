@@ -1,0 +1,63 @@
+"""What every LightningModule here has: a task model, where it is placed and compiled, and its weights."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule
+
+from runner.optim import loop_needs
+from runner.sharding import gather, replica_of, shard
+
+
+class ModelModule(pl.LightningModule):
+    """Holds `model`, a module that maps a micro-batch to the *sum* of its losses."""
+
+    def __init__(self, model: nn.Module, compile_model: bool, gradient_checkpointing: bool) -> None:
+        super().__init__()
+        self.model, self.compile_model = model, compile_model
+        if gradient_checkpointing:
+            model.recompute_activations()  # type: ignore[operator]
+
+    def configure_model(self) -> None:
+        """Shards the model where the strategy asks for it, and compiles the compute core."""
+        if self.device_mesh is not None and not isinstance(self.model, FSDPModule):
+            shard(self.model, self.device_mesh)
+        if self.compile_model:
+            self.model.compile_core()  # type: ignore[operator]
+            self.compile_model = False
+
+    def sum_over_ranks(self, values: dict[str, float]) -> dict[str, float]:
+        """Each value added up over all ranks, in float64."""
+        _, size, group = replica_of(self.trainer)
+        if size == 1:
+            return values
+        packed = torch.tensor(list(values.values()), dtype=torch.float64, device=self.device)
+        torch.distributed.all_reduce(packed, group=group)
+        return dict(zip(values, packed.tolist(), strict=True))
+
+    def gather_objects(self, mine: Any) -> list[Any]:
+        """What every rank brings, on every rank."""
+        _, size, group = replica_of(self.trainer)
+        if size == 1:
+            return [mine]
+        ranks: list[Any] = [None] * size
+        torch.distributed.all_gather_object(ranks, mine, group=group)
+        return ranks
+
+    def gathered_weights(self) -> dict[str, Tensor] | None:
+        """The network's weights as the first rank exports them, where each rank has but a shard of them; collective."""
+        if self.device_mesh is None:
+            return None
+        pretrained: nn.Module = self.model.pretrained  # type: ignore[assignment]
+        return gather(pretrained.state_dict(), self.trainer.is_global_zero)
+
+    @contextlib.contextmanager
+    def evaluation_weights(self) -> Iterator[None]:
+        """Within it the parameters are those to evaluate and export, where an optimizer keeps two sets."""
+        optimizers = self.trainer.optimizers
+        with loop_needs(optimizers[0]).evaluation() if optimizers else contextlib.nullcontext():
+            yield

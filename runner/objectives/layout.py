@@ -1,0 +1,77 @@
+"""Where flat tokens lie in the rows of a micro-batch.
+
+Letters in shapes: D samples, T tokens of a row, N tokens of all samples together.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from runner.data.keyed import mix64
+
+IGNORED = -100
+"""The label of a token that is no target."""
+
+Flat = dict[str, Any]
+"""Tokenised samples end to end: `input_ids` int64 [N], `lengths` int32 [D], `keys` uint64 [D]; `filler` marks
+samples that only keep a rank busy and must not count, `packed` says how to lay them out."""
+
+
+def flat_places(lengths: NDArray[np.int64], width: int) -> NDArray[np.int64]:
+    """Where each token of flat samples [N] lies in rows of `width`, counted row by row."""
+    starts = np.cumsum(lengths) - lengths
+    return np.arange(lengths.sum()) + np.repeat(np.arange(len(lengths)) * width - starts, lengths)
+
+
+def packed_extent(lengths: NDArray[np.int64], places: NDArray[np.int64]) -> dict[str, Any]:
+    """Where samples of `lengths` [D] lie in one row whose places [T] are counted from 0."""
+    ends = np.cumsum(lengths)
+    return {
+        "position_ids": torch.from_numpy(places - np.repeat(ends - lengths, lengths))[None],
+        "cu_seqlens": torch.from_numpy(np.concatenate([[0], ends]).astype(np.int32)),
+        "max_length": int(lengths.max()),
+    }
+
+
+def lay_out(
+    lengths: NDArray[np.int64], packed: bool
+) -> tuple[NDArray[np.int64], tuple[int, int], dict[str, Any]]:
+    """Places [N] of the tokens of samples of `lengths` [D], the shape of the rows, and the tensors that say the same.
+
+    That is an `attention_mask` for rows padded to the longest sample, and what `packed_extent` says for one packed row.
+    """
+    if packed:
+        places = np.arange(int(lengths.sum()))
+        return places, (1, len(places)), packed_extent(lengths, places)
+    shape = (len(lengths), int(lengths.max()))
+    places = flat_places(lengths, shape[1])
+    return places, shape, {"attention_mask": spread(np.ones_like(places), places, shape, 0)}
+
+
+def sample_hashes(labelled: Flat) -> tuple[int, int]:
+    """Two sums of 24-bit halves of a hash per sample, over its key, tokens and labels.
+
+    Sums do not depend on how samples are grouped, so those of a global batch are the same for every cut; they stay
+    below 2**53 and add up exactly in float64.
+    """
+    lengths = labelled["lengths"].astype(np.int64)
+    starts = np.cumsum(lengths) - lengths
+    position = (np.arange(lengths.sum()) - np.repeat(starts, lengths)).astype(np.uint64)
+    tokens = labelled["input_ids"].astype(np.uint64) + (labelled["labels"] + 101).astype(
+        np.uint64
+    ) * np.uint64(2**31)
+    hashes = mix64(tokens ^ position << np.uint64(48))
+    samples = mix64(np.add.reduceat(hashes, starts) ^ labelled["keys"])
+    low = samples & np.uint64(2**24 - 1)
+    high = samples >> np.uint64(40)
+    return int(low.sum()), int(high.sum())
+
+
+def spread(values: NDArray[Any], places: NDArray[np.int64], shape: tuple[int, int], fill: int) -> Tensor:
+    """Values of flat tokens [N] at their places in rows of `shape`, and `fill` elsewhere, int64."""
+    rows = np.full(shape[0] * shape[1], fill, dtype=np.int64)
+    rows[places] = values
+    return torch.from_numpy(rows.reshape(shape))

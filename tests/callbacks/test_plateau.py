@@ -1,0 +1,111 @@
+"""A run that has not left its unigram entropy says so: at validations, in the status, in lists of runs and on pages."""
+
+import json
+import logging
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from runner.callbacks import Plateau
+from runner.folder import RunFolder
+from runner.optim import get_scheduler
+from runner.report.comparison import write_comparison
+from runner.report.single import write_report
+from runner.summary import end_summary, plateau_of
+from tests.in_process import iolaus_here
+from tests.report.pages import make_run, read
+
+
+def figures(**losses: float) -> dict[str, float]:
+    """Losses of sets whose unigram entropy is 5."""
+    return {f"val/{name}/loss": loss for name, loss in losses.items()} | {
+        f"val/{name}/unigram_entropy": 5.0 for name in losses
+    }
+
+
+@pytest.mark.parametrize(
+    ("losses", "said"),
+    [
+        ({"a": 4.89}, None),
+        ({"a": 4.91}, "stands at"),
+        ({"a": 5.0}, "stands at"),
+        ({"a": 5.09}, "stands at"),
+        ({"a": 5.11}, "is not below"),
+        ({"a": 9.0}, "is not below"),
+        ({"a": 9.0, "b": 4.5}, None),  # one set is of another kind of text
+        ({"a": 9.0, "b": 5.0}, "of b stands at"),
+        ({"a": float("nan")}, "is not below"),
+        ({}, None),
+    ],
+)
+def test_a_loss_has_left_when_it_is_two_percent_below(losses: dict[str, float], said: str | None) -> None:
+    found = plateau_of(figures(**losses))
+    assert (found is None) == (said is None)
+    assert said is None or said in str(found)
+
+
+def test_a_loss_without_that_baseline_says_nothing() -> None:
+    assert plateau_of({"val/a/loss": 26.0, "val/b/loss": 30.0}) is None
+
+
+def validate(folder: Path, loss: float, step: int, **baselines: float) -> RunFolder:
+    """One validation of a run whose rate rises for 10 steps."""
+    run = RunFolder(folder)
+    run.path.mkdir(exist_ok=True)
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+    scheduler = get_scheduler(optimizer, warmup_steps=10, max_steps=100)
+    trainer: Any = SimpleNamespace(
+        is_global_zero=True,
+        global_step=step,
+        default_root_dir=str(folder),
+        lr_scheduler_configs=[SimpleNamespace(scheduler=scheduler)],
+    )
+    module: Any = SimpleNamespace(last_metrics={"val/a/loss": loss}, baselines=baselines)
+    Plateau().on_validation_end(trainer, module)
+    return run
+
+
+def test_validations_behind_the_warm_up_say_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    level = {"val/a/unigram_entropy": 5.0}
+    with caplog.at_level(logging.WARNING, "iolaus"):
+        assert not validate(tmp_path / "run", 5.1, step=9, **level).status().get("plateau")
+        assert not caplog.messages, "the rate still rises"
+        run = validate(tmp_path / "run", 5.01, step=20, **level)
+        assert caplog.messages == [f"step 20: {run.status()['plateau']}"]
+        assert "the loss 5.010 of a stands at its unigram entropy 5.000" in caplog.text
+        assert "scheduler.warmup_steps" in caplog.text
+        validate(tmp_path / "run", 4.0, step=30, **level)
+        validate(tmp_path / "run", 5.0, step=40)  # compared with nothing
+    assert len(caplog.messages) == 1
+    assert run.status()["plateau"] is None
+
+
+def test_end_list_and_pages_show_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stuck = make_run(tmp_path / "outputs" / "day" / "stuck")
+    left = make_run(tmp_path / "outputs" / "day" / "left", loss=3.0)
+    status = json.loads((stuck / "status.json").read_text())
+    status["results"]["val/books/loss"] = 6.24
+    (stuck / "status.json").write_text(json.dumps(status))
+    end_summary(stuck, status["results"])
+    assert "the loss 6.240 of books stands at its unigram entropy 6.250" in capsys.readouterr().out
+    words = "stands at its unigram entropy 6.250: the model knows how frequent tokens are"
+    assert words in read(write_report(stuck)).texts("p", "problem")[0]
+    assert not read(write_report(left)).texts("p", "problem")
+    rows = iolaus_here(tmp_path, "runs").stdout.splitlines()
+    assert ["at unigram entropy" in row for row in rows] == ["stuck" in row for row in rows]
+    assert words in iolaus_here(tmp_path, "runs", "show", "stuck").stdout
+    assert "plateau" not in iolaus_here(tmp_path, "runs", "show", "left").stdout
+    page = read(write_comparison(tmp_path, [stuck, left]))
+    assert sum(cell == "at unigram entropy" for cell in page.texts("td", "wrap")) == 1
+    assert (
+        "note" in page.texts("button"),
+        "note" in read(write_comparison(tmp_path, [left])).texts("button"),
+    ) == (
+        True,
+        False,
+    )
+    compared = iolaus_here(tmp_path, "runs", "compare", "stuck", "left").stdout
+    assert compared.count("at unigram entropy") == 1

@@ -1,0 +1,56 @@
+"""The files of the promises, and the tests nearest to each: those run first that fail soonest.
+
+A test is named as pytest names it. Nothing that starts many processes is here: a mutant is to be judged in seconds.
+"""
+
+DIFFERS, GOLDEN = "tests/test_what_differs.py", "tests/test_golden.py"
+SAMPLERS = ("tests/samplers/test_global_batches.py", GOLDEN)
+OBJECTIVES = ("tests/objectives/test_base.py", GOLDEN)
+RUNS = (
+    GOLDEN,
+    "tests/test_train.py::test_resumed_run_is_bitwise_the_undisturbed_one",
+    "tests/test_train.py::test_resume_on_a_validation_step_keeps_its_figures",
+    "tests/test_train.py::test_run_killed_behind_its_last_step_still_validates_once",
+    "tests/test_train.py::test_loss_does_not_depend_on_micro_batches_or_workers",
+)
+"""Whole runs, in process."""
+REFUSED = (
+    "tests/test_train.py::test_damaged_checkpoint_is_passed_over",
+    "tests/test_train.py::test_run_with_nothing_but_damaged_checkpoints_does_not_begin_again",
+    "tests/test_train.py::test_checkpoint_of_another_model_is_refused",
+    "tests/test_train.py::test_resume_with_other_data_is_refused",
+    "tests/test_train.py::test_diverging_run_stops_and_names_step_and_samples",
+)
+"""Runs, in process, that cannot go on as they were."""
+
+NEAREST: dict[str, tuple[str, ...]] = {
+    "runner/samplers/base.py": SAMPLERS,
+    "runner/samplers/shuffled.py": SAMPLERS,
+    "runner/samplers/sequential.py": SAMPLERS,
+    "runner/samplers/length_grouped.py": ("tests/samplers/test_length_grouped.py", *SAMPLERS),
+    "runner/samplers/split_modality.py": ("tests/samplers/test_split_modality.py", *SAMPLERS),
+    "runner/samplers/modality_batches.py": ("tests/samplers/test_split_modality.py", *SAMPLERS),
+    "runner/data/keyed.py": ("tests/data/test_keyed.py",),
+    "runner/data/multi_epoch.py": ("tests/data/test_multi_epoch.py",),
+    "runner/data/partition.py": ("tests/data/test_partition.py", GOLDEN),
+    "runner/data/packing.py": ("tests/data/test_packing.py",),
+    "runner/data/ranges.py": ("tests/data/test_packing.py",),
+    "runner/data/microbatches.py": ("tests/data/test_microbatches.py",),
+    "runner/data/batches.py": (*RUNS, DIFFERS),
+    "runner/data/module.py": ("tests/data/test_module.py", GOLDEN, DIFFERS),
+    "runner/assembly.py": (*RUNS, DIFFERS),
+    "runner/modules/training.py": (*RUNS, *REFUSED, DIFFERS),
+    "runner/resume.py": ("tests/test_resume.py",),
+    "runner/checkpoint.py": (*RUNS, *REFUSED),
+    "runner/audit.py": (GOLDEN, "tests/test_data_order.py::test_audit_names_the_first_step_that_differs"),
+    "runner/optim/schedule.py": ("tests/optim/test_schedule.py",),
+    "runner/objectives/base.py": OBJECTIVES,
+    "runner/objectives/mlm.py": ("tests/objectives/test_mlm.py", *OBJECTIVES),
+    "runner/objectives/enhanced_mlm.py": ("tests/objectives/test_enhanced_mlm.py", *OBJECTIVES),
+    "runner/objectives/diffusion.py": ("tests/objectives/test_diffusion.py", *OBJECTIVES),
+    "runner/objectives/finetuning.py": ("tests/objectives/test_finetuning.py",),
+    "runner/objectives/classification.py": ("tests/objectives/test_finetuning.py",),
+    "runner/objectives/token_classification.py": ("tests/objectives/test_finetuning.py",),
+    "runner/objectives/question_answering.py": ("tests/objectives/test_finetuning.py",),
+}
+"""Tests by file, both from the top of the repository."""

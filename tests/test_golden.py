@@ -1,0 +1,88 @@
+"""What a seed gives, pinned as numbers: no upgrade may change an order, a mask or the format of `order.txt` unseen.
+
+Keyed numbers and permutations are pinned in tests/data/test_keyed.py and tests/data/test_multi_epoch.py.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from runner.data.partition import partition
+from runner.modules.training import step_seed
+from runner.samplers import GlobalBatchSampler, LengthGrouped, Shuffled, SplitModality
+from tests.conftest import train_here
+from tests.objectives.samples import END, START, collator, flat
+from tests.samplers.sequences import Sequences
+from tests.test_train import losses
+
+ORDER = """\
+1 8d855e9699fd
+2 9d80cdfbd4f2
+3 471482b42d7a
+4 874d6eec9b8b
+"""
+LOSSES = [4.6226, 4.5250, 4.4092, 4.2982]
+LENGTHS = np.arange(100) * 37 % 91 + 1
+
+
+def test_order_and_losses_of_a_tiny_run_never_change(tmp_path: Path, text_file: Path) -> None:
+    run = train_here(tmp_path / "run", text_file, "trainer.max_steps=4", "trainer.validate_every=0")
+    assert (run.path / "order.txt").read_text() == ORDER
+    assert list(losses(run).values()) == pytest.approx(LOSSES, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("make", "further", "first", "later"),
+    [
+        (Shuffled, {}, [41, 23, 15, 71, 79, 93], [1, 60, 87, 20, 27, 63]),
+        (LengthGrouped, {"pool_batches": 3}, [45, 77, 82, 58, 4, 73], [14, 51, 29, 93, 81, 22]),
+        (
+            SplitModality,
+            {"image_patches": 10, "drop_last": False},
+            [9, 54, 24, 27, 45, 66],
+            [21, 84, 99, 54, 96, 24],
+        ),
+    ],
+)
+def test_orders_of_the_samplers_never_change(
+    make: type[GlobalBatchSampler], further: dict[str, Any], first: list[int], later: list[int]
+) -> None:
+    sampler = make(Sequences(LENGTHS, np.arange(100) % 3 == 0), 2, None, 6, 7, **further)
+    assert [sampler.global_batch(step)[:, 1].tolist() for step in (0, 20)] == [first, later]
+
+
+@pytest.mark.parametrize(
+    ("objective", "hashes"),
+    [
+        ("mlm", (29494912, 40469641)),
+        ("enhanced_mlm", (16584313, 28237189)),
+        ("diffusion", (42783561, 40864664)),
+    ],
+)
+def test_hashes_of_known_samples_never_change(objective: str, hashes: tuple[int, int]) -> None:
+    texts = [np.array([START, *range(5 + 20 * i, 15 + 21 * i), END]) for i in range(4)]
+    batch = collator(objective)(flat(texts, batch_size=4, batch_key=11, batch_places=np.arange(4)))
+    assert (batch["hash_low"], batch["hash_high"]) == hashes
+
+
+@pytest.mark.parametrize(
+    ("packed", "expected"),
+    [
+        (False, [[[7], [2], [9, 4]], [[11, 6], [1, 8, 3], [10, 5, 0]]]),
+        (True, [[[7, 4], [11, 8, 3, 0]], [[2, 9], [6, 1, 10, 5]]]),
+    ],
+)
+def test_cuts_of_a_global_batch_never_change(packed: bool, expected: list[list[list[int]]]) -> None:
+    shares = partition(LENGTHS[:12], 2, 150, 4, packed)
+    assert [[rows.tolist() for rows in rank] for rank in shares] == expected
+
+
+def test_seeds_of_dropout_never_change() -> None:
+    assert [step_seed(42, step, rank) for step, rank in ((0, 0), (1, 0), (0, 1), (10**6, 7))] == [
+        4724518948847375502,
+        9143889921795064059,
+        3420961620015455101,
+        8234502724331592564,
+    ]
