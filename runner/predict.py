@@ -1,10 +1,11 @@
 """What a trained model says: labels, labels of words, answers, or tokens in the place of masks.
 
 `python -m runner.predict RUN "a text"`, or `RUN FILE` for every example of a file, or `RUN -` for every line of standard
-input. RUN is a run folder or the folder of a Hugging Face model; its task decides. Where a file has labels, the figures of the
-run's test are shown as well, and written beside the predictions (`--out p.jsonl` makes `p.figures.json`). A pair or a question takes `--second`, the other text or the context. A language
-model, trained by masked modelling or diffusion, fills in each [MASK], or writes `--length N` tokens from nothing. A
-vision-language model answers a question about `--image FILE`, or each of a file's about images below `--images FOLDER`.
+input. RUN is a run folder or the folder of a Hugging Face model; its task decides. Where a file has labels, the figures
+of the run's test are shown as well, and written beside the predictions (`--out p.jsonl` makes `p.figures.json`). A pair
+or a question takes `--second`, the other text or the context. A language model, trained by masked modelling or diffusion,
+fills in each [MASK], or writes `--length N` tokens from nothing. A vision-language model answers a question about
+`--image FILE`, or each of a file's about images below `--images FOLDER`.
 """
 
 import argparse
