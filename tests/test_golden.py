@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from runner.data.partition import partition
+from runner.models.dropout_keys import DropoutKeys
 from runner.modules.training import step_seed
 from runner.samplers import GlobalBatchSampler, LengthGrouped, Shuffled, SplitModality
 from tests.conftest import train_here
@@ -85,4 +87,21 @@ def test_seeds_of_dropout_never_change() -> None:
         9143889921795064059,
         3420961620015455101,
         8234502724331592564,
+    ]
+
+
+def test_bits_of_dropout_never_change() -> None:
+    micro_batch = {"sample_keys": torch.tensor([11, -12]), "input_ids": torch.zeros(2, 3)}
+    keys, module = DropoutKeys(micro_batch, step_seed(42, 1, 0)), torch.nn.Dropout()
+    module.dropout_salt = 5  # type: ignore[assignment]
+    elements = keys.of_elements(module, torch.Size((2, 3, 8)))
+    assert elements is not None
+    assert elements[:, 2].tolist() == [
+        [-4244, 13111, -16267, -5263, -9336, -31466, -23591, -5493],
+        [-16333, 21951, -3510, -11866, 21578, 2320, 8885, 12699],
+    ]
+    weights = keys.of_weights(keys.of_queries(module).view(2, 3), 2, 3)
+    assert weights[1].tolist() == [
+        [[-11630, 28245, -28741], [7019, -10036, -11888], [5354, -25736, -15831]],
+        [[-119, 2580, 20552], [30863, 7621, 27606], [-5908, -165, -9509]],
     ]

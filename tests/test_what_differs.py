@@ -36,8 +36,8 @@ seed             changes  stays     changes  changes  changes   changes  changes
 sampler.seed     stays    stays     changes  stays    stays     stays    stays    stays    stays    stays
 data.seed        stays    changes   -        -        -         -        -        -        -        -
 step             stays    stays     changes  stays    stays     changes  changes  stays    changes  stays
-epoch            stays    stays     changes  changes  changes   changes  stays    changes  stays    changes
-rank             stays    stays     stays    stays    stays     stays    stays    stays    changes  stays
+epoch            stays    stays     changes  changes  changes   changes  stays    changes  changes  changes
+rank             stays    stays     stays    stays    stays     stays    stays    stays    stays    stays
 stream           stays    stays     -        changes  changes   changes  -        changes  -        changes
 workers          stays    stays     stays    stays    stays     stays    stays    stays    stays    stays
 micro-batches    stays    stays     stays    stays    stays     stays    stays    stays    -        stays
