@@ -31,7 +31,8 @@ class ShuffledStream:
         if not self.buffer_size:
             yield from documents
             return
-        seed, buffer = derive_seed(self.seed, _BUFFER, epoch), []
+        seed = derive_seed(self.seed, _BUFFER, epoch)
+        buffer: list[Numbered] = []
         for number, document in documents:
             if len(buffer) < self.buffer_size:
                 buffer.append((number, document))

@@ -86,7 +86,9 @@ class StreamedPasses(Passes):
             return
         starts = np.cumsum(lengths, dtype=np.int64) - lengths
         for rows in self._rows(lengths):
-            flat = self._flat(numbers[rows], ids[ranges(starts[rows], lengths[rows])], lengths[rows])
+            flat = self._flat(
+                numbers[rows], ids[ranges(starts[rows], lengths[rows].astype(np.int64))], lengths[rows]
+            )
             whole = {"batch_size": len(lengths), "batch_key": derive_seed(self.seed, self.stream, number)}
             yield self.collate({**flat, **whole, "batch_places": rows})
 
