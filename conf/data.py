@@ -42,9 +42,10 @@ class PretrainingData:
     """Where tokenised data and trained tokenizers are kept between runs."""
     seed: int = 0
     """Chooses the held-out documents; runs of different `seed` are measured on the same ones."""
-    layout: str = setting("auto", allowed=Choice(("auto", "packed", "padded")), execution=True)
+    layout: str = setting("auto", allowed=Choice(("auto", "packed", "padded", "single")), execution=True)
     """`packed`: whole documents end to end in one row, none of which sees another; `padded`: one row each, padded to the
-    longest of the micro-batch; `auto`: packed, unless objective or architecture (which is tried) cannot have it."""
+    longest of the micro-batch; `single`: a micro-batch for each; `auto`: the first of these that
+    objective and architecture (which is tried) allow."""
     micro_batch_tokens: Any = setting(2048, allowed=COUNT, execution=True)
     """Token budget of one micro-batch, padding included if there is any; none sets no bound."""
     micro_batch_size: Any = setting(None, allowed=COUNT, execution=True)

@@ -135,7 +135,7 @@ def token_figures(stores: dict[str, TokenStore], special_ids: list[int]) -> dict
     return {
         "unigram_entropy": {name: entropy(some) for name, some in counts.items()},
         "tokens_per_byte": {
-            n: int(some.sum()) / size for n, some in counts.items() if (size := stores[n].num_bytes)
+            n: int(some.sum()) / count for n, some in counts.items() if (count := stores[n].num_bytes)
         },
     }
 

@@ -228,4 +228,4 @@ class FinetuningModule(AutomaticModule):
         for number, name in enumerate(self.set_names(stage)):
             if number in self._figures:
                 found = self._figures[number].figures(self.sum_over_ranks, self.gather_objects)
-                self.log_dict({f"{name}/{figure}": value for figure, value in found.items()})
+                self.publish({f"{name}/{figure}": value for figure, value in found.items()})

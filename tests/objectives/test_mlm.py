@@ -11,6 +11,7 @@ from runner.objectives.base import IGNORED
 
 from .samples import END, MASK, SPECIAL, START, VOCABULARY, collator, documents, flat
 
+pytestmark = pytest.mark.usefixtures("precision_of_training")
 LENGTHS = [5, 9, 3, 12, 2, 7, 7, 4]
 
 
