@@ -45,7 +45,7 @@ NEAREST: dict[str, tuple[str, ...]] = {
     "runner/data/module.py": ("tests/data/test_module.py", GOLDEN, DIFFERS),
     "runner/assembly.py": (*RUNS, DIFFERS),
     "runner/modules/training.py": ("tests/modules/test_training.py", *RUNS, *REFUSED, DIFFERS),
-    "runner/models/dropout_keys.py": ("tests/models/test_dropout_keys.py", DIFFERS),
+    "runner/models/dropout_keys.py": (GOLDEN, "tests/models/test_dropout_keys.py", DIFFERS),
     "runner/resume.py": ("tests/test_resume.py",),
     "runner/checkpoint.py": ("tests/test_checkpoint.py", *RUNS, *REFUSED),
     "runner/audit.py": (GOLDEN, "tests/test_data_order.py::test_audit_names_the_first_step_that_differs"),
