@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from runner.data.partition import partition
-from runner.models.dropout_keys import DropoutKeys
+from runner.models.dropout_keys import DropoutKeys, number_modules
 from runner.modules.training import step_seed
 from runner.samplers import GlobalBatchSampler, LengthGrouped, Shuffled, SplitModality
 from tests.conftest import train_here
@@ -26,6 +26,7 @@ ORDER = """\
 4 874d6eec9b8b
 """
 LOSSES = [4.6226, 4.5250, 4.4092, 4.2982]
+GOLDEN_TOKENS = [314584089397695746, -2171436173760735421, -6003899057851831767, 1417192746121779585]
 LENGTHS = np.arange(100) * 37 % 91 + 1
 
 
@@ -105,3 +106,15 @@ def test_bits_of_dropout_never_change() -> None:
         [[-11630, 28245, -28741], [7019, -10036, -11888], [5354, -25736, -15831]],
         [[-119, 2580, 20552], [30863, 7621, 27606], [-5908, -165, -9509]],
     ]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_keys_of_dropout_never_change(packed: bool) -> None:
+    texts = [np.array([START, 9, 10, END]), np.array([START, END])]
+    keys = DropoutKeys(collator("mlm")(flat(texts, packed=packed)), seed=step_seed(42, 3, 0))
+    assert keys.tokens[:4].tolist() == GOLDEN_TOKENS
+    assert keys.samples.tolist() == [GOLDEN_TOKENS[0], 2743109689809433271]
+    module = torch.nn.Dropout()
+    number_modules(torch.nn.Sequential(module))
+    calls = [keys.of_elements(module, torch.Size([len(keys.tokens), 2])) for _ in range(2)]
+    assert [bits[0].tolist() for bits in calls if bits is not None] == [[-9729, 8252], [-10063, 3866]]
