@@ -164,6 +164,13 @@ def test_diverging_run_stops_and_names_step_and_samples(run_here: Run) -> None:
         run_here("optimizer.lr=1e30", "module.max_grad_norm=0", "optimizer=sgd")
 
 
+def test_diverging_run_on_a_cpu_does_not_wait_for_a_logged_step(run_here: Run) -> None:
+    from runner.errors import TrainingFailure
+
+    with pytest.raises(TrainingFailure, match=r"not a number at step [23] "):
+        run_here("optimizer.lr=1e30", "module.max_grad_norm=0", "optimizer=sgd", "trainer.log_every=12")
+
+
 def test_parameter_groups_are_written_and_decay_matrices_alone(
     run_here: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -161,11 +161,6 @@ class TrainingModule(ModelModule):
                 "trainer.precision=32-true"
             )
 
-    def publish(self, figures: dict[str, float]) -> None:
-        """Hands the figures of an evaluation to the callbacks, in full: Lightning would make float32 of a float."""
-        exact = {name: torch.tensor(value, dtype=torch.float64) for name, value in figures.items()}
-        self.log_dict(exact, logger=False, rank_zero_only=True)
-
     def log_metrics(self, metrics: dict[str, float], step: int) -> None:
         """Hands one row to every logger."""
         for logger in self.loggers:
