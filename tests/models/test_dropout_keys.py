@@ -17,7 +17,9 @@ from tests.objectives.samples import collator, documents, flat
 
 from .tiny import tiny
 
-pytestmark = pytest.mark.fp32  # which elements are dropped shows where all else is equal but for its last digits
+pytestmark = (
+    pytest.mark.fp32
+)  # which elements are dropped shows where all else is equal but for its last digits
 LENGTHS = [41, 7, 30, 30, 12, 5, 1]
 WHOLE = [[0, 1, 2, 3, 4, 5, 6]]
 CUT = [[6, 2], [0, 5, 3], [4, 1]]
