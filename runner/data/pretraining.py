@@ -13,6 +13,7 @@ from .module import GlobalBatchDataModule
 from .prepare import PreparedText, prepare_text
 from .sources import open_source
 from .store import TokenStore
+from .tokenizer import describe_vocabulary
 
 
 class PretrainingData(GlobalBatchDataModule):
@@ -119,7 +120,7 @@ class PretrainingData(GlobalBatchDataModule):
             "training": f"{self.prepared.documents['train']:,} documents, {len(store):,} sequences, "
             f"{store.num_tokens:,} tokens",
             "validation": ", ".join(f"{n}: {len(s):,} sequences" for n, s in held_out.items()) or "none",
-            "vocabulary": f"{len(self.tokenizer):,} tokens",
+            "vocabulary": describe_vocabulary(self.tokenizer),
             "global batch": f"{self.sampler.global_batch_size} sequences, "
             f"about {self.sampler.global_batch_size * store.num_tokens // len(store):,} tokens",
             "micro-batch": f"{self.micro_batch_tokens or 'any number of'} tokens, {self.layout}",

@@ -100,7 +100,7 @@ def foreign_bin(folder: Path) -> None:
         (without("bert.encoder.layer.1."), r"16 are missing \(bert\.encoder\.layer\.1\.attention.*, \.\.\.\)"),
         (without("bert.embeddings.LayerNorm.bias"), r"1 are missing \(bert\.embeddings\.LayerNorm\.bias\)"),
         (config(num_hidden_layers=1), r"16 are not known to the model \(bert\.encoder\.layer\.1"),
-        (config(intermediate_size=40), r"6 have another shape \(.*intermediate\.dense\.bias is 48 there, 40 in the model"),
+        (config(intermediate_size=40), r"6 have another shape \(.*dense\.bias is 48 there, 40 in the model"),
         (config(hidden_size="wide"), "cannot load the model"),
         (config(hidden_size=[32]), "cannot load the model"),
         (lambda f: (f / "config.json").write_text("{"), "cannot load the model"),
