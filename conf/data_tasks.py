@@ -61,7 +61,7 @@ class FinetuningData:
     """Size of the vocabulary to train, special tokens included."""
     lowercase: bool = True
     """Whether a trained tokenizer lower-cases."""
-    max_length: int = setting(128, allowed=Bounds(3, whole=True))
+    max_length: int = setting(128, allowed=Bounds(8, whole=True))
     """Longest sample in tokens. Texts are cut there; sentences and contexts go on in further samples."""
     seed: int = 0
     """Chooses the held-out examples; runs of different `seed` are measured on the same ones."""

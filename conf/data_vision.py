@@ -54,7 +54,7 @@ class ImageText:
     """Height and width in pixels that such a processor brings images to."""
     image_places: Any = "${oc.select:model.image_places,null}"
     """Tokens that an image takes in the text."""
-    max_length: int = setting(512, allowed=Bounds(3, whole=True))
+    max_length: int = setting(512, allowed=Bounds(8, whole=True))
     """Longest sample in tokens, places for images included."""
     too_long: str = setting("error", allowed=Choice(("error", "truncate", "skip")))
     """What becomes of longer ones: `error`, `truncate` (their ends are cut off, never images), or `skip` (left out)."""

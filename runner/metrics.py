@@ -16,13 +16,27 @@ from runner.tags import entities
 TASKS = ("classification", "multi_label", "regression", "token_classification", "question_answering")
 
 
-def get_metrics_for_task(task: str, num_labels: int, **options: Any) -> dict[str, Metric]:
+ENTITY_FIGURES = ("entity_f1", "entity_precision", "entity_recall")
+"""Figures of whole entities, over all types, where labels are BIO tags."""
+
+
+def get_metrics_for_task(task: str, num_labels: int = 2, **options: Any) -> dict[str, Metric]:
     """The metrics of a task by name, each between 0 and 1 (but for the squared error and correlations).
 
     `classification` and the token accuracy are updated with class numbers [D], `multi_label` with booleans [D, C],
     `regression` with numbers [D]; entities with tags of sentences; `exact_match` and `f1` of question answering, which
     count each question once, with texts: see `ClassScore`, `EntityScore` and `AnswerOverlap`. `options` go to every
     metric. Counts are whole numbers, and everything computed of them is float64.
+
+    Example:
+        >>> metrics = get_metrics_for_task("classification", num_labels=3)
+        >>> metrics["accuracy"].update(torch.tensor([0, 2, 1]), torch.tensor([0, 2, 2]))
+        >>> round(metrics["accuracy"].compute().item(), 2)
+        0.67
+        >>> f1 = get_metrics_for_task("question_answering")["f1"]
+        >>> f1.update(["the green sea"], [["Green sea", "sea"]])
+        >>> f1.compute().item()
+        1.0
 
     Raises:
         ValueError: an unknown task; the message lists the known ones.

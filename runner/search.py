@@ -19,7 +19,7 @@ from hydra.core.override_parser.types import IntervalSweep, Override, RangeSweep
 from runner.errors import TrainingFailure
 from runner.folder import RunFolder, write_atomically
 from runner.monitor import direction_of
-from runner.sweep import ENDED, Job, JobSweeper
+from runner.sweep import ENDED, Job, JobSweeper, as_typed
 
 log = logging.getLogger("iolaus")
 
@@ -56,7 +56,11 @@ class Search(JobSweeper):
                 raise ValueError(f"hydra.sweeper.{name} is {', '.join(known)}, not {value!r}")
         if direction not in ("min", "max", "minimize", "maximize", None):
             raise ValueError(f"hydra.sweeper.direction is min or max, not {direction!r}")
-        self.n_trials, self.n_jobs, self.direction = n_trials, n_jobs, direction and f"{direction[:3]}imize"
+        self.n_trials, self.n_jobs, self.direction = (
+            n_trials,
+            n_jobs,
+            f"{direction[:3]}imize" if direction else "",
+        )
         self.sampler, self.seed, self.startup_trials = sampler, seed, startup_trials
         self.pruner, self.storage, self.params = pruner, storage, params or {}
 
@@ -245,7 +249,7 @@ def search_space(overrides: Sequence[Override]) -> tuple[list[str], dict[str, An
             except ValueError as error:
                 raise ValueError(f"{override.input_line}: {error}") from error
         else:
-            fixed[key] = f"{key}={override.get_value_element_as_str()}"
+            fixed[key] = as_typed(f"{key}={override.get_value_element_as_str()}")
     if not space:
         raise ValueError(
             "nothing to search over: give at least one value such as 'optimizer.lr=tag(log, interval(1e-4, 1e-2))'"

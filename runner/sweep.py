@@ -7,6 +7,7 @@ with those that are not, and adds those that are new.
 
 import json
 import logging
+import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -35,6 +36,7 @@ from runner.folder import (
     write_atomically,
 )
 from runner.job_configs import JobConfigs
+from runner.permissions import words_to_repeat
 
 log = logging.getLogger("iolaus")
 
@@ -89,6 +91,11 @@ def read_sweep(folder: Path) -> dict[str, Any]:
 def quoted(value: str) -> str:
     """A value as Hydra's own grammar quotes it."""
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def as_typed(override: str) -> str:
+    """An override in which interpolations stand as they were typed; Hydra escapes those of a sweep's jobs."""
+    return re.sub(r"\$\\\{.*?\\\}", lambda found: found[0].replace("\\", ""), override)
 
 
 class Job(NamedTuple):
@@ -162,10 +169,11 @@ class Grid(JobSweeper):
     def sweep(self, arguments: list[str]) -> list[JobReturn]:
         """Launches every job that is not done yet."""
         given = [f"{name}={value}" for name, value in self.params.items()]
-        batches = BasicSweeper.split_arguments(self.parse([*given, *arguments]), None)
-        hashes = [self.identify(overrides) for overrides in batches[0]]
+        (batch,) = BasicSweeper.split_arguments(self.parse([*given, *arguments]), None)
+        overrides = [[as_typed(word) for word in words] for words in batch]
+        hashes = [self.identify(words) for words in overrides]
         self.begin()
-        jobs = place(self.folder, batches[0], hashes)
+        jobs = place(self.folder, overrides, hashes)
         undone = [job for job in jobs if job.folder.status().get("state") not in ENDED]
         if len(undone) < len(jobs):
             log.info("%d of %d jobs are done already", len(jobs) - len(undone), len(jobs))
@@ -251,5 +259,5 @@ class SweepPage(Callback):
             print(f"failed: {run.name} ({words}): {problem}", file=sys.stderr)
         searching = read_sweep(folder).get("sweeper") == "optuna"
         if problems and (not searching or len(problems) == len(runs)):  # some trials may fail
-            again = f"{program()} resume={shlex.quote(str(folder))}"
+            again = f"{program()} {shlex.join([f'resume={folder}', *words_to_repeat()])}"
             sys.exit(f"{len(problems)} of {len(runs)} jobs failed; run them again with: {again}")

@@ -8,7 +8,8 @@ import pytest
 from runner import audit
 from runner.folder import RunFolder
 from tests.conftest import TINY, Command
-from tests.test_data_order import losses, validation_figures
+from tests.precision import rounding
+from tests.test_data_order import FIGURES, losses, validation_figures
 from tests.test_kill import only_run
 from tests.test_train import Run, assert_bitwise, continued, weights
 
@@ -25,12 +26,13 @@ def test_fifty_steps_are_those_of_the_padded_layout(run_here: Run, model: str) -
     sizes = [f"model={model}", "model.hidden_size=32", "model.intermediate_size=64"]
     if model == "modernbert_tiny":
         sizes.append("+model.config.local_attention=16")
+    sizes.append("model.dropout=0.1")
     padded = run_here(*FIFTY, *sizes, "data.layout=padded", folder="padded")
     packed = run_here(*FIFTY, *sizes, "data.layout=packed", folder="packed")
     assert audit.compare(padded.path, packed.path) is None
     assert audit.length(packed.path) == 50
-    assert losses(packed) == pytest.approx(losses(padded), rel=1e-5)
-    assert validation_figures(packed) == pytest.approx(validation_figures(padded), rel=1e-5)
+    assert losses(packed) == pytest.approx(losses(padded), rel=rounding(1e-5, 1e-3))
+    assert validation_figures(packed) == pytest.approx(validation_figures(padded), **FIGURES)
     assert fill(packed) == 1.0 > fill(padded)
 
 
@@ -40,8 +42,8 @@ def test_other_objectives_are_those_of_the_padded_layout(run_here: Run, objectiv
     padded = run_here(*overrides, "data.layout=padded", folder="padded")
     packed = run_here(*overrides, "data.layout=packed", folder="packed")
     assert audit.compare(padded.path, packed.path) is None
-    assert losses(packed) == pytest.approx(losses(padded), rel=1e-5)
-    assert validation_figures(packed) == pytest.approx(validation_figures(padded), rel=1e-5)
+    assert losses(packed) == pytest.approx(losses(padded), rel=rounding(1e-5, 1e-3))
+    assert validation_figures(packed) == pytest.approx(validation_figures(padded), **FIGURES)
 
 
 def test_resume_of_a_packed_run_is_bitwise_and_may_change_the_layout(run_here: Run) -> None:
@@ -53,18 +55,21 @@ def test_resume_of_a_packed_run_is_bitwise_and_may_change_the_layout(run_here: R
         assert audit.compare(whole.path, resumed.path) is None
         if layout == "packed":
             assert_bitwise(weights(whole, 12), weights(resumed, 12))
-        assert losses(resumed) == pytest.approx(losses(whole), rel=1e-5)
+        assert losses(resumed) == pytest.approx(losses(whole), rel=rounding(1e-5, 1e-3))
 
 
 def test_two_processes_train_packed_as_one(
     iolaus: Command, run_here: Run, tmp_path: Path, text_file: Path
 ) -> None:
-    packed = ["data.layout=packed", "data.micro_batch_tokens=100"]
-    iolaus(*TINY, f"data.source={text_file}", *packed, "trainer.devices=2")
+    packed = ["data.layout=packed", "model.dropout=0.1"]
+    cut = ["data.micro_batch_tokens=100", "trainer.devices=2"]
+    iolaus(*TINY, f"data.source={text_file}", *packed, *cut)
     two, one = only_run(tmp_path / "outputs"), run_here(*packed)
     assert audit.compare(one.path, two.path) is None
-    assert losses(two) == pytest.approx(losses(one), rel=1e-5)
-    assert validation_figures(two) == pytest.approx(validation_figures(one), rel=1e-5)
+    assert losses(two) == pytest.approx(losses(one), rel=rounding(1e-5, 1e-3))
+    other = run_here(*packed, "seed=43", folder="other")
+    assert losses(other) != pytest.approx(losses(one), rel=1e-3)
+    assert validation_figures(two) == pytest.approx(validation_figures(one), **FIGURES)
 
 
 @pytest.mark.parametrize(

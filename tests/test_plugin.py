@@ -52,7 +52,9 @@ def test_installed_package_is_listed_and_its_mistakes_are_named(installed: str, 
         "experiment=every_third", "objective.nht=2", cwd=tmp_path, check=False, PYTHONPATH=paths
     )
     assert "Did you mean 'objective.nth'?" in done.stderr
-    done = run_program("objective=every_nth", cwd=tmp_path, check=False, PYTHONPATH=paths)
+    unregistered = "+callback.flock._target_=iolaus_example.components.Sheep"
+    done = run_program("objective=every_nth", unregistered, cwd=tmp_path, check=False, PYTHONPATH=paths)
+    assert done.stderr.startswith("error: callback.flock: the target"), "what is registered is allowed"
     assert "allowed_targets=[iolaus_example]" in done.stderr
 
 

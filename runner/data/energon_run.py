@@ -70,7 +70,7 @@ class EnergonData(EnergonMultiModalDataModule):
             num_val_workers=num_val_workers,
             shuffle_buffer_size=shuffle_buffer_size,
             max_samples_per_sequence=max_samples_per_sequence,
-            decoder_seq_length=row_length,
+            row_length=row_length,
             packing_buffer_size=packing_buffer_size,
             max_bad_samples=max_bad_samples,
             allow_dataset_code=allow_dataset_code,

@@ -135,7 +135,9 @@ class _Cutter:
     def best_fit(self, lengths: np.ndarray, most: int) -> list[np.ndarray]:
         """Places of the documents of packed rows, if these are fewer than `most`; else nothing."""
         assert self.packed
-        if self.tokens is None or self.size is not None or -(-int(lengths.sum()) // self.tokens) >= most:
+        if self.tokens is None or self.size is not None:
+            return []
+        if -(-int(np.minimum(lengths, self.tokens).sum()) // self.tokens) >= most:  # there is nothing to gain
             return []
         order, bounds = pack(lengths, self.tokens)
         return [order[a:b] for a, b in pairwise(bounds)] if len(bounds) <= most else []

@@ -1,6 +1,7 @@
 """What the data modules for a plain Trainer share: where a loader stands, and among which ranks."""
 
 import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,21 @@ from runner.sharding import replica_of
 
 from .passes import Passes, PassLoader
 
+EXPECTED_WARNINGS = (
+    ".*IterableDataset.* has .__len__. defined.*",
+    ".*Total length of `list` across ranks is zero.*",
+    ".*your dataloader is not resumable.*",
+)
+"""What Lightning warns of that is so on purpose: loaders have a length, or none are there; the data module goes on."""
+
 
 class PassesDataModule(pl.LightningDataModule):
     """Serves passes, of which training goes on with the batch after those that a checkpoint has consumed."""
 
     def __init__(self) -> None:
         super().__init__()
+        for message in EXPECTED_WARNINGS:
+            warnings.filterwarnings("ignore", message)
         self._restored: tuple[int, int] | None = None
         self._training: PassLoader | None = None
 
@@ -59,7 +69,8 @@ class PassesDataModule(pl.LightningDataModule):
         """The pass, the batches of it that were trained on, and what their order depends on."""
         if self.trainer is None or self._training is None:
             return {}
-        consumed = self.trainer.fit_loop.epoch_loop.batch_progress.current.processed
+        progress: Any = self.trainer.fit_loop.epoch_loop.batch_progress.current
+        consumed = progress.processed
         epoch, start = self._training.place(consumed)
         return {"pass": epoch, "batch": start, "order": self.order()}
 

@@ -77,7 +77,7 @@ class FinetuningDataModule(PassesDataModule):
         )
         self.task_name, self.tokenizer_name = task, pretrained_tokenizer_name_or_path
         self.path, self.config_name, self.max_sequence_length = (
-            dataset_name_or_path,
+            None if dataset_name_or_path is None else str(dataset_name_or_path),
             dataset_config_name,
             max_sequence_length,
         )

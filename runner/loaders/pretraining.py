@@ -101,7 +101,7 @@ class PretrainingDataModule(PassesDataModule):
         reading = (text_column, text_unit, file_format, streaming, data_kwargs)
         self.source: Source = open_splits(train_dataset_name_or_path, train_split, "train", *reading)
         if val_split is not None and val_dataset_name_or_path is None:
-            if not isinstance(train_dataset_name_or_path, str):
+            if isinstance(train_dataset_name_or_path, list):
                 raise ValueError(
                     "val_split needs val_dataset_name_or_path, as there are several training sets"
                 )
@@ -218,7 +218,7 @@ class PretrainingDataModule(PassesDataModule):
     def _streamed(
         self, source: Source, batch_size: int, training: bool, collate: Any, stream: int
     ) -> StreamedPasses:
-        backend = self.tokenizer.backend_tokenizer  # type: ignore[attr-defined]
+        backend = self.tokenizer.backend_tokenizer
         return StreamedPasses(
             source,
             Chunker(backend, self.max_sequence_length, "truncate"),

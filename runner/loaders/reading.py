@@ -10,7 +10,7 @@ from runner.data.sources import CombinedSource, Source, open_source
 
 
 def open_splits(
-    paths: str | Iterable[str],
+    paths: str | Path | Iterable[str],
     split: str | None,
     default: str,
     text_column: str,
@@ -26,7 +26,7 @@ def open_splits(
         ValueError: no path, or a split that is not there; those there are are named.
     """
     reading = (split, default, text_column, text_unit, file_format, streaming, options)
-    sources = [open_split(path, *reading) for path in ([paths] if isinstance(paths, str) else list(paths))]
+    sources = [open_split(path, *reading) for path in listed(paths)]
     if not sources:
         raise ValueError(
             "train_dataset_name_or_path is an empty list: name at least one file, folder or data set"
@@ -60,6 +60,11 @@ def open_split(
     return open_source(path, text_column, split or default, text_unit, file_format, streaming, options)
 
 
+def listed(names: str | Path | Iterable[str]) -> list[str]:
+    """One name or several as a list."""
+    return [str(names)] if isinstance(names, str | Path) else [str(name) for name in names]
+
+
 def validation_sets(
     paths: str | list[str] | None, splits: str | list[str] | None
 ) -> dict[str, tuple[str, str | None]]:
@@ -72,8 +77,8 @@ def validation_sets(
     """
     if not paths:
         return {}
-    paths = [paths] if isinstance(paths, str) else list(paths)
-    named = [splits] if isinstance(splits, str) or splits is None else list(splits)
+    paths = listed(paths)
+    named: list[str | None] = [None] if splits is None else [*listed(splits)]
     if len(paths) == 1:
         paths = paths * len(named)
     if len(named) == 1:

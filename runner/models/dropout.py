@@ -102,6 +102,23 @@ class DroppedAttention(torch.autograd.Function):
         return (*found, None, None, None, None, None, None)
 
 
+def plain_attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float, rate: float, queries: Tensor
+) -> Tensor:
+    """Attention [D, N, L, H] whose dropout goes by the keys [D, L] of the queries, in steps that autograd knows.
+
+    The mask holds what is added to scores, or True where a key is seen.
+    """
+    scores = torch.matmul(query, key.transpose(-1, -2)) * scale
+    if mask is not None and mask.dtype == torch.bool:
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    elif mask is not None:
+        scores = scores + mask
+    weights = torch.softmax(scores.float(), -1)
+    weights = weights * kept(DropoutKeys.of_weights(queries, *weights.shape[1::2]), rate, weights.dtype)
+    return torch.matmul(weights.to(value.dtype), value)
+
+
 def kept(fates: Tensor, rate: float, dtype: torch.dtype) -> Tensor:
     """For each of int16 bits 0 at `rate`, else what keeps the mean."""
     gone = round(rate * _FATES)

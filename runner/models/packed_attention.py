@@ -24,7 +24,7 @@ from torch.nn import functional
 from transformers import AttentionInterface
 
 from .documents import documents, flat_places, padded_places, runs, window_mask
-from .dropout import DroppedAttention, can_drop
+from .dropout import DroppedAttention, can_drop, plain_attention
 from .dropout_keys import current_keys
 
 NAME = "packed_documents"
@@ -162,17 +162,20 @@ def _loop(
     dropout: float,
 ) -> Tensor:
     """Attention [T, N, H] document by document, of documents of one length together; `DroppedAttention` where it can."""
+    keys = current_keys() if can_drop(dropout, query) else None
+    queries = None if keys is None else keys.of_queries(module)
     if can_drop(dropout, query) and torch.backends.cuda.flash_sdp_enabled():
         q, k, v = query.float(), key.float(), value.float()
-        keys = current_keys()
-        queries = None if keys is None else keys.of_queries(module)
         out = DroppedAttention.apply(q, k, v, cu_seqlens, before, behind, dropout, scale, queries)
         return out.to(query.dtype)
     parts = []
     for start, stop, length in runs(cu_seqlens):
         q, k, v = (documents(x, start, stop, length) for x in (query, key, value))
         mask = window_mask(length, before, behind, q)
-        out = functional.scaled_dot_product_attention(q, k, v, mask, dropout, scale=scale)
+        if queries is None:
+            out = functional.scaled_dot_product_attention(q, k, v, mask, dropout, scale=scale)
+        else:
+            out = plain_attention(q, k, v, mask, scale, dropout, queries[start:stop].view(-1, length))
         parts.append(out.transpose(1, 2).flatten(0, 1))
     return torch.cat(parts)
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-from .dropout import can_drop, kept
+from .dropout import can_drop, plain_attention
 from .dropout_keys import current_keys
 
 _OTHER_WAYS = ("position_bias", "cache", "softcap")
@@ -41,20 +41,13 @@ def padded_attention(
     groups = query.shape[1] // key.shape[1]
     if groups > 1:
         key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
-    scores = torch.matmul(query, key.transpose(-1, -2)) * (
-        query.shape[-1] ** -0.5 if scaling is None else scaling
-    )
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
     if attention_mask is None and causal:
-        attention_mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
-    if attention_mask is not None:
-        is_bool = attention_mask.dtype == torch.bool
-        lowest = torch.finfo(scores.dtype).min
-        scores = scores.masked_fill(~attention_mask, lowest) if is_bool else scores + attention_mask
-    weights = torch.softmax(scores.float(), -1)
+        attention_mask = torch.ones(query.shape[2], query.shape[2], dtype=torch.bool).tril()
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     queries = keys.of_queries(module).view(query.shape[0], query.shape[2])
-    weights = weights * kept(keys.of_weights(queries, *weights.shape[1::2]), dropout, weights.dtype)
-    return torch.matmul(weights.to(value.dtype), value).transpose(1, 2).contiguous(), None
+    out = plain_attention(query, key, value, attention_mask, scale, dropout, queries)
+    return out.transpose(1, 2).contiguous(), None
 
 
 AttentionInterface.register("sdpa", padded_attention)

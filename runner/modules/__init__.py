@@ -1,7 +1,7 @@
 """The LightningModules: one training step that all objectives share, and modules for a plain `lightning.Trainer`.
 
-`PretrainingRun`, `FinetuningRun` and `VisionLanguageModule` take the parts of a run, built from the config, and its global
-batches; `PretrainingModule` and `FinetuningModule` take keyword arguments and batches of a collator, and nothing else.
+`PretrainingRun`, `FinetuningRun` and `VisionLanguageModule` take the parts of a run, made as the config says, and its
+global batches; `PretrainingModule` and `FinetuningModule` take keyword arguments and batches of a collator.
 """
 
 from importlib import import_module

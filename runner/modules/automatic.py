@@ -1,7 +1,7 @@
 """LightningModules on the batches of a collator: Lightning's own Trainer takes the steps, on the mean loss per target."""
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from runner.optim import OPTIMIZERS, get_optimizer, loop_needs
 from runner.sharding import check_shardable, replica_of, whole
 
 from .base import ModelModule
+from .training import seed_generators, step_seed
 
 Batch = dict[str, Any]
 """What a collator makes of a list of samples: tensors of rows [B, T], or of one packed row [1, T]."""
@@ -52,6 +53,7 @@ class AutomaticModule(ModelModule):
         self.optimizer_kwargs = {**rate, "weight_decay": weight_decay or 0.0, **(optimizer_kwargs or {})}
         self.optimizer_quantized = optimizer_quantized
         self._tokenizer = tokenizer
+        self._seed = torch.initial_seed() % 2**63
         self._step = contextlib.ExitStack()
         self._in_step = False
 
@@ -61,6 +63,11 @@ class AutomaticModule(ModelModule):
         if self._tokenizer is None and self._trainer is not None:
             return getattr(self.trainer.datamodule, "tokenizer", None)  # type: ignore[attr-defined]
         return self._tokenizer
+
+    @property
+    def in_loop(self) -> bool:
+        """Whether a Trainer is running a loop; steps may also be called by hand, before and after."""
+        return self._trainer is not None and self.trainer.state.stage is not None
 
     def micro_batch(self, batch: Batch) -> dict[str, Any]:
         """What the task model takes, with the `weight` that the sum of its losses is divided by."""
@@ -101,9 +108,30 @@ class AutomaticModule(ModelModule):
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """The mean loss per target of a batch."""
-        loss, _, _ = self._mean_loss(batch)
-        self._log("train/loss", loss.detach(), batch, prog_bar=True)
+        with self._own_randomness():
+            loss, _, _ = self._mean_loss(batch)
+        self._log(
+            "train/loss",
+            loss.detach(),
+            batch,
+            prog_bar=True,
+            sync_dist=self.in_loop and self.trainer.world_size > 1,
+        )
         return loss
+
+    @contextlib.contextmanager
+    def _own_randomness(self) -> Iterator[None]:
+        """Within it what is drawn (dropout) follows from the seed, the batch and the rank, also in a resumed training.
+
+        Torch's generators stay as they are.
+        """
+        if not self.in_loop:
+            yield
+            return
+        with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
+            batch = self.trainer.fit_loop.total_batch_idx
+            seed_generators(step_seed(self._seed, batch, replica_of(self.trainer).rank), self.device)
+            yield
 
     def _mean_loss(self, batch: Batch) -> tuple[Tensor, dict[str, Any], dict[str, Tensor]]:
         """The mean loss over the targets of all ranks' batches, the micro-batch, and what the model makes of it."""
@@ -112,7 +140,7 @@ class AutomaticModule(ModelModule):
         micro_batch = self.micro_batch(batch)
         output = self.model(micro_batch)
         weight = torch.as_tensor(micro_batch["weight"], dtype=torch.float32, device=output["loss"].device)
-        if self._trainer is not None and self.trainer.world_size > 1:
+        if self.in_loop and self.trainer.world_size > 1:
             _, size, group = replica_of(self.trainer)
             weight = weight.clone()
             torch.distributed.all_reduce(weight, group=group)
@@ -121,7 +149,7 @@ class AutomaticModule(ModelModule):
 
     def _take_packed_rows(self) -> None:
         if self.model.position_offset is None:
-            self.model.pack_rows()  # type: ignore[operator]
+            self.model.pack_rows()
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         """Sets up what the optimizer needs around a step, which may be several batches."""
@@ -154,8 +182,14 @@ class AutomaticModule(ModelModule):
         self._in_step = False
         self._step.close()
 
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Takes up the seed."""
+        self._seed = checkpoint.get("seed", self._seed)
+
     def on_save_checkpoint(self, *args: Any, **kwargs: Any) -> None:
         """Leaves the model, with its tokenizer, as a Hugging Face folder below the trainer's log_dir as well."""
+        for checkpoint in args[:1]:
+            checkpoint["seed"] = self._seed
         if self._trainer is None:
             return
         folder = Path(self.trainer.log_dir or self.trainer.default_root_dir) / EXPORTED
@@ -176,7 +210,7 @@ class AutomaticModule(ModelModule):
         )
 
     def _log(self, name: str, value: Any, batch: Batch, **options: Any) -> None:
-        if self._trainer is not None:
+        if self.in_loop:
             self.log(name, value, batch_size=len(batch["input_ids"]), **options)
 
     def set_names(self, stage: str) -> list[str]:

@@ -148,7 +148,7 @@ class PretrainingModule(AutomaticModule):
     def validation_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
         """The mean loss per target of a batch, which is added to the sums of its set."""
         loss, micro_batch, output = self._mean_loss(batch)
-        if self._trainer is not None:
+        if self.in_loop:
             sums = self._sums.setdefault(dataloader_idx, {})
             weight = torch.as_tensor(micro_batch["weight"], dtype=torch.float64)
             for name, value in {**output, "weight": weight}.items():
@@ -161,7 +161,7 @@ class PretrainingModule(AutomaticModule):
             if number in self._sums:
                 totals = self.sum_over_ranks({n: float(v) for n, v in self._sums[number].items()})
                 figures = self.model.figures(totals)  # type: ignore[operator]
-                self.log_dict({f"{name}/{n}": value for n, value in figures.items()})
+                self.publish({f"{name}/{n}": value for n, value in figures.items()})
 
     def on_validation_end(self) -> None:
         """Goes back to the weights that are trained."""

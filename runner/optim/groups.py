@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from torch import nn
 
+from runner.optim.given_groups import groups_as_given
 from runner.optim.roles import ParamsLike, Part, parts
 
 
@@ -27,17 +29,26 @@ def parameter_groups(
 ) -> list[dict[str, Any]]:
     """Groups for torch.optim: dicts of name, params, param_names, lr, weight_decay and settings of their own.
 
-    `matrices`: settings of two-dimensional hidden matrices, which form groups of their own then; `others`: those of the
-    rest, heads and projections included. An `lr` or `weight_decay` there replaces the general one.
-    Raises ValueError where nothing is trainable, a pattern matches nothing, or layer_decay is out of (0, 1].
+    `matrices`: settings of two-dimensional hidden matrices, which form groups of their own then; `others`:
+    those of the rest, heads and projections of embeddings included. An `lr` or `weight_decay` there replaces the
+    general one. Groups of torch (dicts) in the place of a model stay groups; see `runner.optim.given_groups`.
+    Raises ValueError where nothing is trainable, a pattern matches nothing, or layer_decay is out of (0, 1], and for
+    settings that choose parameters by their place in a model where groups are given.
     """
+    _check_rates(lr, weight_decay)
+    if not isinstance(model, nn.Module):
+        model = list(model)
+        if any(isinstance(item, Mapping) for item in model):
+            if decay_embeddings or layer_decay != 1.0 or overrides:
+                raise ValueError(
+                    "decay_embeddings, layer_decay and overrides need a model, not groups of it."
+                )
+            return groups_as_given(model, lr, weight_decay, matrices, others)
     named = parts(model)
     if not named:
         raise ValueError("The model has no trainable parameter: everything is frozen.")
     if not 0.0 < layer_decay <= 1.0:
         raise ValueError(f"layer_decay={layer_decay} must lie in (0, 1]; 1.0 gives all layers the same rate.")
-    if lr < 0 or weight_decay < 0:
-        raise ValueError(f"lr={lr} and weight_decay={weight_decay} must not be negative.")
     depth_scale = _depth_scales(named, layer_decay)
     matching = [(override, _matches(override, named)) for override in overrides]
     groups: dict[tuple[Any, ...], dict[str, Any]] = {}
@@ -69,6 +80,11 @@ def parameter_groups(
         made["params"].append(parameter)
         made["param_names"].append(name)
     return sorted(groups.values(), key=lambda group: ORDER.index(group["name"].split("/")[0]))
+
+
+def _check_rates(lr: float, weight_decay: float) -> None:
+    if lr < 0 or weight_decay < 0:
+        raise ValueError(f"lr={lr} and weight_decay={weight_decay} must not be negative.")
 
 
 ORDER = ("matrices", "decay", "embeddings", "no_decay")

@@ -20,10 +20,13 @@ def keep_vocabulary_basis(groups: Groups, limit: str, longest: int) -> Groups:
     """Groups with the longest side to precondition: of embeddings, projections and heads, the shorter side alone.
 
     The other may be the vocabulary: its statistics would be by far the largest of the model and say little (SOAP
-    treats them so as well, arXiv 2409.11321, section 4). Of a square both sides are the shorter one.
+    treats them so as well, arXiv 2409.11321, section 4). Of a square both sides are the shorter one. A group that has
+    the setting already keeps it.
     """
 
     def longest_of(group: dict[str, Any], parameter: Any) -> int:
+        if limit in group:
+            return int(group[limit])
         if group["name"].split("/")[0] == "matrices" or parameter.ndim < 2:
             return longest
         return min(longest, min(parameter.shape) + 1)
@@ -45,7 +48,8 @@ def split(groups: Groups, value_of: Callable[[dict[str, Any], Any], Any], settin
         for value, members in by_value.items():
             lists = {key: [member[key] for member in members] for key in ("params", "param_names")}
             name = group["name"] + (f"/{label}{value or 0}" if len(by_value) > 1 else "")
-            parted.append({**group, **lists, "name": name} | ({} if value is None else {setting: value}))
+            made = {**group, **lists, "name": name, setting: value}
+            parted.append({key: kept for key, kept in made.items() if key != setting or kept is not None})
     return parted
 
 
@@ -56,15 +60,18 @@ def choice(name: str, value: str, known: Sequence[str]) -> str:
     return value
 
 
-def with_ranks(groups: Groups, rank: float) -> Groups:
-    """Groups in which each hidden matrix has its rank; raises ValueError for one that its sides do not allow.
+def with_ranks(groups: Groups) -> Groups:
+    """Groups in which `rank` is that of each hidden matrix, no fraction.
 
-    One of a single row or column has no space to project into; where `rank` is a fraction it goes without.
+    Raises ValueError for one that the sides of a matrix do not allow. One of a single row or column has no space to
+    project into; where `rank` is a fraction it goes without.
     """
 
     def rank_of(group: dict[str, Any], parameter: Any) -> int | None:
-        side = min(parameter.shape, default=1)
-        if group["name"].split("/")[0] != "matrices" or (rank < 1 and side == 1):
+        if group["name"].split("/")[0] != "matrices":
+            return None
+        rank, side = group["rank"], min(parameter.shape, default=1)
+        if rank < 1 and side == 1:
             return None
         dimensions = max(1, round(rank * side)) if rank < 1 else int(rank)
         if (dimensions != rank and rank >= 1) or not 0 < dimensions < side:
@@ -97,13 +104,18 @@ def galore(
     choice("projection_type", projection_type, ("std", "reverse_std", "right", "left", "full"))
     if rank <= 0 or update_proj_gap < 1:
         raise ValueError(f"rank={rank} must be above 0, update_proj_gap={update_proj_gap} at least 1")
-    projected = {"update_proj_gap": update_proj_gap, "scale": scale, "projection_type": projection_type}
+    projected = {
+        "rank": rank,
+        "update_proj_gap": update_proj_gap,
+        "scale": scale,
+        "projection_type": projection_type,
+    }
     groups = parameter_groups(
         model, lr, weight_decay, decay_embeddings, layer_decay, overrides, matrices=projected
     )
     from runner.optim.plain_state import PlainGaLore
 
-    return own_settings(PlainGaLore(with_ranks(groups, rank), betas=pair("betas", betas), eps=eps), "galore")
+    return own_settings(PlainGaLore(with_ranks(groups), betas=pair("betas", betas), eps=eps), "galore")
 
 
 def muon(

@@ -22,7 +22,7 @@ import torch
 from torch import nn
 
 ParamsLike = nn.Module | Iterable[Any]
-"""A module, or its parameters, or (name, parameter) pairs."""
+"""A module, or its parameters, or (name, parameter) pairs, or groups as torch takes them."""
 
 LAYER = re.compile(r"^(.*?)\b(?:layers?|h|blocks?)\.(\d+)\.")
 TOKENS = re.compile(r"embed|_token$|^(cls|mask|pos|class)_")

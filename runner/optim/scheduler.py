@@ -5,21 +5,22 @@ from typing import Any, Literal
 
 from torch import Tensor
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler
+from torch.optim.lr_scheduler import LambdaLR
 
 from runner.optim.schedule import Steps, ThreePhaseSchedule, check_decay, check_kind, shape
 
 
-class ClosedFormScheduler(LRScheduler):
+class ClosedFormScheduler(LambdaLR):
     """Sets the rate of each group to its own base rate times `factor(step)`.
 
     Its state is the number of steps: everything else comes from the config, so that a run resumed with
-    another schedule follows the new one from there.
+    another schedule follows the new one from there. With `last_epoch` k, groups that have an `initial_lr` go on at
+    step k + 1.
     """
 
-    def __init__(self, optimizer: Optimizer, factor: Callable[[int], float]) -> None:
+    def __init__(self, optimizer: Optimizer, factor: Callable[[int], float], last_epoch: int = -1) -> None:
         self.factor = factor
-        super().__init__(optimizer)
+        super().__init__(optimizer, factor, last_epoch)
 
     def get_lr(self) -> list[float | Tensor]:
         """The rate of every group at the current step."""
@@ -47,12 +48,25 @@ class ThreePhaseScheduler(ClosedFormScheduler):
 
 
 class InverseSqrtScheduler(ClosedFormScheduler):
-    """Falls as 1 - sqrt(s/n) over cooldown_steps n, then stays at zero (arXiv 2405.18392, section 3)."""
+    """Falls as 1 - sqrt(s/n) over cooldown_steps n, then stays at zero (arXiv 2405.18392, section 3).
 
-    def __init__(self, optimizer: Optimizer, cooldown_steps: int) -> None:
+    Example:
+        >>> import torch
+        >>> optimizer = torch.optim.SGD([torch.zeros(1)], lr=0.1)
+        >>> scheduler = InverseSqrtScheduler(optimizer, cooldown_steps=4)
+        >>> [scheduler.lr_lambda(step) for step in (0, 1, 4, 9)]
+        [1.0, 0.5, 0.0, 0.0]
+    """
+
+    def __init__(self, optimizer: Optimizer, cooldown_steps: int, last_epoch: int = -1) -> None:
         if cooldown_steps < 1:
             raise ValueError(f"cooldown_steps={cooldown_steps} must be at least 1.")
-        super().__init__(optimizer, lambda step: shape("inverse_sqrt", step, cooldown_steps, 0.0))
+        self.cooldown_steps = cooldown_steps
+        super().__init__(optimizer, self.lr_lambda, last_epoch)
+
+    def lr_lambda(self, current_step: int) -> float:
+        """What the base rate is multiplied with at a step (0 is the first)."""
+        return shape("inverse_sqrt", current_step, self.cooldown_steps, 0.0)
 
 
 def get_scheduler(
@@ -70,7 +84,22 @@ def get_scheduler(
 ) -> ThreePhaseScheduler:
     """The three-phase schedule on an optimizer; step it once per optimizer step.
 
-    Steps are numbers or fractions of max_steps. Raises ValueError as `ThreePhaseSchedule` does.
+    Steps are numbers or fractions of max_steps. Decays are factors of the peak, those of exponential phases per step;
+    each phase starts where the one before ended. Raises ValueError as `ThreePhaseSchedule` does.
+
+    Example:
+        >>> import torch
+        >>> optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
+        >>> scheduler = get_scheduler(
+        ...     optimizer, warmup_steps=2, warmup_decay=0.5, training_steps=2, cooldown_steps=2
+        ... )
+        >>> rates = []
+        >>> for _ in range(7):
+        ...     rates += scheduler.get_last_lr()
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> rates
+        [0.5, 0.75, 1.0, 1.0, 1.0, 0.5, 0.0]
     """
     schedule = ThreePhaseSchedule(
         warmup_kind,
@@ -88,21 +117,35 @@ def get_scheduler(
 
 
 def get_single_scheduler(
-    optimizer: Optimizer, kind: str, num_steps: int, decay: float, direction: Literal["up", "down"]
-) -> ClosedFormScheduler:
-    """One phase alone: `down` falls from the base rate, `up` rises to it; afterwards the rate stays.
+    optimizer: Optimizer,
+    kind: str = "constant",
+    num_steps: int = 0,
+    decay: float = 0.0,
+    direction: Literal["increase", "decrease"] = "increase",
+) -> ClosedFormScheduler | None:
+    """One phase alone: `decrease` falls from the base rate, `increase` rises to it; afterwards the rate stays.
 
-    Raises ValueError for an unknown kind or direction, a decay out of range, fewer than one step.
+    The decay is what the phase ends at (of a rise: starts at), as a factor; for an exponential one the factor per step.
+    None without steps. Raises ValueError for an unknown kind or direction, a decay out of range, negative steps.
+
+    Example:
+        >>> import torch
+        >>> optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
+        >>> scheduler = get_single_scheduler(optimizer, "linear", num_steps=4, decay=0.5, direction="decrease")
+        >>> [scheduler.factor(step) for step in range(6)]
+        [1.0, 0.875, 0.75, 0.625, 0.5, 0.5]
     """
     kind = check_kind(kind, "kind")
+    if direction not in ("increase", "decrease"):
+        raise ValueError(f"direction='{direction}' must be 'increase' or 'decrease'.")
+    if num_steps < 0:
+        raise ValueError(f"num_steps={num_steps} must not be negative.")
+    if num_steps == 0:
+        return None
     decay = check_decay(kind, decay, "decay")
-    if direction not in ("up", "down"):
-        raise ValueError(f"direction='{direction}' must be 'up' or 'down'.")
-    if num_steps < 1:
-        raise ValueError(f"num_steps={num_steps} must be at least 1.")
 
     def factor(step: int) -> float:
         inside = min(step, num_steps)
-        return shape(kind, inside if direction == "down" else num_steps - inside, num_steps, decay)
+        return shape(kind, inside if direction == "decrease" else num_steps - inside, num_steps, decay)
 
     return ClosedFormScheduler(optimizer, factor)

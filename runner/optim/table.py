@@ -4,10 +4,12 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from torch import nn
 from torch.optim import Optimizer
 
 from runner.errors import suggest
 from runner.optim.elementwise import adafactor, adagrad, adam, adamw, lamb, lars, lion, rmsprop, sgd
+from runner.optim.given_groups import check_entries
 from runner.optim.matrixwise import galore, muon, shampoo, soap, sophiah, splus
 from runner.optim.roles import ParamsLike
 
@@ -40,7 +42,22 @@ def get_optimizer(
     optimizer_kwargs: Mapping[str, Any] | None = None,
     quantized: bool = False,
 ) -> Optimizer:
-    """An optimizer by name, over a model or its parameters; settings left out have the defaults of `conf`.
+    """An optimizer by name, over a model, its parameters or groups of them.
+
+    Settings left out have the defaults of `conf`. In a model, biases, norms and (unless `decay_embeddings`) embeddings do
+    not decay. Groups are dicts as torch takes them: what one says of itself (`lr`, `weight_decay`, ...) goes before
+    `optimizer_kwargs` and holds for all of its parameters.
+
+    Example:
+        >>> from torch import nn
+        >>> model = nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8))
+        >>> optimizer = get_optimizer(
+        ...     "adamw",
+        ...     [{"params": model[0].parameters(), "weight_decay": 0.1}, {"params": model[1].parameters()}],
+        ...     {"lr": 1e-3, "weight_decay": 0.0},
+        ... )
+        >>> [(group["lr"], group["weight_decay"]) for group in optimizer.param_groups]
+        [(0.001, 0.1), (0.001, 0.0)]
 
     Raises ValueError for an unknown name, an unknown keyword, or an 8-bit variant that does not exist, and
     ImportError, naming the extra, where the library of the 8-bit variants is missing.
@@ -58,7 +75,12 @@ def get_optimizer(
                 + suggest(name, settings)
             )
         settings[name] = value
-    return OPTIMIZERS[optimizer_name](params, **settings)
+    if not isinstance(params, nn.Module):
+        params = list(params)
+    made = OPTIMIZERS[optimizer_name](params, **settings)
+    given = [] if isinstance(params, nn.Module) else [item for item in params if isinstance(item, Mapping)]
+    check_entries(given, [*dict.fromkeys((*settings, *made.defaults))], optimizer_name)
+    return made
 
 
 def defaults(optimizer_name: str) -> dict[str, Any]:

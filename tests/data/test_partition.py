@@ -154,3 +154,9 @@ def test_packed_micro_batches_are_as_few_as_best_fit_makes_them() -> None:
     for num_ranks in (1, 3):
         shares = partition(lengths, num_ranks, 512, None, True)
         assert len(shares[0]) <= -(-int(lengths.sum()) // (512 * num_ranks)) + 1
+
+
+def test_a_document_over_the_budget_does_not_keep_the_others_from_being_packed() -> None:
+    # cut in order: [150], [60], [50, 50], [40]; best fit: [150], [60, 40], [50, 50]
+    shares = partition(np.array([150, 60, 50, 50, 40]), 1, 100, None, True)
+    assert sorted(rows.tolist() for rows in shares[0]) == [[0], [1, 4], [2, 3]]

@@ -15,12 +15,12 @@ from pathlib import Path
 
 from .candidates import Key, Mutant, candidates, choose
 from .places import NEAREST
-from .running import changed, copied, import_heavy, run_tests
+from .running import changed, copied, import_heavy, run_tests, seconds_of
 
 PROJECT = Path(__file__).parents[2]
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
-LONGEST = 120.0
-"""Seconds from which a mutant is taken for an endless loop, unless the tests take as long without one."""
+PATIENCE = 60.0
+"""Seconds that the tests of a mutant may take beside three times what they take without one; then it is a loop."""
 
 
 def main() -> None:
@@ -62,9 +62,10 @@ def judge(
         if not whole.passed:
             print(f"the tests fail without a mutant: {whole.failure}")
             return 2
+        usual = {mutant.file: seconds_of(copy, places[mutant.file]) for mutant in chosen}
         for number, mutant in enumerate(chosen, 1):
             with changed(copy / mutant.file, mutant.text):
-                outcome = run_tests(copy, places[mutant.file], max(LONGEST, 3 * whole.seconds))
+                outcome = run_tests(copy, places[mutant.file], PATIENCE + 3 * usual[mutant.file])
             if outcome.passed:
                 fate = "equivalent" if mutant.key in reasons else "SURVIVED"
                 survivors += [mutant] if mutant.key not in reasons else []

@@ -27,6 +27,10 @@ HEAVY = (
 """What most tests import, and no mutant is in."""
 
 
+DURATIONS = "durations.txt"
+"""The name of the file, beside the copy, of the seconds that each test took."""
+
+
 class Outcome(NamedTuple):
     """How the tests of a mutant ended."""
 
@@ -66,7 +70,8 @@ def changed(file: Path, text: str) -> Iterator[None]:
 
 
 def import_heavy() -> None:
-    """Imports what the children shall not have to, as far as it is installed."""
+    """Imports what the children shall not have to, as far as it is installed; with one thread, as the tests have it."""
+    os.environ |= {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
     for name in HEAVY:
         with contextlib.suppress(ImportError):
             __import__(name)
@@ -78,6 +83,7 @@ def run_tests(project: Path, tests: Sequence[str], limit: float, compiled: bool 
     `compiled`: keeps the compiled files for later runs; not to be done for a mutant.
     """
     log = project.parent / "log.txt"
+    (project.parent / DURATIONS).unlink(missing_ok=True)
     began = time.monotonic()
     child = os.fork()
     if child == 0:
@@ -107,6 +113,13 @@ def _wait(child: int, until: float) -> int | None:
     return None
 
 
+def seconds_of(project: Path, tests: Sequence[str]) -> float:
+    """How long these tests took in the last run."""
+    lines = (project.parent / DURATIONS).read_text().splitlines()
+    noted = [line.rpartition("\t") for line in lines]
+    return sum(float(seconds) for name, _, seconds in noted if name.startswith(tuple(tests)))
+
+
 def _failure(log: str) -> str:
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     failed = [line for line in lines if line.startswith(("FAILED ", "ERROR "))]
@@ -114,15 +127,20 @@ def _failure(log: str) -> str:
 
 
 class InOrder:
-    """Keeps tests in the order they are named in, whatever the project's own settings say."""
+    """Keeps tests in the order they are named in, whatever the project's own settings say, and notes what each takes."""
 
-    def __init__(self, tests: Sequence[str]) -> None:
-        self.tests = tests
+    def __init__(self, tests: Sequence[str], durations: Path) -> None:
+        self.tests, self.durations = tests, durations
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Sorts by the first name that fits."""
         items.sort(key=lambda item: next(i for i, t in enumerate(self.tests) if item.nodeid.startswith(t)))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Adds a line for each part of a test."""
+        with open(self.durations, "a") as file:
+            file.write(f"{report.nodeid}\t{report.duration}\n")
 
 
 def _run_in_child(project: Path, tests: Sequence[str], log: Path, compiled: bool) -> None:
@@ -148,6 +166,6 @@ def _run_in_child(project: Path, tests: Sequence[str], log: Path, compiled: bool
         # a counterexample is enough, it need not be the smallest
         settings.register_profile("mutants", derandomize=True, phases=[Phase.explicit, Phase.generate])
     options = ["-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=line"]
-    code = pytest.main([*options, *tests], plugins=[InOrder(tests)])
+    code = pytest.main([*options, *tests], plugins=[InOrder(tests, log.with_name(DURATIONS))])
     sys.stdout.flush()
     os._exit(int(code))

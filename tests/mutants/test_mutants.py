@@ -8,7 +8,7 @@ import pytest
 from tests.mutants.__main__ import PROJECT, entry, judge, read_reasons
 from tests.mutants.candidates import Key, Mutant, candidates, choose
 from tests.mutants.places import NEAREST
-from tests.mutants.running import changed, copied
+from tests.mutants.running import changed, copied, run_tests, seconds_of
 
 TOY = '''"""A toy."""
 
@@ -74,6 +74,24 @@ def test_tests_that_fail_without_a_mutant_judge_nothing(
     (toy / "test_toy.py").write_text(TEST.replace("16", "15"))
     assert judge(toy, {"toy.py": ("test_toy.py",)}, [mutant(toy, "2 -> 3")], {}) == 2
     assert "the tests fail without a mutant: test_toy.py::test_fee" in capsys.readouterr().out
+
+
+def test_an_endless_loop_is_ended(toy: Path) -> None:
+    with copied(toy) as copy:
+        run_tests(copy, ["test_toy.py"], limit=60)
+        assert 0 < seconds_of(copy, ["test_toy.py"]) < 60
+        assert seconds_of(copy, ["test_other.py"]) == 0
+        with changed(copy / "toy.py", "while True:\n    pass\n"):
+            outcome = run_tests(copy, ["test_toy.py"], limit=2)
+    assert (outcome.passed, outcome.failure) == (False, "no end after 2 s")
+
+
+def test_tests_run_in_the_order_they_are_named_in(toy: Path) -> None:
+    (toy / "test_first.py").write_text("def test_a():\n    assert 0\n\n\ndef test_b():\n    assert 0\n")
+    (toy / "test_toy.py").write_text("def test_fee():\n    assert 0\n")
+    with copied(toy) as copy:
+        for tests in (["test_toy.py", "test_first.py"], ["test_first.py::test_b", "test_first.py::test_a"]):
+            assert run_tests(copy, tests, limit=60).failure.startswith(tests[0])
 
 
 def test_choice_and_names_stay_as_code_moves(toy: Path) -> None:

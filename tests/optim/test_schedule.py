@@ -21,7 +21,8 @@ def optimizer(*rates: float) -> torch.optim.Optimizer:
     return torch.optim.SGD([{"params": [torch.nn.Parameter(torch.ones(2))], "lr": rate} for rate in rates])
 
 
-def run(scheduler: torch.optim.lr_scheduler.LRScheduler, steps: int) -> list[float]:
+def run(scheduler: torch.optim.lr_scheduler.LRScheduler | None, steps: int) -> list[float]:
+    assert scheduler is not None
     rates = []
     for _ in range(steps):
         rates.append(scheduler.optimizer.param_groups[0]["lr"])
@@ -46,7 +47,7 @@ def test_golden_values() -> None:
 def test_golden_inverse_sqrt_tail() -> None:
     tail = [1, 0.5, 0.29289, 0.13397, 0, 0]
     assert run(InverseSqrtScheduler(optimizer(1.0), 4), 6) == pytest.approx(tail, abs=1e-5)
-    assert run(get_single_scheduler(optimizer(1.0), "inverse-sqrt", 4, 0.0, "down"), 6) == pytest.approx(
+    assert run(get_single_scheduler(optimizer(1.0), "inverse-sqrt", 4, 0.0, "decrease"), 6) == pytest.approx(
         tail, abs=1e-5
     )
     schedule = ThreePhaseSchedule(training_steps=3, cooldown_kind="inverse_sqrt", cooldown_steps=4)
@@ -55,14 +56,14 @@ def test_golden_inverse_sqrt_tail() -> None:
 
 def test_each_kind_alone() -> None:
     def down(kind: str, decay: float) -> list[float]:
-        return run(get_single_scheduler(optimizer(1.0), kind, 4, decay, "down"), 6)
+        return run(get_single_scheduler(optimizer(1.0), kind, 4, decay, "decrease"), 6)
 
     assert down("constant", 0.5) == [0.5] * 6
     assert down("linear", 0.2) == pytest.approx([1, 0.8, 0.6, 0.4, 0.2, 0.2])
     assert down("cosine", 0.0) == pytest.approx([1, 0.8535534, 0.5, 0.1464466, 0, 0])
     assert down("exponential", 0.5) == pytest.approx([1, 0.5, 0.25, 0.125, 0.0625, 0.0625])
     for kind in KINDS:
-        rising = run(get_single_scheduler(optimizer(1.0), kind, 4, 0.5, "up"), 5)
+        rising = run(get_single_scheduler(optimizer(1.0), kind, 4, 0.5, "increase"), 5)
         assert rising == pytest.approx(down(kind, 0.5)[4::-1])
 
 
@@ -134,6 +135,14 @@ def test_the_middle_phase_takes_what_is_left() -> None:
     assert ThreePhaseSchedule().factor(10**9) == 1.0
 
 
+def test_phases_are_described_in_words() -> None:
+    schedule = ThreePhaseSchedule("cosine", 2000, cooldown_steps=20, max_steps=5000)
+    assert schedule.describe() == (
+        "warmup 2,000 steps (cosine), training 2,980 steps (constant), cooldown 20 steps (linear)"
+    )
+    assert ThreePhaseSchedule().describe() == "training to the end (constant)"
+
+
 def test_fractions_of_max_steps() -> None:
     schedule = ThreePhaseSchedule(warmup_steps=0.05, cooldown_steps=0.29, max_steps=100)
     assert [(p.start, p.end) for p in schedule.phases] == [(0, 5), (5, 71), (71, 100)]
@@ -175,8 +184,8 @@ def test_a_schedule_that_cannot_be_is_an_error(settings: dict[str, Any], message
 def test_single_phases_check_their_arguments() -> None:
     with pytest.raises(ValueError, match="direction='sideways'"):
         get_single_scheduler(optimizer(1.0), "linear", 4, 0.0, "sideways")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="num_steps=0"):
-        get_single_scheduler(optimizer(1.0), "linear", 0, 0.0, "down")
+    with pytest.raises(ValueError, match="num_steps=-1"):
+        get_single_scheduler(optimizer(1.0), "linear", -1, 0.0, "decrease")
     with pytest.raises(ValueError, match="cooldown_steps=0"):
         InverseSqrtScheduler(optimizer(1.0), 0)
 

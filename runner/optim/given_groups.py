@@ -1,0 +1,74 @@
+"""Parameter groups as torch takes them: their own settings go before those of the optimizer."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from runner.errors import suggest
+from runner.optim.roles import roles
+
+ENTRIES = ("params", "param_names", "name", "initial_lr", "use_muon")
+"""What a group may hold beside settings of its optimizer."""
+
+
+def groups_as_given(
+    given: Sequence[Mapping[str, Any]],
+    lr: float,
+    weight_decay: float,
+    matrices: Mapping[str, Any] | None,
+    others: Mapping[str, Any] | None,
+) -> list[dict[str, Any]]:
+    """The given groups with rate, decay, names, and the settings of hidden matrices and of the rest.
+
+    What a group says of itself holds for all of its parameters, biases too. Where matrices have settings, a group
+    becomes two: its hidden matrices (see `runner.optim.roles`; all matrices, where there are no names) and the rest.
+    """
+    found: list[dict[str, Any]] = []
+    named = [_named(group, number) for number, group in enumerate(given)]
+    role = {id(p): role for p, role in roles([pair for pairs in named for pair in pairs]).values()}
+    splits, matrices, others = matrices is not None, matrices or {}, others or {}
+    for number, group in enumerate(given):
+        own = {name: value for name, value in group.items() if name not in ("params", "param_names", "name")}
+        parts: dict[bool, list[tuple[str, torch.Tensor]]] = {}
+        for name, parameter in named[number]:
+            hidden = splits and parameter.ndim == 2 and role.get(id(parameter)) == "matrix"
+            parts.setdefault(own.get("use_muon", hidden), []).append((name, parameter))
+        label = group.get("name", f"group{number}")
+        for hidden, members in sorted(parts.items(), reverse=True) or [(False, [])]:
+            defaults = {"lr": lr, "weight_decay": weight_decay, **(matrices if hidden else others)}
+            mine = {n: v for n, v in own.items() if hidden or n not in matrices or n in others}
+            found.append(
+                {
+                    "name": f"matrices/{label}" if hidden else label,
+                    "params": [parameter for _, parameter in members],
+                    "param_names": [name for name, _ in members],
+                    **defaults,
+                    **mine,
+                }
+            )
+    return found
+
+
+def check_entries(given: Sequence[Any], known: Sequence[str], optimizer: str) -> None:
+    """Raises ValueError for an entry of a group that is no setting of its optimizer."""
+    for number, group in enumerate(given):
+        for name in group:
+            if name not in known and name not in ENTRIES:
+                raise ValueError(
+                    f"group {number} has '{name}', which is no setting of {optimizer}; there are: "
+                    f"{', '.join(known)}" + suggest(name, known)
+                )
+
+
+def _named(group: Mapping[str, Any], number: int) -> list[tuple[str, torch.Tensor]]:
+    """The parameters of a group with their names, or with their numbers for names."""
+    if "params" not in group:
+        raise ValueError(f"group {number} has no 'params'; it has {', '.join(group)}")
+    params = [group["params"]] if isinstance(group["params"], torch.Tensor) else list(group["params"])
+    names = group.get("param_names") or [f"group{number}.parameter{i}" for i in range(len(params))]
+    named = [p if isinstance(p, tuple) else (name, p) for name, p in zip(names, params, strict=True)]
+    for name, parameter in named:
+        if not isinstance(parameter, torch.Tensor):
+            raise ValueError(f"group {number} holds a {type(parameter).__name__} as {name}: give parameters")
+    return named
