@@ -20,6 +20,7 @@ REFUSED = (
     "tests/test_train.py::test_checkpoint_of_another_model_is_refused",
     "tests/test_train.py::test_resume_with_other_data_is_refused",
     "tests/test_train.py::test_diverging_run_stops_and_names_step_and_samples",
+    "tests/test_train.py::test_diverging_run_on_a_cpu_does_not_wait_for_a_logged_step",
 )
 """Runs, in process, that cannot go on as they were."""
 
@@ -39,9 +40,9 @@ NEAREST: dict[str, tuple[str, ...]] = {
     "runner/data/batches.py": (*RUNS, DIFFERS),
     "runner/data/module.py": ("tests/data/test_module.py", GOLDEN, DIFFERS),
     "runner/assembly.py": (*RUNS, DIFFERS),
-    "runner/modules/training.py": (*RUNS, *REFUSED, DIFFERS),
+    "runner/modules/training.py": ("tests/modules/test_training.py", *RUNS, *REFUSED, DIFFERS),
     "runner/resume.py": ("tests/test_resume.py",),
-    "runner/checkpoint.py": (*RUNS, *REFUSED),
+    "runner/checkpoint.py": ("tests/test_checkpoint.py", *RUNS, *REFUSED),
     "runner/audit.py": (GOLDEN, "tests/test_data_order.py::test_audit_names_the_first_step_that_differs"),
     "runner/optim/schedule.py": ("tests/optim/test_schedule.py",),
     "runner/objectives/base.py": OBJECTIVES,
