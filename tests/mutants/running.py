@@ -70,7 +70,8 @@ def changed(file: Path, text: str) -> Iterator[None]:
 
 
 def import_heavy() -> None:
-    """Imports what the children shall not have to, as far as it is installed."""
+    """Imports what the children shall not have to, as far as it is installed; with one thread, as the tests have it."""
+    os.environ |= {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
     for name in HEAVY:
         with contextlib.suppress(ImportError):
             __import__(name)

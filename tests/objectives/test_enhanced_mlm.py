@@ -1,11 +1,14 @@
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from transformers import BertConfig, BertForMaskedLM
 
 from runner.objectives.base import IGNORED
 
-from .samples import MASK, SPECIAL, collator, documents, flat
+from .samples import MASK, SPECIAL, VOCABULARY, collator, documents, flat
 
 LENGTHS = [5, 9, 3, 12, 2, 7, 7, 4]
 
@@ -52,6 +55,25 @@ def test_seeds_and_masks_follow_the_sample_whatever_the_grouping(order: list[int
         for row, i in enumerate(group):
             for name in ("row_seeds", "encoder_input_ids"):
                 assert part[name][row, : LENGTHS[i]].equal(whole[name][i, : LENGTHS[i]])
+
+
+@pytest.mark.parametrize(
+    ("settings", "factors"),
+    [
+        ({"encoder_loss_weight": 1.0, "encoder_mlm_probability": 0.25}, (1 / 2, 2.0)),
+        ({"encoder_loss_weight": 3.0, "encoder_mlm_probability": 0.5}, (1 / 4, 1.5)),
+        ({"encoder_loss_weight": 1.0, "encoder_mlm_probability": 0.0}, (1.0, 0.0)),
+        ({"encoder_loss_weight": 0.0, "encoder_mlm_probability": 0.3}, (1.0, 0.0)),
+    ],
+)
+def test_losses_are_weighed_one_to_the_encoders_weight_per_target(
+    settings: dict[str, float], factors: tuple[float, float]
+) -> None:
+    config = BertConfig(
+        vocab_size=VOCABULARY, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8
+    )
+    model: Any = collator("enhanced_mlm", **settings).task_model(BertForMaskedLM(config))
+    assert (model.decoder_factor, model.encoder_factor) == pytest.approx(factors)
 
 
 def test_seeds_differ_between_tokens_samples_and_epochs() -> None:

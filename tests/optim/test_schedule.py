@@ -135,6 +135,14 @@ def test_the_middle_phase_takes_what_is_left() -> None:
     assert ThreePhaseSchedule().factor(10**9) == 1.0
 
 
+def test_phases_are_described_in_words() -> None:
+    schedule = ThreePhaseSchedule("cosine", 2000, cooldown_steps=20, max_steps=5000)
+    assert schedule.describe() == (
+        "warmup 2,000 steps (cosine), training 2,980 steps (constant), cooldown 20 steps (linear)"
+    )
+    assert ThreePhaseSchedule().describe() == "training to the end (constant)"
+
+
 def test_fractions_of_max_steps() -> None:
     schedule = ThreePhaseSchedule(warmup_steps=0.05, cooldown_steps=0.29, max_steps=100)
     assert [(p.start, p.end) for p in schedule.phases] == [(0, 5), (5, 71), (71, 100)]
