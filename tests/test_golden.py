@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from runner.data.partition import partition
+from runner.models.dropout_keys import DropoutKeys, number_modules
 from runner.modules.training import step_seed
 from runner.samplers import GlobalBatchSampler, LengthGrouped, Shuffled, SplitModality
 from tests.conftest import train_here
@@ -24,6 +26,7 @@ ORDER = """\
 4 874d6eec9b8b
 """
 LOSSES = [4.6226, 4.5250, 4.4092, 4.2982]
+GOLDEN_TOKENS = [314584089397695746, -2171436173760735421, -6003899057851831767, 1417192746121779585]
 LENGTHS = np.arange(100) * 37 % 91 + 1
 
 
@@ -86,3 +89,32 @@ def test_seeds_of_dropout_never_change() -> None:
         3420961620015455101,
         8234502724331592564,
     ]
+
+
+def test_bits_of_dropout_never_change() -> None:
+    micro_batch = {"sample_keys": torch.tensor([11, -12]), "input_ids": torch.zeros(2, 3)}
+    keys, module = DropoutKeys(micro_batch, step_seed(42, 1, 0)), torch.nn.Dropout()
+    module.dropout_salt = 5  # type: ignore[assignment]
+    elements = keys.of_elements(module, torch.Size((2, 3, 8)))
+    assert elements is not None
+    assert elements[:, 2].tolist() == [
+        [-4244, 13111, -16267, -5263, -9336, -31466, -23591, -5493],
+        [-16333, 21951, -3510, -11866, 21578, 2320, 8885, 12699],
+    ]
+    weights = keys.of_weights(keys.of_queries(module).view(2, 3), 2, 3)
+    assert weights[1].tolist() == [
+        [[-11630, 28245, -28741], [7019, -10036, -11888], [5354, -25736, -15831]],
+        [[-119, 2580, 20552], [30863, 7621, 27606], [-5908, -165, -9509]],
+    ]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_keys_of_dropout_never_change(packed: bool) -> None:
+    texts = [np.array([START, 9, 10, END]), np.array([START, END])]
+    keys = DropoutKeys(collator("mlm")(flat(texts, packed=packed)), seed=step_seed(42, 3, 0))
+    assert keys.tokens[:4].tolist() == GOLDEN_TOKENS
+    assert keys.samples.tolist() == [GOLDEN_TOKENS[0], 2743109689809433271]
+    module = torch.nn.Dropout()
+    number_modules(torch.nn.Sequential(module))
+    calls = [keys.of_elements(module, torch.Size([len(keys.tokens), 2])) for _ in range(2)]
+    assert [bits[0].tolist() for bits in calls if bits is not None] == [[-9729, 8252], [-10063, 3866]]

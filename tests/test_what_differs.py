@@ -1,8 +1,8 @@
 """What each setting of a run changes, and what it leaves as it was: the twin of every test that equal things stay equal.
 
-`TABLE` is the contract: a row for what is changed, a column for what is looked at. Nothing is computed twice for it: the
-parts are those that `assemble` makes, the batches come through the data module's own loaders, and dropout is seen at work
-in training steps under a Trainer. Only the order is held fixed where a sample is followed from one step to the next.
+`TABLE` is the contract: a row for what is changed, a column for what is looked at. The parts are those that `assemble`
+makes, batches come through the data module's own loaders, and dropout is seen at work in steps under a Trainer. The order
+alone is held fixed, where a sample is followed from one step to the next.
 """
 
 import re
@@ -30,26 +30,27 @@ from runner.trainer import quiet_libraries
 from tests.conftest import TINY
 
 TABLE = """
-changed          weights  held out  order    masks    replaced  times    strata   pairs    dropout  digest
-nothing          stays    stays     stays    stays    stays     stays    stays    stays    stays    stays
-seed             changes  stays     changes  changes  changes   changes  changes  changes  changes  changes
-sampler.seed     stays    stays     changes  stays    stays     stays    stays    stays    stays    stays
-data.seed        stays    changes   -        -        -         -        -        -        -        -
-step             stays    stays     changes  stays    stays     changes  changes  stays    changes  stays
-epoch            stays    stays     changes  changes  changes   changes  stays    changes  stays    changes
-rank             stays    stays     stays    stays    stays     stays    stays    stays    changes  stays
-stream           stays    stays     -        changes  changes   changes  -        changes  -        changes
-workers          stays    stays     stays    stays    stays     stays    stays    stays    stays    stays
-micro-batches    stays    stays     stays    stays    stays     stays    stays    stays    -        stays
+changed          weights  held out  order    masks    replaced  times    strata   pairs    dropout  drawn    digest
+nothing          stays    stays     stays    stays    stays     stays    stays    stays    stays    stays    stays
+seed             changes  stays     changes  changes  changes   changes  changes  changes  changes  changes  changes
+sampler.seed     stays    stays     changes  stays    stays     stays    stays    stays    stays    stays    stays
+data.seed        stays    changes   -        -        -         -        -        -        -        stays    -
+step             stays    stays     changes  stays    stays     changes  changes  stays    changes  changes  stays
+epoch            stays    stays     changes  changes  changes   changes  stays    changes  changes  stays    changes
+rank             stays    stays     stays    stays    stays     stays    stays    stays    stays    changes  stays
+stream           stays    stays     -        changes  changes   changes  -        changes  -        -        changes
+workers          stays    stays     stays    stays    stays     stays    stays    stays    stays    stays    stays
+micro-batches    stays    stays     stays    stays    stays     stays    stays    stays    stays    stays    stays
 """
 """`-`: not to be compared. Another `data.seed` holds out other documents, so that the samples are others; validation has
-no order of its own, no strata and no dropout; and another cut gives dropout tensors of other shapes.
+no order of its own, no strata and no dropout.
 
-weights   the initial weights                     times     the times of masked diffusion
-held out  the documents of the validation set     strata    which equal part of all times a sample's lies in
-order     the samples of a step of an epoch       pairs     which tokens the enhanced decoder sees
-masks     which tokens of a sample are masked     dropout   what a training step drops
-replaced  what the model sees in place of them    digest    the hash of a step in `order.txt`
+weights   the initial weights                     strata    which equal part of all times a sample's lies in
+held out  the documents of the validation set     pairs     which tokens the enhanced decoder sees
+order     the samples of a step of an epoch       dropout   what a training step drops of a sample
+masks     which tokens of a sample are masked     drawn     what a training step has of torch's generator, by which
+replaced  what the model sees in place of them              samples without a key are dropped
+times     the times of masked diffusion           digest    the hash of a step in `order.txt`
 """
 
 
@@ -77,7 +78,7 @@ CHANGED = {
     "micro-batches": Setting(("data.micro_batch_size=2",)),
 }
 PROBED = 12
-"""Samples that are followed, the longest ones, of which many tokens are masked."""
+"""Samples that are followed: the longest, of which many tokens are masked."""
 FIXED = [
     "data.layout=padded", "data.micro_batch_tokens=null", "model.dropout=0.1", "trainer.log_every=99",
     "trainer.max_steps=60",
@@ -88,11 +89,12 @@ DIFFUSION = ["objective.evaluation_copies=1", "objective.num_steps=1000000"]
 
 
 class TheSame(GlobalBatchSampler):
-    """The same samples at every step, of one epoch."""
+    """The longest samples at every step, of one epoch."""
 
-    def __init__(self, samples: NDArray[np.int64], epoch: int, dataset: Any, length: int) -> None:
-        super().__init__(dataset, None, length, len(samples), seed=0)
-        self.samples = np.stack([np.full(len(samples), epoch), samples], axis=1)
+    def __init__(self, epoch: int, dataset: Any, length: int) -> None:
+        super().__init__(dataset, None, length, PROBED, seed=0)
+        longest = np.argsort(-dataset.lengths(np.arange(len(dataset))), kind="stable")[:PROBED]
+        self.samples = np.stack([np.full(PROBED, epoch), longest], axis=1)
 
     def __len__(self) -> int:
         return int(self.num_batches or 0)
@@ -129,18 +131,12 @@ def assembled(text_file: Path) -> Callable[..., Parts]:
     return build
 
 
-def standing(rank: int, num_ranks: int) -> Any:
-    """A Trainer's place among the ranks, all that a data module asks of one."""
-    strategy = SimpleNamespace(root_device=torch.device("cpu"))
-    return SimpleNamespace(global_rank=rank, world_size=num_ranks, strategy=strategy)
-
-
 def loader_of(parts: Parts, at: Setting, rank: int) -> Any:
     """The loader of a rank, with the same samples at every step."""
     data = copy(parts.data)
-    longest = np.argsort(-data.train.lengths(np.arange(len(data.train))), kind="stable")[:PROBED]
-    same = TheSame(longest, at.epoch, data.train, length=at.step + 1)
-    data.trainer = standing(rank, at.num_ranks)
+    same = TheSame(at.epoch, data.train, length=at.step + 1)
+    strategy = SimpleNamespace(root_device=torch.device("cpu"))
+    data.trainer = SimpleNamespace(global_rank=rank, world_size=at.num_ranks, strategy=strategy)
     if at.stream == "validation":
         loader = data.val_dataloader()[0]
         loader.dataset.sampler, loader.dataset.sequences = same, data.train
@@ -203,30 +199,43 @@ def order(parts: Parts, at: Setting) -> list[int]:
     return stream[stream[:, 0] == at.epoch, 1][at.step * size : (at.step + 1) * size].tolist()
 
 
-def digest(parts: Parts, at: Setting) -> tuple[int, int]:
+def digest(parts: Parts, at: Setting) -> list[int]:
     """Its two halves, each added up over the ranks."""
     shares = [batch_of(parts, at, rank) for rank in range(at.num_ranks)]
-    return sum(share["hash_low"] for share in shares), sum(share["hash_high"] for share in shares)
+    return [sum(share[half] for share in shares) for half in ("hash_low", "hash_high")]
 
 
-def dropped(parts: Parts, at: Setting) -> bytes:
-    """What the first dropout of the training step drops, of the share of a rank alone."""
-    module, seen = deepcopy(parts.module), list[bytes]()
-    first = next(m for m in module.modules() if isinstance(m, torch.nn.Dropout))
-    first.register_forward_hook(lambda _, __, out: seen.append((out == 0).numpy().tobytes()))
+def trained(parts: Parts, at: Setting) -> tuple[dict[str, bytes], list[float]]:
+    """What the first dropout of a training step drops of each sample of a rank's share, and what torch draws there."""
+    module, batch = deepcopy(parts.module), batch_of(parts, at, at.rank)
+    outputs, draws = list[torch.Tensor](), list[list[float]]()
+
+    def note(_: torch.nn.Module, __: Any, out: torch.Tensor) -> None:
+        outputs.append(out == 0)
+        draws.append(torch.rand(4).tolist())
+
+    next(m for m in module.modules() if isinstance(m, torch.nn.Dropout)).register_forward_hook(note)
     quiet_libraries()
     trainer = Trainer(
         max_steps=at.step + 1, strategy=OneOfSeveral(at.rank), logger=False, limit_val_batches=0,
         enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
     )  # fmt: skip
-    trainer.fit(module, loader_of(parts, at._replace(num_ranks=1), 0))
-    return seen[at.step]
+    trainer.fit(module, loader_of(parts, at, at.rank))
+    count = len(batch["micro_batches"])
+    for micro, zeros in zip(batch["micro_batches"], outputs[-count:], strict=True):
+        micro["dropped"] = zeros
+    return by_sample(batch, dropped), draws[-count]
+
+
+def dropped(micro: dict[str, Any], row: int) -> bytes:
+    length = int(micro["attention_mask"][row].sum())
+    return micro["dropped"][row, :length].numpy().tobytes()
 
 
 WHOLE: dict[str, Callable[[Parts, Setting], Any]] = {
-    "held out": held_out, "order": order, "dropout": dropped, "digest": digest
+    "held out": held_out, "order": order, "drawn": lambda parts, at: trained(parts, at)[1], "digest": digest
 }  # fmt: skip
-OF_SAMPLES: dict[str, Callable[[dict[str, Any], int], Any]] = {
+OF_SAMPLES = {
     "masks": masked_places, "replaced": replaced, "times": time_of, "strata": stratum, "pairs": visible
 }  # fmt: skip
 OBJECTIVES = {"weights": "enhanced_mlm", "times": "diffusion", "strata": "diffusion", "pairs": "enhanced_mlm"}
@@ -241,6 +250,8 @@ def look(assembled: Callable[..., Parts]) -> Callable[[str, Setting], dict[str, 
         parts = kept(OBJECTIVES.get(column, "mlm"), *at.overrides)
         if column == "weights":
             return drawn_tensors(parts.module.state_dict())
+        if column == "dropout":
+            return trained(parts, at)[0]
         if column in WHOLE:
             return {column: WHOLE[column](parts, at)}
         return by_sample(batch_of(parts, at, at.rank), OF_SAMPLES[column])

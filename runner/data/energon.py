@@ -159,7 +159,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
             ValueError: another split, or fewer samples than there are processes to read them.
         """
         if split not in PARTS:
-            raise ValueError(f"there is no split {split!r}; there are: {', '.join(PARTS)}")
+            raise ValueError(f"Invalid value for split: {split!r}; there are: {', '.join(PARTS)}")
         check_source(self.path, self.allow_dataset_code)
         task_encoder = self.make_task_encoder(split, self.troubles[split])
         if split == "train":

@@ -81,21 +81,27 @@ class EnergonDataloader:
         """Batches of about one pass: how often Lightning, where it has no other measure, goes on before an epoch ends."""
         return len(self.dataloader)
 
-    def save_state(self) -> dict[str, Any]:
-        """Where the stream stands, as plain values: a state, and how many batches to skip from there."""
-        stock = self.stock.state() if self.stock is not None else None
-        if self._taken < max(1, self._num_workers()):
-            return {"state": to_plain(self._restored), "skip": self._taken + self._to_skip, "stock": stock}
-        return {"state": to_plain(self.dataloader.save_state_rank()), "skip": 0, "stock": stock}
+    def save_state(self) -> Any:
+        """Where the stream stands, as plain values: what the loader's `save_state_rank()` gives.
 
-    def restore_state(self, saved: dict[str, Any]) -> None:
-        """Goes on where `saved` was saved, by a stream of the very same layout; before the first batch."""
+        With a `stock`, or where batches are to be skipped from there, a dict of `state`, `skip` and `stock`.
+        """
+        stock = self.stock.state() if self.stock is not None else None
+        if self._taken >= max(1, self._num_workers()) or (self._restored is None and not self._num_workers()):
+            state = to_plain(self.dataloader.save_state_rank())
+            return state if stock is None else {"state": state, "skip": 0, "stock": stock}
+        return {"state": to_plain(self._restored), "skip": self._taken + self._to_skip, "stock": stock}
+
+    def restore_state(self, state: Any) -> None:
+        """Goes on where `state` was saved, by a stream of the very same layout; before the first batch."""
         assert not self._taken, "a stream that has begun cannot be moved"
+        ours = isinstance(state, dict) and set(state) == {"state", "skip", "stock"}
+        saved = state if ours else {"state": state, "skip": 0, "stock": None}
         self._restored = from_plain(saved["state"])
         # Energon keeps and changes what it is given.
         self.dataloader.restore_state_rank(from_plain(saved["state"]))
         self._to_skip = saved["skip"]
-        if self.stock is not None:
+        if self.stock is not None and saved["stock"] is not None:
             self.stock.restore(saved["stock"])
 
     def _num_workers(self) -> int:

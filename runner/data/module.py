@@ -23,6 +23,8 @@ LAYOUTS = ("auto", "packed", "padded", "single")
 class GlobalBatchDataModule(pl.LightningDataModule):
     """Serves `train` and `validation` sequences as global batches; a subclass makes them in `prepare_data`."""
 
+    streamed = False
+    """Whether training samples are known only as they are read."""
     train: GatheredSequences
     validation: dict[str, GatheredSequences]
 

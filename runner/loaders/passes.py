@@ -71,7 +71,7 @@ class StoredPasses(Passes):
         self.rank, self.num_ranks, self.row_tokens = rank, num_ranks, row_tokens
         self.window = batch_size * num_ranks * (WINDOW if row_tokens else 1)
         order = Shuffled if shuffle else Sequential
-        self.order = order(dataset=sequences, num_epochs=1, num_batches=None, global_batch_size=1, seed=seed)  # type: ignore[arg-type]
+        self.order = order(dataset=sequences, num_epochs=1, num_batches=None, global_batch_size=1, seed=seed)
 
     def __len__(self) -> int:
         """Batches of a pass. Raises TypeError for packed rows, whose number differs from pass to pass."""

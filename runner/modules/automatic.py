@@ -149,7 +149,7 @@ class AutomaticModule(ModelModule):
 
     def _take_packed_rows(self) -> None:
         if self.model.position_offset is None:
-            self.model.pack_rows()  # type: ignore[operator]
+            self.model.pack_rows()
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         """Sets up what the optimizer needs around a step, which may be several batches."""

@@ -57,7 +57,8 @@ def test_defaults_differ_only_where_that_is_meant(
 
 def test_lengths_are_called_differently() -> None:
     """A collator and an energon module have a length of their own where the command line has that of the data."""
+    options: Any = OPTIONS["data"]
     parameters = inspect.signature(EnergonMultiModalDataModule).parameters
-    assert (parameters["seq_length"].default, OPTIONS["data"]["energon"].max_length) == (2048, 512)
+    assert (parameters["seq_length"].default, options["energon"].max_length) == (2048, 512)
     collator = inspect.signature(get_collator_cls("mlm")).parameters
-    assert (collator["max_sequence_length"].default, OPTIONS["data"]["files"].max_length) == (1024, 128)
+    assert (collator["max_sequence_length"].default, options["files"].max_length) == (1024, 128)

@@ -2,6 +2,7 @@
 
 import inspect
 import logging
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -89,8 +90,10 @@ def test_energon_dataloader_is_endless_over_any_iterable() -> None:
 def test_energon_dataloader_state_of_any_loader() -> None:
     first = EnergonDataloader(Counts())
     assert [next(first) for _ in range(3)] == [1, 2, 3]
+    assert first.save_state() == 3, "what the loader's save_state_rank gives"
     second = EnergonDataloader(Counts())
     second.restore_state(first.save_state())
+    assert second.save_state() == {"state": 3, "skip": 0, "stock": None}
     assert [next(second) for _ in range(2)] == [next(first) for _ in range(2)] == [4, 5]
 
 
@@ -155,7 +158,7 @@ def test_without_pg_collection_torch_distributed_says(shards: str, monkeypatch: 
 
 
 def test_a_process_group_of_torch_will_do(shards: str) -> None:
-    group = torch.distributed.ProcessGroupGloo(HashStore(), 0, 1)
+    group = torch.distributed.ProcessGroupGloo(HashStore(), 0, 1, timedelta(seconds=60))
     config = module(shards, pg_collection=SimpleNamespace(dp=group))._build_worker_config(0)
     assert (config.rank, config.world_size) == (0, 1)
     assert config.data_parallel_group is group
@@ -233,7 +236,8 @@ def test_val_dataloader_is_one_pass_in_order_that_can_be_repeated(shards: str) -
 
 
 def test_test_dataloader_is_none(shards: str) -> None:
-    assert module(shards).test_dataloader() is None
+    data: Any = module(shards)
+    assert data.test_dataloader() is None
 
 
 def test_without_a_task_encoder_conversations_are_encoded(shards: str) -> None:

@@ -95,7 +95,7 @@ def test_prepare_data_and_setup(
     shutil.copy(text_lines, path)
     cache = tmp_path / "cache"
     options = {"cache_dir": str(cache), "val_dataset_name_or_path": str(path)}
-    data = PretrainingDataModule(str(path), tokenizer_folder, max_sequence_length=LENGTH, **options)  # type: ignore[arg-type]
+    data = PretrainingDataModule(str(path), tokenizer_folder, max_sequence_length=LENGTH, **options)
     data.prepare_data()
     [store] = cache.glob("text/*/train/tokens.bin")
     written = store.stat().st_mtime_ns
@@ -463,7 +463,7 @@ def test_packing_pad_to_budget(
     torch.manual_seed(0)
     module = PretrainingModule(
         pretrained_tokenizer_name_or_path=tokenizer_folder, model_config_kwargs=SIZES, compile_model=False,
-        objective=objective,  # type: ignore[arg-type]
+        objective=objective,
     )  # fmt: skip
     runs = trainer(max_steps=2)
     runs.fit(module, data)

@@ -4,8 +4,9 @@ A test is named as pytest names it. Nothing that starts many processes is here: 
 """
 
 DIFFERS, GOLDEN = "tests/test_what_differs.py", "tests/test_golden.py"
-SAMPLERS = ("tests/samplers/test_global_batches.py", GOLDEN)
-OBJECTIVES = ("tests/objectives/test_base.py", GOLDEN)
+SAMPLERS = ("tests/samplers/test_global_batches.py", "tests/documented/test_samplers.py", GOLDEN)
+OBJECTIVES = ("tests/objectives/test_base.py", "tests/documented/test_collators.py", GOLDEN)
+TASKS = ("tests/objectives/test_finetuning.py", "tests/documented/test_task_collators.py")
 RUNS = (
     GOLDEN,
     "tests/test_train.py::test_resumed_run_is_bitwise_the_undisturbed_one",
@@ -32,26 +33,32 @@ NEAREST: dict[str, tuple[str, ...]] = {
     "runner/samplers/split_modality.py": ("tests/samplers/test_split_modality.py", *SAMPLERS),
     "runner/samplers/modality_batches.py": ("tests/samplers/test_split_modality.py", *SAMPLERS),
     "runner/data/keyed.py": ("tests/data/test_keyed.py",),
-    "runner/data/multi_epoch.py": ("tests/data/test_multi_epoch.py",),
+    "runner/data/multi_epoch.py": ("tests/data/test_multi_epoch.py", "tests/documented/test_multi_epoch.py"),
     "runner/data/partition.py": ("tests/data/test_partition.py", GOLDEN),
     "runner/data/packing.py": ("tests/data/test_packing.py",),
     "runner/data/ranges.py": ("tests/data/test_packing.py",),
-    "runner/data/microbatches.py": ("tests/data/test_microbatches.py",),
+    "runner/data/microbatches.py": (
+        "tests/data/test_microbatches.py",
+        "tests/documented/test_microbatches.py",
+    ),
     "runner/data/batches.py": (*RUNS, DIFFERS),
     "runner/data/module.py": ("tests/data/test_module.py", GOLDEN, DIFFERS),
     "runner/assembly.py": (*RUNS, DIFFERS),
     "runner/modules/training.py": ("tests/modules/test_training.py", *RUNS, *REFUSED, DIFFERS),
+    "runner/models/dropout_keys.py": (GOLDEN, "tests/models/test_dropout_keys.py", DIFFERS),
     "runner/resume.py": ("tests/test_resume.py",),
     "runner/checkpoint.py": ("tests/test_checkpoint.py", *RUNS, *REFUSED),
     "runner/audit.py": (GOLDEN, "tests/test_data_order.py::test_audit_names_the_first_step_that_differs"),
-    "runner/optim/schedule.py": ("tests/optim/test_schedule.py",),
+    "runner/optim/schedule.py": ("tests/optim/test_schedule.py", "tests/documented/test_schedules.py"),
     "runner/objectives/base.py": OBJECTIVES,
+    "runner/objectives/layout.py": OBJECTIVES,
+    "runner/objectives/rows.py": (*OBJECTIVES, "tests/documented/test_task_collators.py"),
     "runner/objectives/mlm.py": ("tests/objectives/test_mlm.py", *OBJECTIVES),
     "runner/objectives/enhanced_mlm.py": ("tests/objectives/test_enhanced_mlm.py", *OBJECTIVES),
     "runner/objectives/diffusion.py": ("tests/objectives/test_diffusion.py", *OBJECTIVES),
-    "runner/objectives/finetuning.py": ("tests/objectives/test_finetuning.py",),
-    "runner/objectives/classification.py": ("tests/objectives/test_finetuning.py",),
-    "runner/objectives/token_classification.py": ("tests/objectives/test_finetuning.py",),
-    "runner/objectives/question_answering.py": ("tests/objectives/test_finetuning.py",),
+    "runner/objectives/finetuning.py": TASKS,
+    "runner/objectives/classification.py": TASKS,
+    "runner/objectives/token_classification.py": TASKS,
+    "runner/objectives/question_answering.py": TASKS,
 }
 """Tests by file, both from the top of the repository."""

@@ -14,7 +14,7 @@ from runner.objectives import get_collator_cls
 from runner.objectives.base import COLLATORS, IGNORED
 from tests.models.tiny import tiny
 
-from .samples import MASK, PAD, collator, documents, flat
+from .samples import MASK, PAD, VOCABULARY, collator, documents, flat
 
 LENGTHS = [5, 9, 3, 12, 2, 7, 7, 4]
 
@@ -92,6 +92,15 @@ def test_constructor_and_option_agree_on_defaults(name: str) -> None:
     for field in fields(option):
         if not field.name.startswith("_"):
             assert signature[field.name].default == field.default, field.name
+
+
+def test_tokens_of_the_vocabulary_alone_are_taken() -> None:
+    make = collator("mlm")
+    make.check_tokens(torch.tensor([[0, VOCABULARY - 1]]))
+    make.check_tokens(torch.empty(0, dtype=torch.long))
+    for token in (-1, VOCABULARY):
+        with pytest.raises(ValueError, match=f"token {token} is not in the vocabulary of {VOCABULARY}"):
+            make.check_tokens(torch.tensor([[5, token, 7]]))
 
 
 def test_a_mask_token_outside_the_vocabulary_is_refused() -> None:

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.samplers import SplitModality, SplitModalitySampler
+from runner.samplers import SplitModality, SplitModalitySampler, split_modality
 
 from .sequences import Sequences, sequences
 
@@ -219,6 +219,24 @@ def test_ranks_that_are_not_given_are_those_of_the_process_group(
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 4)
     sampler = SplitModalitySampler(range(16), [(True, 1)] * 16, 8, *given)
     assert (sampler.num_replicas, sampler.rank) == expected
+
+
+@pytest.mark.parametrize("at_once", [1, 20])
+def test_examples_are_dealt_alike_however_many_at_once(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+    def dealt() -> tuple[list[int], list[int]]:
+        sampler = make(mixed(), 8, 2, 1)
+        generator = torch.Generator().manual_seed(3)
+        return list(sampler), sampler.get_modality_and_length_grouped_indices(generator)
+
+    expected = dealt()
+    monkeypatch.setattr(split_modality, "_CHUNK", at_once)
+    assert dealt() == expected
+
+
+@pytest.mark.parametrize(("num_epochs", "expected"), [(1, 1), (2, 2), (2.5, 3), (0.1, 1)])
+def test_an_epoch_begun_counts(num_epochs: float, expected: int) -> None:
+    sampler = SplitModality(sequences(64), num_epochs, None, 4, 0, image_patches=9, drop_last=False)
+    assert sampler.epochs_of_pass() == expected
 
 
 def test_it_serves_a_data_loader_and_takes_arrays() -> None:
