@@ -6,21 +6,27 @@ BIN = $(VENV)/bin
 # Test processes side by side; each holds a few models, so not as many as a large machine has cores.
 JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); echo $$(( n < 8 ? n : 8 )))
 SIDE_BY_SIDE = -n $(JOBS) --dist loadfile --no-loadscope-reorder
+# Tests whose outcome could depend on the precision of a step.
+TRAINS = tests/models tests/modules tests/objectives $(patsubst %,tests/test_%.py, \
+	data_order golden kill optimizer_runs packed_runs resume sharding train vision_language_runs)
 READY = $(VENV)/.ready
 # Idle threads sleep instead of spinning: on a busy machine that is the difference between slow and eight times as slow.
 export OMP_WAIT_POLICY ?= passive
 export GOMP_SPINCOUNT ?= 0
 
-.PHONY: help run test test-all mutants test-slurm check bench docs
+.PHONY: help run test test-bf16 test-all mutants test-slurm check bench docs
 
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 run: $(READY)  ## pretrain a small encoder on real text; overrides go in ARGS="optimizer=muon seed=1"
 	@$(BIN)/iolaus $(ARGS)
 
 test: $(READY)  ## the tests that prove every promise, in a few minutes
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(ARGS)
+
+test-bf16: $(READY)  ## the tests of all that trains once more, in bf16, which any CPU can
+	@IOLAUS_TEST_PRECISION=bf16-mixed $(BIN)/python -m pytest $(SIDE_BY_SIDE) $(TRAINS) $(ARGS)
 
 test-all: $(READY)  ## the long tests too
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not benchmark and not slurm" $(ARGS)

@@ -82,8 +82,7 @@ class Config:
     outputs: str = setting("outputs", allowed=Named("a folder"), execution=True)
     """The folder that run folders are made in, relative to where the command is typed."""
     allowed_targets: list[str] = setting(factory=list, execution=True, runs_code=True)
-    """Packages of your own, or single names of others, that `_target_` may name beside the registered options; counts on
-    the command line alone."""
+    """Packages of your own, or single names of others, that `_target_` may name beside the registered options."""
     trust_remote_code: bool = setting(False, execution=True, runs_code=True)
     """Lets a model, tokenizer or processor run code that its author put beside it (`auto_map`); else it is refused."""
     hydra: Any = setting(factory=lambda: dict(HYDRA), execution=True)

@@ -42,15 +42,20 @@ class PretrainingData:
     """Where tokenised data and trained tokenizers are kept between runs."""
     seed: int = 0
     """Chooses the held-out documents; runs of different `seed` are measured on the same ones."""
-    layout: str = setting("auto", allowed=Choice(("auto", "packed", "padded")), execution=True)
+    layout: str = setting("auto", allowed=Choice(("auto", "packed", "padded", "single")), execution=True)
     """`packed`: whole documents end to end in one row, none of which sees another; `padded`: one row each, padded to the
-    longest of the micro-batch; `auto`: packed, unless objective or architecture (which is tried) cannot have it."""
+    longest of the micro-batch; `single`: a micro-batch for each; `auto`: the first of these that
+    objective and architecture (which is tried) allow."""
     micro_batch_tokens: Any = setting(2048, allowed=COUNT, execution=True)
     """Token budget of one micro-batch, padding included if there is any; none sets no bound."""
     micro_batch_size: Any = setting(None, allowed=COUNT, execution=True)
     """Most documents of one micro-batch; none sets no bound."""
     num_workers: int = setting(1, allowed=WHOLE_FROM_0, execution=True)
     """Loader processes per rank; 0 loads in the training process."""
+    streaming: bool = False
+    """Tokenises documents as they come, instead of all of them into the cache first; takes `tokenizer` and `max_steps`."""
+    shuffle_buffer_size: int = setting(10_000, allowed=WHOLE_FROM_0)
+    """Documents of a stream that are held back to be drawn from; `sampler=sequential` holds back none."""
 
 
 @dataclass

@@ -61,13 +61,14 @@ class FinetuningData:
     """Size of the vocabulary to train, special tokens included."""
     lowercase: bool = True
     """Whether a trained tokenizer lower-cases."""
-    max_length: int = setting(128, allowed=Bounds(3, whole=True))
+    max_length: int = setting(128, allowed=Bounds(8, whole=True))
     """Longest sample in tokens. Texts are cut there; sentences and contexts go on in further samples."""
     seed: int = 0
     """Chooses the held-out examples; runs of different `seed` are measured on the same ones."""
-    layout: str = setting("auto", allowed=Choice(("auto", "packed", "padded")), execution=True)
+    layout: str = setting("auto", allowed=Choice(("auto", "packed", "padded", "single")), execution=True)
     """`packed`: samples end to end in one row, none of which sees another; `padded`: one row each, padded to the longest
-    of the micro-batch; `auto`: packed, unless the architecture (which is tried) cannot have it."""
+    of the micro-batch; `single`: a micro-batch for each; `auto`: the first of these that
+    objective and architecture (which is tried) allow."""
     micro_batch_tokens: Any = setting(1024, allowed=COUNT, execution=True)
     """Token budget of one micro-batch, padding included; none sets no bound."""
     micro_batch_size: Any = setting(None, allowed=COUNT, execution=True)

@@ -54,7 +54,7 @@ class ImageText:
     """Height and width in pixels that such a processor brings images to."""
     image_places: Any = "${oc.select:model.image_places,null}"
     """Tokens that an image takes in the text."""
-    max_length: int = setting(512, allowed=Bounds(3, whole=True))
+    max_length: int = setting(512, allowed=Bounds(8, whole=True))
     """Longest sample in tokens, places for images included."""
     too_long: str = setting("error", allowed=Choice(("error", "truncate", "skip")))
     """What becomes of longer ones: `error`, `truncate` (their ends are cut off, never images), or `skip` (left out)."""
@@ -62,9 +62,10 @@ class ImageText:
     """Samples whose images may be broken; they are named, and count for nothing. More end the run."""
     seed: int = 0
     """Chooses the held-out images; runs of different `seed` are measured on the same ones."""
-    layout: str = setting("auto", allowed=Choice(("auto", "packed", "padded")), execution=True)
+    layout: str = setting("auto", allowed=Choice(("auto", "packed", "padded", "single")), execution=True)
     """`packed`: samples end to end in one row, none of which sees another; `padded`: one row each, padded to the longest
-    of the micro-batch; `auto`: packed, unless the architecture (which is tried) cannot have it."""
+    of the micro-batch; `single`: a micro-batch for each; `auto`: the first of these that
+    objective and architecture (which is tried) allow."""
     micro_batch_tokens: Any = setting(2048, allowed=COUNT, execution=True)
     """Token budget of one micro-batch, places for images and padding included; none sets no bound."""
     micro_batch_size: Any = setting(None, allowed=COUNT, execution=True)

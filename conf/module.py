@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from .registry import register
-from .values import AT_LEAST_0, setting
+from .values import AT_LEAST_0, COUNT, WHOLE_FROM_0, setting
 
 
 @dataclass
@@ -37,9 +37,9 @@ class VisionLanguage(Finetuning):
     """Finetuning of a vision-language model: loss, token accuracy, and the answers that it writes."""
 
     _target_: str = "runner.modules.VisionLanguageModule"
-    generated_samples: int = 500
+    generated_samples: int = setting(500, allowed=WHOLE_FROM_0)
     """Samples of each evaluated set, drawn once, whose last question the model answers; 0 is all."""
-    max_new_tokens: int = 32
+    max_new_tokens: int = setting(32, allowed=COUNT)
     """Longest answer in tokens that it writes."""
 
 

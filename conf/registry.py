@@ -89,6 +89,15 @@ def option_of(group: str, node: Any) -> str | None:
     return None if target is None else next(named, None)
 
 
+def component_of(target: str) -> tuple[str, type] | None:
+    """The first group and option that a target is registered by; None for one of the user's own."""
+    for group, options in OPTIONS.items():
+        for option in options.values():
+            if getattr(option, "_target_", None) == target:
+                return group, option
+    return None
+
+
 def execution_names(group: str, node: Any) -> set[str]:
     """The fields of a group's part that say how a run is executed.
 

@@ -74,7 +74,7 @@ def _table(settings: list[Any]) -> Iterator[str]:
     yield "| setting | default | type | |"
     yield "|---|---|---|---|"
     for field in settings:
-        cells = [f"`{field.key}`", _code(field.default), _code(field.type_name), _plain(field.doc)]
+        cells = [f"`{field.key}`", _code(field.default), _code(field.type_name), _plain(field.about)]
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
     yield ""
 

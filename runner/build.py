@@ -9,7 +9,9 @@ from typing import Any
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
+from conf.registry import component_of
 from runner.custom_code import allow_custom_code
+from runner.options import check_fields
 from runner.targets import allow_targets, check_target, locate
 
 INSTRUCTIONS = ("_target_", "_args_", "_partial_", "_convert_", "_recursive_")
@@ -26,7 +28,7 @@ def build(node: Any, **given: Any) -> Any:
     """Makes the object that a config node describes; `given` are the values known only at run time.
 
     Raises:
-        ValueError: a target that the node may not name, or a node without a target.
+        ValueError: a target that the node may not name, a value out of bounds, or a node without a target.
     """
     return bind(node)(**given)
 
@@ -47,6 +49,8 @@ def bind(node: Any) -> Callable[..., Any]:
     check_targets(node)
     target = locate(node["_target_"], node._get_full_key(None))
     values = {str(name): _value(node[name]) for name in node if name not in INSTRUCTIONS}
+    if found := component_of(node["_target_"]):
+        check_fields(found[1], node._get_full_key(None) or found[0], values)
     return partial(target, *_value(node.get("_args_", [])), **values)
 
 

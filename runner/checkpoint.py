@@ -38,10 +38,6 @@ class Checkpoint(Callback):
         mode: str | None,
         folder: Path,
     ) -> None:
-        if mode not in ("min", "max", None):
-            raise ValueError(f"checkpoint.mode is min or max, not {mode!r}")
-        if every_steps < 0 or keep_last < 1:
-            raise ValueError("checkpoint.every_steps must be 0 or more, checkpoint.keep_last 1 or more")
         self.every_steps, self.every_seconds, self.keep_last = (
             every_steps,
             (every_minutes or 0) * 60,

@@ -9,12 +9,11 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 
 from conf.config import Config
 from conf.registry import OPTIONS, option_of
-from conf.values import Choice
 from runner.build import allow_code, check_targets
-from runner.errors import explain, suggest, wants_traceback
+from runner.errors import explain, wants_traceback
 from runner.launch import processes_per_node
 from runner.optim.schedule import ThreePhaseSchedule
-from runner.options import Field, fields_of
+from runner.options import check_fields, fields_of
 from runner.permissions import check_permissions
 
 LABELLED = ("classification", "token_classification", "question_answering")
@@ -72,32 +71,26 @@ def _plain(config: DictConfig, name: str) -> Any:
 
 
 def _check_values(config: DictConfig, values: Values) -> None:
-    """Every setting of a registered option is in bounds; what others mean by a name is theirs to say."""
-    _check_fields(config, fields_of(Config, ""), values)
+    """Every setting of a registered option is as its field allows; what others mean by a name is theirs to say."""
+    check_fields(Config, "", _resolved(config, "", values))
     for group in (name for name in OPTIONS if "/" not in name):
         node = values[group]
         parts = {group: node} if isinstance(node, dict) and "_target_" in node else _named(group, node)
         for key, part in parts.items():
             if option := option_of(group, part):
-                _check_fields(config, fields_of(OPTIONS[group][option], key), part)
+                check_fields(OPTIONS[group][option], key, _resolved(config, key, part))
+
+
+def _resolved(config: DictConfig, prefix: str, values: Values) -> Values:
+    """The values, those looked up that refer to others."""
+    keys = {name: f"{prefix}.{name}".lstrip(".") for name in values}
+    refer = {name for name, value in values.items() if isinstance(value, str) and "${" in value}
+    return {name: OmegaConf.select(config, keys[name]) if name in refer else values[name] for name in values}
 
 
 def _named(group: str, node: Values | None) -> Values:
     """The parts of a group whose options add up, by their keys."""
     return {f"{group}.{name}": part for name, part in (node or {}).items()}
-
-
-def _check_fields(config: DictConfig, known: list[Field], node: Values) -> None:
-    for field in known:
-        value, allowed = node.get(field.name), field.allowed
-        if allowed is None:
-            continue
-        if isinstance(value, str) and "${" in value:
-            value = OmegaConf.select(config, field.key)
-        if value not in (None, MISSING) and (problem := allowed.problem(value)):
-            near = suggest(str(value), allowed.words) if isinstance(allowed, Choice) else ""
-            written = repr(value) if value == "" else value
-            raise ValueError(f"{field.key}={written}: {problem}{near}")
 
 
 def _check_groups(values: Values) -> None:

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,8 +20,11 @@ from runner.data.finetuning import make_task
 from runner.data.task import Task
 from runner.data.task_readers import FORMATS_BY_ENDING, Rows, read_rows
 from runner.export import TASK, model_folder
+from runner.models.packed_rows import may_be_padded
 from runner.objectives import get_collator_cls
 from runner.samplers import Sequential
+
+log = logging.getLogger("iolaus")
 
 HEADS = {
     "ForSequenceClassification": "classification",
@@ -90,15 +94,13 @@ def load_predictor(run: str, config: Any, tokenizer: Any) -> Predictor:
 
 
 def rows_of_file(predictor: Predictor, path: str) -> Rows:
-    """The rows of a file, by its ending or else as they were read for training; labels are left out."""
+    """The rows of a file, by its ending or else as they were read for training."""
     settings = predictor.settings
     format = "auto" if Path(path).suffix.lower() in FORMATS_BY_ENDING else settings["format"]
     rows = read_rows(path, format, settings["word_field"], settings["tag_field"])
-    label = settings["label_column"]
-    unlabelled = [Row(row.where, {n: v for n, v in row.values.items() if n != label}) for row in rows.rows]
-    if not unlabelled:
+    if not rows.rows:
         raise ValueError(f"{path} holds no examples")
-    return rows._replace(rows=unlabelled)
+    return rows
 
 
 def rows_of_texts(predictor: Predictor, texts: list[str], second: str | None) -> Rows:
@@ -123,15 +125,22 @@ def rows_of_texts(predictor: Predictor, texts: list[str], second: str | None) ->
     return Rows(rows, "texts")
 
 
+class Predicted(NamedTuple):
+    """What a model says of some examples."""
+
+    rows: Iterator[dict[str, Any]]
+    """Of each example, in their order: `id`, the text, `predicted`, `probability`."""
+    figures: dict[str, float]
+    """The metrics of a run's test, where there are labels."""
+
+
 @torch.no_grad()
-def predict(predictor: Predictor, rows: Rows, micro_batch_tokens: int) -> Iterator[dict[str, Any]]:
-    """What the model says of each example, in their order: `id`, the text, `predicted`, `probability`."""
-    task, model = predictor.task, predictor.model
-    examples = task.examples(rows, labelled=False)
-    length = min(predictor.settings["max_length"], predictor.tokenizer.model_max_length)
-    sequences = task.tokenize(examples, predictor.tokenizer, length, training=False)
+def predict(predictor: Predictor, rows: Rows, micro_batch_tokens: int) -> Predicted:
+    """What the model says of each example; measured, where the rows have labels that it knows."""
+    model, sequences = predictor.model, _sequences(predictor, rows)
     size = min(EVALUATED_AT_ONCE, len(sequences))
     sampler = Sequential(dataset=sequences, num_epochs=1, num_batches=None, global_batch_size=size, seed=0)
+    rows_alone = not may_be_padded(model)
     batches = GlobalBatches(
         sequences,
         sampler,
@@ -141,7 +150,7 @@ def predict(predictor: Predictor, rows: Rows, micro_batch_tokens: int) -> Iterat
         0,
         1,
         micro_batch_tokens,
-        None,
+        1 if rows_alone else None,
         packed=False,
     )
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -152,8 +161,28 @@ def predict(predictor: Predictor, rows: Rows, micro_batch_tokens: int) -> Iterat
             moved = {n: v.to(device) if isinstance(v, Tensor) else v for n, v in micro_batch.items()}
             predictions.add(moved, model(moved))
     predictions.join(lambda mine: [mine])
-    for row in predictions.rows():
-        yield {name: value for name, value in row.items() if name != "gold"}
+    shown = ({name: value for name, value in row.items() if name != "gold"} for row in predictions.rows())
+    return Predicted(shown, predictions.metrics())
+
+
+def _sequences(predictor: Predictor, rows: Rows) -> Any:
+    """The samples of rows; without their labels, with a line in the log, where these cannot be measured by."""
+    task, column = predictor.task, predictor.settings["label_column"]
+    length = min(predictor.settings["max_length"], predictor.tokenizer.model_max_length)
+
+    def made(rows: Rows) -> Any:
+        examples = task.examples(rows, labelled=False)
+        return task.tokenize(examples, predictor.tokenizer, length, training=False)
+
+    try:
+        return made(rows)
+    except ValueError as error:
+        unlabelled = [
+            Row(row.where, {n: v for n, v in row.values.items() if n != column}) for row in rows.rows
+        ]
+        sequences = made(rows._replace(rows=unlabelled))  # raises again where the labels are not to blame
+        log.warning("the labels are left out, and no figures computed: %s", error)
+        return sequences
 
 
 def own_settings(group: str, option: str) -> dict[str, Any]:

@@ -148,7 +148,7 @@ def _shown(rows: Iterator[Row]) -> Iterator[str]:
     width = max(len(field.key) for field, _, _ in found)
     for field, value, source in found:
         yield f"  {_bold(f'{field.key:<{width}}')}  {_written(value)}  [{source}]"
-        yield from _folded("      ", f"{field.type_name}. {field.doc}" if field.doc else field.type_name)
+        yield from _folded("      ", f"{field.type_name}. {field.about}" if field.doc else field.type_name)
 
 
 def _written(value: Any) -> str:

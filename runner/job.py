@@ -15,6 +15,7 @@ from runner.cluster import Member, announce, await_announcement, check_layout, s
 from runner.errors import TrainingFailure, explain, wants_traceback
 from runner.folder import RunFolder, program, typed_overrides
 from runner.launch import RANK_ERROR, launch, leave_error, left_error, processes_per_node, quiet_threads
+from runner.permissions import words_to_repeat
 from runner.resume import inherit
 from runner.summary import near
 from runner.sweep import read_sweep
@@ -92,7 +93,7 @@ def report_stop(folder: RunFolder, why: str, requeued: str | None) -> None:
     how = (
         f"requeued as job {requeued}"
         if requeued
-        else f"go on with: {program()} resume={shlex.quote(str(near(whole)))}"
+        else f"go on with: {program()} {shlex.join([f'resume={near(whole)}', *words_to_repeat()])}"
     )
     print(f"{why}; {saved}; {how}", file=sys.stderr, flush=True)
 

@@ -16,6 +16,10 @@ from runner.tags import entities
 TASKS = ("classification", "multi_label", "regression", "token_classification", "question_answering")
 
 
+ENTITY_FIGURES = ("entity_f1", "entity_precision", "entity_recall")
+"""Figures of whole entities, over all types, where labels are BIO tags."""
+
+
 def get_metrics_for_task(task: str, num_labels: int = 2, **options: Any) -> dict[str, Metric]:
     """The metrics of a task by name, each between 0 and 1 (but for the squared error and correlations).
 

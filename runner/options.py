@@ -3,14 +3,18 @@
 import ast
 import inspect
 import sys
+from collections.abc import Mapping
 from dataclasses import MISSING as NO_DEFAULT
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, get_type_hints
 
+from omegaconf import MISSING
+
 from conf.config import DEFAULTS, Config
 from conf.registry import OPTIONS
-from conf.values import Named, Rule, rules_of
+from conf.values import Choice, Named, Rule, rules_of
+from runner.errors import suggest
 
 UNSEEN = ("_target_", "_convert_")
 """Fields that say what is built, not how."""
@@ -40,6 +44,14 @@ class Field:
         return self.key.rpartition(".")[2]
 
     @property
+    def about(self) -> str:
+        """What it means, with what only its field says."""
+        notes = ["May change on resume."] if self.execution else []
+        return " ".join(
+            [self.doc, *notes, *(["Counts on the command line alone."] if self.runs_code else [])]
+        )
+
+    @property
     def type_name(self) -> str:
         """The type as it is written, or what else is allowed."""
         if self.allowed is not None and not isinstance(self.allowed, Named):
@@ -64,6 +76,17 @@ def fields_of(node: type, prefix: str) -> list[Field]:
             key = f"{prefix}.{f.name}".lstrip(".")
             found.append(Field(key, hints[f.name], default, docs.get(f.name, ""), **rules[f.name]))
     return found
+
+
+def check_fields(node: type, prefix: str, values: Mapping[str, Any]) -> None:
+    """Raises ValueError for a value of an option that its field does not allow; missing values are passed over."""
+    for field in fields_of(node, prefix):
+        value = values.get(field.name)
+        if field.allowed is None or value in (None, MISSING):
+            continue
+        if problem := field.allowed.problem(value):
+            near = suggest(str(value), field.allowed.words) if isinstance(field.allowed, Choice) else ""
+            raise ValueError(f"{field.key}={value if value != '' else repr(value)}: {problem}{near}")
 
 
 def root_fields() -> list[Field]:

@@ -91,6 +91,16 @@ def check_permissions(config: DictConfig, words: Sequence[str] | None = None) ->
             )
 
 
+def words_to_repeat() -> list[str]:
+    """The words of this command that let code of others run: they are not replayed when a run is resumed."""
+    names = {name for name, rules in rules_of(Config).items() if rules.get("runs_code")}
+    for group, options in OPTIONS.items():
+        for option in options.values():
+            found = (name for name, rules in rules_of(option).items() if rules.get("runs_code"))
+            names |= {f"{group.replace('/', '.')}.{name}" for name in found}
+    return [word for word in _typed or () if word.partition("=")[0].lstrip("+") in names]
+
+
 def check_hydra(config: DictConfig) -> None:
     """Raises ValueError for what Hydra would build from a config, or run, that the user has not allowed."""
     for key, default in HYDRAS.items():

@@ -40,7 +40,7 @@ def show_plan(config: DictConfig) -> None:
     quiet_libraries()
     parts = assemble(config)
     ranks = processes_per_node(config.trainer) * int(config.trainer.get("num_nodes", 1))
-    indexed = isinstance(parts.data, GlobalBatchDataModule)
+    indexed = isinstance(parts.data, GlobalBatchDataModule) and not parts.data.streamed
     batches = parts.data.train_batches(0, ranks) if indexed else None
     facts = (
         _fingerprints(parts.data, config) if indexed else {"samples": "a stream: known only as it is read"}

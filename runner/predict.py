@@ -1,10 +1,11 @@
 """What a trained model says: labels, labels of words, answers, or tokens in the place of masks.
 
 `python -m runner.predict RUN "a text"`, or `RUN FILE` for every example of a file, or `RUN -` for every line of standard
-input. RUN is a run folder or the folder of a
-Hugging Face model; its task decides. A pair or a question takes `--second`, the other text or the context. A language
-model, trained by masked modelling or diffusion, fills in each [MASK], or writes `--length N` tokens from nothing. A
-vision-language model answers a question about `--image FILE`, or each of a file's about images below `--images FOLDER`.
+input. RUN is a run folder or the folder of a Hugging Face model; its task decides. Where a file has labels, the figures
+of the run's test are shown as well, and written beside the predictions (`--out p.jsonl` makes `p.figures.json`). A pair
+or a question takes `--second`, the other text or the context. A language model, trained by masked modelling or diffusion,
+fills in each [MASK], or writes `--length N` tokens from nothing. A vision-language model answers a question about
+`--image FILE`, or each of a file's about images below `--images FOLDER`.
 """
 
 import argparse
@@ -28,10 +29,11 @@ def main(words: list[str] | None = None) -> None:
     """The command, with the words of the command line; a wrong one ends with one message and exit status 1."""
     arguments = parser().parse_args(words)
     try:
-        rows = _rows(arguments)
+        rows, figures = _rows(arguments)
         with _output(arguments.out) as out:
             for row in rows:
                 out.write(_line(row, as_json=arguments.input == STDIN or _is_file(arguments)))
+        _tell(figures, arguments.out)
     except Exception as error:
         message = explain(error)
         if wants_traceback() or message is None:
@@ -78,8 +80,17 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def _rows(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Predictions, as the model's task makes them."""
+def _tell(figures: dict[str, float], out: Path | None) -> None:
+    """Shows figures, and writes them in full beside the predictions."""
+    for name, value in figures.items():
+        print(f"{name} {value:.6g}", file=sys.stderr)
+    if figures and out is not None:
+        with _output(out.with_suffix(".figures.json")) as file:
+            file.write(json.dumps(figures, indent=1) + "\n")
+
+
+def _rows(arguments: argparse.Namespace) -> tuple[Iterator[dict[str, Any]], dict[str, float]]:
+    """Predictions, as the model's task makes them, and their figures, where a file has labels."""
     from runner.answering import sees_images
     from runner.inference import load_predictor, predict, rows_of_file, rows_of_texts, task_of
     from runner.infill import load, open_model
@@ -90,11 +101,11 @@ def _rows(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
         raise FileNotFoundError(f"there is no file {arguments.input!r}")
     config, tokenizer = open_model(arguments.run)
     if sees_images(config):
-        return _answered(arguments)
+        return _answered(arguments), {}
     if arguments.image or arguments.images:
         raise ValueError(f"the model in {arguments.run!r} reads no images: leave out --image and --images")
     if task_of(config.architectures or []) is None:
-        return _filled(*load(arguments.run), arguments)
+        return _filled(*load(arguments.run), arguments), {}
     if arguments.length is not None:
         raise ValueError(f"--length is for language models; the model in {arguments.run!r} has a task")
     predictor = load_predictor(arguments.run, config, tokenizer)

@@ -83,7 +83,7 @@ def _option(group: str, name: str, node: type) -> dict[str, Any]:
 
 
 def _property(field: Field) -> dict[str, Any]:
-    found: dict[str, Any] = {"description": field.doc}
+    found: dict[str, Any] = {"description": field.about}
     if field.default is None or (
         field.default != "???" and isinstance(field.default, int | float | str | list)
     ):

@@ -56,7 +56,11 @@ class Search(JobSweeper):
                 raise ValueError(f"hydra.sweeper.{name} is {', '.join(known)}, not {value!r}")
         if direction not in ("min", "max", "minimize", "maximize", None):
             raise ValueError(f"hydra.sweeper.direction is min or max, not {direction!r}")
-        self.n_trials, self.n_jobs, self.direction = n_trials, n_jobs, direction and f"{direction[:3]}imize"
+        self.n_trials, self.n_jobs, self.direction = (
+            n_trials,
+            n_jobs,
+            f"{direction[:3]}imize" if direction else "",
+        )
         self.sampler, self.seed, self.startup_trials = sampler, seed, startup_trials
         self.pruner, self.storage, self.params = pruner, storage, params or {}
 

@@ -36,6 +36,7 @@ from runner.folder import (
     write_atomically,
 )
 from runner.job_configs import JobConfigs
+from runner.permissions import words_to_repeat
 
 log = logging.getLogger("iolaus")
 
@@ -258,5 +259,5 @@ class SweepPage(Callback):
             print(f"failed: {run.name} ({words}): {problem}", file=sys.stderr)
         searching = read_sweep(folder).get("sweeper") == "optuna"
         if problems and (not searching or len(problems) == len(runs)):  # some trials may fail
-            again = f"{program()} resume={shlex.quote(str(folder))}"
+            again = f"{program()} {shlex.join([f'resume={folder}', *words_to_repeat()])}"
             sys.exit(f"{len(problems)} of {len(runs)} jobs failed; run them again with: {again}")

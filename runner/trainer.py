@@ -62,10 +62,8 @@ def build_trainer(
     Models go through the flash attention that `attention` names from now on.
 
     Raises:
-        ValueError: negative steps, or an accelerator or precision that is not there.
+        ValueError: an accelerator or precision that is not there.
     """
-    if validate_every < 0 or log_every < 1:
-        raise ValueError("trainer.validate_every must be 0 or more, trainer.log_every 1 or more")
     accelerator = resolve_accelerator(accelerator)
     use_kernel(None if attention == "auto" else attention)
     quiet_libraries()

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from runner.models.dropout_keys import dropout_keys
 from runner.optim import loop_needs
 
 TRIED = 3
@@ -43,10 +44,11 @@ def try_step(
     weight, needs = max(float(share["weight"]), 1e-12), loop_needs(optimizer)
 
     def run(micro_batch: dict[str, Any]) -> None:
-        with _autocast(
-            device, precision
-        ):  # around the backward pass too, as in `TrainingModule.training_step`
+        """Both passes inside autocast, and dropout by keys, as in `TrainingModule.training_step`."""
+        with _autocast(device, precision), dropout_keys(micro_batch, 0) as keys:
             loss = module.model(micro_batch)["loss"]
+            if keys is not None:
+                keys.computing_again = True
             (loss / weight).backward(create_graph=needs.create_graph)
             needs.after_backward()
 

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from tests.precision import PRECISION
+from tests.precision import PRECISION, as_in_training
 
 # The same examples every time: a red run is a change's fault. HYPOTHESIS_PROFILE=default looks for new ones.
 settings.register_profile("repeatable", derandomize=True)
@@ -42,6 +42,13 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     os.environ["IOLAUS_CACHE"] = str(folder)
     os.environ["HF_HOME"] = str(folder / "hf")
     return folder
+
+
+@pytest.fixture
+def precision_of_training() -> Iterator[None]:
+    """For tests of models: what Lightning puts around a training step, forward, backward and update."""
+    with as_in_training():
+        yield
 
 
 def run_program(

@@ -30,15 +30,13 @@ def test_pretraining_goes_as_in_fp32_and_resumes_bitwise(run_here: Run, layout: 
     assert rows(run) == rows(resumed)
 
 
-def test_two_processes_see_the_same_and_learn_as_much(
-    iolaus: Command, run_here: Run, tmp_path: Path, text_file: Path
-) -> None:
-    short = [*SHORT, BF16, "data.layout=packed", "data.micro_batch_tokens=100"]
-    iolaus(*TINY, f"data.source={text_file}", *short, "trainer.devices=2", "data.num_workers=1")
+def test_two_processes_train_as_one(iolaus: Command, run_here: Run, tmp_path: Path, text_file: Path) -> None:
+    short = [*SHORT, BF16, "data.layout=packed"]
+    cut = ["trainer.devices=2", "data.micro_batch_tokens=100", "data.num_workers=1"]
+    iolaus(*TINY, f"data.source={text_file}", *short, *cut)
     two, one = only_run(tmp_path / "outputs"), run_here(*short)
     assert audit.compare(one.path, two.path) is None
-    assert losses(two) == pytest.approx(losses(one), rel=0.02), "each rank drops units of its own"
-    assert losses(two)[6] < losses(two)[1]
+    assert losses(two) == pytest.approx(losses(one), rel=1e-3)
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon", "shampoo", "soap", "splus"])

@@ -54,6 +54,13 @@ def test_info_shows_where_every_value_comes_from(tmp_path: Path) -> None:
     assert "a number, 0 or more. Peak learning rate" in lines_about(text, "optimizer.lr")[1]
 
 
+def test_info_says_what_may_change_on_resume_and_what_only_a_command_may_set(tmp_path: Path) -> None:
+    text = iolaus_here(tmp_path, "--info", "module", "hydra/launcher=slurm").stdout
+    assert "May change on resume." in " ".join(lines_about(text, "module.gradient_checkpointing"))
+    assert "May change on resume." not in " ".join(lines_about(text, "module.max_grad_norm"))
+    assert "Counts on the command line alone." in " ".join(lines_about(text, "hydra.launcher.setup"))
+
+
 def test_info_of_a_recipe_shows_what_it_changes(tmp_path: Path) -> None:
     text = iolaus_here(tmp_path, "--info", "experiment=diffusion").stdout
     assert "  optimizer=muon" in text

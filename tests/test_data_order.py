@@ -11,6 +11,7 @@ import torch
 from runner import audit
 from runner.folder import RunFolder
 from tests.conftest import TINY, Command
+from tests.precision import BF16_ERROR, rounding
 from tests.test_kill import only_run
 from tests.test_train import Run, continued, losses, rows, weights
 
@@ -19,6 +20,10 @@ PLAIN_STEP = [
     "module.max_grad_norm=0", "trainer.max_steps=1", "trainer.validate_every=0",
 ]  # fmt: skip
 """One step that moves the weights by exactly their gradient."""
+
+
+FIGURES = {"rel": rounding(1e-5, 5e-3), "abs": rounding(1e-12, 0.03)}
+"""How far figures of validations may be apart; in bf16 one of 39 targets may be guessed another way."""
 
 
 def validation_figures(run: RunFolder) -> list[float]:
@@ -70,10 +75,10 @@ def test_gradient_is_that_of_one_plain_batch(
     ]
     run = run_here(*overrides)
     initial, gradient = reference_gradient(run, [*TINY, f"data.source={text_file}", *overrides])
-    after = weights(run, 1)
+    after, error = weights(run, 1), rounding(1e-5, BF16_ERROR)
     for name, expected in gradient.items():
         moved = initial[name] - after[f"model.pretrained.{name}"]
-        assert torch.linalg.norm(moved - expected) <= 1e-5 * torch.linalg.norm(expected) + 1e-7, name
+        assert torch.linalg.norm(moved - expected) <= error * torch.linalg.norm(expected) + 1e-7, name
 
 
 @pytest.mark.slow
@@ -94,7 +99,7 @@ def test_fifty_steps_are_the_same_on_one_two_and_four_processes(
     for run in runs[1:]:
         assert audit.compare(runs[0].path, run.path) is None
         assert audit.length(run.path) == 50
-        assert losses(run) == pytest.approx(losses(runs[0]), rel=1e-5)
+        assert losses(run) == pytest.approx(losses(runs[0]), rel=rounding(1e-5, 1e-3))
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1)])
@@ -120,7 +125,7 @@ def test_resume_on_another_number_of_processes(
     assert only_run(tmp_path / "outputs").status()["step"] == 12
     assert audit.compare(kept.path, whole.path) is None
     assert audit.length(whole.path) == 12
-    assert losses(whole) == pytest.approx(losses(kept), rel=1e-5)
+    assert losses(whole) == pytest.approx(losses(kept), rel=rounding(1e-5, 1e-3))
 
 
 @pytest.mark.parametrize(
@@ -148,8 +153,8 @@ def test_uneven_shares_neither_hang_nor_show(
         iolaus(*arguments, f"trainer.devices={devices}", cwd=cwd)
         runs.append(only_run(cwd / "outputs"))
     assert audit.compare(runs[0].path, runs[1].path) is None
-    assert losses(runs[0]) == pytest.approx(losses(runs[1]), rel=2e-5)
-    assert validation_figures(runs[0]) == pytest.approx(validation_figures(runs[1]), rel=2e-5)
+    assert losses(runs[0]) == pytest.approx(losses(runs[1]), rel=rounding(2e-5, 1e-3))
+    assert validation_figures(runs[0]) == pytest.approx(validation_figures(runs[1]), **FIGURES)
 
 
 def test_audit_names_the_first_step_that_differs(run_here: Run) -> None:

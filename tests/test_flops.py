@@ -82,7 +82,7 @@ def test_decoder_and_both_heads_of_enhanced_mlm_count(rate: float) -> None:
 
 def test_the_vision_tower_counts_for_each_image() -> None:
     vision = tiny_vision("llava_tiny")
-    share = {"micro_batches": vision.share(packed=False)}
+    share: dict[str, Any] = {"micro_batches": vision.share(packed=False)}
     share |= {"tokens": 0, "token_pairs": 0}
     for micro_batch in share["micro_batches"]:
         share["tokens"] += int(micro_batch["attention_mask"].sum())

@@ -11,9 +11,11 @@ from omegaconf import DictConfig, OmegaConf, flag_override
 from conf.registry import OPTIONS
 from runner.build import bind, build, check_targets
 from runner.compose import compose, initialized
-from runner.permissions import check_hydra, check_permissions, on_command_line
+from runner.consolidate import consolidate
+from runner.permissions import check_hydra, check_permissions, on_command_line, words_to_repeat
 from runner.resume import saved_overrides
 from runner.targets import KINDS, allow_targets, check_target, locate
+from tests.conftest import run_program
 from tests.foreign_code import PLACES, RECIPES, TARGETS
 from tests.in_process import Done, iolaus_here
 
@@ -259,3 +261,33 @@ def test_replayed_overrides_are_taken_as_they_stand(tmp_path: Path) -> None:
     run = strangers_run(tmp_path / "run", ["seed=7", "~callback.progress", "+a.b={c: 'd=e'}", "model@x=y"])
     words = ["seed=7", "~callback.progress", "+a.b={c: 'd=e'}", "model@x=y"]
     assert saved_overrides([f"resume={run}"]) == [*words, f"resume={run}"]
+
+
+def test_words_that_run_code_are_named_when_a_run_stops(default: DictConfig) -> None:
+    words = ["seed=1", "allowed_targets=[mine]", "hydra.launcher.setup=[x]", "data.allow_dataset_code=true"]
+    with on_command_line(words):
+        assert words_to_repeat() == words[1:]
+    assert words_to_repeat() == []
+
+
+def test_model_of_a_strangers_run_is_not_made_by_their_code(tmp_path: Path) -> None:
+    run = strangers_run(tmp_path / "theirs", [])
+    (run / "checkpoints").mkdir()
+    (run / "checkpoints" / "step-00000001.ckpt").touch()
+    (run / "config.yaml").write_text("allowed_targets: [subprocess.run]\ntrust_remote_code: true\n")
+    with pytest.raises(ValueError, match="allowed_targets lets code of others run"):
+        consolidate(run / "checkpoints" / "step-00000001.ckpt", tmp_path / "model")
+
+
+@pytest.mark.parametrize("words", [["experiment=nice"], ["resume=theirs"]])
+def test_a_process_runs_nothing_either(tmp_path: Path, words: list[str]) -> None:
+    (tmp_path / "own" / "experiment").mkdir(parents=True)
+    recipe = f"# @package _global_\n{RECIPES['hydras_callback'][0]}"
+    (tmp_path / "own" / "experiment" / "nice.yaml").write_text(recipe)
+    strangers_run(
+        tmp_path / "theirs", ["+callback.x={_target_: torch.utils.collect_env.run, command: touch pwned}"]
+    )
+    done = run_program("--config-dir", "own", *words, cwd=tmp_path, check=False)
+    assert_refused(
+        Done(done.returncode, done.stdout, done.stderr), ["'torch.utils.collect_env.run'"], tmp_path
+    )

@@ -101,3 +101,20 @@ def test_keys_of_dropout_never_change(packed: bool) -> None:
     number_modules(torch.nn.Sequential(module))
     calls = [keys.of_elements(module, torch.Size([len(keys.tokens), 2])) for _ in range(2)]
     assert [bits[0].tolist() for bits in calls if bits is not None] == [[-9729, 8252], [-10063, 3866]]
+
+
+def test_bits_of_dropout_never_change() -> None:
+    micro_batch = {"sample_keys": torch.tensor([11, -12]), "input_ids": torch.zeros(2, 3)}
+    keys, module = DropoutKeys(micro_batch, step_seed(42, 1, 0)), torch.nn.Dropout()
+    module.dropout_salt = 5  # type: ignore[assignment]
+    elements = keys.of_elements(module, torch.Size((2, 3, 8)))
+    assert elements is not None
+    assert elements[:, 2].tolist() == [
+        [-4244, 13111, -16267, -5263, -9336, -31466, -23591, -5493],
+        [-16333, 21951, -3510, -11866, 21578, 2320, 8885, 12699],
+    ]
+    weights = keys.of_weights(keys.of_queries(module).view(2, 3), 2, 3)
+    assert weights[1].tolist() == [
+        [[-11630, 28245, -28741], [7019, -10036, -11888], [5354, -25736, -15831]],
+        [[-119, 2580, 20552], [30863, 7621, 27606], [-5908, -165, -9509]],
+    ]

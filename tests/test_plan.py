@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from runner.models import dropout
+from runner.models.dropout_keys import current_keys
 from tests.conftest import TINY
 from tests.in_process import Done, iolaus_here
 from tests.malformed import write
@@ -124,27 +125,27 @@ def test_what_would_end_the_run_ends_the_inspection(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_trial_step_drops_and_is_taken_inside_autocast(
+def test_trial_step_drops_by_keys_and_is_taken_inside_autocast(
     tmp_path: Path, text_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the training step is: what would fail there fails here."""
     dropped, inside = [], []
-    keep, backward = dropout._kept, torch.Tensor.backward
+    kept, backward = dropout.kept, torch.Tensor.backward
 
-    def noted(like: torch.Tensor, rate: float) -> torch.Tensor:
-        dropped.append(rate)
-        return keep(like, rate)
+    def noted(fates: torch.Tensor, rate: float, dtype: torch.dtype) -> torch.Tensor:
+        dropped.append((rate, current_keys() is not None))
+        return kept(fates, rate, dtype)
 
     def watched(loss: torch.Tensor, **options: Any) -> None:
         inside.append(torch.is_autocast_enabled("cpu"))
         backward(loss, **options)
 
-    monkeypatch.setattr(dropout, "_kept", noted)
+    monkeypatch.setattr(dropout, "kept", noted)
     monkeypatch.setattr(torch.Tensor, "backward", watched)
     words = ["model.dropout=0.125", "trainer.precision=bf16-mixed", "mode=inspect"]
     done = iolaus_here(tmp_path, *TINY, f"data.source={text_file}", *words)
     assert done.returncode == 0, done.stderr
     assert "bf16-mixed, measured on cpu" in fact(done, "speed")
-    assert set(dropped) == {0.125}
+    assert set(dropped) == {(0.125, True)}
     assert inside
     assert all(inside)

@@ -66,6 +66,68 @@ def test_predictions_for_a_file_are_those_of_the_run(
         assert ours["probability"] == pytest.approx(other["probability"], abs=1e-4)
 
 
+@pytest.mark.parametrize("task", TASKS)
+def test_figures_of_a_file_are_those_of_the_runs_test(
+    runs: Runs, task: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, file = runs[task]
+    metrics = json.loads((run / "evaluation.json").read_text())["sets"]["test/test"]["metrics"]
+    printed(capsys, run, file, "--out", tmp_path / "out.jsonl")
+    figures = json.loads((tmp_path / "out.figures.json").read_text())
+    assert figures == {name: value for name, value in metrics.items() if name != "loss"}
+    predict.main([str(run), str(file)])
+    shown = dict(line.split() for line in capsys.readouterr().err.splitlines())
+    assert {name: float(value) for name, value in shown.items()} == pytest.approx(figures, rel=1e-5)
+
+
+def relabelled(runs: Runs, path: Path, label: Any) -> Path:
+    """The classification file with other labels; without any where these are None."""
+    rows = [json.loads(line) for line in runs["classification"][1].read_text().splitlines()]
+    new = [{"text": row["text"], **({} if label is None else {"label": label})} for row in rows]
+    path.write_text("".join(json.dumps(row) + "\n" for row in new))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("label", "said"), [(None, ""), ("", ""), ("elephants", "'elephants' does not occur")]
+)
+def test_file_without_labels_that_are_known_has_no_figures(
+    runs: Runs, tmp_path: Path, label: Any, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    run, _ = runs["classification"]
+    file = relabelled(runs, tmp_path / "file.jsonl", label)
+    with caplog.at_level("WARNING", "iolaus"):
+        predict.main([str(run), str(file), "--out", str(tmp_path / "out.jsonl")])
+    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 17
+    assert not (tmp_path / "out.figures.json").exists()
+    assert said in caplog.text
+    assert bool(caplog.text) == bool(said)
+
+
+@pytest.mark.parametrize("kind", ["regression", "class numbers", "several"])
+def test_labels_of_a_table_are_read_as_in_training(
+    tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    label = {
+        "regression": lambda n: n / 4,
+        "class numbers": lambda n: n % 2,
+        "several": lambda n: "|".join(["a", "b"][: 1 + n % 2]),
+    }[kind]
+    table = tmp_path / "table.csv"
+    with table.open("w", newline="") as file:
+        csv.writer(file).writerows([("text", "label"), *((f"herons {n}", label(n)) for n in range(30))])
+    words = [*TASKS["classification"], f"data.train={table}", f"data.test={table}", "trainer.max_steps=1"]
+    words += ["data.label_separator='|'"] if kind == "several" else []
+    run = finetuned(tmp_path / "run", *words, "trainer.validate_every=0")
+    metrics = json.loads((run / "evaluation.json").read_text())["sets"]["test/test"]["metrics"]
+    printed(capsys, run, table, "--out", tmp_path / "out.jsonl")
+    figures = json.loads((tmp_path / "out.figures.json").read_text())
+    assert {"regression": "spearman", "class numbers": "mcc", "several": "micro_f1"}[kind] in figures
+    rounding = 1e-4 if kind == "regression" else 0  # rows are padded here, packed there
+    expected = {name: value for name, value in metrics.items() if name != "loss"}
+    assert figures == pytest.approx(expected, rel=rounding, abs=rounding)
+
+
 def test_lines_of_standard_input_are_texts(
     runs: Runs, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,9 @@ from runner import audit
 from runner.export import model_folder
 from runner.folder import RunFolder
 from runner.resume import find_unfinished, inherit, saved_overrides
-from tests.conftest import TINY, Command
+from tests.conftest import TINY, Command, train_here
 from tests.test_kill import only_run
-from tests.test_train import rows
+from tests.test_train import continued, losses, rows
 
 
 def pretend_run(folder: Path, **status: object) -> Path:
@@ -124,6 +125,22 @@ def test_cooldown_branches_off_a_constant_run(iolaus: Command, tmp_path: Path, t
     assert f"{branch.path} is finished, at step 13" in iolaus(f"resume={branch.path}").stdout
     assert branch.status() == finished
     assert parent.status()["step"] == 12, "the parent is untouched"
+
+
+def test_how_a_run_is_executed_may_change_on_resume(
+    run_here: Callable[..., RunFolder], text_file: Path
+) -> None:
+    whole = run_here("checkpoint.every_steps=5", "checkpoint.keep_last=9")
+    copy = continued(whole, 5, "copy")
+    changed = [
+        "module.gradient_checkpointing=true",
+        "module.log_parameter_norms=true",
+        "optimizer.fused=false",
+    ]
+    train_here(copy.path, text_file, "checkpoint.every_steps=5", "checkpoint.keep_last=9", *changed)
+    assert copy.status()["config_hash"] == whole.status()["config_hash"]
+    assert losses(copy) == pytest.approx(losses(whole), rel=1e-5)
+    assert audit.compare(whole.path, copy.path) is None
 
 
 def test_starting_from_a_run_without_a_model_is_refused(tmp_path: Path) -> None:

@@ -19,9 +19,6 @@ class Divergence(Callback):
     """
 
     def __init__(self, factor: float, window: int) -> None:
-        """Raises ValueError for a factor that a steady loss would reach, and a window of no steps."""
-        if factor <= 1 or window < 1:
-            raise ValueError("callback.divergence: factor must be above 1, window 1 or more")
         self.factor = factor
         self._first: list[float] = []
         self._last: deque[float] = deque(maxlen=window)

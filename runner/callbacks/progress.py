@@ -20,10 +20,7 @@ class Progress(ProgressBar):
     """
 
     def __init__(self, refresh_per_second: float, seconds_per_line: float) -> None:
-        """Raises ValueError for rates that are not positive."""
         super().__init__()
-        if refresh_per_second <= 0 or seconds_per_line <= 0:
-            raise ValueError("callback.progress: refresh_per_second and seconds_per_line must be positive")
         self._enabled = True
         self._seconds_per_refresh = 1 / refresh_per_second
         self._seconds_per_line = seconds_per_line

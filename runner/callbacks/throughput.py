@@ -19,11 +19,6 @@ class Throughput(Callback):
     """
 
     def __init__(self, window: int, peak_tflops: float | None) -> None:
-        """Raises ValueError for a window of no steps, and a peak that is none."""
-        if window < 1:
-            raise ValueError(f"callback.throughput.window must be at least 1 step, got {window}")
-        if peak_tflops is not None and not peak_tflops > 0:
-            raise ValueError(f"callback.throughput.peak_tflops must be above 0, got {peak_tflops}")
         self._peak = None if peak_tflops is None else peak_tflops * 1e12
         self.total_tokens = 0
         """Real tokens trained on since the run began, the parts before a resume included."""

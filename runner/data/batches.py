@@ -89,6 +89,26 @@ class GlobalBatches(Dataset[dict[str, Any]]):
         )
 
 
+def keyed_samples(
+    ids: NDArray[np.int64],
+    lengths: NDArray[np.int32],
+    epochs: NDArray[np.int64],
+    indices: NDArray[np.int64],
+    seed: int,
+    stream: int,
+    packed: bool,
+) -> dict[str, Any]:
+    """Samples with their tokens `ids` [N] end to end as flat samples for a collator, keyed by epoch and index [D]."""
+    return {
+        "input_ids": ids,
+        "lengths": lengths,
+        "keys": sample_keys(seed, epochs, indices, stream),
+        "filler": False,
+        "packed": packed,
+        "evaluation": stream == VALIDATION_STREAM,
+    }
+
+
 def flat_samples(
     sequences: GatheredSequences,
     step: int,
@@ -110,12 +130,8 @@ def flat_samples(
     extras = getattr(sequences, "extras", None)
     return {
         **(extras(indices) if extras else {}),
-        "input_ids": ids,
-        "lengths": lengths,
-        "keys": sample_keys(seed, epochs, indices, stream),
+        **keyed_samples(ids, lengths, epochs, indices, seed, stream, packed),
         "filler": filler,
-        "packed": packed,
-        "evaluation": stream == VALIDATION_STREAM,
         "batch_places": rows,
         "batch_size": len(samples),
         "batch_key": derive_seed(seed, stream, step),

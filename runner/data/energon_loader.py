@@ -15,15 +15,20 @@ COLLECT_EVERY = 10
 """Batches after which a worker collects garbage: tensors in cycles would pile up (energon's own default)."""
 
 
-def cyclic_iter(loader: Iterable[Any]) -> Iterator[Any]:
-    """Passes over `loader` without end.
+def cyclic_iter(iter: Iterable[Any]) -> Iterator[Any]:
+    """Passes over `iter` without end.
+
+    Example:
+        >>> batches = cyclic_iter([1, 2, 3])
+        >>> [next(batches) for _ in range(5)]
+        [1, 2, 3, 1, 2]
 
     Raises:
         ValueError: a pass that gives nothing, which would go on for ever.
     """
     while True:
         empty = True
-        for batch in loader:
+        for batch in iter:
             empty = False
             yield batch
         if empty:
@@ -41,6 +46,11 @@ class EnergonDataloader:
     Energon's own state is wrong for a loader that was restored and of whose workers some have handed out nothing since
     (it forgets how much of their saved state is to be skipped). Until all have, the state is the restored one and how
     many batches to draw again from there. So it also never asks workers for a state that have not begun, which hangs.
+
+    Example:
+        >>> loader = EnergonDataloader(["one", "two"])
+        >>> [next(loader) for _ in range(3)]
+        ['one', 'two', 'one']
     """
 
     def __init__(self, dataloader: Any, stock: Stock | None = None) -> None:
@@ -56,7 +66,7 @@ class EnergonDataloader:
     def __next__(self) -> Any:
         """The next batch. Raises ValueError for a loader without any."""
         if not self._taken:
-            rest_before_fork(self.dataloader.num_workers)
+            rest_before_fork(self._num_workers())
         while self._to_skip:
             self._to_skip -= 1
             next(self._batches)
@@ -71,22 +81,32 @@ class EnergonDataloader:
         """Batches of about one pass: how often Lightning, where it has no other measure, goes on before an epoch ends."""
         return len(self.dataloader)
 
-    def save_state(self) -> dict[str, Any]:
-        """Where the stream stands, as plain values: a state, and how many batches to skip from there."""
-        stock = self.stock.state() if self.stock is not None else None
-        if self._taken < max(1, self.dataloader.num_workers):
-            return {"state": to_plain(self._restored), "skip": self._taken + self._to_skip, "stock": stock}
-        return {"state": to_plain(self.dataloader.save_state_rank()), "skip": 0, "stock": stock}
+    def save_state(self) -> Any:
+        """Where the stream stands, as plain values: what the loader's `save_state_rank()` gives.
 
-    def restore_state(self, saved: dict[str, Any]) -> None:
-        """Goes on where `saved` was saved, by a stream of the very same layout; before the first batch."""
+        With a `stock`, or where batches are to be skipped from there, a dict of `state`, `skip` and `stock`.
+        """
+        stock = self.stock.state() if self.stock is not None else None
+        if self._taken >= max(1, self._num_workers()) or (self._restored is None and not self._num_workers()):
+            state = to_plain(self.dataloader.save_state_rank())
+            return state if stock is None else {"state": state, "skip": 0, "stock": stock}
+        return {"state": to_plain(self._restored), "skip": self._taken + self._to_skip, "stock": stock}
+
+    def restore_state(self, state: Any) -> None:
+        """Goes on where `state` was saved, by a stream of the very same layout; before the first batch."""
         assert not self._taken, "a stream that has begun cannot be moved"
+        ours = isinstance(state, dict) and set(state) == {"state", "skip", "stock"}
+        saved = state if ours else {"state": state, "skip": 0, "stock": None}
         self._restored = from_plain(saved["state"])
         # Energon keeps and changes what it is given.
         self.dataloader.restore_state_rank(from_plain(saved["state"]))
         self._to_skip = saved["skip"]
-        if self.stock is not None:
+        if self.stock is not None and saved["stock"] is not None:
             self.stock.restore(saved["stock"])
+
+    def _num_workers(self) -> int:
+        workers = getattr(self.dataloader, "num_workers", 0)
+        return workers if isinstance(workers, int) else 0
 
     def close(self) -> None:
         """Ends the workers at once; the garbage collector would cut them off from the word to end, and wait 5 seconds."""

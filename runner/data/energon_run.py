@@ -70,14 +70,15 @@ class EnergonData(EnergonMultiModalDataModule):
             num_val_workers=num_val_workers,
             shuffle_buffer_size=shuffle_buffer_size,
             max_samples_per_sequence=max_samples_per_sequence,
-            decoder_seq_length=row_length,
+            row_length=row_length,
             packing_buffer_size=packing_buffer_size,
             max_bad_samples=max_bad_samples,
             allow_dataset_code=allow_dataset_code,
             **train_options,
         )
-        if layout not in LAYOUTS:
-            raise ValueError(f"data.layout={layout!r}; there are: {', '.join(LAYOUTS)}")
+        if layout not in LAYOUTS or layout == "single":  # set data.micro_batch_size=1 for that
+            known = ", ".join(name for name in LAYOUTS if name != "single")
+            raise ValueError(f"data.layout={layout!r}; a stream has: {known}")
         self.layout, self.too_long = layout, too_long
         self.read_row = ConversationReader(columns, caption_prompt)
         self.processor_choice: dict[str, Any] = {

@@ -82,6 +82,16 @@ def alone() -> WorkerConfig:
     return WorkerConfig(rank=0, world_size=1, num_workers=0)
 
 
+def check_readers(path: str, worker_config: WorkerConfig) -> None:
+    """Raises ValueError where there are fewer training samples than processes to read them."""
+    workers = max(1, worker_config.num_workers)
+    if (count := count_samples(path, "train")) < worker_config.world_size * workers:
+        raise ValueError(
+            f"{path!r} has {count} training samples for {worker_config.world_size} ranks x {workers} workers; "
+            "use fewer of them"
+        )
+
+
 def _descriptions(path: EPath) -> Iterator[EPath]:
     """`dataset.yaml` of a data set; of a metadataset itself and those of all it is made of.
 

@@ -59,6 +59,17 @@ class MultiModalSampleConfig:
         )
 
 
+def sample_config(given: Any) -> MultiModalSampleConfig:
+    """The configuration of the samples, by default that of its class. Raises ValueError for one of another kind."""
+    if given is None:
+        return MultiModalSampleConfig()
+    if not isinstance(given, MultiModalSampleConfig):
+        raise ValueError(
+            f"multimodal_sample_config is a {type(given).__name__}: give a MultiModalSampleConfig, or a task_encoder"
+        )
+    return given
+
+
 @sample_type
 class RawConversation(Sample):
     """A sample as its files are: a row of json and the files of its images by their endings."""

@@ -90,8 +90,6 @@ class FinetuningData(EvaluatedDataModule):
         num_workers: int,
     ) -> None:
         super().__init__(layout, micro_batch_tokens, micro_batch_size, num_workers)
-        if max_length < 8:
-            raise ValueError(f"data.max_length must be at least 8 tokens, not {max_length}")
         self.task_settings = {
             "task": task,
             "text_column": text_column,

@@ -58,8 +58,6 @@ class ImageTextDataModule(EvaluatedDataModule):
         num_workers: int,
     ) -> None:
         super().__init__(layout, micro_batch_tokens, micro_batch_size, num_workers)
-        if max_length < 8 or max_undecodable < 0:
-            raise ValueError("data.max_length must be at least 8 tokens, data.max_undecodable 0 or more")
         self.sources = {"train": train, "validation": validation, "test": test}
         self.images, self.format = images, format
         self.read_row = ConversationReader(columns, caption_prompt)

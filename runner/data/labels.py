@@ -73,9 +73,18 @@ class Labels:
         if self.problem_type == MULTI and not self.names:
             raise ValueError("the training data has no label: every list of labels is empty")
 
-    def restore(self, names: Sequence[str], problem_type: str) -> None:
-        """Takes up what was learnt before; for examples without labels, whose spelling is not known."""
-        self.names, self.problem_type, self._parse = list(names), problem_type, None
+    def restore(self, names: Sequence[str], problem_type: str, numbered: bool) -> None:
+        """Takes up what was learnt before; `numbered` labels are class numbers, not names."""
+        self.names, self.problem_type, self._numbered = list(names), problem_type, numbered
+        self._numbers = {name: i for i, name in enumerate(self.names)}
+        self._parse = (
+            float if problem_type == REGRESSION else int if numbered else None
+        )  # where they are text
+
+    @property
+    def numbered(self) -> bool:
+        """Whether labels are class numbers as they stand."""
+        return self.problem_type != REGRESSION and self._numbered
 
     def target(self, found: Found) -> Any:
         """What is to be predicted: a class number, a number, or 0 and 1 for each label.

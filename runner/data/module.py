@@ -17,12 +17,14 @@ from .batches import MASK_STREAM, VALIDATION_STREAM, GatheredSequences, GlobalBa
 
 log = logging.getLogger("iolaus")
 
-LAYOUTS = ("auto", "packed", "padded")
+LAYOUTS = ("auto", "packed", "padded", "single")
 
 
 class GlobalBatchDataModule(pl.LightningDataModule):
     """Serves `train` and `validation` sequences as global batches; a subclass makes them in `prepare_data`."""
 
+    streamed = False
+    """Whether training samples are known only as they are read."""
     train: GatheredSequences
     validation: dict[str, GatheredSequences]
 
@@ -30,16 +32,6 @@ class GlobalBatchDataModule(pl.LightningDataModule):
         self, layout: str, micro_batch_tokens: int | None, micro_batch_size: int | None, num_workers: int
     ) -> None:
         super().__init__()
-        if layout not in LAYOUTS:
-            raise ValueError(f"data.layout={layout!r}; there are: {', '.join(LAYOUTS)}")
-        for name, value in (
-            ("micro_batch_tokens", micro_batch_tokens),
-            ("micro_batch_size", micro_batch_size),
-        ):
-            if value is not None and value < 1:
-                raise ValueError(f"data.{name} must be at least 1, not {value}")
-        if num_workers < 0:
-            raise ValueError(f"data.num_workers must be 0 or more, not {num_workers}")
         self.layout, self.num_workers = layout, num_workers
         self.micro_batch_tokens, self.micro_batch_size = micro_batch_tokens, micro_batch_size
         self.start = 0
@@ -163,7 +155,7 @@ class GlobalBatchDataModule(pl.LightningDataModule):
             rank,
             num_ranks,
             self.micro_batch_tokens,
-            self.micro_batch_size,
+            1 if self.layout == "single" else self.micro_batch_size,
             packed=self.layout == "packed",
         )
 

@@ -119,17 +119,25 @@ def _fill(
     chunker = Chunker(tokenizer.backend_tokenizer, cutting["max_length"], cutting["long_documents"])
     attributes, size = {**cutting, "tokenizer": tokenizer_fingerprint(tokenizer)}, len(tokenizer)
     stores = {name: tokenise(part, chunker, size, folder / name, attributes) for name, part in parts.items()}
-    counts = {n: ordinary_counts(s, tokenizer.all_special_ids) for n, s in stores.items() if n != TRAIN}
+    held_out = {name: store for name, store in stores.items() if name != TRAIN}
     return PreparedText(
         train=folder / TRAIN,
         validation={name: folder / name for name in parts if name != TRAIN},
         tokenizer=tokenizer_folder,
         documents={name: int(part.kept.sum()) for name, part in parts.items()},
-        unigram_entropy={name: entropy(some) for name, some in counts.items()},
-        tokens_per_byte={
-            n: int(some.sum()) / size for n, some in counts.items() if (size := stores[n].num_bytes)
-        },
+        **token_figures(held_out, tokenizer.all_special_ids),
     )
+
+
+def token_figures(stores: dict[str, TokenStore], special_ids: list[int]) -> dict[str, dict[str, float]]:
+    """`unigram_entropy` of each store, and `tokens_per_byte` of those that came as text."""
+    counts = {name: ordinary_counts(store, special_ids) for name, store in stores.items()}
+    return {
+        "unigram_entropy": {name: entropy(some) for name, some in counts.items()},
+        "tokens_per_byte": {
+            n: int(some.sum()) / count for n, some in counts.items() if (count := stores[n].num_bytes)
+        },
+    }
 
 
 @dataclass(frozen=True)

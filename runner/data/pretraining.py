@@ -16,7 +16,18 @@ from .store import TokenStore
 
 
 class PretrainingData(GlobalBatchDataModule):
-    """Reads `source`, holds out validation documents, tokenises into the cache, and serves global batches."""
+    """Reads `source`, holds out validation documents, tokenises into the cache, and serves global batches.
+
+    With `streaming` what is made is a `StreamedPretrainingData`, which tokenises as it reads.
+    """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> "PretrainingData":
+        """The class that serves the data as `streaming` says."""
+        if cls is PretrainingData and kwargs.get("streaming"):
+            from .streamed import StreamedPretrainingData
+
+            cls = StreamedPretrainingData
+        return super().__new__(cls)
 
     def __init__(
         self,
@@ -38,9 +49,19 @@ class PretrainingData(GlobalBatchDataModule):
         micro_batch_tokens: int | None,
         micro_batch_size: int | None,
         num_workers: int,
+        streaming: bool,
+        shuffle_buffer_size: int,
     ) -> None:
         super().__init__(layout, micro_batch_tokens, micro_batch_size, num_workers)
-        reading = {"text_column": text_column, "split": split, "text_unit": text_unit}
+        if shuffle_buffer_size < 0:
+            raise ValueError(f"data.shuffle_buffer_size must be 0 or more, not {shuffle_buffer_size}")
+        self.shuffle_buffer_size = shuffle_buffer_size
+        reading: dict[str, Any] = {
+            "text_column": text_column,
+            "split": split,
+            "text_unit": text_unit,
+            "streaming": streaming,
+        }
         self.source = open_source(source, **reading)
         self.validation_sources = {name: open_source(s, **reading) for name, s in (validation or {}).items()}
         self.validation_documents, self.split_seed = validation_documents, seed

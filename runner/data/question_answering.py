@@ -84,8 +84,6 @@ class QuestionAnswering(Task):
     def __init__(
         self, text_column: str, context_column: str, label_column: str, id_column: str | None, doc_stride: int
     ) -> None:
-        if doc_stride < 0:
-            raise ValueError(f"data.doc_stride must be 0 tokens or more, not {doc_stride}")
         self.text_column, self.context_column, self.label_column = text_column, context_column, label_column
         self.id_column, self.doc_stride = id_column, doc_stride
 

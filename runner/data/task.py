@@ -100,7 +100,7 @@ class Task(ABC):
 
     @abstractmethod
     def restore(self, learnt: Mapping[str, Any]) -> None:
-        """Takes up what an earlier `learn` has found; the task then tokenises examples without labels."""
+        """Takes up what an earlier `learn` has found; the task then tokenises examples, with labels or without."""
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
         """Figures that take no model, to hold a set's results against."""

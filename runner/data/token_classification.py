@@ -172,6 +172,7 @@ class TokenClassification(Task):
     def restore(self, learnt: Mapping[str, Any]) -> None:
         """Takes up the labels."""
         self.names, self.default_label = list(learnt["labels"]), int(learnt["default_label"])
+        self.numbers = {name: i for i, name in enumerate(self.names)}
         self.iob2 = bool(learnt.get("iob2"))  # not noted by older runs, nor known of models of others
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:

@@ -69,7 +69,8 @@ class PassesDataModule(pl.LightningDataModule):
         """The pass, the batches of it that were trained on, and what their order depends on."""
         if self.trainer is None or self._training is None:
             return {}
-        consumed = self.trainer.fit_loop.epoch_loop.batch_progress.current.processed
+        progress: Any = self.trainer.fit_loop.epoch_loop.batch_progress.current
+        consumed = progress.processed
         epoch, start = self._training.place(consumed)
         return {"pass": epoch, "batch": start, "order": self.order()}
 

@@ -44,6 +44,10 @@ class Passes(IterableDataset[dict[str, Any]]):
         """The batches of this rank whose numbers are `mine`."""
         raise NotImplementedError
 
+    def filler(self) -> dict[str, Any]:
+        """A batch that weighs nothing, for a rank that must not let the others wait."""
+        raise NotImplementedError
+
 
 class StoredPasses(Passes):
     """Passes over samples that can be read in any order, in batches of `batch_size` for each rank.
@@ -67,7 +71,7 @@ class StoredPasses(Passes):
         self.rank, self.num_ranks, self.row_tokens = rank, num_ranks, row_tokens
         self.window = batch_size * num_ranks * (WINDOW if row_tokens else 1)
         order = Shuffled if shuffle else Sequential
-        self.order = order(dataset=sequences, num_epochs=1, num_batches=None, global_batch_size=1, seed=seed)  # type: ignore[arg-type]
+        self.order = order(dataset=sequences, num_epochs=1, num_batches=None, global_batch_size=1, seed=seed)
 
     def __len__(self) -> int:
         """Batches of a pass. Raises TypeError for packed rows, whose number differs from pass to pass."""
@@ -108,7 +112,7 @@ class PassLoader(CalmLoader):
 
     `epoch` is the pass that goes on, `handed` its batches so far, those before a restored place included, and `ended`
     says whether there are no more. With several ranks `any_has_more` asks all of them at each batch: those that have run
-    out go on with copies of their last batch in which nothing is a target, until all have.
+    out go on with fillers, until all have.
     """
 
     def __init__(
@@ -148,25 +152,12 @@ class PassLoader(CalmLoader):
         return self.epoch, consumed
 
     def _counted(self, batches: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        last: dict[str, Any] | None = None
         while True:
             batch = next(batches, None)
             if self.any_has_more is not None and self.any_has_more(batch is not None) and batch is None:
-                batch = without_targets(last)
+                batch = self.dataset.filler()  # type: ignore[attr-defined]
             if batch is None:
                 break
-            self.handed, last = self.handed + 1, batch
+            self.handed += 1
             yield batch
         self.ended = True
-
-
-def without_targets(batch: dict[str, Any] | None) -> dict[str, Any]:
-    """A copy of a batch that weighs nothing, for a rank that must not let the others wait.
-
-    Raises:
-        ValueError: there has been no batch: too few documents for the ranks.
-    """
-    if batch is None:
-        raise ValueError("a rank has no document at all: use fewer ranks, smaller batches, or more data")
-    empty = {n: torch.full_like(v, -100) for n, v in batch.items() if n == "labels"}
-    return {**batch, **empty, **({"weight": 0.0} if "weight" in batch else {})}

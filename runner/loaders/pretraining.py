@@ -218,7 +218,7 @@ class PretrainingDataModule(PassesDataModule):
     def _streamed(
         self, source: Source, batch_size: int, training: bool, collate: Any, stream: int
     ) -> StreamedPasses:
-        backend = self.tokenizer.backend_tokenizer  # type: ignore[attr-defined]
+        backend = self.tokenizer.backend_tokenizer
         return StreamedPasses(
             source,
             Chunker(backend, self.max_sequence_length, "truncate"),

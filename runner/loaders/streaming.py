@@ -11,22 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from runner.data.batches import VALIDATION_STREAM
+from runner.data.batches import keyed_samples
 from runner.data.chunking import Chunker
-from runner.data.keyed import derive_seed, sample_keys
-from runner.data.permute import permute_block
-from runner.data.multi_epoch import epoch_seed
+from runner.data.keyed import derive_seed
 from runner.data.packing import pack
 from runner.data.ranges import ranges
 from runner.data.sources import Source
+from runner.data.stream import Numbered, ShuffledStream
 
 from .passes import WINDOW, Collate, Passes
-
-_BUFFER = 0x62756666
-"""What the derived seed is for ("buff" in ASCII)."""
-
-Numbered = tuple[int, Any]
-"""A document's number in the source, and the document."""
 
 
 class StreamedPasses(Passes):
@@ -59,7 +52,7 @@ class StreamedPasses(Passes):
                 f"num_shards={num_shards} must be at least 1, shuffle_buffer_size={buffer_size} 0 or more"
             )
         self.source, self.chunker, self.collate = source, chunker, collate
-        self.buffer_size, self.num_shards = buffer_size, num_shards
+        self.order, self.num_shards = ShuffledStream(source, buffer_size, seed), num_shards
         self.seed, self.stream, self.rank, self.num_ranks = seed, stream, rank, num_ranks
         self.row_tokens = row_tokens
         self.window = batch_size * (WINDOW if row_tokens else 1)
@@ -78,7 +71,7 @@ class StreamedPasses(Passes):
             "source": self.source.fingerprint(),
             "seed": self.seed,
             "documents taken at a time": self.window,
-            "shuffle_buffer_size": self.buffer_size,
+            "shuffle_buffer_size": self.order.buffer_size,
             "num_shards": self.num_shards,
             "ranks": self.num_ranks,
             "tokens of a row": self.row_tokens,
@@ -88,24 +81,29 @@ class StreamedPasses(Passes):
         """The batches of a window: one, or of packed documents a row each."""
         numbers, ids, lengths = self._tokenised(documents)
         if not len(lengths):
+            if self.can_skip:  # so that later batches keep their numbers
+                yield self.filler()
             return
         starts = np.cumsum(lengths, dtype=np.int64) - lengths
         for rows in self._rows(lengths):
-            indices = numbers[rows]
-            epochs = np.full(len(rows), self.epoch)
-            yield self.collate(
-                {
-                    "input_ids": ids[ranges(starts[rows], lengths[rows])],
-                    "lengths": lengths[rows],
-                    "keys": sample_keys(self.seed, epochs, indices, self.stream),
-                    "filler": False,
-                    "packed": self.row_tokens is not None,
-                    "evaluation": self.stream == VALIDATION_STREAM,
-                    "batch_places": rows,
-                    "batch_size": len(lengths),
-                    "batch_key": derive_seed(self.seed, self.stream, number),
-                }
+            flat = self._flat(
+                numbers[rows], ids[ranges(starts[rows], lengths[rows].astype(np.int64))], lengths[rows]
             )
+            whole = {"batch_size": len(lengths), "batch_key": derive_seed(self.seed, self.stream, number)}
+            yield self.collate({**flat, **whole, "batch_places": rows})
+
+    def filler(self) -> dict[str, Any]:
+        """A batch of one token that is no target."""
+        nothing = np.zeros(1, dtype=np.int64)
+        return self.collate({**self._flat(nothing, nothing, nothing.astype(np.int32) + 1), "filler": True})
+
+    def _flat(
+        self, numbers: NDArray[np.int64], ids: NDArray[np.int64], lengths: NDArray[np.int32]
+    ) -> dict[str, Any]:
+        """Documents of those numbers, with their tokens end to end, as flat samples for a collator."""
+        epochs, packed = np.full(len(numbers), self.epoch), self.row_tokens is not None
+        flat = keyed_samples(ids, lengths, epochs, numbers, self.seed, self.stream, packed)
+        return {**flat, "batch_places": np.arange(len(numbers)), "batch_size": len(numbers)}
 
     def _rows(self, lengths: NDArray[np.int32]) -> list[NDArray[np.int64]]:
         if self.row_tokens is None:
@@ -127,28 +125,10 @@ class StreamedPasses(Passes):
     def _windows(self) -> Iterator[list[Numbered]]:
         """Documents in lists of `window`, the last ones of each shard in shorter lists."""
         waiting: list[list[Numbered]] = [[] for _ in range(self.num_shards)]
-        for number, document in enumerate(self._shuffled()):
+        for number, document in enumerate(self.order.epoch(self.epoch)):
             shard = waiting[number % self.num_shards]
             shard.append(document)
             if len(shard) == self.window:
                 yield shard.copy()
                 shard.clear()
         yield from (shard for shard in waiting if shard)
-
-    def _shuffled(self) -> Iterator[Numbered]:
-        """The documents of the pass; which one leaves the buffer for another follows from seed, pass and number."""
-        documents = enumerate(self.source.documents())
-        if not self.buffer_size:
-            yield from documents
-            return
-        seed, buffer = derive_seed(self.seed, _BUFFER, self.epoch), []
-        for number, document in documents:
-            if len(buffer) < self.buffer_size:
-                buffer.append((number, document))
-                continue
-            place = derive_seed(seed, number) % self.buffer_size
-            out, buffer[place] = buffer[place], (number, document)
-            yield out
-        if buffer:
-            order = permute_block(0, len(buffer), len(buffer), epoch_seed(self.seed, self.epoch))
-            yield from (buffer[place] for place in order.tolist())

@@ -61,9 +61,6 @@ def build_encoder(
         "intermediate_size": intermediate_size,
         "max_position_embeddings": max_position_embeddings,
     }
-    for name, value in sizes.items():
-        if value < 1:
-            raise ValueError(f"model.{name} must be at least 1, not {value}")
     if hidden_size % num_attention_heads:
         raise ValueError(
             f"model.hidden_size={hidden_size} is not divisible by model.num_attention_heads={num_attention_heads}"

@@ -21,15 +21,15 @@ from .sparse_head import SparseMaskedLM, rows_at
 class EnhancedMaskedLM(SparseMaskedLM):
     """Guesses every token from the sentence embedding and a few of the other tokens, besides masked language modelling.
 
-    Both go through the model's own head. The decoder serves training alone and is not exported. `encoder_rates` are the
-    shares of the tokens that the encoder has to guess while training and while evaluating.
+    Both go through the model's own head. The decoder serves training alone and is not exported. With
+    `masks_encoder` the encoder has to guess tokens too; what one of its targets weighs follows from the share of them.
     """
 
     def __init__(
         self,
         pretrained: PreTrainedModel,
         decoder_masking: float,
-        encoder_rates: tuple[float, float],
+        masks_encoder: bool,
         encoder_loss_weight: float,
         pooling: str,
         max_sequence_length: int,
@@ -37,8 +37,8 @@ class EnhancedMaskedLM(SparseMaskedLM):
         super().__init__(pretrained)
         config, embeddings = pretrained.config, pretrained.get_input_embeddings()
         assert isinstance(embeddings, nn.Embedding)
-        self.encoder_rates, self.encoder_loss_weight, self.pooling = (
-            encoder_rates,
+        self.masks_encoder, self.encoder_loss_weight, self.pooling = (
+            masks_encoder,
             encoder_loss_weight,
             pooling,
         )
@@ -55,7 +55,7 @@ class EnhancedMaskedLM(SparseMaskedLM):
     def sums(self) -> tuple[str, ...]:
         """With those of the encoder, where it is masked."""
         encoder = ("decoder_loss", "encoder_loss", "encoder_correct", "encoder_targets")
-        return (*super().sums, *(encoder if self.encoder_rates[0] else ()))
+        return (*super().sums, *(encoder if self.masks_encoder else ()))
 
     def forward(self, micro_batch: dict[str, Any]) -> dict[str, Tensor]:
         """Sums over the micro-batch: `loss` of decoder and encoder by their factors, `correct` of the decoder.
@@ -73,9 +73,9 @@ class EnhancedMaskedLM(SparseMaskedLM):
             return sums
         targets = micro_batch["encoder_targets"]
         encoder = self.score(rows_at(hidden, micro_batch["encoder_target_positions"]), targets, None)
-        weight, rate = self.encoder_loss_weight, self.encoder_rates[0 if self.training else 1]
+        weight = self.encoder_loss_weight
         return {
-            "loss": (sums["loss"] + weight / rate * encoder["loss"]) / (1 + weight),
+            "loss": (sums["loss"] + weight / micro_batch["encoder_rate"] * encoder["loss"]) / (1 + weight),
             "correct": sums["correct"],
             "decoder_loss": sums["loss"].detach(),
             "encoder_loss": encoder["loss"].detach(),

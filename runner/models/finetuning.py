@@ -20,7 +20,7 @@ from runner.predictions import (
     TokenPredictions,
 )
 
-from .packed_rows import TOLERANCE, packed_row, trial_documents, unpacked
+from .packed_rows import TOLERANCE, packed_row, padded_rows, trial_documents, unpacked
 from .sparse_head import encoder_giving
 from .wrapped import WrappedModel
 
@@ -40,25 +40,25 @@ class TaskModel(WrappedModel):
         Raises:
             ValueError: encoder or head make something else of packed samples than of each alone.
         """
-        samples, before = trial_documents(self.pretrained.config), self.pretrained.config._attn_implementation
-        training = self.training
+        config = self.pretrained.config
+        samples, before, training = trial_documents(config), config._attn_implementation, self.training
         self.eval()
+        packed = False
         try:
             with torch.no_grad():
-                alone = [
-                    self.outputs({"input_ids": s[None], "attention_mask": torch.ones_like(s[None])})
-                    for s in samples
-                ]
+                expected = torch.cat([self.tried(padded_rows([s], config)).flatten() for s in samples])
                 super().pack_rows()
-                expected = torch.cat([output[0].flatten() for output in alone])
                 difference = self._difference(samples, expected)
                 if not difference <= TOLERANCE:  # the head may read more tokens than was thought
                     self.last_layer.remove()
                     difference = self._difference(samples, expected)
+                packed = difference <= TOLERANCE
         finally:
-            self.train(training)  # also where the model is refused, and goes on with padded rows
-        if not difference <= TOLERANCE:
-            self.pretrained.set_attn_implementation(before)
+            self.train(training)
+            if not packed:  # it goes on with other rows
+                self.pretrained.set_attn_implementation(before)
+                self.position_offset = None
+        if not packed:
             raise ValueError(
                 f"the head of {type(self.pretrained).__name__} makes something else of packed samples (by "
                 f"{difference:.2g}, relative to the largest); set data.layout=padded"
@@ -84,6 +84,10 @@ class TaskModel(WrappedModel):
         """Which tokens [M] of a packed row the head reads; None stands for all."""
         return None
 
+    def tried(self, rows: dict[str, Any]) -> Tensor:
+        """What a trial looks at: the first thing that the head makes of each token of padded rows [D, T, ...]."""
+        return self.outputs(rows)[0]
+
     def predictions(self, sequences: Any) -> Predictions:
         """An empty collection of predictions for a data set."""
         raise NotImplementedError
@@ -99,6 +103,10 @@ class SequenceClassifier(TaskModel):
     def read_by_head(self, micro_batch: dict[str, Any]) -> Tensor | None:
         """The first of each sample, unless the trial finds a head that pools in another way."""
         return micro_batch["cu_seqlens"][:-1].long()
+
+    def tried(self, rows: dict[str, Any]) -> Tensor:
+        """The logits [D, 1, C] of padded rows."""
+        return super().tried(rows)[:, None]
 
     def outputs(self, micro_batch: dict[str, Any]) -> Any:
         """As for all tasks, but the head is given packed samples [D, T] one under the other, which it pools."""

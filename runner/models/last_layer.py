@@ -75,9 +75,12 @@ class NarrowedLastLayer:
 
     @torch.no_grad()
     def _is_exact(self, encoder: Any) -> bool:
-        """Whether chosen tokens get the hidden states that they get among all."""
+        """Whether chosen tokens get the hidden states that they get among all.
+
+        Rows of 7 tokens tell models that pad rows themselves, in which tokens stand elsewhere.
+        """
         training, generator = encoder.training, torch.Generator().manual_seed(0)
-        ids = torch.randint(encoder.config.vocab_size, (2, 8), generator=generator).to(encoder.device)
+        ids = torch.randint(encoder.config.vocab_size, (2, 7), generator=generator).to(encoder.device)
         chosen = torch.tensor([1, 2, 7, 8, 13], device=encoder.device)
         encoder.eval()
         try:

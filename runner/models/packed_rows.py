@@ -1,4 +1,5 @@
-"""Models set up for packed rows: tried first, as many architectures would let packed documents see each other."""
+"""Rows for models: packed, padded or single; tried first, as many architectures would let packed documents see each
+other, and some read padding."""
 
 import copy
 import logging
@@ -14,7 +15,8 @@ from .packed_attention import NAME
 log = logging.getLogger("iolaus")
 
 TOLERANCE = 1e-4
-"""How far packed hidden states may be from unpacked ones, relative to the largest; rounding is below 1e-5."""
+"""How far hidden states in packed or padded rows may be from those of each document alone, relative to the largest;
+rounding is below 1e-5."""
 
 
 def encoder_inputs(micro_batch: dict[str, Any], position_offset: int) -> dict[str, Any]:
@@ -85,33 +87,139 @@ def packed_again(rows: Tensor, micro_batch: dict[str, Any]) -> Tensor:
 
 
 def settle_layout(layout: str, collator: Any, task_model: Any, began: str | None = None) -> str:
-    """`layout` with `auto` replaced: by the one that the run `began` in, else packed where objective and model allow it.
+    """`layout` with `auto` replaced: by the one that the run `began` in, else by the first of packed, padded and `single`
+    that objective and model allow.
 
-    Sets the model up for it.
+    All but the last are tried. Whatever a trial raises, the next layout is taken, with one line in the log. Sets the
+    model up for it.
 
     Raises:
-        ValueError: `packed` is asked for where it cannot be.
+        ValueError: `packed` or `padded` is asked for where it would change what the model makes of a document.
     """
     taken = began if layout == "auto" else None
-    layout = taken or layout
-    if layout == "padded":
-        return layout
     try:
-        if not collator.packs:
-            raise ValueError(
-                f"{type(collator).__name__} does not train on packed rows; set data.layout=padded"
-            )
-        task_model.pack_rows()
+        return _chosen_layout(taken or layout, collator, task_model)
     except ValueError as reason:
         if taken:
             raise ValueError(
-                f"the run began with packed rows, which cannot be had here: {reason}"
+                f"the run began with {taken} rows, which cannot be had here: {reason}"
             ) from reason
-        if layout == "packed":
+        raise
+
+
+def _chosen_layout(layout: str, collator: Any, task_model: Any) -> str:
+    if layout == "single":
+        return layout
+    unpacked_for = None if layout == "padded" else _why_not_packed(collator, task_model)
+    if layout != "padded" and unpacked_for is None:
+        return "packed"
+    if layout == "packed":
+        raise ValueError(unpacked_for)
+    try:
+        untried = task_model.try_padding()
+    except ValueError as reason:
+        if layout == "padded":
             raise
-        log.info("rows are padded: %s", str(reason).partition(";")[0])
-        return "padded"
-    return "packed"
+        log.info("each document is a row and a micro-batch of its own: %s", _without_advice(reason))
+        return "single"
+    reasons = [_without_advice(unpacked_for)] if unpacked_for else []
+    if untried:
+        reasons.append(f"whether padding changes anything could not be tried: {untried}")
+    if reasons:
+        log.info("rows are padded: %s", "; ".join(dict.fromkeys(reasons)))
+    return "padded"
+
+
+def _why_not_packed(collator: Any, task_model: Any) -> str | None:
+    """The reason against packed rows; None where the model is set up for them."""
+    advice = "set data.layout=padded"
+    if not collator.packs:
+        return f"{type(collator).__name__} does not train on packed rows; {advice}"
+    try:
+        task_model.pack_rows()
+    except ValueError as reason:
+        return str(reason)
+    except Exception as error:  # models raise what they like
+        return f"{type(task_model.pretrained).__name__} cannot be given packed rows: {in_one_line(error)}; {advice}"
+    return None
+
+
+def may_be_padded(task_model: Any) -> bool:
+    """Whether rows of this model may be padded: what it makes of a document does not change with it."""
+    try:
+        task_model.try_padding()
+    except ValueError:
+        return False
+    return True
+
+
+def _without_advice(reason: object) -> str:
+    """A reason without the advice behind it."""
+    return str(reason).rpartition("; set data.layout")[0] or str(reason)
+
+
+def in_one_line(error: BaseException) -> str:
+    """What was raised, and the first line of what it says."""
+    return f"{type(error).__name__} ({(str(error).strip().splitlines() or ['no message'])[0]})"
+
+
+@torch.no_grad()
+@torch.autocast("cpu", enabled=False)  # whatever the caller computes in
+def try_padded_rows(task_model: Any) -> str:
+    """Computes random documents alone, and padded to the longest of them; some models cannot compute the shortest.
+
+    Returns why that could not be tried, or nothing.
+
+    Raises:
+        ValueError: the model makes something else of a document with padding behind it. Convolutions, Fourier transforms
+            and landmarks of attention read padding, whatever the mask says.
+    """
+    name, config, training = (
+        type(task_model.pretrained).__name__,
+        task_model.pretrained.config,
+        task_model.training,
+    )
+    task_model.eval()
+    alone: list[tuple[Tensor, Tensor]] = []
+    untried, device = "", task_model.pretrained.device
+    try:
+        for document in trial_documents(config):
+            try:
+                alone.append((document, task_model.tried(padded_rows([document], config, device))[0]))
+            except (
+                Exception
+            ) as error:  # models raise what they like, such as for want of marks in random documents
+                untried = in_one_line(error)
+        if not alone:
+            return untried
+        together = task_model.tried(padded_rows([document for document, _ in alone], config, device))
+    except Exception as error:
+        raise ValueError(
+            f"{name} cannot be given padded rows: {in_one_line(error)}; set data.layout=single"
+        ) from error
+    finally:
+        task_model.train(training)
+    largest = max(max(float(one.abs().max()) for _, one in alone), torch.finfo(torch.float32).tiny)
+    differences = [(row[: len(one)] - one).abs().max() for row, (_, one) in zip(together, alone, strict=True)]
+    difference = float(torch.stack(differences).max()) / largest
+    if not difference <= TOLERANCE:
+        raise ValueError(
+            f"{name} makes something else of documents in padded rows than of each alone (by {difference:.2g}, relative "
+            f"to the largest, where {TOLERANCE:g} is allowed); set data.layout=single"
+        )
+    return ""
+
+
+def padded_rows(
+    documents: list[Tensor], config: PretrainedConfig, device: torch.device | None = None
+) -> dict[str, Any]:
+    """Documents [T] as rows of the longest, as a collator pads them."""
+    longest = max(len(document) for document in documents)
+    ids = torch.full((len(documents), longest), _padding(config))
+    mask = torch.zeros_like(ids)
+    for i, document in enumerate(documents):
+        ids[i, : len(document)], mask[i, : len(document)] = document, 1
+    return {"input_ids": ids.to(device), "attention_mask": mask.to(device)}
 
 
 @torch.no_grad()
@@ -136,19 +244,35 @@ def _best_offset(pretrained: PreTrainedModel) -> tuple[int, float]:
 
 
 def trial_documents(config: PretrainedConfig) -> list[Tensor]:
-    """Random documents [T], one longer than a sliding window if that is short, and of several lengths."""
-    padding = _padding(config)
-    window = getattr(config, "sliding_window", None) or 0
-    room = getattr(config, "max_position_embeddings", None) or 512
+    """Random documents [T], one longer than a sliding window if that is short, and of several lengths.
+
+    Each ends with the token that ends a text, where the model has one: some heads look for it.
+    """
+    padding, end = _padding(config), getattr(config, "eos_token_id", None)
+    window = _field(config, "sliding_window") or 0
+    room = _field(config, "max_position_embeddings") or 0
     longest = window + 17 if window <= 512 else 32
     generator = torch.Generator().manual_seed(0)
     documents = []
     for length in (longest, 1, 24, 24, 7):
-        size = max(1, min(length, room - padding - 1))
+        size = max(1, min(length, room - padding - 1)) if room > 0 else length
         ids = torch.randint(config.vocab_size - 1, (size,), generator=generator)
-        documents.append(ids + (ids >= padding))  # any token but padding
+        ids += ids >= padding  # any token but padding
+        if isinstance(end, int) and 0 <= end < config.vocab_size and end != padding:
+            other = next(i for i in range(config.vocab_size) if i not in (padding, end))
+            ids[ids == end] = other
+            ids[-1] = end
+        documents.append(ids)
     return documents
 
 
 def _padding(config: PretrainedConfig) -> int:
-    return config.pad_token_id or 0
+    return getattr(config, "pad_token_id", None) or 0
+
+
+def _field(config: PretrainedConfig, name: str) -> Any:
+    """A field of a config; None where there is none, or another for each layer."""
+    try:
+        return getattr(config, name, None)
+    except Exception:  # transformers' own kind, which older versions lack
+        return None

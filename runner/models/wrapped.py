@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from torch import nn
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from runner.flops import FlopCounts, network_flops
@@ -11,7 +11,7 @@ from runner.flops import FlopCounts, network_flops
 from . import padded_attention  # noqa: F401  which transformers then knows
 from .dropout import quicken
 from .last_layer import NarrowedLastLayer
-from .packed_rows import encoder_inputs, set_up_packed_rows
+from .packed_rows import encoder_inputs, set_up_packed_rows, try_padded_rows
 
 
 class WrappedModel(nn.Module):
@@ -39,6 +39,18 @@ class WrappedModel(nn.Module):
             ValueError: this architecture lets packed documents see each other, or cannot place them.
         """
         self.position_offset = set_up_packed_rows(self.pretrained)
+
+    def try_padding(self) -> str:
+        """Tries whether rows may be padded; returns why that could not be tried, or nothing.
+
+        Raises:
+            ValueError: padding changes what the model makes of a document.
+        """
+        return try_padded_rows(self)
+
+    def tried(self, rows: dict[str, Any]) -> Tensor:
+        """What a trial looks at: the hidden states [D, T, H] of padded rows."""
+        return self.pretrained.base_model(**self.arguments(rows))[0]
 
     def arguments(self, micro_batch: dict[str, Any]) -> dict[str, Any]:
         """The encoder's arguments for rows of either layout."""

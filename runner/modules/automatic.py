@@ -110,7 +110,13 @@ class AutomaticModule(ModelModule):
         """The mean loss per target of a batch."""
         with self._own_randomness():
             loss, _, _ = self._mean_loss(batch)
-        self._log("train/loss", loss.detach(), batch, prog_bar=True)
+        self._log(
+            "train/loss",
+            loss.detach(),
+            batch,
+            prog_bar=True,
+            sync_dist=self.in_loop and self.trainer.world_size > 1,
+        )
         return loss
 
     @contextlib.contextmanager
@@ -143,7 +149,7 @@ class AutomaticModule(ModelModule):
 
     def _take_packed_rows(self) -> None:
         if self.model.position_offset is None:
-            self.model.pack_rows()  # type: ignore[operator]
+            self.model.pack_rows()
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         """Sets up what the optimizer needs around a step, which may be several batches."""

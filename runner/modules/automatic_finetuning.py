@@ -9,6 +9,7 @@ from torch import Tensor
 from runner.data.finetuning import TASKS
 from runner.data.labels import MULTI, REGRESSION, SINGLE
 from runner.errors import suggest
+from runner.models.finetuning import SequenceClassifier, TaskModel
 from runner.objectives.layout import IGNORED
 from runner.optim.scheduler import ClosedFormScheduler
 from runner.optim.warmup_decay import check_warmup_decay, warmup_decay_factor
@@ -35,6 +36,8 @@ class FinetuningModule(AutomaticModule):
         >>> bool(module.training_step(batch, 0) > 0)
         True
     """
+
+    model: TaskModel
 
     def __init__(
         self,
@@ -138,6 +141,7 @@ class FinetuningModule(AutomaticModule):
         else:
             kind = REGRESSION if labels.ndim == 1 else MULTI
             known = ~labels.reshape(len(labels), -1).isnan().any(-1)
+        assert isinstance(self.model, SequenceClassifier)
         self.model.problem_type = self.model.pretrained.config.problem_type = kind
         return {**batch, "example_labels": labels, "weight": float(known.sum())}
 
@@ -224,4 +228,4 @@ class FinetuningModule(AutomaticModule):
         for number, name in enumerate(self.set_names(stage)):
             if number in self._figures:
                 found = self._figures[number].figures(self.sum_over_ranks, self.gather_objects)
-                self.log_dict({f"{name}/{figure}": value for figure, value in found.items()})
+                self.publish({f"{name}/{figure}": value for figure, value in found.items()})

@@ -161,7 +161,7 @@ class PretrainingModule(AutomaticModule):
             if number in self._sums:
                 totals = self.sum_over_ranks({n: float(v) for n, v in self._sums[number].items()})
                 figures = self.model.figures(totals)  # type: ignore[operator]
-                self.log_dict({f"{name}/{n}": value for n, value in figures.items()})
+                self.publish({f"{name}/{n}": value for n, value in figures.items()})
 
     def on_validation_end(self) -> None:
         """Goes back to the weights that are trained."""

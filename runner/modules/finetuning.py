@@ -163,7 +163,7 @@ class FinetuningRun(TrainingModule):
             if found := predictions.metrics():
                 metrics |= {f"{name}/{k}": v for k, v in (self.figures(totals) | found).items()}
             self.predictions[name] = predictions
-        self.publish(metrics)
+        self.publish(metrics, logger=False, rank_zero_only=True)
         return metrics
 
 

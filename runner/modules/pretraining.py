@@ -18,7 +18,7 @@ class PretrainingRun(TrainingModule):
 
     def figure_names(self, sequences: Any) -> list[str]:
         """Figures of a validation set, the loss first; none where the model does not tell."""
-        names = getattr(self.model, "figure_names", list)()
+        names: list[str] = getattr(self.model, "figure_names", list)()
         per_byte = any(name.endswith("/tokens_per_byte") for name in self.baselines)
         return [*names, *(["bits_per_byte"] if names and per_byte else [])]
 
@@ -57,7 +57,7 @@ class PretrainingRun(TrainingModule):
             if tokens_per_byte := self.baselines.get(f"val/{name}/tokens_per_byte"):
                 figures["bits_per_byte"] = figures["loss"] / math.log(2) * tokens_per_byte
             metrics.update({f"val/{name}/{figure}": value for figure, value in figures.items()})
-        self.publish(metrics)
+        self.publish(metrics, logger=False, rank_zero_only=True)
         step = self.trainer.global_step
         self.validated_step, self.last_metrics = step, metrics
         self.log_metrics(metrics, step)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from runner.metrics import get_metrics_for_task
+from runner.metrics import ENTITY_FIGURES, get_metrics_for_task
 from runner.objectives.layout import IGNORED
 from runner.predictions import Predictions
 from runner.tags import is_bio
@@ -75,7 +75,7 @@ class SetFigures:
         self._start(wanted if tags else {**wanted, "classification": ["macro_f1"]}, predicted.device)
         targets = micro_batch["targets"]
         for name, metric in self.metrics.items():
-            if name.startswith("entity_"):
+            if name in ENTITY_FIGURES:
                 rows = (micro_batch["target_positions"] // micro_batch["input_ids"].shape[1]).tolist()
                 metric.update(self._by_row(rows, predicted), self._by_row(rows, targets))
             elif len(targets):

@@ -85,9 +85,7 @@ class TrainingModule(ModelModule):
                 grad_norm.device.type == "cpu" or (step + 1) % self.log_every == 0
             ):  # a look keeps a GPU waiting
                 self.check_finite(grad_norm, step, batch)
-            with torch.autocast(
-                self.device.type, enabled=False
-            ):  # Lightning's is around all of this function
+            with torch.autocast(self.device.type, enabled=False):  # Lightning's is around the whole step
                 optimizer.step()  # type: ignore[union-attr]
         optimizer.zero_grad()  # type: ignore[union-attr]
         rates = self._rates()
@@ -162,11 +160,6 @@ class TrainingModule(ModelModule):
                 f"{last_good(self.trainer.default_root_dir)}. Try a lower optimizer.lr, more warm-up, or "
                 "trainer.precision=32-true"
             )
-
-    def publish(self, figures: dict[str, float]) -> None:
-        """Hands the figures of an evaluation to the callbacks, in full: Lightning would make float32 of a float."""
-        exact = {name: torch.tensor(value, dtype=torch.float64) for name, value in figures.items()}
-        self.log_dict(exact, logger=False, rank_zero_only=True)
 
     def log_metrics(self, metrics: dict[str, float], step: int) -> None:
         """Hands one row to every logger."""

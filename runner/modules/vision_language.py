@@ -40,8 +40,6 @@ class VisionLanguageModule(FinetuningRun):
         log_every: int,
         baselines: dict[str, float],
     ) -> None:
-        if generated_samples < 0 or max_new_tokens < 1:
-            raise ValueError("module.generated_samples must be 0 or more, module.max_new_tokens 1 or more")
         super().__init__(
             model=model,
             optimizer=optimizer,

@@ -94,7 +94,7 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
         """`row_seeds` int32 in rows like the tokens, from which the decoder derives what each token sees.
 
         With masking on the encoder's side also `encoder_input_ids`, `encoder_target_positions` and
-        `encoder_targets` [M].
+        `encoder_targets` [M], and `encoder_rate`, the share of the tokens that are masked.
         """
         ids, bits = labelled["input_ids"], labelled["bits"]
         seeds = (mix64(bits) >> np.uint64(32)).astype(np.uint32).view(np.int32)
@@ -105,6 +105,7 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
             batch["encoder_input_ids"] = spread(masked, places, shape, self.pad_token_id)
             batch["encoder_target_positions"] = torch.from_numpy(places[chosen])
             batch["encoder_targets"] = torch.from_numpy(labels[chosen])
+            batch["encoder_rate"] = torch.tensor(rate)
         return batch
 
     def rows(self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]) -> dict[str, Any]:
@@ -118,7 +119,7 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
         return EnhancedMaskedLM(
             pretrained,
             decoder_masking=self.decoder_masking,
-            encoder_rates=(self.encoder_rate(evaluation=False), self.encoder_rate(evaluation=True)),
+            masks_encoder=self.encoder_mlm_probability > 0,
             encoder_loss_weight=self.encoder_loss_weight,
             pooling=self.pooling,
             max_sequence_length=self.max_sequence_length,

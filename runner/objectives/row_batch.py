@@ -18,6 +18,7 @@ def row_batch(flat: Flat, collator: FlatCollator, row_tokens: int | None = None)
     """
     if row_tokens is not None:
         flat = padded_to(flat, row_tokens, collator.pad_token_id)
+    collator.check_tokens(torch.from_numpy(flat["input_ids"]))
     labelled = {**flat, **collator.flat_labels(flat)}
     if flat.get("filler"):
         labelled["labels"] = np.full_like(labelled["labels"], IGNORED)

@@ -4,7 +4,8 @@ Each function takes the model (or its parameters), the settings all optimizers s
 behind them takes seconds to import, so it is imported where it is used.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from torch.optim import Optimizer
 
@@ -15,16 +16,41 @@ from runner.optim.roles import ParamsLike
 from runner.optim.state import own_settings
 
 
-def keep_vocabulary_basis(groups: Groups, limit: str, longest: int) -> None:
-    """Sets the longest side to precondition, per group: of embeddings and heads, the shorter side alone.
+def keep_vocabulary_basis(groups: Groups, limit: str, longest: int) -> Groups:
+    """Groups with the longest side to precondition: of embeddings, projections and heads, the shorter side alone.
 
-    The other is the vocabulary: its statistics would be by far the largest of the model and say little (SOAP
-    treats them so as well, arXiv 2409.11321, section 4).
+    The other may be the vocabulary: its statistics would be by far the largest of the model and say little (SOAP
+    treats them so as well, arXiv 2409.11321, section 4). Of a square both sides are the shorter one. A group that has
+    the setting already keeps it.
     """
+
+    def longest_of(group: dict[str, Any], parameter: Any) -> int:
+        if limit in group:
+            return int(group[limit])
+        if group["name"].split("/")[0] == "matrices" or parameter.ndim < 2:
+            return longest
+        return min(longest, min(parameter.shape) + 1)
+
+    return split(groups, longest_of, limit, "below")
+
+
+def split(groups: Groups, value_of: Callable[[dict[str, Any], Any], Any], setting: str, label: str) -> Groups:
+    """Groups in which all parameters agree in a setting, None where they go without it.
+
+    Of a group that falls apart, the parts are called by the value of the setting.
+    """
+    parted: Groups = []
     for group in groups:
-        sides = [min(p.shape) for p in group["params"] if p.ndim > 1]
-        inner = group["name"].split("/")[0] == "matrices" or not sides
-        group.setdefault(limit, longest if inner else min(longest, max(sides) + 1))
+        by_value: dict[Any, Groups] = {}
+        for name, parameter in zip(group["param_names"], group["params"], strict=True):
+            member = {"params": parameter, "param_names": name}
+            by_value.setdefault(value_of({**group, "param_name": name}, parameter), []).append(member)
+        for value, members in by_value.items():
+            lists = {key: [member[key] for member in members] for key in ("params", "param_names")}
+            name = group["name"] + (f"/{label}{value or 0}" if len(by_value) > 1 else "")
+            made = {**group, **lists, "name": name, setting: value}
+            parted.append({key: kept for key, kept in made.items() if key != setting or kept is not None})
+    return parted
 
 
 def choice(name: str, value: str, known: Sequence[str]) -> str:
@@ -40,30 +66,22 @@ def with_ranks(groups: Groups) -> Groups:
     Raises ValueError for one that the sides of a matrix do not allow. One of a single row or column has no space to
     project into; where `rank` is a fraction it goes without.
     """
-    ranked: Groups = []
-    for group in groups:
+
+    def rank_of(group: dict[str, Any], parameter: Any) -> int | None:
         if group["name"].split("/")[0] != "matrices":
-            ranked.append(group)
-            continue
-        rank = group["rank"]
-        by_rank: dict[int, Groups] = {}
-        for name, parameter in zip(group["param_names"], group["params"], strict=True):
-            side = min(parameter.shape)
-            dimensions = max(1, round(rank * side)) if rank < 1 else int(rank)
-            if rank < 1 and side == 1:
-                dimensions = 0
-            elif (dimensions != rank and rank >= 1) or not 0 < dimensions < side:
-                raise ValueError(
-                    f"rank={rank:g} must be a whole number below the smaller side of each hidden matrix, or a "
-                    f"fraction of it between 0 and 1; {name} has {' x '.join(map(str, parameter.shape))}"
-                )
-            by_rank.setdefault(dimensions, []).append({"params": parameter, "param_names": name})
-        for dimensions, members in by_rank.items():
-            lists = {key: [member[key] for member in members] for key in ("params", "param_names")}
-            label = f"/rank{dimensions}" if len(by_rank) > 1 else ""
-            made = {**group, **lists, "name": group["name"] + label, "rank": dimensions}
-            ranked.append({key: value for key, value in made.items() if key != "rank" or value})
-    return ranked
+            return None
+        rank, side = group["rank"], min(parameter.shape, default=1)
+        if rank < 1 and side == 1:
+            return None
+        dimensions = max(1, round(rank * side)) if rank < 1 else int(rank)
+        if (dimensions != rank and rank >= 1) or not 0 < dimensions < side:
+            raise ValueError(
+                f"rank={rank:g} must be a whole number below the smaller side of each hidden matrix, or a "
+                f"fraction of it between 0 and 1; {group['param_name']} has {' x '.join(map(str, parameter.shape))}"
+            )
+        return dimensions
+
+    return split(groups, rank_of, "rank", "rank")
 
 
 def galore(
@@ -205,7 +223,7 @@ def soap(
     """SOAP; its first step only measures the gradient and changes nothing."""
     refuse_quantized("soap", quantized)
     groups = parameter_groups(model, lr, weight_decay, decay_embeddings, layer_decay, overrides, matrices={})
-    keep_vocabulary_basis(groups, "max_precondition_dim", max_precondition_dim)
+    groups = keep_vocabulary_basis(groups, "max_precondition_dim", max_precondition_dim)
     from pytorch_optimizer import SOAP
 
     made = SOAP(
@@ -268,7 +286,7 @@ def splus(
     """SPlus; the loop must evaluate and export inside `loop_needs(optimizer).evaluation`."""
     refuse_quantized("splus", quantized)
     groups = parameter_groups(model, lr, weight_decay, decay_embeddings, layer_decay, overrides, matrices={})
-    keep_vocabulary_basis(groups, "max_dim", max_dim)
+    groups = keep_vocabulary_basis(groups, "max_dim", max_dim)
     from runner.optim.averaged import LoopSPlus
 
     made = LoopSPlus(

@@ -8,12 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from runner.metrics import ENTITY_FIGURES
 from runner.tags import entities, is_bio, most_probable_tags
 
 from .base import Gather, Predictions, confusion_tables, measured, metric_names, scores
-
-ENTITY_FIGURES = ("entity_f1", "entity_precision", "entity_recall")
-"""Figures of entities, over all types."""
 
 _LESS = -1e-3
 """The score of another label than the most frequent one, whose is 0, for a word that the tokenizer makes nothing of.

@@ -173,12 +173,6 @@ def test_end_by_epochs_is_known_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.splitlines()[-1].startswith("step 10/10")
 
 
-@pytest.mark.parametrize("rates", [(0, 10), (4, -1)])
-def test_impossible_rates_are_refused(rates: tuple[float, float]) -> None:
-    with pytest.raises(ValueError, match="must be positive"):
-        Progress(*rates)
-
-
 def compose(*overrides: str) -> dict[str, Any]:
     with hydra.initialize_config_module("conf", version_base="1.3"):
         return dict(hydra.compose("config", overrides=list(overrides)).callback)

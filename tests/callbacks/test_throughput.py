@@ -56,12 +56,6 @@ def test_utilisation_is_against_the_peak_of_all_devices(clock: Clock) -> None:
     assert counter.metrics()["perf/mfu"] == pytest.approx(3e12 / 2 / 4e12)
 
 
-@pytest.mark.parametrize("peak", [0, -1.0])
-def test_a_peak_of_nothing_is_refused(peak: float) -> None:
-    with pytest.raises(ValueError, match="peak_tflops must be above 0"):
-        Throughput(window=1, peak_tflops=peak)
-
-
 def test_waiting_for_data_counts(clock: Clock) -> None:
     counter = Throughput(window=100, peak_tflops=None)
     module = TinyModule(on_step=lambda: clock.pass_by(1.0))
@@ -118,8 +112,3 @@ def test_nothing_is_claimed_where_nothing_is_counted(clock: Clock) -> None:
     module.counts = {"tokens": 5}
     tiny_trainer(3, [counter]).fit(module, loader(3))
     assert counter.metrics() == {"perf/tokens_per_second": pytest.approx(5.0)}
-
-
-def test_empty_window_is_refused() -> None:
-    with pytest.raises(ValueError, match="window must be at least 1 step, got 0"):
-        Throughput(window=0, peak_tflops=None)

@@ -12,6 +12,7 @@ import conf.values
 import runner.folder
 from conf.registry import OPTIONS, execution_names
 from conf.values import Bounds, rules_of, setting
+from runner.build import bind
 from runner.checks import check_config
 from runner.folder import config_hash
 
@@ -169,3 +170,33 @@ def test_check_reads_the_rules_of_the_fields(
 ) -> None:
     with pytest.raises(ValueError, match="^" + re.escape(expected)):
         check_config(with_value(default, key, value))
+
+
+BUILT = [
+    ("callback.x", "runner.callbacks.Progress", {"refresh_per_second": 0}, "callback.x.refresh_per_second=0: it must"),
+    ("callback.x", "runner.callbacks.Progress", {"seconds_per_line": -1}, "callback.x.seconds_per_line=-1: it must"),
+    ("callback.x", "runner.callbacks.Throughput", {"window": 0}, "callback.x.window=0: it must be a whole number, 1 or"),
+    ("callback.x", "runner.callbacks.Throughput", {"peak_tflops": -1.0}, "callback.x.peak_tflops=-1.0: it must be a"),
+    ("callback.x", "runner.callbacks.Divergence", {"factor": 1}, "callback.x.factor=1: it must be a number above 1"),
+    ("callback.x", "runner.callbacks.EarlyStopping", {"patience": 0}, "callback.x.patience=0: it must be a whole"),
+    ("callback.x", "runner.callbacks.EarlyStopping", {"mode": "low"}, "callback.x.mode=low: there are: min, max"),
+    ("checkpoint", "runner.checkpoint.Checkpoint", {"keep_last": 0}, "checkpoint.keep_last=0: it must be a whole"),
+    ("module", "runner.modules.VisionLanguageModule", {"max_new_tokens": 0}, "module.max_new_tokens=0: it must be"),
+    ("data", "runner.data.FinetuningData", {"max_length": 4}, "data.max_length=4: it must be a whole number, 8"),
+    ("data", "runner.data.FinetuningData", {"doc_stride": -1}, "data.doc_stride=-1: it must be a whole"),
+    ("data", "runner.data.ImageTextDataModule", {"max_undecodable": -1}, "data.max_undecodable=-1: it must be"),
+    ("data", "runner.data.PretrainingData", {"layout": "spiral"}, "data.layout=spiral: there are: auto,"),
+    ("model", "runner.models.build_encoder", {"hidden_size": 0}, "model.hidden_size=0: it must be a whole number"),
+    ("trainer", "runner.trainer.build_trainer", {"validate_every": -1}, "trainer.validate_every=-1: it must be"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("place", "target", "values", "expected"), BUILT)
+def test_part_is_built_by_the_rules_of_its_fields(
+    place: str, target: str, values: dict[str, Any], expected: str
+) -> None:
+    """A program that builds parts without the command line is told the same."""
+    config = OmegaConf.create({})
+    OmegaConf.update(config, place, {"_target_": target, **values})
+    with pytest.raises(ValueError, match="^" + re.escape(expected)):
+        bind(OmegaConf.select(config, place))

@@ -175,8 +175,7 @@ def test_long_samples_are_left_out_and_counted_where_that_is_asked_for(vision: V
 def test_rows_are_filled_and_hold_whole_samples(tmp_path: Path, vision: VisionProcessor) -> None:
     folder = written(tmp_path / "set", [row(i) for i in range(24)])
     plain, packed = (
-        module(folder, vision, micro_batch_size=1, packing_buffer_size=p, decoder_seq_length=64)
-        for p in (None, 12)
+        module(folder, vision, micro_batch_size=1, packing_buffer_size=p, row_length=64) for p in (None, 12)
     )
     samples = {b["sample_names"][0]: b for b in (next(plain.stream()) for _ in range(24))}
     lengths, met = [], []
@@ -249,8 +248,7 @@ def test_validation_is_one_pass_in_order_each_time(tmp_path: Path, vision: Visio
     folder = written(tmp_path / "set", [row(i) for i in range(9)], validation=5)
     for workers in (0, 1):
         data = module(folder, vision, num_val_workers=workers)
-        train, held_out, test = data.build()
-        assert test is None
+        train, held_out = data.build()
         assert len(train) == 2
         first = [name for batch in held_out for name in batch["sample_names"]]
         assert sorted(first) == [f"val-00000{i // 4}.tar/00000000{4 + i}" for i in range(5)]
@@ -264,9 +262,9 @@ def test_settings_that_cannot_be_are_refused(tmp_path: Path, vision: VisionProce
     with pytest.raises(ValueError, match=r"data\.micro_batch_size must be 1 or more, not 0"):
         module(folder, vision, micro_batch_size=0)
     with pytest.raises(ValueError, match="rows of 20 tokens cannot hold samples of 40"):
-        module(folder, vision, decoder_seq_length=20)
+        module(folder, vision, row_length=20)
     with pytest.raises(ValueError, match="3 training samples for 1 ranks x 4 workers"):
         module(folder, vision, num_workers=4).stream()
     data = module(folder, vision)
-    with pytest.raises(ValueError, match="there is no split 'dev'"):
-        data.datasets_provider(data.worker_config(0, Troubles(0)), "dev")
+    with pytest.raises(ValueError, match="Invalid value for split: 'dev'"):
+        data.datasets_provider(data._build_worker_config(0), "dev")  # type: ignore[arg-type]

@@ -264,10 +264,6 @@ def test_longer_than_the_model_reads(tmp_path: Path) -> None:
         prepared("classification", train=texts(), tokenizer=str(tmp_path))
 
 
-def test_unknown_task_and_settings() -> None:
+def test_unknown_task() -> None:
     with pytest.raises(ValueError, match=r"data.task='classificaton'; .*Did you mean 'classification'"):
         data_module("classification", task="classificaton")
-    with pytest.raises(ValueError, match=r"data.max_length must be at least 8"):
-        data_module("classification", max_length=4)
-    with pytest.raises(ValueError, match=r"data.doc_stride must be 0 tokens or more"):
-        data_module("question_answering", doc_stride=-1)

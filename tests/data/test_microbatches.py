@@ -151,6 +151,7 @@ def test_finetuning_batches_have_the_length_of_their_own_tokens() -> None:
     for expected in (17, 128, 3):
         parts, length = prepare_finetuning_batch(data, 2, 128)
         assert length == expected
+        assert parts is not None
         assert [len(next(iter(part.values()))) for part in parts] == [2, 2]
     with pytest.raises(StopIteration):
         prepare_finetuning_batch(data, 2, 128)

@@ -46,7 +46,7 @@ TASKS: dict[str, dict[str, Any]] = {
 def new(task: str, encoder_folder: str, **options: Any) -> FinetuningModule:
     torch.manual_seed(0)
     made: dict[str, Any] = {"num_labels": TASKS[task]["num_labels"], "compile_model": False, **options}
-    return FinetuningModule(task, encoder_folder, **made)  # type: ignore[arg-type]
+    return FinetuningModule(task, encoder_folder, **made)
 
 
 def data(task: str, encoder_folder: str, train: int = 16, **options: Any) -> FinetuningDataModule:
@@ -63,7 +63,7 @@ def test_signature(encoder_folder: str) -> None:
     assert list(documented) == list(DEFAULTS)
     assert issubclass(FinetuningModule, lightning.LightningModule)
     with pytest.raises(ValueError, match="token_classification, question_answering"):
-        FinetuningModule("summarisation", encoder_folder)  # type: ignore[arg-type]
+        FinetuningModule("summarisation", encoder_folder)
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -38,6 +38,10 @@ class Asked:
         return index
 
 
+def every(resampler: MultiEpochDatasetResampler[Any]) -> list[Any]:
+    return [resampler[i] for i in range(len(resampler))]
+
+
 def test_epoch_index() -> None:
     index = EpochIndex(2, 7)
     assert index == (2, 7) == (index.epoch, index.idx)
@@ -135,18 +139,21 @@ def test_resampler_getitem() -> None:
     epochs = [[numbers[e * 10 + i] for i in range(10)] for e in range(3)]
     assert epochs[0] != epochs[1] != epochs[2] != epochs[0]
     plain = MultiEpochDatasetResampler(Asked(), num_epochs=2, shuffle=False)
-    assert list(plain) == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
+    assert every(plain) == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
     for outside in (-1, 8):
         with pytest.raises(IndexError, match="outside the 8 samples"):
             resampler[outside]
-    assert list(MultiEpochDatasetResampler(IdentityMultiEpochDatasetWrapper("a"), num_epochs=2)) == ["a", "a"]
+    assert every(MultiEpochDatasetResampler(IdentityMultiEpochDatasetWrapper("a"), num_epochs=2)) == [
+        "a",
+        "a",
+    ]
 
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_resampler_in_a_data_loader(workers: int) -> None:
     resampler = MultiEpochDatasetResampler(NUMBERS, num_epochs=2, seed=3)
     batches = [batch.tolist() for batch in DataLoader(resampler, batch_size=5, num_workers=workers)]
-    assert [value for batch in batches for value in batch] == list(resampler)
+    assert [value for batch in batches for value in batch] == every(resampler)
     assert sorted(batches[0] + batches[1]) == list(range(10))
 
 

@@ -95,7 +95,7 @@ def test_prepare_data_and_setup(
     shutil.copy(text_lines, path)
     cache = tmp_path / "cache"
     options = {"cache_dir": str(cache), "val_dataset_name_or_path": str(path)}
-    data = PretrainingDataModule(str(path), tokenizer_folder, max_sequence_length=LENGTH, **options)  # type: ignore[arg-type]
+    data = PretrainingDataModule(str(path), tokenizer_folder, max_sequence_length=LENGTH, **options)
     data.prepare_data()
     [store] = cache.glob("text/*/train/tokens.bin")
     written = store.stat().st_mtime_ns
@@ -391,6 +391,46 @@ def test_streaming_resumes_in_the_middle(new: Any) -> None:
 
 
 @pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize("packing", [False, True])
+def test_ranks_share_the_documents(
+    new: Any, tokenised: list[Any], monkeypatch: pytest.MonkeyPatch, streaming: bool, packing: bool
+) -> None:
+    """Each document on one of three ranks, which have as many batches; of global batches none depends on their number."""
+    data = new(streaming=streaming, packing=packing, train_batch_size=3, objective="mlm")
+    found = []
+    for rank in range(3):
+        monkeypatch.setattr(data, "ranks", lambda rank=rank: (rank, 3))
+        loader = data.train_dataloader()
+        loader.any_has_more = None  # which asks processes that are not there
+        found.append(list(loader))
+    most = max(map(len, found))
+    for batches in found:
+        assert streaming or len(batches) == most
+        batches += [loader.dataset.filler() for _ in range(most - len(batches))]
+        assert batches[-1]["labels"].shape == batches[-1]["input_ids"].shape
+    weights = [[int((batch["labels"] != -100).sum()) for batch in batches] for batches in found]
+    alone = list(
+        new(streaming=streaming, packing=packing, train_batch_size=9, objective="mlm").train_dataloader()
+    )
+    assert sum(map(sum, weights)) == sum(int((batch["labels"] != -100).sum()) for batch in alone)
+    if not packing:
+        assert [sum(step) for step in zip(*weights, strict=True)] == [
+            int((batch["labels"] != -100).sum()) for batch in alone
+        ]
+
+
+def test_ranks_that_run_out_go_on_with_fillers(new: Any) -> None:
+    data = new(streaming=True, objective="diffusion", packing=True)
+    loader = data.train_dataloader()
+    still = iter([True] * 9 + [False])
+    loader.any_has_more = lambda mine: mine or next(still)
+    batches = list(loader)
+    fillers = [batch for batch in batches if batch["input_ids"].numel() == 1]
+    assert len(fillers) == 9
+    assert all(float(batch["weight"]) == 0 and (batch["labels"] == -100).all() for batch in fillers)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_packing(new: Any, tokenised: list[tuple[int, ...]], streaming: bool, num_workers: int) -> None:
     budget = LENGTH * 4
@@ -423,7 +463,7 @@ def test_packing_pad_to_budget(
     torch.manual_seed(0)
     module = PretrainingModule(
         pretrained_tokenizer_name_or_path=tokenizer_folder, model_config_kwargs=SIZES, compile_model=False,
-        objective=objective,  # type: ignore[arg-type]
+        objective=objective,
     )  # fmt: skip
     runs = trainer(max_steps=2)
     runs.fit(module, data)

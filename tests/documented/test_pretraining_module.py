@@ -197,7 +197,8 @@ def test_under_trainer_accumulates(
     runs = trainer(max_steps=1, accumulate_grad_batches=2)
     runs.fit(module, data(text_lines, tokenizer_folder, tmp_path, train_batch_size=4))
     assert runs.global_step == 1
-    assert runs.fit_loop.epoch_loop.batch_progress.current.processed == 2
+    progress: Any = runs.fit_loop.epoch_loop.batch_progress.current
+    assert progress.processed == 2
     decayed = {id(p) for g in runs.optimizers[0].param_groups if g["weight_decay"] for p in g["params"]}
     for parameter, before, gradient in zip(module.parameters(), start, gradients, strict=True):
         if gradient is not None and id(parameter) not in decayed:

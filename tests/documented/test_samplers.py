@@ -54,7 +54,8 @@ def test_sampler_asks_torch_distributed_for_its_rank(monkeypatch: pytest.MonkeyP
 
 
 def test_sampler_in_a_data_loader_gives_each_rank_its_blocks() -> None:
-    loaders = [DataLoader(range(50), batch_size=4, sampler=make(num_replicas=2, rank=r)) for r in range(2)]  # type: ignore[arg-type]
+    dataset: Any = range(50)
+    loaders = [DataLoader(dataset, batch_size=4, sampler=make(num_replicas=2, rank=r)) for r in range(2)]
     steps = [torch.cat(step).tolist() for step in zip(*loaders, strict=True)]
     assert all(len(step) == 8 for step in steps)
     assert_one_modality(steps)
@@ -114,7 +115,8 @@ def test_every_iterator_begins_the_epoch() -> None:
     assert next(iter(sampler)) == whole[0], "peeking"
     assert list(sampler) == whole
     assert list(zip(sampler, sampler, strict=True)) == list(zip(whole, whole, strict=True)), "two at a time"
-    loader = DataLoader(range(50), batch_size=8, sampler=sampler, num_workers=1)  # type: ignore[arg-type]
+    dataset: Any = range(50)
+    loader = DataLoader(dataset, batch_size=8, sampler=sampler, num_workers=1)
     next(iter(loader))
     assert torch.cat(list(loader)).tolist() == whole, "what a worker read ahead"
 

@@ -1,13 +1,8 @@
-"""Every test of a model runs where the training step does: inside autocast, when the tests are run in bf16."""
-
-from collections.abc import Iterator
+"""Every test of a model runs where a training step does."""
 
 import pytest
 
-from tests.precision import as_in_training
-
 
 @pytest.fixture(autouse=True)
-def precision_of_training() -> Iterator[None]:
-    with as_in_training():
-        yield
+def where_steps_are_taken(precision_of_training: None) -> None:
+    """Inside autocast, when the tests are run in bf16."""

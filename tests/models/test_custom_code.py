@@ -76,7 +76,9 @@ def theirs(tmp_path: Path) -> Path:
 def test_model_that_needs_its_own_code_is_refused(
     theirs: Path, tmp_path: Path, load: Callable[[str], Any]
 ) -> None:
-    with pytest.raises(ValueError, match=re.escape("brings code of its own (auto_map), which is not run")) as caught:
+    with pytest.raises(
+        ValueError, match=re.escape("brings code of its own (auto_map), which is not run")
+    ) as caught:
         load(str(theirs))
     assert "\n" not in str(caught.value)
     assert "trust_remote_code=true" in str(caught.value)

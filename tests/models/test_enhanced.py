@@ -155,10 +155,10 @@ def test_evaluation_gives_the_same_figures_again() -> None:
 
 @pytest.mark.parametrize("evaluation", [False, True])
 def test_the_loss_is_the_weighted_mean_of_decoder_and_encoder(evaluation: bool) -> None:
-    rates = {"encoder_mlm_probability": 0.4, "validation_mlm_probability": 0.2}
-    make, model = enhanced(**rates, encoder_loss_weight=2.0)
+    make, model = enhanced(
+        encoder_mlm_probability=0.4, validation_mlm_probability=0.2, encoder_loss_weight=2.0
+    )
     batch = make(flat(documents([60] * 60), evaluation=evaluation))
-    model.train(not evaluation)
     with torch.no_grad():
         sums = model(batch)
     totals = {**{name: float(value) for name, value in sums.items()}, "weight": batch["weight"]}

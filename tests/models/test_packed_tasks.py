@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from runner.data.keyed import sample_keys
 from runner.models.packed_rows import settle_layout
@@ -19,8 +20,12 @@ SCALE = 0.5
 """What rounding of scores in bf16 is a share of: those of these models are near 0, and sums of larger terms."""
 
 
-def micro_batch(sequences: Any, collator: Collator, packed: bool) -> dict[str, Any]:
-    chosen = np.array([5, 0, 3, 7, 1])
+CHOSEN = np.array([5, 0, 3, 7, 1])
+
+
+def micro_batch(
+    sequences: Any, collator: Collator, packed: bool, chosen: NDArray[np.int64] = CHOSEN
+) -> dict[str, Any]:
     ids, lengths = sequences.gather(chosen)
     keys = sample_keys(0, np.zeros_like(chosen), chosen, 1)
     return collator(
@@ -115,5 +120,7 @@ def test_a_head_that_mixes_packed_samples_is_refused() -> None:
     pretrained.classifier = Mixing(pretrained.classifier)
     with pytest.raises(ValueError, match="the head of BertForSequenceClassification"):
         model.pack_rows()
-    assert settle_layout("auto", collator, model) == "padded"
+    assert settle_layout("auto", collator, model) == "single", "it mixes padded rows as well"
+    with pytest.raises(ValueError, match=r"padded rows than of each alone .*data\.layout=single"):
+        settle_layout("padded", collator, model)
     model(micro_batch(sequences, collator, packed=False))

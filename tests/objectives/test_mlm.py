@@ -11,6 +11,7 @@ from runner.objectives.base import IGNORED
 
 from .samples import END, MASK, SPECIAL, START, VOCABULARY, collator, documents, flat
 
+pytestmark = pytest.mark.usefixtures("precision_of_training")
 LENGTHS = [5, 9, 3, 12, 2, 7, 7, 4]
 
 
@@ -36,11 +37,11 @@ def test_of_the_targets_eighty_percent_are_masked_ten_random_ten_kept() -> None:
 def test_validation_has_a_rate_of_its_own() -> None:
     """Runs that train at other rates are validated on the very same masks."""
     texts = flat(documents([400] * 300), evaluation=True)
-    low, high = (collator("mlm", mlm_probability=rate).compute_labels(texts) for rate in (0.3, 0.5))
+    low, high = (collator("mlm", mlm_probability=rate).flat_labels(texts) for rate in (0.3, 0.5))
     assert all((low[name] == high[name]).all() for name in ("input_ids", "labels"))
     ordinary = ~np.isin(texts["input_ids"], SPECIAL)
     assert (low["labels"] != IGNORED).sum() / ordinary.sum() == pytest.approx(0.15, abs=0.004)
-    other = collator("mlm", validation_mlm_probability=0.4).compute_labels(texts)
+    other = collator("mlm", validation_mlm_probability=0.4).flat_labels(texts)
     assert (other["labels"] != IGNORED).sum() / ordinary.sum() == pytest.approx(0.4, abs=0.004)
 
 

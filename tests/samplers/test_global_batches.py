@@ -153,7 +153,7 @@ def test_seeds_and_epochs_give_other_orders(make: Make) -> None:
 def test_shuffled_is_the_order_of_the_resampler() -> None:
     data = sequences(37)
     stream = np.concatenate(batches_of(Shuffled(data, 3, None, 10, 5)))
-    resampler = MultiEpochDatasetResampler(data, num_epochs=3, seed=5)  # type: ignore[arg-type]
+    resampler: Any = MultiEpochDatasetResampler(data, num_epochs=3, seed=5)  # type: ignore[arg-type]
     assert [tuple(row) for row in stream.tolist()] == [tuple(resampler.epoch_index(i)) for i in range(3 * 37)]
 
 

@@ -13,7 +13,7 @@ from runner.folder import RunFolder
 from tests.commands import blocks, commands, words_of
 from tests.conftest import ROOT
 from tests.data.tasks import questions, sentences, texts
-from tests.foreign import save_foreign_bert, save_foreign_llava
+from tests.foreign_checkpoints import save_foreign_bert, save_foreign_llava
 from tests.in_process import iolaus_here
 from tests.test_kill import only_run
 from tests.test_train import losses

@@ -1,0 +1,53 @@
+"""The examples of the four Lightning classes: those in their docstrings, and the page in docs/."""
+
+import doctest
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from runner.data import FinetuningDataModule, PretrainingDataModule
+from runner.modules import FinetuningModule, PretrainingModule
+from tests.conftest import ROOT
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Path]:
+    before = Path.cwd()
+    os.chdir(tmp_path)
+    yield tmp_path
+    os.chdir(before)
+
+
+@pytest.mark.parametrize(
+    "documented", [PretrainingModule, PretrainingDataModule, FinetuningModule, FinetuningDataModule]
+)
+def test_example(
+    documented: Any, text_lines: str, tokenizer_folder: str, encoder_folder: str, here: Path
+) -> None:
+    given = {
+        documented.__name__: documented,
+        "torch": torch,
+        "text_file": text_lines,
+        "tokenizer_folder": tokenizer_folder,
+        "model_folder": encoder_folder,
+    }
+    [example] = doctest.DocTestFinder(recurse=False).find(documented, documented.__name__, globs=given)
+    assert example.examples
+    assert doctest.DocTestRunner().run(example).failed == 0
+
+
+def test_page(here: Path) -> None:
+    """Its Python blocks, one after the other."""
+    page = (ROOT / "docs" / "lightning.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 4
+    names: dict[str, Any] = {}
+    for block in blocks:
+        exec(compile(block, "docs/lightning.md", "exec"), names)
+    assert (here / "huggingface" / "step-00000020" / "config.json").exists()
+    assert 0 <= names["figures"]["test/accuracy"] <= 1

@@ -1,0 +1,54 @@
+"""The page "As a library" and the docstrings of the documented names hold: their examples are run."""
+
+import doctest
+import importlib
+from pathlib import Path
+
+import pytest
+
+from tests.commands import blocks
+from tests.conftest import ROOT
+
+from ..data.energon_sets import make_set
+
+PAGE = ROOT / "docs" / "library.md"
+
+MODULES = (
+    "runner.data.energon", "runner.data.energon_loader", "runner.data.microbatches", "runner.data.multi_epoch",
+    "runner.metrics", "runner.objectives.base", "runner.objectives.classification", "runner.objectives.diffusion",
+    "runner.objectives.enhanced_mlm", "runner.objectives.mlm", "runner.objectives.question_answering",
+    "runner.objectives.token_classification", "runner.optim.scheduler", "runner.optim.table", "runner.samplers.base",
+    "runner.samplers.split_modality",
+)  # fmt: skip
+"""Where the documented names are; each has an example in its docstring."""
+
+
+def sections() -> dict[str, list[str]]:
+    """The Python blocks of the page by the headings that they stand under."""
+    found: dict[str, list[str]] = {}
+    for part in PAGE.read_text().split("\n## ")[1:]:
+        codes = [section.partition("```")[0] for section in part.split("```python\n")[1:]]
+        if codes:
+            found[part.partition("\n")[0]] = codes
+    return found
+
+
+@pytest.mark.parametrize("heading", sections())
+def test_section_runs(heading: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    if "energon" in heading:
+        make_set(tmp_path / "shards", count=12, validation=3)
+    code = "\n".join(sections()[heading])
+    exec(compile(code, f"library.md: {heading}", "exec"), {"__name__": "library"})
+
+
+def test_every_block_of_the_page_is_run() -> None:
+    shown = [block for block in blocks(PAGE) if block.language == "python"]
+    assert len(shown) == sum(map(len, sections().values())) >= 11
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_of_docstrings_hold(name: str) -> None:
+    failed, tried = doctest.testmod(importlib.import_module(name))
+    assert not failed
+    assert tried

@@ -1,0 +1,42 @@
+"""Figures of a set as the plain Lightning modules add them up, batch by batch."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from runner.modules.set_figures import SetFigures
+
+NAMES = ["O", "B-X", "I-X", "B-Y"]
+
+
+def token_batch(
+    rows: list[list[int]], predicted: list[list[int]]
+) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+    """Rows of labels, one per token, and the output of a model that predicts others."""
+    targets = torch.tensor(rows).flatten()
+    batch = {
+        "input_ids": torch.zeros(len(rows), len(rows[0])),
+        "targets": targets,
+        "target_positions": torch.arange(len(targets)),
+        "weight": float(len(targets)),
+    }
+    logits = torch.nn.functional.one_hot(torch.tensor(predicted).flatten(), len(NAMES)).float()
+    return batch, {"loss": torch.tensor(2.0), "logits": logits}
+
+
+def test_entities_are_measured_over_all_batches() -> None:
+    found = SetFigures("token_classification", NAMES, None, None)
+    found.add(*token_batch([[1, 2, 0, 3]], [[1, 2, 0, 3]]), "")
+    found.add(*token_batch([[1, 0, 3, 0]], [[3, 0, 0, 0]]), "")
+    figures = found.figures(lambda sums: sums, lambda mine: [mine])
+    assert figures == pytest.approx(
+        {
+            "loss": 0.5,
+            "accuracy": 6 / 8,
+            "entity_f1": 4 / 7,
+            "entity_precision": 2 / 3,
+            "entity_recall": 2 / 4,
+        },
+        rel=1e-15,
+    )
