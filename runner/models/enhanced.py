@@ -121,17 +121,21 @@ class EnhancedMaskedLM(SparseMaskedLM):
         return torch.einsum("bth,bt->bh", hidden, share.to(hidden.dtype))
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:
-        """The combined loss; accuracy and perplexity of the decoder; loss and accuracy of each side."""
-        weight = max(totals["weight"], 1.0)
+        """The weighted mean of both losses; accuracy and perplexity of the decoder; loss and accuracy of each side.
+
+        While training the encoder's targets are counted by their expected number, here by their number.
+        """
         decoder = super().figures({**totals, "loss": totals.get("decoder_loss", totals["loss"])})
         if "encoder_targets" not in totals:
             return decoder
+        weight = self.encoder_loss_weight if totals["encoder_targets"] else 0.0
         targets = max(totals["encoder_targets"], 1.0)
+        encoder_loss = totals["encoder_loss"] / targets
         return {
             **decoder,
-            "loss": totals["loss"] / weight,
+            "loss": (decoder["loss"] + weight * encoder_loss) / (1 + weight),
             "decoder_loss": decoder["loss"],
-            "encoder_loss": totals["encoder_loss"] / targets,
+            "encoder_loss": encoder_loss,
             "encoder_accuracy": totals["encoder_correct"] / targets,
         }
 

@@ -175,19 +175,13 @@ def _table(shown: list[Entry], goal: Goal, best: int | None, folder: Path) -> st
         link = f'{swatch}<a href="{escape(_address(run, folder))}">{escape(run.path.name)}</a>'
         figure_cells = [number_cell(run.final(key)) for key in columns]
         words = [Cell(value) for value in settings.values()]
+        noted = map(Cell, notes[len(rows)])
         rows.append(
-            [
-                Cell("", html=link),
-                *words,
-                Cell(run.state),
-                *map(Cell, notes[len(rows)]),
-                number_cell(run.step),
-                *figure_cells,
-            ]
+            [Cell("", html=link), *words, Cell(run.state), number_cell(run.step), *figure_cells, *noted]
         )
     titles = titles_of(columns)
     heads = [goal.title if key == goal.key else titles[key].lower() for key in columns]
-    heads = ["run", *shown[0].settings, "state", *(["note"] if any(notes) else []), "step", *heads]
+    heads = ["run", *shown[0].settings, "state", "step", *heads, *(["note"] if any(notes) else [])]
     return page.run_table(heads, rows, best)
 
 

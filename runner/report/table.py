@@ -15,10 +15,10 @@ def comparison_table(runs: list[Run]) -> tuple[list[str], list[list[Any]], int |
     goal, shown = goal_of(runs), entries(runs)
     columns = columns_of(shown, goal)
     notes = notes_of(shown)
-    heads = ["run", *shown[0].settings, "state", *(["note"] if any(notes) else []), "step", *columns]
+    heads = ["run", *shown[0].settings, "state", "step", *columns, *(["note"] if any(notes) else [])]
     rows = [
-        [entry.run.name, *entry.settings.values(), entry.run.state, *note, entry.run.step]
-        + [entry.run.final(key) for key in columns]
+        [entry.run.name, *entry.settings.values(), entry.run.state, entry.run.step]
+        + [*(entry.run.final(key) for key in columns), *note]
         for entry, note in zip(shown, notes, strict=True)
     ]
     return heads, rows, best_run(runs, goal)

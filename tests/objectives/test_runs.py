@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from runner.audit import compare
+from runner.summary import plateau_of
 from tests.precision import rounding
 
 
@@ -36,3 +37,7 @@ def test_a_run_does_not_show_how_its_batches_were_cut(objective: str, run_here: 
     nats_per_byte = ours["val/held_out/loss"] * ours["val/held_out/tokens_per_byte"]
     assert ours["val/held_out/bits_per_byte"] == pytest.approx(nats_per_byte / math.log(2), rel=1e-12)
     assert ours["objective"] == min(validations(whole)), "float64, as it was logged"
+    status = json.loads((whole.path / "status.json").read_text())
+    assert (status["monitor"], status["mode"]) == ("val/held_out/loss", "min")
+    assert status.get("plateau") == plateau_of(ours), "said at the last validation"
+    assert status.get("plateau") or objective != "mlm", "these few steps do not leave it"
