@@ -53,7 +53,7 @@ class PretrainingData:
     num_workers: int = setting(1, allowed=WHOLE_FROM_0, execution=True)
     """Loader processes per rank; 0 loads in the training process."""
     streaming: bool = False
-    """Tokenises documents as they come, instead of all of them into the cache first; takes `tokenizer` and `max_steps`."""
+    """Tokenises documents as they come, instead of all into the cache first; takes `tokenizer` and `max_steps`."""
     shuffle_buffer_size: int = setting(10_000, allowed=WHOLE_FROM_0)
     """Documents of a stream that are held back to be drawn from; `sampler=sequential` holds back none."""
 

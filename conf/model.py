@@ -34,7 +34,7 @@ class Encoder:
 
 @dataclass
 class Pretrained:
-    """A masked language model with its weights: a hub name, a folder, or a run folder of ours."""
+    """A model with its weights, which must fit, but for a new head: a hub name, a folder, or a run folder of ours."""
 
     _target_: str = "runner.models.load_encoder"
     name_or_path: str = setting(MISSING, allowed=NAMED)

@@ -98,11 +98,11 @@ class AdamW(Adam):
 
 @dataclass
 class Lamb(Optimizer):
-    """Adam's update scaled to the norm of each tensor, for large batches (arXiv 1904.00962)."""
+    """Adam's update scaled to the norm of each tensor, for large batches (arXiv 1904.00962v5, algorithm 2)."""
 
     _target_: str = "runner.optim.lamb"
     lr: float = 1e-2
-    """Peak learning rate, relative to the norm of each tensor."""
+    """Peak learning rate: how far a tensor moves, as a share of its norm, however large that is."""
     weight_decay: float = 1e-2
     """Decay of matrices outside norms."""
     betas: list[float] = field(default_factory=lambda: [0.9, 0.999])

@@ -14,9 +14,10 @@ class GaLore(Optimizer):
     lr: float = 1e-2
     """Peak learning rate; hidden matrices move by `scale` times as much."""
     rank: float = 0.25
-    """Dimensions of the space: a number, or a fraction of the smaller side. State shrinks by as much."""
+    """Dimensions of the space: a number, or a fraction of the smaller side (a single row or column goes without).
+    State shrinks by as much."""
     update_proj_gap: int = 200
-    """Steps between two choices of the space."""
+    """Steps between two choices of the space, the first at the first step."""
     scale: float = 0.25
     """Factor on the updates of hidden matrices."""
     projection_type: str = "std"
@@ -45,7 +46,7 @@ class Muon(Optimizer):
     use_adjusted_lr: bool = False
     """Scales the update of a matrix by 0.2 sqrt(longer side), so that it takes AdamW's rates."""
     adamw_lr: float = 1e-3
-    """Peak learning rate of embeddings, heads, norms and vectors."""
+    """Peak learning rate of all others: embeddings and their projections, poolers and heads, norms and vectors."""
     adamw_betas: list[float] = field(default_factory=lambda: [0.9, 0.95])
     """Decay of their first and second moment."""
     adamw_eps: float = 1e-10
@@ -95,7 +96,7 @@ class Soap(Optimizer):
     precondition_frequency: int = 10
     """Steps between two updates of the eigenbasis."""
     max_precondition_dim: int = 4096
-    """Longer sides keep their own basis, as the vocabulary's side of embeddings and heads always does."""
+    """Longer sides keep their own basis, as the longer side of embeddings and heads (the vocabulary) always does."""
     eps: float = 1e-8
     """Added to the denominator."""
 
@@ -143,9 +144,9 @@ class SPlus(Optimizer):
     inverse_steps: int = 100
     """Steps between two computations of the eigenbasis."""
     nonstandard_constant: float = 1e-3
-    """Factor on the rate of vectors, embeddings, heads, and matrices with a side above max_dim."""
+    """Factor on the rate of vectors, of embeddings and heads unless square, and of matrices with a side above max_dim."""
     max_dim: int = 4096
-    """Longer sides keep their own basis, as the vocabulary's side of embeddings and heads always does."""
+    """Longer sides keep their own basis, as the longer side of embeddings and heads (the vocabulary) always does."""
 
 
 register(

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import torch
 from PIL import Image
 
-from runner.custom_code import from_pretrained
 from runner.data.conversation_encoder import ConversationEncoder
 from runner.data.conversations import ROLES, USER, Conversation, ConversationReader
 from runner.data.image_inputs import join_images
@@ -64,6 +63,7 @@ def load_answerer(run: str) -> Answerer:
     from transformers import AutoModelForImageTextToText
 
     from runner.data.processors import load_processor
+    from runner.models.weights import load_trained
     from runner.objectives import get_collator_cls
 
     folder = model_folder(run)
@@ -74,7 +74,7 @@ def load_answerer(run: str) -> Answerer:
         **{name: known.get(name, data[name]) for name in ("columns", "caption_prompt")}
     )
     vision = load_processor(folder)
-    pretrained = from_pretrained(AutoModelForImageTextToText, folder)
+    pretrained = load_trained(AutoModelForImageTextToText, folder)
     longest = pretrained.config.get_text_config().max_position_embeddings
     encoder = vision.encoder(min(longest, vision.tokenizer.model_max_length), "error")
     collator = get_collator_cls("vision_language")(

@@ -58,6 +58,7 @@ def write_model(
     try:
         model.pretrained.save_pretrained(temporary, state_dict=weights)
         if preprocessor is not None:
+            know_longest_text(preprocessor, model.pretrained)
             preprocessor.save_pretrained(temporary)
         if task:
             (temporary / TASK).write_text(json.dumps(task, indent=1))
@@ -70,6 +71,17 @@ def write_model(
         shutil.rmtree(temporary, ignore_errors=True)
         raise OSError(f"cannot export the model to {str(target)!r}: {error.strerror or error}") from error
     return target
+
+
+def know_longest_text(preprocessor: Any, pretrained: Any) -> None:
+    """Tells a tokenizer, or that of a processor, how long a text the model can read, so that it can truncate to that."""
+    from runner.models.positions import (
+        longest_text,  # there models are loaded from folders that are found here
+    )
+
+    tokenizer, longest = getattr(preprocessor, "tokenizer", preprocessor), longest_text(pretrained)
+    if longest is not None:
+        tokenizer.model_max_length = min(tokenizer.model_max_length, longest)
 
 
 def model_folder(name_or_path: str) -> str:

@@ -260,7 +260,8 @@ def public_overrides(overrides: list[str]) -> list[str]:
 
 def typed_overrides(hydra: Any) -> list[str]:
     """The overrides of a job as they were typed: `${...}` stays, to be resolved anew where they are used again."""
-    return [str(word) for word in OmegaConf.to_container(hydra.overrides.task, resolve=False)]
+    words: Any = OmegaConf.to_container(hydra.overrides.task, resolve=False)
+    return [str(word) for word in words]
 
 
 def _holds_secret(word: str) -> bool:

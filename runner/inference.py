@@ -12,7 +12,6 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from conf.registry import OPTIONS
-from runner.custom_code import from_pretrained
 from runner.data.batches import VALIDATION_STREAM, GlobalBatches
 from runner.data.conll import Row
 from runner.data.evaluated import EVALUATED_AT_ONCE
@@ -21,6 +20,7 @@ from runner.data.task import Task
 from runner.data.task_readers import FORMATS_BY_ENDING, Rows, read_rows
 from runner.export import TASK, model_folder
 from runner.models.packed_rows import may_be_padded
+from runner.models.weights import load_trained
 from runner.objectives import get_collator_cls
 from runner.samplers import Sequential
 
@@ -89,7 +89,7 @@ def load_predictor(run: str, config: Any, tokenizer: Any) -> Predictor:
         max_sequence_length=min(max_length, tokenizer.model_max_length),
         **task.collator_arguments(),
     )
-    model = collator.task_model(from_pretrained(auto, folder)).eval()
+    model = collator.task_model(load_trained(auto, folder)).eval()
     return Predictor(task, model, tokenizer, collator, {**settings, **reading, "max_length": max_length})
 
 

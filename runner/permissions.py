@@ -20,7 +20,7 @@ from conf.registry import OPTIONS
 from conf.values import rules_of
 from runner.targets import check_target
 
-HYDRAS = {"hydra.job.env_set": {}}
+HYDRAS: dict[str, Any] = {"hydra.job.env_set": {}}
 """Settings of Hydra that let code of others run, such as by a search path, with their defaults."""
 
 BUILT_IN = (
@@ -83,7 +83,9 @@ def check_permissions(config: DictConfig, words: Sequence[str] | None = None) ->
     own, and in ranks and jobs on a cluster, whose command has been checked.
     """
     typed = _typed if words is None else words
-    for key, value in _settings_that_run_code(config) if typed is not None else ():
+    if typed is None:
+        return
+    for key, value in _settings_that_run_code(config):
         if not _is_typed(key, value, typed) and not _is_in_own_folder(config, key, value):
             raise ValueError(
                 f"{key} lets code of others run: it counts on the command line alone, not in a recipe, nor in the "
@@ -112,7 +114,7 @@ def check_hydra(config: DictConfig) -> None:
         _check_logging(_plain(config.hydra).get(name), f"hydra.{name}")
 
 
-def _check_nodes(node: DictConfig | ListConfig, path: str) -> None:
+def _check_nodes(node: Any, path: str) -> None:
     """Hydra's own nodes name what is allowed, and none stands elsewhere and is referred to."""
     for name in node if isinstance(node, DictConfig) else range(len(node)):
         key = f"{path}.{name}" if isinstance(node, DictConfig) else f"{path}[{name}]"

@@ -24,8 +24,8 @@ from runner.trainer import cpu_has_bf16, resolve_accelerator, resolve_precision
 log = logging.getLogger("iolaus")
 
 Resolved = dict[str, Any]
-"""`accelerator`, `precision`, `layout`, `attention`, `micro_batch_tokens`, `micro_batch_size`, `compile` and
-`processes`, by name."""
+"""`accelerator`, `precision`, `layout`, `attention`, `micro_batch_tokens`, `micro_batch_size`, `compile`, `processes` and
+`threads` (of each on a CPU), by name."""
 
 RECORD = "resolved"
 """What the decisions are called in `config.yaml`, `status.json` and checkpoints."""
@@ -68,6 +68,7 @@ def resolve(config: DictConfig, data: Any, model: Any) -> Resolved:
         "micro_batch_size": getattr(data, "micro_batch_size", None),
         "compile": bool(config.module.get("compile_model")),
         "processes": processes_per_node(trainer) * int(trainer.num_nodes),
+        "threads": torch.get_num_threads() if trainer.accelerator == "cpu" else None,
     }
 
 
@@ -146,7 +147,7 @@ def check_agreement(found: list[Resolved]) -> None:
     settings = {"layout": "data.layout", "compile": "module.compile_model"}
     for rank, theirs in enumerate(found):
         for name, value in found[0].items():
-            if theirs[name] != value:
+            if theirs[name] != value and name != "threads":  # nodes may have other numbers of cores
                 raise ValueError(
                     f"rank 0 would train with {name} {value}, rank {rank} with {theirs[name]}: the machines differ, "
                     f"so set {settings.get(name, f'trainer.{name}')} to one that all of them have"

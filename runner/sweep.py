@@ -131,6 +131,7 @@ class JobSweeper(Sweeper):
         noted = read_sweep(self.folder)
         known = ("hydra.sweep.dir=", "hydra.mode=")
         given = OmegaConf.to_container(self.config.hydra.overrides.hydra, resolve=False)
+        assert isinstance(given, list)
         hydra = [word for word in map(str, given) if not word.startswith(known)]
         noted |= {**identity(self.config), "hydra": hydra, "flags": flags()}
         noted.setdefault("started", datetime.now().isoformat(timespec="seconds"))

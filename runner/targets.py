@@ -156,10 +156,11 @@ def _located(target: str) -> Any:
     try:
         found, name = import_module(first), first
         for part in rest:
-            name = f"{name}.{part}"
-            if not hasattr(found, part):
+            name, outer = f"{name}.{part}", found
+            found = getattr(outer, part, None)
+            if found is None:
                 import_module(name)
-            found = getattr(found, part)
+                found = getattr(outer, part)
     except Exception as error:
         raise ImportError(f"cannot find the target {target!r}: {error}") from error
     return found

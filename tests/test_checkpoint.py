@@ -66,16 +66,3 @@ def test_without_a_loss_no_validation_is_the_best(tmp_path: Path) -> None:
     checkpoint(tmp_path).on_validation_end(trainer, given)
     with pytest.raises(ValueError, match="monitor=val/y is not logged; there are: val/x/accuracy"):
         checkpoint(tmp_path, monitor="val/y").on_validation_end(trainer, given)
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"mode": "least"}, "checkpoint.mode is min or max, not 'least'"),
-        ({"every_steps": -1}, "checkpoint.every_steps must be 0 or more"),
-        ({"keep_last": 0}, "checkpoint.keep_last 1 or more"),
-    ],
-)
-def test_settings_that_cannot_be_are_refused(tmp_path: Path, fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        checkpoint(tmp_path, **fields)

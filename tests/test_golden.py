@@ -91,6 +91,18 @@ def test_seeds_of_dropout_never_change() -> None:
     ]
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_keys_of_dropout_never_change(packed: bool) -> None:
+    texts = [np.array([START, 9, 10, END]), np.array([START, END])]
+    keys = DropoutKeys(collator("mlm")(flat(texts, packed=packed)), seed=step_seed(42, 3, 0))
+    assert keys.tokens[:4].tolist() == GOLDEN_TOKENS
+    assert keys.samples.tolist() == [GOLDEN_TOKENS[0], 2743109689809433271]
+    module = torch.nn.Dropout()
+    number_modules(torch.nn.Sequential(module))
+    calls = [keys.of_elements(module, torch.Size([len(keys.tokens), 2])) for _ in range(2)]
+    assert [bits[0].tolist() for bits in calls if bits is not None] == [[-9729, 8252], [-10063, 3866]]
+
+
 def test_bits_of_dropout_never_change() -> None:
     micro_batch = {"sample_keys": torch.tensor([11, -12]), "input_ids": torch.zeros(2, 3)}
     keys, module = DropoutKeys(micro_batch, step_seed(42, 1, 0)), torch.nn.Dropout()
@@ -106,15 +118,3 @@ def test_bits_of_dropout_never_change() -> None:
         [[-11630, 28245, -28741], [7019, -10036, -11888], [5354, -25736, -15831]],
         [[-119, 2580, 20552], [30863, 7621, 27606], [-5908, -165, -9509]],
     ]
-
-
-@pytest.mark.parametrize("packed", [False, True])
-def test_keys_of_dropout_never_change(packed: bool) -> None:
-    texts = [np.array([START, 9, 10, END]), np.array([START, END])]
-    keys = DropoutKeys(collator("mlm")(flat(texts, packed=packed)), seed=step_seed(42, 3, 0))
-    assert keys.tokens[:4].tolist() == GOLDEN_TOKENS
-    assert keys.samples.tolist() == [GOLDEN_TOKENS[0], 2743109689809433271]
-    module = torch.nn.Dropout()
-    number_modules(torch.nn.Sequential(module))
-    calls = [keys.of_elements(module, torch.Size([len(keys.tokens), 2])) for _ in range(2)]
-    assert [bits[0].tolist() for bits in calls if bits is not None] == [[-9729, 8252], [-10063, 3866]]

@@ -101,6 +101,8 @@ def test_setting_that_is_given_a_value_has_it_and_the_change_is_said(
     assert {(record["precision"], record["layout"]) for record in noted(changed)} == {("32-true", "padded")}
     assert "precision changes from bf16-mixed to 32-true where this run goes on" in caplog.text
     assert "layout changes from packed to padded where this run goes on" in caplog.text
+    assert "threads changes" not in caplog.text
+    assert changed.status()["resolved"]["threads"] == torch.get_num_threads()
     assert not all(
         torch.equal(value, weights(changed, 12)[name]) for name, value in weights(whole, 12).items()
     )
@@ -235,8 +237,8 @@ def test_chosen_kernel_is_the_one_that_runs(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_ranks_that_decided_otherwise_are_named() -> None:
-    alike = {"precision": "32-true", "layout": "packed"}
-    check_agreement([alike, dict(alike)])
+    alike = {"precision": "32-true", "layout": "packed", "threads": 2}
+    check_agreement([alike, {**alike, "threads": 4}])
     with pytest.raises(
         ValueError,
         match=r"rank 0 would train with precision 32-true, rank 1 with bf16-mixed: .* set trainer\.precision",

@@ -13,7 +13,7 @@ import pytest
 from runner import audit
 from runner.export import model_folder
 from runner.folder import RunFolder
-from runner.resume import find_unfinished, saved_overrides
+from runner.resume import find_unfinished, inherit, saved_overrides
 from tests.conftest import TINY, Command, train_here
 from tests.test_kill import only_run
 from tests.test_train import continued, losses, rows
@@ -59,6 +59,38 @@ def test_new_cooldown_ends_the_run_that_many_steps_after_the_checkpoint(tmp_path
     )
     given = [f"resume={run}", "scheduler.cooldown_steps=50", "trainer.max_steps=2000"]
     assert saved_overrides(given)[-1] == "trainer.max_steps=2000"
+
+
+def test_resume_of_a_sweep_is_its_command_again(tmp_path: Path) -> None:
+    noted = {
+        "overrides": ["seed=1,2", "optimizer.lr=0.1"],
+        "hydra": ["hydra.sweeper.n_jobs=2"],
+        "flags": ["--config-dir", "mine", "--config-name=other"],
+    }
+    (tmp_path / "sweep.json").write_text(json.dumps(noted))
+    assert saved_overrides(["-m", f"resume={tmp_path}", "optimizer.lr=0.2"]) == [
+        "-m", "--config-dir", "mine", "--config-name=other", "hydra.sweeper.n_jobs=2",
+        f"hydra.sweep.dir='{tmp_path}'", "seed=1,2", "optimizer.lr=0.1", "optimizer.lr=0.2",
+    ]  # fmt: skip
+    for flags in (["mine"], ["--config-dir", "mine", "other"], ["--package", "x"], "--multirun"):
+        (tmp_path / "sweep.json").write_text(json.dumps({**noted, "flags": flags}))
+        with pytest.raises(ValueError, match=r"sweep\.json is damaged: .* is no flag of a sweep"):
+            saved_overrides([f"resume={tmp_path}"])
+
+
+def test_branch_takes_over_the_curves_of_its_run_once(tmp_path: Path) -> None:
+    parent, branch = pretend_run(tmp_path / "run"), RunFolder(pretend_run(tmp_path / "branch"))
+    (parent / "metrics.csv").write_text("parent's")
+    (parent / "order.txt").write_text("parent's")
+    (branch.path / "order.txt").write_text("own")
+    inherit(branch, None)
+    inherit(branch, "auto")
+    assert not (branch.path / "metrics.csv").exists()
+    inherit(branch, str(branch.path))
+    assert not (branch.path / "metrics.csv").exists()
+    inherit(branch, str(parent / "checkpoints" / "step-00000500.ckpt"))
+    assert (branch.path / "metrics.csv").read_text() == "parent's"
+    assert (branch.path / "order.txt").read_text() == "own"
 
 
 def test_run_in_use_and_missing_checkpoint_are_refused(tmp_path: Path) -> None:

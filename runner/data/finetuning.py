@@ -18,7 +18,7 @@ from .question_answering import QuestionAnswering
 from .task import Task, TaskSequences
 from .task_readers import Rows, read_rows
 from .token_classification import TokenClassification
-from .tokenizer import load_tokenizer, train_tokenizer
+from .tokenizer import describe_vocabulary, load_tokenizer, train_tokenizer
 
 log = logging.getLogger("iolaus")
 
@@ -212,7 +212,7 @@ class FinetuningData(EvaluatedDataModule):
             "source": self.description,
             **{name: _counts(sequences) for name, sequences in sets.items()},  # type: ignore[arg-type]
             **self.task.describe(),
-            "vocabulary": f"{len(self.tokenizer):,} tokens",
+            "vocabulary": describe_vocabulary(self.tokenizer),
             "global batch": f"{size} samples, about {size * self.train_set.num_tokens // len(self.train_set):,} tokens",
             "micro-batch": f"{self.micro_batch_tokens or 'any number of'} tokens, {self.layout}",
         }

@@ -1,7 +1,7 @@
 """Text for pretraining: prepared once into a cache, then served from memory-mapped stores."""
 
 import math
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from .module import GlobalBatchDataModule
 from .prepare import PreparedText, prepare_text
 from .sources import open_source
 from .store import TokenStore
+from .tokenizer import describe_vocabulary
 
 
 class PretrainingData(GlobalBatchDataModule):
@@ -20,14 +21,6 @@ class PretrainingData(GlobalBatchDataModule):
 
     With `streaming` what is made is a `StreamedPretrainingData`, which tokenises as it reads.
     """
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> "PretrainingData":
-        """The class that serves the data as `streaming` says."""
-        if cls is PretrainingData and kwargs.get("streaming"):
-            from .streamed import StreamedPretrainingData
-
-            cls = StreamedPretrainingData
-        return super().__new__(cls)
 
     def __init__(
         self,
@@ -70,6 +63,14 @@ class PretrainingData(GlobalBatchDataModule):
         self.max_length, self.long_documents = max_length, long_documents
         self.cache_dir = Path(cache_dir).expanduser()
         self.prepared: PreparedText | None = None
+
+    @wraps(__init__)  # type: ignore[misc]  # signatures are read from here
+    def __new__(cls, *args: Any, **settings: Any) -> "PretrainingData":  # noqa: D102  documented as __init__ is
+        if cls is PretrainingData and settings.get("streaming"):
+            from .streamed import StreamedPretrainingData
+
+            cls = StreamedPretrainingData
+        return super().__new__(cls)
 
     def prepare_data(self) -> None:
         """Tokenises into the cache, unless that has been done; of several processes one works, the others wait."""
@@ -140,7 +141,7 @@ class PretrainingData(GlobalBatchDataModule):
             "training": f"{self.prepared.documents['train']:,} documents, {len(store):,} sequences, "
             f"{store.num_tokens:,} tokens",
             "validation": ", ".join(f"{n}: {len(s):,} sequences" for n, s in held_out.items()) or "none",
-            "vocabulary": f"{len(self.tokenizer):,} tokens",
+            "vocabulary": describe_vocabulary(self.tokenizer),
             "global batch": f"{self.sampler.global_batch_size} sequences, "
             f"about {self.sampler.global_batch_size * store.num_tokens // len(store):,} tokens",
             "micro-batch": f"{self.micro_batch_tokens or 'any number of'} tokens, {self.layout}",

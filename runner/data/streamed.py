@@ -54,7 +54,7 @@ class StreamedPretrainingData(PretrainingData):
         if prepared:
             figures = token_figures(dict(self.validation), self.tokenizer.all_special_ids)  # type: ignore[arg-type]
             paths = {name: found.train for name, found in prepared.items()}
-            self.prepared = PreparedText(Path(), paths, Path(), **figures)
+            self.prepared = PreparedText(Path(), paths, Path(), {}, **figures)
         left_out = {digest(document) for source in sources.values() for document in source.documents()}
         self.stream_source: Source = OtherDocuments(self.source, left_out)
 
@@ -108,7 +108,7 @@ class StreamedPretrainingData(PretrainingData):
 
     def train_batches(self, rank: int, num_ranks: int) -> "StreamedGlobalBatches":  # type: ignore[override]
         """The share that one of so many ranks has of every global batch."""
-        chunker = Chunker(self.tokenizer.backend_tokenizer, self.max_length, self.long_documents)  # type: ignore[attr-defined]
+        chunker = Chunker(self.tokenizer.backend_tokenizer, self.max_length, self.long_documents)
         cut = (self.micro_batch_tokens, self.micro_batch_size, self.layout == "packed")
         return StreamedGlobalBatches(
             self.stream_source, chunker, self.sampler, self.collator, self.seed, rank, num_ranks, *cut

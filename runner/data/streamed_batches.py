@@ -126,7 +126,7 @@ class StreamedGlobalBatches(IterableDataset[dict[str, Any]]):
         counts = [len(lengths) for _, lengths in made]
         ids = np.concatenate([tokens for tokens, _ in made]) if made else np.empty(0, np.int64)
         lengths = np.concatenate([found for _, found in made]) if made else np.empty(0, np.int32)
-        chunks = np.concatenate([np.arange(number) for number in counts] or [np.empty(0)]).astype(np.int64)
+        chunks = np.concatenate([np.arange(number) for number in counts] or [np.empty(0, np.int64)])
         return ids, lengths, np.repeat(np.arange(len(documents)), counts), chunks
 
 

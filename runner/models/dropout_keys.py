@@ -12,6 +12,7 @@ Letters in shapes: D documents (samples), P places of tokens in the micro-batch,
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -64,29 +65,43 @@ class DropoutKeys:
 
     def __init__(self, micro_batch: dict[str, Any], seed: int) -> None:
         """`seed` is that of the step, whatever the rank; the micro-batch's `sample_keys` int64 [D] tell samples apart."""
-        samples = mix64(micro_batch["sample_keys"] + seed)
-        if "cu_seqlens" in micro_batch:
-            bounds = micro_batch["cu_seqlens"].long()
-            places = torch.arange(micro_batch["input_ids"].shape[-1], device=samples.device)
-            owners = torch.searchsorted(bounds[1:].contiguous(), places, right=True)
-            places -= bounds[owners]
-            tokens = samples[owners]
-            self._shape, firsts = torch.Size((1, len(tokens))), bounds[:-1]
-        else:
-            self._shape = micro_batch["input_ids"].shape
-            places = torch.arange(self._shape[1], device=samples.device)
-            tokens = samples[:, None].expand(self._shape).flatten()
-            firsts = torch.arange(len(samples), device=samples.device) * self._shape[1]
-            places = places.repeat(self._shape[0])
-        self.tokens = mix64(tokens + (places + 1) * _GOLDEN)
-        """[P]"""
-        self.samples = self.tokens[firsts]
-        """[D], those of the first tokens"""
+        self._micro_batch, self._seed = micro_batch, seed
+        packed, shape = "cu_seqlens" in micro_batch, micro_batch["input_ids"].shape
+        self._shape = torch.Size((1, shape[-1])) if packed else shape
         self.chosen: Tensor | None = None
         """Places [M] of the tokens that the model goes over, where it narrows them; None is all."""
         self.computing_again = False
         """Whether calls are those of the backward pass, the last of the forward pass first."""
         self._calls: Counter[int] = Counter()
+
+    @cached_property
+    def tokens(self) -> Tensor:
+        """[P]; made when first asked for, as many models have no dropout."""
+        keys = self._micro_batch["sample_keys"]
+        samples = mix64(keys + self._seed)
+        num_rows, length = self._shape
+        if "cu_seqlens" in self._micro_batch:
+            places = torch.arange(length, device=keys.device)
+            bounds = self._micro_batch["cu_seqlens"].long()
+            owners = torch.searchsorted(bounds[1:].contiguous(), places, right=True)
+            samples, places = samples[owners], places - bounds[owners]
+        else:
+            samples = samples.repeat_interleave(length)
+            places = torch.arange(length, device=keys.device).repeat(num_rows)
+        return mix64(samples + (places + 1) * _GOLDEN)
+
+    @property
+    def samples(self) -> Tensor:
+        """[D], those of the first tokens."""
+        return self.tokens[self._firsts]
+
+    @property
+    def _firsts(self) -> Tensor:
+        """Places [D] of the first tokens."""
+        if "cu_seqlens" in self._micro_batch:
+            return self._micro_batch["cu_seqlens"][:-1].long()
+        keys = self._micro_batch["sample_keys"]
+        return torch.arange(len(keys), device=keys.device) * self._shape[1]
 
     def of_elements(self, module: nn.Module, shape: torch.Size) -> Tensor | None:
         """Bits for hidden states [..., H] of all tokens, of chosen ones or of samples, or for weights of attention
@@ -95,10 +110,14 @@ class DropoutKeys:
         if len(shape) == 4 and (shape[0], shape[2], shape[3]) == (*self._shape, self._shape[1]):
             return self.of_weights(self.of_queries(module).view(self._shape), shape[1], shape[3])
         count = shape[:-1].numel()
-        for keys in (self.tokens if self.chosen is None else self.tokens[self.chosen], self.samples):
-            if count == len(keys):
-                return bits(self._salted(keys, module), shape[-1]).unflatten(0, shape[:-1])
-        return None
+        of_tokens = self.tokens if self.chosen is None else self.tokens[self.chosen]
+        if count == len(of_tokens):
+            keys = of_tokens
+        elif count == len(self._micro_batch["sample_keys"]):
+            keys = self.samples
+        else:
+            return None
+        return bits(self._salted(keys, module), shape[-1]).unflatten(0, shape[:-1])
 
     def of_queries(self, module: nn.Module) -> Tensor:
         """Keys [P] of the tokens as queries of this call of an attention."""

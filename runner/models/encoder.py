@@ -90,12 +90,20 @@ def load_encoder(
     path = model_folder(name_or_path)
     try:
         known = from_pretrained(AutoConfig, path)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"cannot load the model {name_or_path!r}: {str(error).splitlines()[0]}") from error
+    except Exception as error:  # of the hub, of json, and of the checks of each field
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ValueError(f"cannot load the model {name_or_path!r}: {reason}") from error
+    changes = checked_fields(config, known)
+    if (
+        tokenizer is not None
+        and known.get_text_config() is known
+        and getattr(known, "pad_token_id", 0) is None
+    ):
+        changes = {"pad_token_id": tokenizer.pad_token_id, **changes}  # heads of decoders look for it in rows
     try:
-        model = head.load(path, known, checked_fields(config, known))
-    except (OSError, CustomCodeRefused) as error:
-        raise ValueError(f"cannot load the model {name_or_path!r}: {str(error).splitlines()[0]}") from error
+        model = head.load(path, known, changes)
+    except CustomCodeRefused as error:
+        raise ValueError(f"cannot load the model {name_or_path!r}: {error}") from error
     vocab_size = model.config.get_text_config().vocab_size
     if tokenizer is not None and vocab_size < len(tokenizer):
         raise ValueError(

@@ -1,14 +1,13 @@
 """Which class of transformers a model is built as, and what of its config the task decides."""
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from transformers import AutoModelForMaskedLM, PretrainedConfig, PreTrainedModel
-from transformers.utils import logging as transformers_logging
 
-from runner.custom_code import custom_code_allowed, from_pretrained
+from runner.custom_code import custom_code_allowed
+
+from .weights import load_weights
 
 log = logging.getLogger("iolaus")
 
@@ -38,35 +37,32 @@ class Head(NamedTuple):
         """The model with the weights in `path`, whose config is `known`; new weights are named in the log.
 
         Raises:
-            ValueError: the weights have a head trained for other labels, and `fresh` does not say to drop it.
+            ValueError: the weights are not those of this model, or cannot be read; or they have a head trained for other
+                labels, and `fresh` does not say to drop it.
         """
-        self._check_labels(path, known)
-        with _quiet():
-            model, found = from_pretrained(
-                self.auto,
-                path,
-                **changes,
-                **self.config,
-                ignore_mismatched_sizes=self.fresh,
-                output_loading_info=True,
-            )
+        trained = self._trained(known)
+        if trained and not self.fresh:
+            self._check_labels(path, known)
+        model, new = load_weights(
+            self.auto, path, new_head=self.fresh or not trained, **changes, **self.config
+        )
         if self.fresh:
             anew = self.build(model.config)
             anew.base_model.load_state_dict(model.base_model.state_dict())
             model, new = anew, _below_no_encoder(anew)
-        else:
-            new = sorted(found["missing_keys"])
-        if new and self.auto is not AutoModelForMaskedLM:
+        if new:
             log.info("starting anew: %s", ", ".join(dict.fromkeys(name.rpartition(".")[0] for name in new)))
         return model.train()  # as one with random weights is; dropout is off in one that has been loaded
+
+    def _trained(self, known: PretrainedConfig) -> bool:
+        """Whether the weights are those of a model with this head."""
+        kind = self.auto.__name__.removeprefix("AutoModel")
+        return any(kind in name for name in known.architectures or [])
 
     def _check_labels(self, path: str, known: PretrainedConfig) -> None:
         """A head trained before goes on only with the labels it knows, in their order."""
         ours = self.config.get("id2label")
-        trained = any(
-            self.auto.__name__.removeprefix("AutoModel") in name for name in known.architectures or []
-        )
-        if ours is None or not trained or self.fresh:
+        if ours is None:
             return
         theirs = [name for _, name in sorted((known.id2label or {}).items())]
         if theirs != list(ours.values()):
@@ -88,17 +84,3 @@ def _below_no_encoder(model: PreTrainedModel) -> list[str]:
 
 def _few(names: list[str]) -> str:
     return ", ".join(map(str, names[:5])) + (", ..." if len(names) > 5 else "")
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without transformers' table of what it did not find: a new head is what was asked for."""
-    before, bars = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
-    transformers_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        transformers_logging.set_verbosity(before)
-        if bars:
-            transformers_logging.enable_progress_bar()

@@ -84,7 +84,7 @@ class FinetuningModule(AutomaticModule):
             ValueError: the data has more labels than the model.
         """
         names = list(getattr(self.trainer.datamodule, "label_names", None) or [])  # type: ignore[attr-defined]
-        config = self.model.pretrained.config
+        config: Any = self.model.pretrained.config
         if self.task == "question_answering" or not names:
             return
         if len(names) > config.num_labels:
@@ -142,7 +142,8 @@ class FinetuningModule(AutomaticModule):
             kind = REGRESSION if labels.ndim == 1 else MULTI
             known = ~labels.reshape(len(labels), -1).isnan().any(-1)
         assert isinstance(self.model, SequenceClassifier)
-        self.model.problem_type = self.model.pretrained.config.problem_type = kind
+        config: Any = self.model.pretrained.config
+        self.model.problem_type = config.problem_type = kind
         return {**batch, "example_labels": labels, "weight": float(known.sum())}
 
     def _in_context(self, batch: Batch) -> Tensor:
@@ -202,7 +203,8 @@ class FinetuningModule(AutomaticModule):
         if not self.in_loop:
             return loss
         if dataloader_idx not in self._figures:
-            names = [name for _, name in sorted(self.model.pretrained.config.id2label.items())]
+            config: Any = self.model.pretrained.config
+            names = [name for _, name in sorted(config.id2label.items())]
             decode = (
                 None if self.tokenizer is None else partial(self.tokenizer.decode, skip_special_tokens=True)
             )

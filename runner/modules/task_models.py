@@ -9,6 +9,7 @@ from transformers import (
     AutoModelForTokenClassification,
 )
 
+from runner.custom_code import from_pretrained
 from runner.data.labels import SINGLE
 from runner.data.tokenizer import load_tokenizer
 from runner.export import model_folder
@@ -52,6 +53,6 @@ def unnamed_labels(num_labels: int) -> dict[int, str]:
 def _trained_labels(name_or_path: str) -> int | None:
     """How many labels the config of a model has; None where it cannot be read."""
     try:
-        return int(AutoConfig.from_pretrained(model_folder(name_or_path)).num_labels)
+        return int(from_pretrained(AutoConfig, model_folder(name_or_path)).num_labels)
     except (OSError, ValueError):
         return None

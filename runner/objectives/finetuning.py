@@ -36,8 +36,10 @@ def given_labels(collator: Collator, tokenized: Mapping[str, Any]) -> Any:
 
 def check_length(pretrained: PreTrainedModel, max_sequence_length: int) -> None:
     """Raises ValueError where samples may be longer than the model can read."""
-    longest = getattr(pretrained.config.get_text_config(), "max_position_embeddings", None)
-    if longest and 0 < longest < max_sequence_length:
+    from runner.models.positions import longest_text
+
+    longest = longest_text(pretrained)
+    if longest is not None and longest < max_sequence_length:
         raise ValueError(
             f"data.max_length={max_sequence_length} is more than the {longest} tokens that this model can read"
         )

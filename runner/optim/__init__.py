@@ -1,7 +1,7 @@
 """Optimizers, their parameter groups, and the three-phase schedule.
 
-`schedule.py` is the rate as a closed form, `scheduler.py` applies it; `roles.py` what
-each parameter is for, `groups.py` what decays;
+`schedule.py` is the rate as a closed form, `scheduler.py` applies it; `roles.py` tells what each parameter is for,
+`groups.py` what decays;
 `elementwise.py` and `matrixwise.py` hold one function per optimizer; `hooks.py` is what some need of a loop.
 What needs torch is imported when it is asked for: a schedule can be checked and drawn without.
 """

@@ -102,7 +102,7 @@ def _weight_at(place: Place) -> str:
 
 
 def _places(model: nn.Module) -> dict[str, tuple[Place, bool]]:
-    """The place of each parameter, and whether it belongs to a head: is in a network, but not in its body."""
+    """The place of each parameter, and whether it belongs to a head: is in a network but not in its body, or pools."""
     bodies = _bodies(model)
     outside = _Stretch("", _layer_lists(model, "", list(bodies)))
     stretches, heads, at = {}, set(), {}
@@ -110,7 +110,8 @@ def _places(model: nn.Module) -> dict[str, tuple[Place, bool]]:
         network = next((path for path in bodies if name.startswith(path)), None)
         stretches[name] = outside if network is None else bodies[network]
         at[name] = None
-        if not name.startswith(stretches[name].prefix):
+        body = stretches[name].prefix
+        if not name.startswith(body) or (network is not None and name.startswith(body + "pooler.")):
             heads.add(name)
         elif path := next((path for path in stretches[name].lists if name.startswith(path)), None):
             at[name] = (stretches[name].lists[path], int(name[len(path) :].split(".")[0]))

@@ -119,18 +119,3 @@ def test_another_order_is_refused_by_name_or_accepted(caplog: pytest.LogCaptureF
     assert "global_batch_size was 5 and is 4; going on all the same" in caplog.text
     with pytest.raises(ValueError, match="data was 'others' and is 'numbers'"):
         in_run(connected()).load_state_dict({**state, "data": "others"})
-
-
-@pytest.mark.parametrize(
-    ("field", "value", "least", "message"),
-    [
-        ("layout", "loose", "auto", "data.layout='loose'; there are: auto, packed, padded"),
-        ("micro_batch_tokens", 0, 1, "data.micro_batch_tokens must be at least 1, not 0"),
-        ("micro_batch_size", -1, 1, "data.micro_batch_size must be at least 1, not -1"),
-        ("num_workers", -1, 0, "data.num_workers must be 0 or more, not -1"),
-    ],
-)
-def test_settings_out_of_range_are_named(field: str, value: Any, least: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Numbers(**{field: value})
-    assert getattr(Numbers(**{field: least}), field) == least

@@ -41,8 +41,9 @@ def streamed(text_file: Path, tokenizer_folder: str, tmp_path: Path) -> Any:
             "cache_dir": str(tmp_path / "cache"), "streaming": True, "shuffle_buffer_size": 50, "micro_batch_tokens": 100,
             **fields,
         }  # fmt: skip
-        made = OmegaConf.to_container(OmegaConf.merge(OmegaConf.structured(OPTIONS["data"]["files"]), given))
-        assert isinstance(made, dict)
+        made: Any = OmegaConf.to_container(
+            OmegaConf.merge(OmegaConf.structured(OPTIONS["data"]["files"]), given)
+        )
         del made["_target_"]
         data = PretrainingData(**made)
         data.prepare_data()
@@ -65,10 +66,10 @@ def shares(
     return found
 
 
-def hashes(found: list[list[dict[str, Any]]]) -> list[tuple[float, int, int]]:
+def hashes(found: list[list[dict[str, Any]]]) -> list[tuple[float, ...]]:
     """Weight and order hash of each global batch, of the shares of all ranks."""
     names = ("weight", "hash_low", "hash_high", "tokens")
-    return [tuple(sum(share[name] for share in step) for name in names) for step in zip(*found, strict=True)]  # type: ignore[misc]
+    return [tuple(sum(share[name] for share in step) for name in names) for step in zip(*found, strict=True)]
 
 
 def test_every_document_once_a_pass_in_a_shuffled_order(streamed: Any, paragraphs: list[str]) -> None:

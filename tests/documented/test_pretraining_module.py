@@ -367,7 +367,8 @@ def test_scheduler_as_documented_in_a_short_training(
 def test_optimizer(
     trainer: TrainerMaker, text_lines: str, tokenizer_folder: str, tmp_path: Path, name: str
 ) -> None:
-    keywords = {"lars": {"momentum": 0.9}, "adamw": {"betas": [0.5, 0.9]}}.get(name, {})
+    own: dict[str, dict[str, Any]] = {"lars": {"momentum": 0.9}, "adamw": {"betas": [0.5, 0.9]}}
+    keywords = own.get(name, {})
     given = dict(keywords)
     module = new(tokenizer_folder, optimizer_class=name, optimizer_kwargs=keywords, learning_rate=1e-3)
     before, noted = parameters(module), Noted()

@@ -134,6 +134,17 @@ def test_the_first_iterator_after_a_state_goes_on() -> None:
     assert next(iter(resumed)) == whole[8]
 
 
+def test_the_state_is_that_of_the_latest_iterator() -> None:
+    sampler = make()
+    first = iter(sampler)
+    for _ in range(3):
+        next(first)
+    second = iter(sampler)
+    next(second)
+    next(first)
+    assert sampler.state_dict()["position"] == 1
+
+
 @pytest.mark.parametrize("settings", [{}, {"drop_last": True}, {"num_replicas": 4, "rank": 2}])
 @pytest.mark.parametrize("images", [17, 16, 9, 3, 0])
 def test_len_is_what_an_iterator_gives(images: int, settings: dict[str, Any]) -> None:

@@ -74,7 +74,7 @@ OWN: dict[str, dict[str, Any]] = {
     "mbart": _BART,
     "ministral": {"head_dim": 16},
     "mixtral": {"num_local_experts": 4},
-    "mobilebert": {"embedding_size": 32, "intra_bottleneck_size": 16, "num_feedforward_networks": 1},
+    "mobilebert": {"embedding_size": 16, "intra_bottleneck_size": 16, "num_feedforward_networks": 1},
     "modernbert": {"local_attention": 16},
     "mpt": {"d_model": 32, "n_heads": 2, "n_layers": 2, "max_seq_len": 80},
     "mra": {"block_per_row": 2},

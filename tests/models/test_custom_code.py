@@ -15,6 +15,7 @@ from runner.data.processors import load_processor
 from runner.data.tokenizer import load_tokenizer
 from runner.infill import open_model
 from runner.models.encoder import load_encoder
+from tests.conftest import ROOT
 from tests.in_process import iolaus_here
 from tests.models.tiny import tiny
 
@@ -115,3 +116,12 @@ def test_command_says_so_in_one_line(theirs: Path, tmp_path: Path, text_file: Pa
     assert line.startswith("error: cannot load the model")
     assert "trust_remote_code=true on the command line" in line
     assert not list(tmp_path.rglob("pwned"))
+
+
+def test_nothing_is_loaded_past_the_question() -> None:
+    """`from_pretrained` of a library asks by itself; what is written into model cards is no call."""
+    exempt = ("custom_code.py", "export.py")
+    sources = [path for path in (ROOT / "runner").rglob("*.py") if path.name not in exempt]
+    assert len(sources) > 100
+    asking = [str(path) for path in sources if re.search(r"\w\.from_pretrained\(", path.read_text())]
+    assert not asking, "use runner.custom_code.from_pretrained"

@@ -30,20 +30,20 @@ def main() -> None:
     )
     parser.add_argument("--count", type=int, default=60, help="how many mutants (60)")
     parser.add_argument("--seed", type=int, default=0, help="another number chooses others (0)")
-    parser.add_argument("--only", default="", help="files whose path holds this")
+    parser.add_argument(
+        "--only", nargs="+", default=[""], help="of these, those in files whose path holds a word"
+    )
     parser.add_argument("--list", action="store_true", help="lists the mutants and runs nothing")
     given = parser.parse_args()
-    places = {file: tests for file, tests in NEAREST.items() if given.only in file}
-    found = [mutant for file in places for mutant in candidates(PROJECT, file)]
-    chosen = choose(found, given.count, given.seed)
+    found = [mutant for file in NEAREST for mutant in candidates(PROJECT, file)]
+    chosen = [m for m in choose(found, given.count, given.seed) if any(word in m.file for word in given.only)]
     if given.list:
         print(*map(described, chosen), sep="\n")
         return
-    passed_over = {Path(file).name for file in NEAREST.keys() - places.keys()}
-    reasons = {key: why for key, why in read_reasons(EQUIVALENT).items() if key.file not in passed_over}
+    reasons = read_reasons(EQUIVALENT)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the copy goes
     import_heavy()
-    status = judge(PROJECT, places, chosen, reasons)
+    status = judge(PROJECT, NEAREST, chosen, reasons)
     gone = reasons.keys() - {mutant.key for mutant in found}
     for key in sorted(gone):
         print(f"{EQUIVALENT.name} names a mutant that is no more: {key.file} {key.function}: {key.change}")

@@ -1,0 +1,162 @@
+"""Weights of models of transformers, loaded strictly: left to itself the library takes what fits, and no more is said."""
+
+import logging
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.utils import logging as transformers_logging
+
+from runner.custom_code import CustomCodeRefused, from_pretrained
+from runner.optim.roles import parts
+
+log = logging.getLogger("iolaus")
+
+PREFIXES = {r"^(?:(?:module|_orig_mod)\.)+": "", r"\.(?:(?:module|_orig_mod)\.)+": "."}
+"""What DDP and torch.compile put into the names of weights."""
+
+
+class Loaded(NamedTuple):
+    """A model with its weights."""
+
+    model: PreTrainedModel
+    new: list[str]
+    """Names of those of its head that start anew, as they are missing, or of other shapes."""
+
+
+def load_trained(auto: Any, path: str) -> PreTrainedModel:
+    """The model under `path`, whose head must be there too.
+
+    Raises:
+        ValueError: as `load_weights`; or weights of the head are missing.
+        CustomCodeRefused: the model brings code of its own, which is not allowed.
+    """
+    model, new = load_weights(auto, path)
+    if new:
+        raise ValueError(
+            f"the weights in {path!r} are not those of {type(model).__name__}: {len(new)} are missing ({_few(new)})"
+        )
+    return model
+
+
+def load_weights(auto: Any, path: str, new_head: bool = False, **options: Any) -> Loaded:
+    """The model under `path` that `auto`, a class such as AutoModelForMaskedLM, makes of it.
+
+    All weights of its body must be there, in their shapes, and the file must hold no others of the body. Those of a head
+    that the model does not have are left out; those of its own head may be missing, and in a `new_head` be of other
+    shapes. Prefixes that DDP and torch.compile leave in names are taken off, and the log says so.
+
+    Raises:
+        ValueError: something is missing, left over or of another shape; or the files cannot be read.
+        CustomCodeRefused: the model brings code of its own, which is not allowed.
+    """
+    model, found = _read(auto, path, options)
+    if any(re.search(pattern, name) for name in found["unexpected_keys"] for pattern in PREFIXES):
+        stripped, found_then = _read(auto, path, {**options, "key_mapping": PREFIXES})
+        if len(found_then["missing_keys"]) < len(found["missing_keys"]):
+            model, found = stripped, found_then
+            log.info("the weights in %s have names with module. or _orig_mod.: taken off", path)
+    head = set(_names_of_head(model))
+    missing = [name for name in found["missing_keys"] if name not in head]
+    unexpected = [name for name in found["unexpected_keys"] if _is_of_body(name, model)]
+    other = {name: (theirs, ours) for name, theirs, ours in found["mismatched_keys"]}
+    shapes = [
+        f"{name} is {_sides(theirs)} there, {_sides(ours)} in the model"
+        for name, (theirs, ours) in other.items()
+        if not (new_head and name in head)
+    ]
+    problems = [
+        f"{len(names)} {what} ({_few(sorted(names))})"
+        for what, names in (
+            ("are missing", missing),
+            ("are not known to the model", unexpected),
+            ("have another shape", shapes),
+        )
+        if names
+    ]
+    if problems:
+        raise ValueError(
+            f"the weights in {path!r} are not those of {type(model).__name__}: " + "; ".join(problems)
+        )
+    return Loaded(model, sorted(name for name in {*found["missing_keys"], *other} if name in head))
+
+
+def _read(auto: Any, path: str, options: dict[str, Any]) -> tuple[PreTrainedModel, dict[str, Any]]:
+    """The model, and what transformers notes of names that do not fit."""
+    try:
+        with _quiet():
+            model, found = from_pretrained(
+                auto, path, **options, ignore_mismatched_sizes=True, output_loading_info=True
+            )
+    except CustomCodeRefused:
+        raise
+    except Exception as error:  # of safetensors, pickle, the checks of a config and the model itself
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ValueError(f"cannot load the model {path!r}: {reason}") from error
+    return model, found
+
+
+def _names_of_head(model: PreTrainedModel) -> Iterator[str]:
+    """Names of all weights outside the body, and of what serves the head alone inside it."""
+    body = {id(tensor) for tensor in _tensors(model.base_model).values()}
+    serving = {id(tensor) for child in _serving_head(model).values() for tensor in _tensors(child).values()}
+    for name, tensor in _tensors(model).items():
+        if id(tensor) in serving or id(tensor) not in body:
+            yield name
+
+
+def _serving_head(model: PreTrainedModel) -> dict[str, nn.Module]:
+    """Modules of the body that come after its layers and turn hidden states into something else, such as poolers."""
+    roles = {id(part.parameter): part for part in parts(model).values()}
+    found = {}
+    for name, child in model.base_model.named_children():
+        inside = [roles[id(p)] for p in child.parameters() if id(p) in roles]
+        behind = all(part.place.layer is None and not part.place.below for part in inside)
+        if behind and any(part.role == "head" for part in inside):
+            found[name] = child
+    return found
+
+
+def _is_of_body(name: str, model: PreTrainedModel) -> bool:
+    """Whether a name, with or without the body's prefix, is inside a part that the body has; no buffer is."""
+    body, prefix = model.base_model, model.base_model_prefix + "."
+    inner = name.removeprefix(prefix)
+    if inner in dict(body.named_buffers()) or inner.endswith(("position_ids", "inv_freq")):
+        return False
+    beside = {child for child, _ in model.named_children()} if body is not model else set()
+    first = inner.partition(".")[0]
+    known = dict(body.named_children()).keys() - _serving_head(model).keys()
+    return first in known and (name != inner or first not in beside)
+
+
+def _tensors(module: nn.Module) -> dict[str, Tensor]:
+    return {
+        **dict(module.named_parameters(remove_duplicate=False)),
+        **dict(module.named_buffers(remove_duplicate=False)),
+    }
+
+
+def _sides(shape: Sequence[int]) -> str:
+    return " x ".join(map(str, shape))
+
+
+def _few(names: Iterable[str]) -> str:
+    some = list(names)
+    return ", ".join(some[:3]) + (", ..." if len(some) > 3 else "")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without transformers' table of what it did not find."""
+    before, bars = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(before)
+        if bars:
+            transformers_logging.enable_progress_bar()
