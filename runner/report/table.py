@@ -17,8 +17,14 @@ def comparison_table(runs: list[Run]) -> tuple[list[str], list[list[Any]], int |
     notes = notes_of(shown)
     heads = ["run", *shown[0].settings, "state", "step", *columns, *(["note"] if any(notes) else [])]
     rows = [
-        [entry.run.name, *entry.settings.values(), entry.run.state, entry.run.step]
-        + [*(entry.run.final(key) for key in columns), *note]
+        [
+            entry.run.name,
+            *entry.settings.values(),
+            entry.run.state,
+            entry.run.step,
+            *(entry.run.final(key) for key in columns),
+            *note,
+        ]
         for entry, note in zip(shown, notes, strict=True)
     ]
     return heads, rows, best_run(runs, goal)
