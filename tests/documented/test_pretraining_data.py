@@ -347,6 +347,8 @@ def test_streaming_shuffles_in_a_buffer(new: Any, tokenised: list[tuple[int, ...
     assert all(place[ids] <= number + 10 for number, ids in enumerate(passes[0])), (
         "none from beyond the buffer"
     )
+    following = [place[b] - place[a] == 1 for a, b in pairwise(passes[0])]
+    assert sum(following) < len(following) / 3, "few documents come right after one another as before"
     again = new(**options, num_workers=2).train_dataloader()
     assert [documents(again), documents(again)] == passes
 
