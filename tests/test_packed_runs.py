@@ -75,7 +75,7 @@ def test_two_processes_train_packed_as_one(
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["data.layout=folded"], "data.layout='folded'; there are: auto, packed, padded"),
+        (["data.layout=folded"], "data.layout=folded: there are: auto, packed, padded, single"),
         (
             ["model.architecture=deberta-v2"],
             "DebertaV2ForMaskedLM .* attention of its own .* data.layout=padded",
