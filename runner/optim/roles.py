@@ -105,7 +105,9 @@ def _places(model: nn.Module) -> dict[str, tuple[Place, bool]]:
     """The place of each parameter, and whether it belongs to a head: is in a network but not in its body, or pools."""
     bodies = _bodies(model)
     outside = _Stretch("", _layer_lists(model, "", list(bodies)))
-    stretches, heads, at = {}, set(), {}
+    stretches: dict[str, _Stretch] = {}
+    heads: set[str] = set()
+    at: dict[str, tuple[str, int] | None] = {}
     for name, _ in model.named_parameters():
         network = next((path for path in bodies if name.startswith(path)), None)
         stretches[name] = outside if network is None else bodies[network]
@@ -147,7 +149,7 @@ def _bodies(model: nn.Module) -> dict[str, _Stretch]:
             body = module.base_model
             inner = next(name for name, other in module.named_modules() if other is body)
             prefix = whole + (inner + "." if inner else "")
-            bodies[whole] = _Stretch(prefix, _layer_lists(body, prefix, []))  # type: ignore[arg-type]
+            bodies[whole] = _Stretch(prefix, _layer_lists(body, prefix, []))
     return bodies
 
 
