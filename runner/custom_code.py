@@ -4,6 +4,7 @@ Left to itself transformers asks on the terminal whether to run it. Here it runs
 is refused elsewhere; a model whose code transformers has as well is loaded with that.
 """
 
+from pathlib import Path
 from typing import Any
 
 _allowed = False
@@ -20,7 +21,7 @@ def custom_code_allowed() -> bool:
     return _allowed
 
 
-def from_pretrained(loader: Any, name_or_path: str, **options: Any) -> Any:
+def from_pretrained(loader: Any, name_or_path: str | Path, **options: Any) -> Any:
     """What `loader`, such as `AutoConfig`, finds under a name.
 
     Raises:

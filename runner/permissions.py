@@ -116,7 +116,8 @@ def check_hydra(config: DictConfig) -> None:
 
 def _check_nodes(node: Any, path: str) -> None:
     """Hydra's own nodes name what is allowed, and none stands elsewhere and is referred to."""
-    for name in node if isinstance(node, DictConfig) else range(len(node)):
+    names: list[Any] = list(node) if isinstance(node, DictConfig) else list(range(len(node)))
+    for name in names:
         key = f"{path}.{name}" if isinstance(node, DictConfig) else f"{path}[{name}]"
         inner = node._get_node(name)
         assert isinstance(inner, Node)

@@ -114,7 +114,8 @@ def test_instructions_of_hydra_are_followed() -> None:
     assert build(placed("callback.x", timer).callback.x).time_remaining() == 60
     allow_targets(["torch.optim.lr_scheduler.StepLR"])
     inner = {"_target_": "lightning.pytorch.Callback", "x": [{"deep": {**scheduler, "_partial_": True}}]}
-    (deep,) = bind(placed("callback.x", inner).callback.x).keywords["x"]
+    made: Any = bind(placed("callback.x", inner).callback.x)
+    (deep,) = made.keywords["x"]
     assert deep["deep"](optimizer).step_size == 3
 
 

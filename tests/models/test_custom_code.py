@@ -67,7 +67,7 @@ def theirs(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "load",
     [
-        lambda folder: load_encoder(folder, {}, Tokenizer()),
+        lambda folder: load_encoder(folder, {}, Tokenizer()),  # type: ignore[arg-type]
         load_tokenizer,
         load_processor,
         open_model,
