@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from conf.registry import OPTIONS
 from runner.objectives import get_collator_cls
-from runner.objectives.base import COLLATORS, IGNORED
+from runner.objectives.base import COLLATORS, IGNORED, Collator
 from tests.models.tiny import tiny
 
 from .samples import MASK, PAD, VOCABULARY, collator, documents, flat
@@ -73,6 +73,29 @@ def test_hashes_see_token_key_label_and_order_within_a_sample() -> None:
     texts[1][1:3] = texts[1][2:0:-1]
     known |= {(batch["hash_low"], batch["hash_high"]) for batch in [make(flat(texts))]}
     assert len(known) == 4
+
+
+class FirstTokens(Collator):
+    """Predicts the first token of each sample and masks it; says so of padded rows alone, as a user's own may."""
+
+    def compute_labels(self, tokenized: dict[str, Any]) -> dict[str, Any]:
+        ids, labels = tokenized["input_ids"].clone(), torch.full_like(tokenized["input_ids"], IGNORED)
+        assert tokenized["attention_mask"].sum(1).tolist() == [4, 6, 2]
+        assert len(tokenized["keys"]) == 3
+        labels[:, 0], ids[:, 0] = ids[:, 0], MASK
+        return {"input_ids": ids, "labels": labels}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_collator_that_makes_rows_alone_makes_micro_batches_too(packed: bool) -> None:
+    given: dict[str, Any] = {"pad_token_id": PAD, "mask_token_id": MASK, "vocab_size": VOCABULARY}
+    texts = documents([4, 6, 2])
+    batch = FirstTokens(**given).micro_batch(flat(texts, packed=packed))
+    assert batch["targets"].tolist() == [text[0] for text in texts]
+    assert batch["target_positions"].tolist() == ([0, 4, 10] if packed else [0, 6, 12])
+    real = batch["input_ids"].flatten() if packed else batch["input_ids"][batch["attention_mask"].bool()]
+    assert real.tolist() == [token for text in texts for token in (MASK, *text[1:])]
+    assert batch["weight"] == 3
 
 
 def test_objectives_are_found_by_their_config_name() -> None:
