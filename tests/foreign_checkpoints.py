@@ -86,14 +86,17 @@ def save_foreign_llava(folder: Path) -> Path:
         images, tokenizer, patch_size=8, vision_feature_select_strategy="default", num_additional_image_tokens=1,
         chat_template=CHAT_TEMPLATE,
     )  # fmt: skip
-    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
     text = LlamaConfig(
-        vocab_size=len(tokenizer), max_position_embeddings=512, attention_dropout=0.1, **sizes,
+        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
+        max_position_embeddings=512, attention_dropout=0.1,
         pad_token_id=tokenizer.pad_token_id, bos_token_id=tokenizer.bos_token_id, eos_token_id=tokenizer.eos_token_id,
     )  # fmt: skip
-    vision = CLIPVisionConfig(image_size=32, patch_size=8, attention_dropout=0.1, **sizes)
+    vision = CLIPVisionConfig(
+        image_size=32, patch_size=8, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
+        attention_dropout=0.1,
+    )  # fmt: skip
     config = LlavaConfig(
-        vision_config=vision, text_config=text, image_token_index=tokenizer.convert_tokens_to_ids("<image>")
+        vision_config=vision, text_config=text, image_token_index=tokenizer.get_vocab()["<image>"]
     )
     torch.manual_seed(0)
     LlavaForConditionalGeneration(config).save_pretrained(folder)

@@ -51,16 +51,22 @@ def rounding(fp32: float, bf16: float) -> float:
 
 
 def assert_close(
-    found: "Tensor", expected: "Tensor", least: float = 0.0, name: str = "", **fp32: float
+    found: "Tensor",
+    expected: "Tensor",
+    least: float = 0.0,
+    name: str = "",
+    *,
+    atol: float | None = None,
+    rtol: float | None = None,
 ) -> None:
-    """Fails where tensors differ by more than rounding: `fp32` are `torch.testing.assert_close`'s tolerances there.
+    """Fails where tensors differ by more than rounding; `atol` and `rtol` go to `torch.testing.assert_close` in fp32.
 
     In bf16 the norm of the difference may be `BF16_ERROR` of the norm of the expected, or of `least` if that is more.
     """
     if not BF16:
         import torch
 
-        torch.testing.assert_close(found, expected, msg=name or None, **fp32)
+        torch.testing.assert_close(found, expected, msg=name or None, atol=atol, rtol=rtol)
         return
     found, expected = found.detach().double(), expected.detach().double()
     assert found.shape == expected.shape, name
@@ -76,7 +82,9 @@ def gradients(model: "nn.Module") -> Gradients:
     return {name: parameter.grad for name, parameter in model.named_parameters()}
 
 
-def assert_gradients_close(found: Gradients, expected: Gradients, **fp32: float) -> None:
+def assert_gradients_close(
+    found: Gradients, expected: Gradients, *, atol: float | None = None, rtol: float | None = None
+) -> None:
     """Fails where a parameter's gradient differs by more than rounding, or only one of the two models has it."""
     assert found.keys() == expected.keys()
     norms = [float(gradient.norm()) for gradient in expected.values() if gradient is not None]
@@ -86,4 +94,4 @@ def assert_gradients_close(found: Gradients, expected: Gradients, **fp32: float)
         if gradient is None or other is None:
             assert gradient is other, name
         else:
-            assert_close(other, gradient, least, name, **fp32)
+            assert_close(other, gradient, least, name, atol=atol, rtol=rtol)

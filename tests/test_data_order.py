@@ -2,7 +2,7 @@
 
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import pytest
@@ -22,7 +22,14 @@ PLAIN_STEP = [
 """One step that moves the weights by exactly their gradient."""
 
 
-FIGURES = {"rel": rounding(1e-5, 5e-3), "abs": rounding(1e-12, 0.03)}
+class Tolerances(TypedDict):
+    """Keywords of `pytest.approx`."""
+
+    rel: float
+    abs: float
+
+
+FIGURES: Tolerances = {"rel": rounding(1e-5, 5e-3), "abs": rounding(1e-12, 0.03)}
 """How far figures of validations may be apart; in bf16 one of 39 targets may be guessed another way."""
 
 

@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -231,7 +232,11 @@ def test_chosen_kernel_is_the_one_that_runs(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "flash_attn", package)
     monkeypatch.setattr(packed_attention, "find_spec", lambda name: package)
     choose = packed_attention._fused.__wrapped__
-    ran = {kernel: choose((-1, -1), 0.25, 16, kernel).func for kernel in ("flash_attn", "varlen_attn", None)}
+    ran = {}
+    for kernel in ("flash_attn", "varlen_attn", None):
+        chosen = choose((-1, -1), 0.25, 16, kernel)
+        assert isinstance(chosen, partial)
+        ran[kernel] = chosen.func
     assert ran["flash_attn"] is ran[None] is package.flash_attn_varlen_func
     assert ran["varlen_attn"] is varlen_attn
 

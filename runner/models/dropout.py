@@ -85,20 +85,20 @@ class DroppedAttention(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    @torch.autocast("cpu", enabled=False)  # gradients are taken inside the step's autocast
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients of query, key and value."""
         out, *saved = ctx.saved_tensors
-        row_sums = (gradient * out).sum(-1, keepdim=True)
-        found = (out.new_empty(ctx.shape), out.new_empty(ctx.shape), torch.empty_like(out))
-        for i, bucket in enumerate(ctx.buckets):
-            q, k, v, weights, dropped = saved[5 * i : 5 * i + 5]
-            g, sums = bucket.padded(gradient).contiguous(), bucket.padded(row_sums)
-            of_scores = torch.matmul(g, v.transpose(-1, -2)).mul_(dropped)
-            of_scores.addcmul_(weights, sums, value=-1)
-            bucket.put(torch.matmul(of_scores, k).mul_(ctx.scale), found[0])
-            bucket.put(torch.matmul(of_scores.transpose(-1, -2), q), found[1])
-            bucket.put(torch.matmul(dropped.transpose(-1, -2), g), found[2])
+        with torch.autocast("cpu", enabled=False):  # gradients are taken inside the step's autocast
+            row_sums = (gradient * out).sum(-1, keepdim=True)
+            found = (out.new_empty(ctx.shape), out.new_empty(ctx.shape), torch.empty_like(out))
+            for i, bucket in enumerate(ctx.buckets):
+                q, k, v, weights, dropped = saved[5 * i : 5 * i + 5]
+                g, sums = bucket.padded(gradient).contiguous(), bucket.padded(row_sums)
+                of_scores = torch.matmul(g, v.transpose(-1, -2)).mul_(dropped)
+                of_scores.addcmul_(weights, sums, value=-1)
+                bucket.put(torch.matmul(of_scores, k).mul_(ctx.scale), found[0])
+                bucket.put(torch.matmul(of_scores.transpose(-1, -2), q), found[1])
+                bucket.put(torch.matmul(dropped.transpose(-1, -2), g), found[2])
         return (*found, None, None, None, None, None, None)
 
 

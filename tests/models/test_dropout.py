@@ -119,18 +119,18 @@ def test_gradients_within_autocast_are_those_of_fp32(lengths: tuple[int, ...], d
     """Of inputs and a gradient that fit bf16, taken inside autocast as in a training step; rounded once, at the end."""
     torch.manual_seed(4)
     shape = (1, 2, sum(lengths), 8)
-    inputs = [torch.randn(shape).bfloat16().float().requires_grad_() for _ in range(3)]
+    query, key, value = (torch.randn(shape).bfloat16().float().requires_grad_() for _ in range(3))
     arriving = torch.randn(1, sum(lengths), 2, 8).bfloat16()
 
     def gradients(enabled: bool) -> tuple[Tensor, ...]:
         torch.manual_seed(3)
         with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
             out, _ = packed_attention(
-                torch.nn.Identity(), *inputs, None, dropout=dropout, cu_seq_lens_q=bounds_of(*lengths),
+                torch.nn.Identity(), query, key, value, None, dropout=dropout, cu_seq_lens_q=bounds_of(*lengths),
                 max_length_q=max(lengths),
             )  # fmt: skip
             assert out.dtype == (torch.bfloat16 if enabled else torch.float32)
-            return torch.autograd.grad(out, inputs, arriving.to(out.dtype))
+            return torch.autograd.grad(out, (query, key, value), arriving.to(out.dtype))
 
     for found, exact in zip(gradients(True), gradients(False), strict=True):
         assert torch.equal(found, exact.bfloat16().float())

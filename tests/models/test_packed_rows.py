@@ -255,7 +255,7 @@ def test_second_derivatives_are_there_where_flash_attention_is_ruled_out() -> No
         with sdpa_kernel(SDPBackend.MATH):
             (gradient,) = torch.autograd.grad(model(batch)["loss"], weight, create_graph=True)
         curvatures.append(torch.autograd.grad(gradient.square().sum(), weight)[0])
-    assert_close(*curvatures, rtol=1e-3, atol=1e-4)
+    assert_close(curvatures[0], curvatures[1], rtol=1e-3, atol=1e-4)
 
 
 def test_operator_keeps_torchs_contract() -> None:
