@@ -118,12 +118,15 @@ def _costs(
     import torch
 
     from runner.flops import flop_counts, peak_flops, step_flops
+    from runner.models.autocast import usable_precision
     from runner.trainer import resolve_accelerator, resolve_precision
     from runner.trial import try_step
 
     accelerator = resolve_accelerator(config.trainer.accelerator)
     device = torch.device("cuda" if accelerator == "gpu" else accelerator)
     precision = resolve_precision(config.trainer.precision, accelerator)
+    if config.trainer.precision == "auto":
+        precision = usable_precision(precision, parts.module.model, parts.data.layout)
     share = batches[0]
     cost = try_step(parts.module, optimizer, share, device, precision)
     per_step = ranks * step_flops(parts.module.model, flop_counts(parts.module.model), share)

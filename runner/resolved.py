@@ -18,6 +18,7 @@ from runner.checkpoint_io import entry_of
 from runner.cluster import member
 from runner.folder import RunFolder
 from runner.launch import processes_per_node
+from runner.models.autocast import usable_precision
 from runner.models.packed_attention import FLASH_KERNELS, gpu_has_flash
 from runner.trainer import cpu_has_bf16, resolve_accelerator, resolve_precision
 
@@ -56,9 +57,14 @@ def settle(config: DictConfig, before: Resolved) -> DictConfig:
     return settled
 
 
-def resolve(config: DictConfig, data: Any, model: Any) -> Resolved:
-    """What a settled config, its assembled data and model compute with."""
+def resolve(config: DictConfig, data: Any, model: Any, by_auto: bool) -> Resolved:
+    """What a settled config, its assembled data and model compute with.
+
+    A precision that was chosen here, `by_auto`, becomes fp32 in the config where the model cannot be computed in it.
+    """
     trainer = config.trainer
+    if by_auto:
+        trainer.precision = usable_precision(trainer.precision, model, data.layout)
     return {
         "accelerator": trainer.accelerator,
         "precision": trainer.precision,

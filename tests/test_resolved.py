@@ -80,6 +80,22 @@ def test_run_goes_on_as_it_began_on_a_machine_of_another_kind(
     assert whole.status()["config_hash"] == other.status()["config_hash"], "one config, whatever the machine"
 
 
+@pytest.mark.parametrize("architecture", ["deberta", "bert"])
+def test_model_that_autocast_breaks_is_computed_in_fp32(
+    run_here: Run, machine: Machine, caplog: pytest.LogCaptureFixture, architecture: str
+) -> None:
+    machine(True)
+    run = run_here(
+        *SAVING, "model=encoder", f"model.architecture={architecture}", "model.num_hidden_layers=1",
+        "model.num_attention_heads=2", "trainer.max_steps=2",
+    )  # fmt: skip
+    breaks = architecture == "deberta"
+    assert run.status()["resolved"]["precision"] == ("32-true" if breaks else "bf16-mixed")
+    assert (
+        "precision is 32-true: DebertaForMaskedLM cannot be computed in bf16-mixed" in caplog.text
+    ) == breaks
+
+
 def test_run_of_an_older_version_decides_where_it_goes_on(run_here: Run, machine: Machine) -> None:
     machine(False)
     whole = run_here(*SAVING, folder="whole")

@@ -11,7 +11,7 @@ from runner.custom_code import from_pretrained
 
 from .module import GlobalBatchDataModule
 from .prepare import PreparedText, prepare_text
-from .sources import open_source
+from .sources import Source, open_source
 from .store import TokenStore
 from .tokenizer import describe_vocabulary
 
@@ -76,10 +76,18 @@ class PretrainingData(GlobalBatchDataModule):
         """Tokenises into the cache, unless that has been done; of several processes one works, the others wait."""
         if self.prepared is not None:
             return
-        self.prepared = prepare_text(
-            self.source,
-            self.validation_sources,
-            validation_documents=self.validation_documents,
+        self.prepared = self.prepare_sets(self.source, self.validation_sources, self.validation_documents)
+        self.train = TokenStore(self.prepared.train)
+        self.validation = {name: TokenStore(path) for name, path in self.prepared.validation.items()}
+
+    def prepare_sets(
+        self, source: Source, validation_sources: dict[str, Source], validation_documents: float
+    ) -> PreparedText:
+        """The stores of a source and its validation sets, made unless the cache has them."""
+        return prepare_text(
+            source,
+            validation_sources,
+            validation_documents=validation_documents,
             tokenizer=self.tokenizer_name,
             tokenizer_kind=self.tokenizer_kind,
             vocab_size=self.vocab_size,
@@ -89,8 +97,6 @@ class PretrainingData(GlobalBatchDataModule):
             cache_dir=self.cache_dir,
             seed=self.split_seed,
         )
-        self.train = TokenStore(self.prepared.train)
-        self.validation = {name: TokenStore(path) for name, path in self.prepared.validation.items()}
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:

@@ -13,7 +13,7 @@ from runner.sharding import replica_of
 from .cached import key_of
 from .chunking import Chunker
 from .holdout import HELD_OUT, digest
-from .prepare import PreparedText, prepare_text, token_figures
+from .prepare import PreparedText, token_figures
 from .pretraining import PretrainingData
 from .sources import Source
 from .store import TokenStore
@@ -49,7 +49,7 @@ class StreamedPretrainingData(PretrainingData):
                 "the name or folder of one, such as the model/ of a run on a part of it"
             )
         sources = self.validation_sources or self._held_out()
-        prepared = {name: self._prepare(source) for name, source in sources.items()}
+        prepared = {name: self.prepare_sets(source, {}, 0) for name, source in sources.items()}
         self.validation = {name: TokenStore(found.train) for name, found in prepared.items()}
         if prepared:
             figures = token_figures(dict(self.validation), self.tokenizer.all_special_ids)  # type: ignore[arg-type]
@@ -155,18 +155,3 @@ class StreamedPretrainingData(PretrainingData):
                 "give a number of them (the first ones are held out), 0, or data.validation"
             )
         return {HELD_OUT: FirstDocuments(self.source, int(number))} if number else {}
-
-    def _prepare(self, source: Source) -> Any:
-        return prepare_text(
-            source,
-            {},
-            validation_documents=0,
-            tokenizer=self.tokenizer_name,
-            tokenizer_kind=self.tokenizer_kind,
-            vocab_size=self.vocab_size,
-            lowercase=self.lowercase,
-            max_length=self.max_length,
-            long_documents=self.long_documents,
-            cache_dir=self.cache_dir,
-            seed=self.split_seed,
-        )

@@ -1,7 +1,6 @@
-from typing import Any
-
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from transformers import BertConfig, BertForMaskedLM
@@ -72,8 +71,11 @@ def test_losses_are_weighed_one_to_the_encoders_weight_per_target(
     config = BertConfig(
         vocab_size=VOCABULARY, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8
     )
-    model: Any = collator("enhanced_mlm", **settings).task_model(BertForMaskedLM(config))
-    assert (model.decoder_factor, model.encoder_factor) == pytest.approx(factors)
+    make = collator("enhanced_mlm", **settings)
+    with torch.no_grad():
+        sums = make.task_model(BertForMaskedLM(config))(make(flat(documents([60] * 4))))
+    decoder, encoder = (float(sums.get(f"{side}_loss", sums["loss"])) for side in ("decoder", "encoder"))
+    assert float(sums["loss"]) == pytest.approx(factors[0] * decoder + factors[1] * encoder)
 
 
 def test_seeds_differ_between_tokens_samples_and_epochs() -> None:
