@@ -13,6 +13,7 @@ from runner import audit
 from runner.checkpoint_io import AtomicCheckpointIO, delete_checkpoint, entry_of
 from runner.consolidate import consolidate
 from runner.folder import RunFolder
+from tests import precision
 from tests.conftest import TINY, run_program, train_here
 from tests.precision import rounding
 from tests.test_kill import only_run
@@ -79,8 +80,11 @@ def assert_close(first: Any, second: Any, name: str, apart: float) -> None:
         for i, (a, b) in enumerate(zip(first, second, strict=True)):
             assert_close(a, b, f"{name}[{i}]", apart)
     elif isinstance(first, torch.Tensor):
-        if apart and name.endswith("key.bias"):
+        if (apart or precision.BF16) and name.endswith("key.bias"):
             return  # the softmax takes no notice of it: its gradient is all rounding
+        if precision.BF16:
+            precision.assert_close(first, second, least=1e-7, name=name)  # below it is rounding alone
+            return
         wrong = ~torch.isclose(first, second, atol=1e-5, rtol=1e-5)
         assert int(wrong.sum()) <= math.ceil(apart * first.numel()), f"{name}: {(first - second).abs().max()}"
     else:
@@ -104,7 +108,7 @@ def test_two_sharded_processes_train_like_one(runs: Runs) -> None:
     assert sizes[0] == sizes[1], "tied weights are exported once"
     noted = [entry_of(run.checkpoints / "step-00000006.ckpt", "resolved") for run in runs]
     assert noted[1] == {**noted[0], "processes": 2}
-    assert noted[1]["precision"] == "32-true"
+    assert noted[1]["precision"] == precision.PRECISION
 
 
 def test_sharded_checkpoint_goes_on_in_one_process(runs: Runs, tmp_path: Path, text_file: Path) -> None:
