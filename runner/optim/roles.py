@@ -6,9 +6,10 @@ A model of transformers is a body (its `base_model`) with a head around it, and 
     norm        anything inside a normalisation layer
     vector      biases, and everything else with fewer than two dimensions
     embedding   tables of embeddings, and parameters that stand for tokens or positions
-    matrix      every other weight inside the layers: a hidden matrix
+    matrix      every other weight inside the layers: a hidden matrix; also between them and the output embeddings,
+                where a language model transforms its hidden states once more
     projection  a weight of the body before its layers, such as ELECTRA's `embeddings_project`
-    head        a weight of the body behind its layers (poolers), all outside the body, and the output embeddings
+    head        a weight of the body behind its layers (poolers), the output embeddings, and heads of other tasks
 
 A tied parameter counts once, where it comes first. Outside models of transformers, modules with a list of layers are
 read in the same way, and those without one have hidden matrices alone. Bare parameters are read by their names.
@@ -64,14 +65,21 @@ def parts(model: ParamsLike) -> dict[str, Part]:
         for name, _ in module.named_parameters(recurse=False)
     }
     places = _places(model)
-    heads = {id(p) for head in _output_heads(model) for p in head.parameters(recurse=False)}
+    outputs = dict(_output_embeddings(model))
+    heads = {id(p) for head in outputs.values() for p in head.parameters(recurse=False)}
+    speaking = tuple(path + "." if path else "" for path in outputs)
     found = {}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
             place, is_head = places[name]
             role = _kind(name, parameter, owners[name])
             if role is None:
-                role = "head" if is_head or id(parameter) in heads else _weight_at(place)
+                if id(parameter) in heads:
+                    role = "head"
+                elif is_head:
+                    role = "matrix" if name.startswith(speaking) else "head"
+                else:
+                    role = _weight_at(place)
             found[name.replace("_orig_mod.", "")] = Part(parameter, role, place)  # torch.compile's addition
     return found
 
@@ -180,13 +188,13 @@ def _has_weights(module: nn.Module) -> bool:
     )
 
 
-def _output_heads(model: nn.Module) -> Iterator[nn.Module]:
-    """What Hugging Face models inside the model call their output embeddings."""
-    for module in model.modules():
+def _output_embeddings(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """The output embeddings of each language model of Hugging Face inside the model, by the path of that model."""
+    for path, module in model.named_modules():
         get = getattr(module, "get_output_embeddings", None)
         head = get() if callable(get) else None
         if isinstance(head, nn.Module):
-            yield head
+            yield path, head
 
 
 def _parts_by_name(named: list[tuple[str, nn.Parameter]]) -> dict[str, Part]:
