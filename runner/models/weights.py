@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils import logging as transformers_logging
@@ -53,8 +54,10 @@ def load_weights(auto: Any, path: str, new_head: bool = False, **options: Any) -
         ValueError: something is missing, left over or of another shape; or the files cannot be read.
         CustomCodeRefused: the model brings code of its own, which is not allowed.
     """
+    state = torch.get_rng_state()
     model, found = _read(auto, path, options)
     if any(re.search(pattern, name) for name in found["unexpected_keys"] for pattern in PREFIXES):
+        torch.set_rng_state(state)  # a new head is then that of the same weights without prefixes
         stripped, found_then = _read(auto, path, {**options, "key_mapping": PREFIXES})
         if len(found_then["missing_keys"]) < len(found["missing_keys"]):
             model, found = stripped, found_then

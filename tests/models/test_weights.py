@@ -62,6 +62,19 @@ def test_prefixes_of_wrappers_are_taken_off(
     assert sum("module. or _orig_mod." in line for line in caplog.messages) == 1
 
 
+def test_new_head_is_the_same_with_prefixes_and_without(tmp_path: Path) -> None:
+    made = []
+    for folder in (tmp_path / "plain", tmp_path / "wrapped"):
+        torch.manual_seed(1)
+        saved(folder)
+        if folder.name == "wrapped":
+            rename(folder, lambda name: f"module.{name}")
+        torch.manual_seed(7)
+        made.append(load_encoder(str(folder), {}, Head(AutoModelForSequenceClassification, CLASSES)))
+    assert made[0].state_dict().keys() == made[1].state_dict().keys()
+    assert all(torch.equal(t, made[1].state_dict()[name]) for name, t in made[0].state_dict().items())
+
+
 def without(*starts: str) -> Callable[[Path], None]:
     def change(folder: Path) -> None:
         file = folder / "model.safetensors"
