@@ -26,8 +26,9 @@ class PretrainingData:
     """Split of hub data or of a saved dataset with several."""
     text_unit: str = setting("paragraph", allowed=Choice(("paragraph", "line", "file")))
     """What one document is in txt and md files: `paragraph` (blank line between), `line` or `file`."""
-    tokenizer: str | None = setting(None, allowed=NAMED)
-    """Name or folder of a Hugging Face tokenizer; none trains one on the training documents."""
+    tokenizer: str | None = setting("${oc.select:model.name_or_path,null}", allowed=NAMED)
+    """Name or folder of a Hugging Face tokenizer, that of the pretrained model if there is one; none trains one on the
+    training documents."""
     tokenizer_kind: str = setting("wordpiece", allowed=Choice(("wordpiece", "bpe")))
     """Kind of tokenizer to train: `wordpiece` or `bpe`."""
     vocab_size: int = setting(4096, allowed=COUNT)

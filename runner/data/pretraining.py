@@ -8,6 +8,7 @@ from typing import Any
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from runner.custom_code import from_pretrained
+from runner.export import model_folder
 
 from .module import GlobalBatchDataModule
 from .prepare import PreparedText, prepare_text
@@ -58,7 +59,8 @@ class PretrainingData(GlobalBatchDataModule):
         self.source = open_source(source, **reading)
         self.validation_sources = {name: open_source(s, **reading) for name, s in (validation or {}).items()}
         self.validation_documents, self.split_seed = validation_documents, seed
-        self.tokenizer_name, self.tokenizer_kind = tokenizer, tokenizer_kind
+        self.tokenizer_name = model_folder(tokenizer) if tokenizer else None
+        self.tokenizer_kind = tokenizer_kind
         self.vocab_size, self.lowercase = vocab_size, lowercase
         self.max_length, self.long_documents = max_length, long_documents
         self.cache_dir = Path(cache_dir).expanduser()

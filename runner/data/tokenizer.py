@@ -99,6 +99,13 @@ def load_tokenizer(name_or_folder: str, needed: Sequence[str] = ("pad", "mask"))
             f"data.tokenizer={name_or_folder!r}: {where} no tokenizer that can be loaded ({reason}). Give a folder with "
             "tokenizer.json, a name on the hub (with a connection, or downloaded before), or null to train one"
         ) from error
+    if not set(tokenizer.get_vocab()) - set(
+        tokenizer.all_special_tokens
+    ):  # what the library makes of a bare model
+        raise FileNotFoundError(
+            f"data.tokenizer={name_or_folder!r} holds no tokenizer: all it knows are special tokens. Give the folder or "
+            "name of the one that belongs to the model"
+        )
     if not getattr(tokenizer, "is_fast", False):
         raise ValueError(
             f"data.tokenizer={name_or_folder!r} has no fast version (tokenizer.json), which is needed here"

@@ -200,3 +200,12 @@ def test_part_is_built_by_the_rules_of_its_fields(
     OmegaConf.update(config, place, {"_target_": target, **values})
     with pytest.raises(ValueError, match="^" + re.escape(expected)):
         bind(OmegaConf.select(config, place))
+
+
+@pytest.mark.parametrize("data", ["stdlib_text", "files", "classification"])
+def test_tokenizer_is_that_of_the_pretrained_model_unless_another_one_is_named(data: str) -> None:
+    named = ["model=pretrained", "model.name_or_path=some/model"]
+    with initialize_config_module("conf", version_base="1.3"):
+        assert compose("config", [f"data={data}"]).data.tokenizer is None
+        assert compose("config", [f"data={data}", *named]).data.tokenizer == "some/model"
+        assert compose("config", [f"data={data}", *named, "data.tokenizer=null"]).data.tokenizer is None

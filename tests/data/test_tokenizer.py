@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
 
 from runner.data.tokenizer import SPECIAL_TOKENS, load_tokenizer, tokenizer_fingerprint, train_tokenizer
 
@@ -124,4 +124,11 @@ def test_a_tokenizer_without_mask_or_padding_is_refused(tmp_path: Path, role: st
     setattr(tokenizer, f"{role}_token", None)
     tokenizer.save_pretrained(tmp_path)
     with pytest.raises(ValueError, match=f"has no {role} token"):
+        load_tokenizer(str(tmp_path))
+
+
+def test_folder_of_a_model_without_its_tokenizer_is_refused(tmp_path: Path) -> None:
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
+    BertForMaskedLM(BertConfig(vocab_size=50, **sizes)).save_pretrained(tmp_path)  # type: ignore[arg-type]
+    with pytest.raises(FileNotFoundError, match=r"holds no tokenizer: all it knows are special tokens"):
         load_tokenizer(str(tmp_path))

@@ -109,7 +109,10 @@ def test_model_that_transformers_has_as_well_is_loaded_without_its_code(theirs: 
 
 
 def test_command_says_so_in_one_line(theirs: Path, tmp_path: Path, text_file: Path) -> None:
-    words = ["data=files", f"data.source={text_file}", "model=pretrained", f"model.name_or_path={theirs}"]
+    words = [
+        "data=files", f"data.source={text_file}", "data.tokenizer=null", "model=pretrained",
+        f"model.name_or_path={theirs}",
+    ]  # fmt: skip
     done = iolaus_here(tmp_path, *words, "trainer=cpu", "trainer.max_steps=1", "data.vocab_size=300")
     assert done.returncode == 1
     (line,) = done.stderr.strip().splitlines()[-1:]
