@@ -73,7 +73,8 @@ def _plain(config: DictConfig, name: str) -> Any:
 def _check_values(config: DictConfig, values: Values) -> None:
     """Every setting of a registered option is as its field allows; what others mean by a name is theirs to say."""
     check_fields(Config, "", _resolved(config, "", values))
-    for group in (name for name in OPTIONS if "/" not in name):
+    groups = sorted((name for name in OPTIONS if "/" not in name), key=lambda name: name != "model")
+    for group in groups:  # the model first, whose name others take over
         node = values[group]
         parts = {group: node} if isinstance(node, dict) and "_target_" in node else _named(group, node)
         for key, part in parts.items():

@@ -9,7 +9,7 @@ import secrets
 import shlex
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
@@ -244,9 +244,9 @@ def program() -> str:
     return "iolaus" if Path(sys.argv[0]).name == "iolaus" else "python -m runner.train"
 
 
-def flags() -> list[str]:
-    """The words of the command that say where configs lie, such as `--config-dir FOLDER`."""
-    words = sys.argv[1:]
+def flags(words: Sequence[str] | None = None) -> list[str]:
+    """The words of a command, this one unless it is given, that say where configs lie, such as `--config-dir FOLDER`."""
+    words = sys.argv[1:] if words is None else words
     long = [word for word in words if word.startswith(CONFIG_FLAGS) and "=" in word]
     pairs = [words[i : i + 2] for i, word in enumerate(words) if word in CONFIG_FLAGS]
     return [*long, *(word for pair in pairs for word in pair)]

@@ -13,7 +13,7 @@ from omegaconf import DictConfig
 
 from runner.cluster import Member, announce, await_announcement, check_layout, slurm_job
 from runner.errors import TrainingFailure, explain, wants_traceback
-from runner.folder import RunFolder, program, typed_overrides
+from runner.folder import RunFolder, flags, program, typed_overrides
 from runner.launch import RANK_ERROR, launch, leave_error, left_error, processes_per_node, quiet_threads
 from runner.permissions import words_to_repeat
 from runner.resume import inherit
@@ -93,7 +93,7 @@ def report_stop(folder: RunFolder, why: str, requeued: str | None) -> None:
     how = (
         f"requeued as job {requeued}"
         if requeued
-        else f"go on with: {program()} {shlex.join([f'resume={near(whole)}', *words_to_repeat()])}"
+        else f"go on with: {program()} {shlex.join([*flags(), f'resume={near(whole)}', *words_to_repeat()])}"
     )
     print(f"{why}; {saved}; {how}", file=sys.stderr, flush=True)
 

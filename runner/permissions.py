@@ -6,7 +6,7 @@ is typed on the command line, or stands in a folder of the user's own that `IOLA
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -93,14 +93,15 @@ def check_permissions(config: DictConfig, words: Sequence[str] | None = None) ->
             )
 
 
-def words_to_repeat() -> list[str]:
-    """The words of this command that let code of others run: they are not replayed when a run is resumed."""
+def words_to_repeat(words: Iterable[str] | None = None) -> list[str]:
+    """The words of a command, this one unless it is given, that let code of others run: resuming does not replay them."""
     names = {name for name, rules in rules_of(Config).items() if rules.get("runs_code")}
     for group, options in OPTIONS.items():
         for option in options.values():
             found = (name for name, rules in rules_of(option).items() if rules.get("runs_code"))
             names |= {f"{group.replace('/', '.')}.{name}" for name in found}
-    return [word for word in _typed or () if word.partition("=")[0].lstrip("+") in names]
+    typed = (_typed or ()) if words is None else words
+    return [word for word in typed if word.partition("=")[0].lstrip("+") in names]
 
 
 def check_hydra(config: DictConfig) -> None:

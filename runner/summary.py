@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from runner.folder import RunFolder
+from runner.folder import RunFolder, flags
+from runner.permissions import words_to_repeat
 
 FILES = {
     "model": "model",
@@ -70,13 +71,15 @@ def resume_command(folder: Path) -> str:
     That of a finished one trains a branch of it for as long again.
     """
     try:
-        installed = (folder / "command.txt").read_text(errors="replace").startswith("iolaus")
-    except OSError:
-        installed = False
+        words = shlex.split((folder / "command.txt").read_text(errors="replace"))
+    except (OSError, ValueError):
+        words = []
     status = RunFolder(folder).status()
     done = status.get("step") if status.get("state") == "done" else None
-    longer = f" trainer.max_steps={2 * done}" if done else ""
-    return f"{'iolaus' if installed else 'python -m runner.train'} resume={shlex.quote(str(folder))}{longer}"
+    longer = [f"trainer.max_steps={2 * done}"] if done else []
+    program = ["iolaus"] if words[:1] == ["iolaus"] else ["python", "-m", "runner.train"]
+    before, behind = shlex.join([*program, *flags(words)]), shlex.join([*words_to_repeat(words), *longer])
+    return f"{before} resume={shlex.quote(str(folder))} {behind}".rstrip()
 
 
 def clock(seconds: float) -> str:

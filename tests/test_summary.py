@@ -100,6 +100,9 @@ def test_command_to_resume_is_spelt_as_the_one_that_started_it(tmp_path: Path) -
     assert resume_command(folder) == f"python -m runner.train resume='{folder}'"
     (folder / "command.txt").write_text("iolaus seed=3\n")
     assert resume_command(folder) == f"iolaus resume='{folder}'"
+    (folder / "command.txt").write_text("iolaus --config-dir 'my configs' seed=3 'allowed_targets=[mine]'\n")
+    wanted = f"iolaus --config-dir 'my configs' resume='{folder}' 'allowed_targets=[mine]'"
+    assert resume_command(folder) == wanted
 
 
 def test_finished_run_is_trained_for_as_long_again(tmp_path: Path) -> None:
