@@ -70,7 +70,7 @@ def test_new_head_is_the_same_with_prefixes_and_without(tmp_path: Path) -> None:
         if folder.name == "wrapped":
             rename(folder, lambda name: f"module.{name}")
         torch.manual_seed(7)
-        made.append(load_encoder(str(folder), {}, Head(AutoModelForSequenceClassification, CLASSES)))
+        made.append(load_encoder(str(folder), {}, None, Head(AutoModelForSequenceClassification, CLASSES)))
     assert made[0].state_dict().keys() == made[1].state_dict().keys()
     assert all(torch.equal(t, made[1].state_dict()[name]) for name, t in made[0].state_dict().items())
 
