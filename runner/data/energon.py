@@ -42,21 +42,22 @@ PARTS = ("train", "val")
 class EnergonMultiModalDataModule(pl.LightningDataModule):
     """Micro-batches of an energon data set, `path`: training is an endless stream, validation one pass in order.
 
-    Lengths are tokens: `seq_length` the longest sample,
-    `row_length` (the same, if not given) a row of packed samples, which there are with `packing_buffer_size`, the number
-    of samples that rows are chosen from. `decoder_seq_length` is for task encoders of encoder-decoder models.
-    `max_samples_per_sequence` is how many samples of a shard are read in a row at most, before another is read from.
-    Workers and task encoder of validation are by default those of training; without a `task_encoder` samples are
-    conversations about images, with the special tokens of `multimodal_sample_config`. `kwargs` go to `get_train_dataset`.
+    Lengths are tokens: `seq_length` the longest sample, `row_length` (the same, if not given) a row of packed
+    samples, which there are with `packing_buffer_size`, the number of samples that rows are chosen from.
+    `decoder_seq_length` is for task encoders of encoder-decoder models. `max_samples_per_sequence` is how many
+    samples of a shard are read in a row at most. Workers and task encoder of validation are by default those of
+    training; without a `task_encoder` samples are conversations about images, with the special tokens of
+    `multimodal_sample_config`. `kwargs` go to `get_train_dataset`.
 
     A rank reads the share of its *replica*: ranks that share one (tensor or context parallel) read the same. That is
     `pg_collection.dp.rank()` of `.size()` (`process_groups` may be that group itself), else what the trainer's strategy
     says, else the rank of torch.distributed, else 0 of 1.
 
-    The state of every replica's stream goes into the checkpoint. It fits no other number of replicas or workers, buffer,
-    batch size or packing: energon would go on with another stream without a word, so that is refused, or with
-    `accept_changes` the stream begins again. `max_bad_samples` may be left out per replica; `allow_dataset_code` lets a
-    data set run code of its own.
+    The state of every replica's stream goes into the checkpoint. It fits no other number of replicas or workers,
+    buffer, batch size or packing: energon would go on with another stream without a word, so that is refused, or with
+    `accept_changes` the stream begins again. On purpose unlike Megatron-Bridge's, ranks of one replica read alike,
+    validation is neither shuffled nor endless, and a task encoder is made where none is given. `max_bad_samples` may
+    be left out per replica; `allow_dataset_code` lets a data set run code of its own.
 
     Example:
         >>> data = EnergonMultiModalDataModule("shards", tokenizer=None, image_processor=None, num_workers=0)
@@ -110,10 +111,8 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         self.num_workers = num_workers
         self.num_val_workers = num_workers if num_val_workers is None else num_val_workers
         self.pin_memory, self.shuffle_buffer_size = pin_memory, shuffle_buffer_size
-        self.max_samples_per_sequence, self.packing_buffer_size = (
-            max_samples_per_sequence,
-            packing_buffer_size,
-        )
+        self.max_samples_per_sequence = max_samples_per_sequence
+        self.packing_buffer_size = packing_buffer_size
         self.multimodal_sample_config = multimodal_sample_config
         self.task_encoder = self.validation_task_encoder = task_encoder
         if validation_task_encoder is not None:

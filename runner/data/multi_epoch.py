@@ -123,6 +123,9 @@ class MultiEpochDatasetResampler(Dataset[T]):
     At most one of `num_epochs` and `num_samples` is given; neither means one epoch. With `num_samples` the
     last epoch is cut. Raises ValueError for both, for a count below 1, and for an empty dataset.
 
+    On purpose unlike BioNeMo's: a dataset of one sample works, an empty one is no division by zero, and every order of
+    few samples occurs, where its permutation reaches some of them only.
+
     Example:
         >>> letters = IdentityMultiEpochDatasetWrapper("abc")
         >>> list(MultiEpochDatasetResampler(letters, num_epochs=2, shuffle=False))

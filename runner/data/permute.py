@@ -40,7 +40,8 @@ def epoch_seed(seed: int, epoch: int) -> int:
 def permute(index: int, length: int, seed: int) -> int:
     """Where a keyed bijection of [0, length) sends `index`, in constant time and memory.
 
-    Raises ValueError for a length outside [1, `MAX_LENGTH`] and IndexError for an index outside [0, length).
+    Raises ValueError for a length outside [1, `MAX_LENGTH`] and IndexError for an index outside [0, length), where
+    BioNeMo's raises ValueError; on purpose unlike it a length of 1 and negative seeds are allowed.
     """
     # Integers of numpy would overflow in what follows.
     index, length = operator.index(index), operator.index(length)

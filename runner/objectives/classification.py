@@ -22,6 +22,7 @@ class SequenceClassificationCollator(FlatCollator):
     head of a model anew that was trained for other labels.
 
     Labels of a list of samples are integers, numbers, or one truth value per label where several may hold at once.
+    Numbers stay numbers: bertblocks makes integers of them.
 
     Example:
         >>> collator = SequenceClassificationCollator(0, 4, 50)

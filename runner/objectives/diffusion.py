@@ -31,6 +31,9 @@ class MaskedDiffusionCollator(FlatCollator):
 
     Evaluation does not depend on any of that: see `_evaluation`.
 
+    On purpose unlike in bertblocks, labels stand where a token is masked alone, and `min_masked` beyond a text's length
+    masks all of its ordinary tokens, never padding.
+
     Example:
         >>> collator = MaskedDiffusionCollator(0, 4, 50, min_masked=2, special_token_ids=[1, 2, 3])
         >>> batch = collator([{"input_ids": [2, 11, 12, 3]}, {"input_ids": [2, 21, 3]}])

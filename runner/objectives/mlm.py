@@ -18,7 +18,7 @@ class MaskedLanguageModelingCollator(FlatCollator):
     """Each ordinary token is a target with probability `mlm_probability`, in validation `validation_mlm_probability`.
 
     Of the targets 80 % become the mask token, 10 % a random ordinary token and 10 % stay. Special tokens are never
-    chosen and never inserted.
+    chosen and never inserted, on purpose unlike in bertblocks.
 
     Example:
         >>> from torch.utils.data import DataLoader

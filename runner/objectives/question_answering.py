@@ -24,7 +24,7 @@ class QuestionAnsweringCollator(FlatCollator):
 
     Samples in a list are what a fast tokenizer makes of (question, context) with `return_offsets_mapping=True`, and
     `answers` as SQuAD has them, of which the first is the target. Windows are made where tokens are made; `doc_stride` is
-    noted here alone.
+    noted here alone. (In bertblocks every answer is at token 1.)
 
     Example:
         >>> collator = QuestionAnsweringCollator(0, 4, 50)

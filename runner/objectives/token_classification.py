@@ -23,7 +23,7 @@ class TokenClassificationCollator(FlatCollator):
     `constrained_decoding` the tags of a sentence are predicted together, where the training data keeps to IOB2.
 
     Samples in a list bring a label per *token*, -100 for none; special tokens never have one (leave the unknown token out
-    of `special_token_ids` where words that became it are to be learnt).
+    of `special_token_ids` where words that became it are to be learnt). (In bertblocks no input passes.)
 
     Example:
         >>> collator = TokenClassificationCollator(0, 4, 50, special_token_ids=[2, 3])

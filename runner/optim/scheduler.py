@@ -87,6 +87,8 @@ def get_scheduler(
     Steps are numbers or fractions of max_steps. Decays are factors of the peak, those of exponential phases per step;
     each phase starts where the one before ended. Raises ValueError as `ThreePhaseSchedule` does.
 
+    On purpose unlike bertblocks': no phase jumps back to the peak, and the decay of cosine is a factor, not a rate.
+
     Example:
         >>> import torch
         >>> optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)

@@ -48,6 +48,9 @@ def get_optimizer(
     not decay. Groups are dicts as torch takes them: what one says of itself (`lr`, `weight_decay`, ...) goes before
     `optimizer_kwargs` and holds for all of its parameters.
 
+    On purpose unlike bertblocks': the caller's keywords stay as they are, an unknown one is an error, and so is an 8-bit
+    variant that does not exist, in place of full precision with a warning.
+
     Example:
         >>> from torch import nn
         >>> model = nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8))

@@ -102,6 +102,9 @@ class SplitModalitySampler(ResumableSampler[int]):
     fewest tokens so far, equally many to each. `num_repeated` says how many examples of an epoch are repeats that
     fill up the last batch of a modality. The global batches are those of `SplitModality` with the same seed.
 
+    On purpose unlike Prismatic's: its length is what an iterator gives; one modality alone, fewer examples than a batch
+    and `drop_last` work; seed 1 of epoch 0 is not seed 0 of epoch 1; and it resumes inside an epoch.
+
     Example:
         >>> from torch.utils.data import DataLoader
         >>> lengths = [(True, 20), (True, 90), (True, 21), (True, 22), (False, 7), (False, 8)]
