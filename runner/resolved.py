@@ -57,13 +57,13 @@ def settle(config: DictConfig, before: Resolved) -> DictConfig:
     return settled
 
 
-def resolve(config: DictConfig, data: Any, model: Any, by_auto: bool) -> Resolved:
+def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: Any, model: Any) -> Resolved:
     """What a settled config, its assembled data and model compute with.
 
-    A precision that was chosen here, `by_auto`, becomes fp32 in the config where the model cannot be computed in it.
+    A precision that `auto` has chosen here becomes fp32 in the config where the model cannot be computed in it.
     """
     trainer = config.trainer
-    if by_auto:
+    if asked.trainer.precision == "auto" and "precision" not in before:
         trainer.precision = usable_precision(trainer.precision, model, data.layout)
     return {
         "accelerator": trainer.accelerator,

@@ -127,8 +127,7 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     before = recorded(folder, checkpoint)
     settled = settle(config, before)
     data, module, max_steps = assemble(settled, before.get("layout"))
-    by_auto = config.trainer.precision == "auto" and "precision" not in before
-    resolved = resolve(settled, data, module.model, by_auto)
+    resolved = resolve(config, settled, before, data, module.model)
     note(folder, resolved)
     callbacks, saver = build_all(settled.callback), build(settled.checkpoint, folder=folder.checkpoints)
     pruning = pruning_of(folder, saver)

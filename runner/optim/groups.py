@@ -66,17 +66,8 @@ def parameter_groups(
                 rate, decay = _apply(override, rate, decay)
                 label += f"/{override['pattern']}"
         key = (group + label, rate, decay)
-        made = groups.setdefault(
-            key,
-            {
-                "name": group + label,
-                "params": [],
-                "param_names": [],
-                "lr": rate,
-                "weight_decay": decay,
-                **settings,
-            },
-        )
+        new = {"name": group + label, "params": [], "param_names": [], "lr": rate, "weight_decay": decay}
+        made = groups.setdefault(key, {**new, **settings})
         made["params"].append(parameter)
         made["param_names"].append(name)
     return sorted(groups.values(), key=lambda group: ORDER.index(group["name"].split("/")[0]))
