@@ -7,8 +7,9 @@ BIN = $(VENV)/bin
 JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); echo $$(( n < 8 ? n : 8 )))
 SIDE_BY_SIDE = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # Tests whose outcome could depend on the precision of a step.
-TRAINS = tests/models tests/modules tests/objectives $(patsubst %,tests/test_%.py, \
-	data_order golden kill optimizer_runs packed_runs resume sharding train vision_language_runs)
+TRAINS = tests/models tests/modules tests/objectives tests/loop/test_sharding.py \
+	$(addprefix tests/launch/test_,kill.py resume.py) $(patsubst %,tests/runs/test_%.py, \
+	data_order golden optimizers packed train vision_language)
 READY = $(VENV)/.ready
 # Idle threads sleep instead of spinning: on a busy machine that is the difference between slow and eight times as slow.
 export OMP_WAIT_POLICY ?= passive

@@ -4,7 +4,7 @@ Read `conf/config.py` first: it lists the groups and their defaults. `conf/exper
 Nothing in here imports torch, so help, completion and printing a config answer at once.
 """
 
-from . import (
+from conf import (
     callback,
     checkpoint,
     config,
@@ -20,7 +20,7 @@ from . import (
     sweeper,
     trainer,
 )
-from .registry import load_plugins
+from conf.registry import load_plugins
 
 load_plugins()
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from .registry import register
-from .values import setting
+from conf.registry import register
+from conf.values import setting
 
 
 @dataclass

@@ -2,22 +2,22 @@
 
 from dataclasses import dataclass, field
 
-from .registry import register_parts
-from .values import Choice, setting
+from conf.registry import register_parts
+from conf.values import Choice, setting
 
 
 @dataclass
 class Csv:
     """`metrics.csv` in the run folder, which the report is drawn from."""
 
-    _target_: str = "runner.loggers.MetricsFile"
+    _target_: str = "runner.logging.loggers.MetricsFile"
 
 
 @dataclass
 class Wandb:
     """Weights & Biases; its files lie in the run folder, and a resumed run keeps its id."""
 
-    _target_: str = "runner.loggers.wandb_logger"
+    _target_: str = "runner.logging.loggers.wandb_logger"
     project: str = "iolaus"
     """Project the run appears in."""
     group: str | None = None
@@ -32,7 +32,7 @@ class Wandb:
 class Tensorboard:
     """TensorBoard event files in the folder `tensorboard` of the run."""
 
-    _target_: str = "runner.loggers.tensorboard_logger"
+    _target_: str = "runner.logging.loggers.tensorboard_logger"
 
 
 register_parts("logger", csv=Csv, wandb=Wandb, tensorboard=Tensorboard)

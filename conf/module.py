@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from .registry import register
-from .values import AT_LEAST_0, COUNT, WHOLE_FROM_0, setting
+from conf.registry import register
+from conf.values import AT_LEAST_0, COUNT, WHOLE_FROM_0, setting
 
 
 @dataclass

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from .registry import register
-from .values import AT_LEAST_0, COUNT, SHARE, Bounds, Choice, setting
+from conf.registry import register
+from conf.values import AT_LEAST_0, COUNT, SHARE, Bounds, Choice, setting
 
 
 @dataclass

@@ -1,10 +1,10 @@
-"""Group `scheduler`: the learning rate over the run (maths in runner/optim/schedule.py)."""
+"""Group `scheduler`: the learning rate over the run (maths in runner/optim/schedule/phases.py)."""
 
 from dataclasses import dataclass
 from typing import Any
 
-from .registry import register
-from .values import AT_LEAST_0, KINDS, Bounds, setting
+from conf.registry import register
+from conf.values import AT_LEAST_0, KINDS, Bounds, setting
 
 
 @dataclass

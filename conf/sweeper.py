@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from .registry import register
+from conf.registry import register
 
 
 @dataclass

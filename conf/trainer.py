@@ -3,15 +3,15 @@
 from dataclasses import dataclass
 from typing import Any
 
-from .registry import register
-from .values import AT_LEAST_0, COUNT, POSITIVE, WHOLE_FROM_0, Bounds, Choice, setting
+from conf.registry import register
+from conf.values import AT_LEAST_0, COUNT, POSITIVE, WHOLE_FROM_0, Bounds, Choice, setting
 
 
 @dataclass
 class Trainer:
     """Lightning's Trainer, as this project drives it: one optimizer step per global batch."""
 
-    _target_: str = "runner.trainer.build_trainer"
+    _target_: str = "runner.loop.trainer.build_trainer"
     max_steps: int = setting(1500, allowed=Bounds(-1, whole=True))
     """Global batches to train on, which is optimizer steps; -1 follows `max_epochs`."""
     max_epochs: Any = setting(None, allowed=POSITIVE)

@@ -1,6 +1,6 @@
 """What a setting may be where its type does not say so, whether it may change on resume: said at the field by `setting`.
 
-`runner.checks` holds a config against it before anything heavy is imported; `--info` and the JSON schema show it.
+`runner.config.checks` holds a config against it before anything heavy is imported; `--info` and the JSON schema show it.
 """
 
 import math

@@ -8,8 +8,8 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 import conf
+from conf.fields import default_options, fields_of, root_fields, summary
 from conf.registry import OPTIONS
-from runner.options import default_options, fields_of, root_fields, summary
 
 RECIPES = sorted((Path(conf.__file__).parent / "experiment").glob("*.yaml"))
 

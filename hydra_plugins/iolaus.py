@@ -7,7 +7,9 @@ from hydra.core.config_search_path import ConfigSearchPath
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 
 from conf.registry import SEARCHED
-from runner import search, slurm, sweep
+from runner.sweeps import optuna as search
+from runner.sweeps import slurm
+from runner.sweeps import sweeper as sweep
 
 
 class OwnConfigs(SearchPathPlugin):

@@ -1,6 +1,6 @@
 """The only place that turns config nodes into objects.
 
-What a node may name says `runner.targets`; it is checked before anything is built, and again when it is.
+What a node may name says `runner.config.targets`; it is checked before anything is built, and again when it is.
 """
 
 from collections.abc import Callable
@@ -9,10 +9,10 @@ from typing import Any
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
+from conf.fields import check_fields
 from conf.registry import component_of
-from runner.custom_code import allow_custom_code
-from runner.options import check_fields
-from runner.targets import allow_targets, check_target, locate
+from runner.config.custom_code import allow_custom_code
+from runner.config.targets import allow_targets, check_target, locate
 
 INSTRUCTIONS = ("_target_", "_args_", "_partial_", "_convert_", "_recursive_")
 """Keys of a node that say how it is built."""

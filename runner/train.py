@@ -15,22 +15,22 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-from runner.assembly import assemble, known_task
 from runner.build import build, build_all
-from runner.checks import check_config
-from runner.cluster import member, refuse_sweep_of_ranks
-from runner.commands import answered
-from runner.compose import prepare
-from runner.errors import explain, wants_traceback
-from runner.folder import RunFolder
-from runner.hub import spare_retries
-from runner.job import carry_out, in_sweep, report_failure, report_job_failure, report_stop
-from runner.launch import keep_freed_memory, leave_error, run_rank
-from runner.permissions import on_command_line
-from runner.redaction import know_secrets, redact_logs
-from runner.requeue import requeue
-from runner.resume import saved_overrides
-from runner.signals import EXIT_INTERRUPTED, Stopped, ending_with_command, forwarding, stoppable
+from runner.cli.commands import answered
+from runner.cli.compose import prepare
+from runner.config.checks import check_config
+from runner.config.permissions import on_command_line
+from runner.launch.hub import spare_retries
+from runner.launch.job import carry_out, in_sweep, report_failure, report_job_failure, report_stop
+from runner.launch.processes import keep_freed_memory, leave_error, run_rank
+from runner.launch.requeue import requeue
+from runner.launch.resume import saved_overrides
+from runner.loop.assembly import assemble, known_task
+from runner.run.cluster import member, refuse_sweep_of_ranks
+from runner.run.errors import explain, wants_traceback
+from runner.run.folder import RunFolder
+from runner.run.redaction import know_secrets, redact_logs
+from runner.run.signals import EXIT_INTERRUPTED, Stopped, ending_with_command, forwarding, stoppable
 
 log = logging.getLogger("iolaus")
 
@@ -97,7 +97,7 @@ def run(config: DictConfig) -> float | None:
 
 def inspect(config: DictConfig, folder: RunFolder) -> None:
     """Shows the plan of a run; Hydra's folder for it goes."""
-    from runner.plan import show_plan
+    from runner.cli.plan import show_plan
 
     try:
         show_plan(config)
@@ -113,14 +113,14 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     import torch
 
     from runner.callbacks import Preemption
-    from runner.callbacks.pruning import pruning_of
-    from runner.checkpoint import checkpoint_to_resume
-    from runner.export import export_model
-    from runner.loggers import finish_loggers
+    from runner.checkpoints.callback import checkpoint_to_resume
+    from runner.inference.export import export_model
+    from runner.logging.loggers import finish_loggers
+    from runner.loop.resolved import Record, changes, described, note, recorded, resolve, settle
+    from runner.loop.trainer import describe_run, final_validation
     from runner.report import write_report
-    from runner.resolved import Record, changes, described, note, recorded, resolve, settle
-    from runner.summary import end_summary, start_summary
-    from runner.trainer import describe_run, final_validation
+    from runner.report.summary import end_summary, start_summary
+    from runner.sweeps.pruning import pruning_of
 
     keep_freed_memory()
     checkpoint = checkpoint_to_resume(folder, config.resume)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from tests.precision import PRECISION, as_in_training
+from tests.support.precision import PRECISION, as_in_training
 
 # The same examples every time: a red run is a change's fault. HYPOTHESIS_PROFILE=default looks for new ones.
 settings.register_profile("repeatable", derandomize=True)
@@ -27,10 +27,13 @@ os.environ |= {"OMP_WAIT_POLICY": "passive", "HF_HUB_DISABLE_TELEMETRY": "1", "C
 
 ROOT = Path(__file__).parent.parent
 
+WHOLE_RUNS = ("runs", "cli", "sweeps", "launch", "loop", "logging", "checkpoints", "inference", "config")
+"""Folders of tests that start the program."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whole runs first: what is short fills the end, where processes would wait for each other."""
-    items.sort(key=lambda item: item.path.parent.name != "tests")
+    items.sort(key=lambda item: item.path.parent.name not in WHOLE_RUNS)
 
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
@@ -114,8 +117,8 @@ def train_here(folder: Path, text_file: Path, *overrides: str) -> Any:
     from hydra import compose, initialize_config_module
     from omegaconf import OmegaConf
 
-    from runner.folder import RunFolder
-    from runner.resume import run_folder
+    from runner.launch.resume import run_folder
+    from runner.run.folder import RunFolder
     from runner.train import train
 
     OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from runner.audit import OrderLog
+from runner.run.audit import OrderLog
 
 
 class OrderAudit(Callback):

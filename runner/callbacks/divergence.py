@@ -6,9 +6,9 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from runner.checkpoint import last_good
-from runner.errors import TrainingFailure
+from runner.checkpoints.callback import last_good
 from runner.modules.training import first_samples
+from runner.run.errors import TrainingFailure
 
 
 class Divergence(Callback):

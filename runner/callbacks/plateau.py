@@ -6,15 +6,15 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from runner.folder import RunFolder
-from runner.summary import plateau_of
+from runner.report.summary import plateau_of
+from runner.run.folder import RunFolder
 
 log = logging.getLogger("iolaus")
 
 
 class Plateau(Callback):
     """After each validation behind the warm-up: a line for the log and the status, if all losses are at their unigram
-    entropy or above it (`runner.summary.plateau_of`); a loss that is not compared with one is not looked at.
+    entropy or above it (`runner.report.summary.plateau_of`); a loss that is not compared with one is not looked at.
     """
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:

@@ -10,12 +10,12 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
-    "EnergonData": ".energon_run",
-    "EnergonMultiModalDataModule": ".energon",
-    "FinetuningData": ".finetuning",
+    "EnergonData": ".energon.run",
+    "EnergonMultiModalDataModule": ".energon.module",
+    "FinetuningData": ".labelled.finetuning",
     "FinetuningDataModule": "runner.loaders.finetuning",
-    "ImageTextDataModule": ".image_text",
-    "PretrainingData": ".pretraining",
+    "ImageTextDataModule": ".vision.image_text",
+    "PretrainingData": ".text.pretraining",
     "PretrainingDataModule": "runner.loaders.pretraining",
 }
 

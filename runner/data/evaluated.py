@@ -5,10 +5,9 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
+from runner.data.batches import VALIDATION_STREAM, GatheredSequences, batch_loader
+from runner.data.module import GlobalBatchDataModule
 from runner.samplers import Sequential
-
-from .batches import VALIDATION_STREAM, GatheredSequences, batch_loader
-from .module import GlobalBatchDataModule
 
 EVALUATED_AT_ONCE = 512
 """Samples of an evaluation that are sorted by length together; a model without gradients has room for them."""

@@ -10,10 +10,9 @@ import lightning.pytorch as pl
 import torch
 from torch.utils.data import DataLoader
 
+from runner.data.batches import MASK_STREAM, VALIDATION_STREAM, GatheredSequences, GlobalBatches, batch_loader
+from runner.loop.sharding import replica_of
 from runner.samplers import GlobalBatchSampler, Sequential
-from runner.sharding import replica_of
-
-from .batches import MASK_STREAM, VALIDATION_STREAM, GatheredSequences, GlobalBatches, batch_loader
 
 log = logging.getLogger("iolaus")
 

@@ -14,7 +14,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from runner.data.batches import CalmLoader, GatheredSequences, flat_samples, settle_worker
 from runner.data.handover import hand_over
-from runner.data.partition import partition
+from runner.order.partition import partition
 from runner.samplers import Sequential, Shuffled
 
 Collate = Callable[[dict[str, Any]], dict[str, Any]]

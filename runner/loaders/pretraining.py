@@ -7,20 +7,19 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from runner.data.batches import MASK_STREAM, VALIDATION_STREAM
-from runner.data.chunking import Chunker
-from runner.data.prepare import PreparedText, prepare_text
-from runner.data.sources import Source
-from runner.data.store import TokenStore
-from runner.data.tokenizer import load_tokenizer
-from runner.errors import suggest
-from runner.export import model_folder
+from runner.data.store.reader import TokenStore
+from runner.data.text.chunking import Chunker
+from runner.data.text.prepare import PreparedText, prepare_text
+from runner.data.text.sources import Source
+from runner.data.text.tokenizer import load_tokenizer
+from runner.inference.export import model_folder
+from runner.loaders.base import PassesDataModule, cache_folder, check_sizes
+from runner.loaders.passes import Passes, PassLoader, StoredPasses
+from runner.loaders.reading import open_splits, validation_sets
+from runner.loaders.streaming import StreamedPasses
 from runner.objectives import get_collator_cls
 from runner.objectives.row_batch import row_batch
-
-from .base import PassesDataModule, cache_folder, check_sizes
-from .passes import Passes, PassLoader, StoredPasses
-from .reading import open_splits, validation_sets
-from .streaming import StreamedPasses
+from runner.run.errors import suggest
 
 log = logging.getLogger("iolaus")
 

@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from runner.data.batches import keyed_samples
-from runner.data.chunking import Chunker
-from runner.data.keyed import derive_seed
-from runner.data.packing import pack
-from runner.data.ranges import ranges
-from runner.data.sources import Source
-from runner.data.stream import Numbered, ShuffledStream
-
-from .passes import WINDOW, Collate, Passes
+from runner.data.text.chunking import Chunker
+from runner.data.text.sources import Source
+from runner.data.text.stream import Numbered, ShuffledStream
+from runner.loaders.passes import WINDOW, Collate, Passes
+from runner.order.keyed import derive_seed
+from runner.order.packing import pack
+from runner.order.ranges import ranges
 
 
 class StreamedPasses(Passes):

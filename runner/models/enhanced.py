@@ -12,10 +12,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from runner.flops import FlopCounts
-
-from .packed_rows import packed_again, unpacked
-from .sparse_head import SparseMaskedLM, rows_at
+from runner.models.flops import FlopCounts
+from runner.models.packed.rows import packed_again, unpacked
+from runner.models.sparse_head import SparseMaskedLM, rows_at
 
 
 class EnhancedMaskedLM(SparseMaskedLM):

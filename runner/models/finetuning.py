@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from runner.predictions import (
+from runner.evaluation import (
     ClassificationPredictions,
     LabelPredictions,
     NumberPredictions,
@@ -19,10 +19,9 @@ from runner.predictions import (
     QuestionPredictions,
     TokenPredictions,
 )
-
-from .packed_rows import TOLERANCE, packed_row, padded_rows, trial_documents, unpacked
-from .sparse_head import encoder_giving
-from .wrapped import WrappedModel
+from runner.models.packed.rows import TOLERANCE, packed_row, padded_rows, trial_documents, unpacked
+from runner.models.sparse_head import encoder_giving
+from runner.models.wrapped import WrappedModel
 
 _NEVER = -1e4
 """The logit of a place that is none."""

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
-from runner.custom_code import CustomCodeRefused, from_pretrained
+from runner.config.custom_code import CustomCodeRefused, from_pretrained
 from runner.optim.roles import parts
 
 log = logging.getLogger("iolaus")

@@ -6,17 +6,16 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from runner.data.finetuning import TASKS
-from runner.data.labels import MULTI, REGRESSION, SINGLE
-from runner.errors import suggest
+from runner.data.labelled.finetuning import TASKS
+from runner.data.labelled.labels import MULTI, REGRESSION, SINGLE
 from runner.models.finetuning import SequenceClassifier, TaskModel
+from runner.modules.automatic import AutomaticModule, Batch
+from runner.modules.set_figures import SetFigures
+from runner.modules.task_models import load_task_model, own_tokenizer, unnamed_labels
 from runner.objectives.layout import IGNORED
-from runner.optim.scheduler import ClosedFormScheduler
-from runner.optim.warmup_decay import check_warmup_decay, warmup_decay_factor
-
-from .automatic import AutomaticModule, Batch
-from .set_figures import SetFigures
-from .task_models import load_task_model, own_tokenizer, unnamed_labels
+from runner.optim.schedule.schedulers import ClosedFormScheduler
+from runner.optim.schedule.warmup_decay import check_warmup_decay, warmup_decay_factor
+from runner.run.errors import suggest
 
 Task = Literal["classification", "token_classification", "question_answering"]
 SchedulerType = Literal["linear", "cosine", "constant", "polynomial"]

@@ -6,15 +6,14 @@ import torch
 from torch import Tensor
 from transformers import AutoConfig, PreTrainedModel
 
-from runner.data.tokenizer import load_tokenizer
-from runner.errors import suggest
-from runner.export import model_folder
+from runner.data.text.tokenizer import load_tokenizer
+from runner.inference.export import model_folder
 from runner.models import build_encoder
+from runner.modules.automatic import AutomaticModule, Batch
 from runner.objectives import get_collator_cls
 from runner.objectives.layout import IGNORED
 from runner.optim import get_scheduler
-
-from .automatic import AutomaticModule, Batch
+from runner.run.errors import suggest
 
 OBJECTIVES = ("mlm", "enhanced_mlm", "diffusion")
 

@@ -9,11 +9,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from runner.errors import suggest
-from runner.folder import RunFolder
-from runner.predictions import Predictions, write_predictions
-
-from .training import Batch, TrainingModule
+from runner.evaluation import Predictions, write_predictions
+from runner.modules.training import Batch, TrainingModule
+from runner.run.errors import suggest
+from runner.run.folder import RunFolder
 
 log = logging.getLogger("iolaus")
 

@@ -6,11 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from runner.folder import RunFolder
 from runner.models.sparse_head import SparseMaskedLM
-from runner.samples import Sample, guessed_samples, write_samples
-
-from .training import Batch, TrainingModule
+from runner.modules.samples import Sample, guessed_samples, write_samples
+from runner.modules.training import Batch, TrainingModule
+from runner.run.folder import RunFolder
 
 
 class PretrainingRun(TrainingModule):

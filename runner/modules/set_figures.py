@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from runner.metrics import ENTITY_FIGURES, get_metrics_for_task
+from runner.data.labelled.tags import is_bio
+from runner.evaluation import Predictions
+from runner.evaluation.metrics import ENTITY_FIGURES, get_metrics_for_task
 from runner.objectives.layout import IGNORED
-from runner.predictions import Predictions
-from runner.tags import is_bio
 
 Decode = Callable[[Tensor], str]
 """The text of token ids."""

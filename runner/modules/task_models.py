@@ -9,10 +9,10 @@ from transformers import (
     AutoModelForTokenClassification,
 )
 
-from runner.custom_code import from_pretrained
-from runner.data.labels import SINGLE
-from runner.data.tokenizer import load_tokenizer
-from runner.export import model_folder
+from runner.config.custom_code import from_pretrained
+from runner.data.labelled.labels import SINGLE
+from runner.data.text.tokenizer import load_tokenizer
+from runner.inference.export import model_folder
 from runner.models import load_encoder
 from runner.models.finetuning import QuestionAnswerer, SequenceClassifier, TaskModel, TokenClassifier
 from runner.models.head import Head

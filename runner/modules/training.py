@@ -9,16 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from runner.checkpoint import last_good
+from runner.checkpoints.callback import last_good
 from runner.data.batches import SUMMED
-from runner.errors import TrainingFailure
-from runner.flops import flop_counts, step_flops
-from runner.folder import RunFolder
-from runner.models.dropout_keys import dropout_keys
+from runner.loop.sharding import check_shardable, clip_shards, replica_of, synchronise, whole
+from runner.models.flops import flop_counts, step_flops
+from runner.models.packed.dropout_keys import dropout_keys
+from runner.modules.base import ModelModule
 from runner.optim import LoopNeeds, loop_needs
-from runner.sharding import check_shardable, clip_shards, replica_of, synchronise, whole
-
-from .base import ModelModule
+from runner.run.errors import TrainingFailure
+from runner.run.folder import RunFolder
 
 log = logging.getLogger("iolaus")
 

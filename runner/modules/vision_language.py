@@ -7,11 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from runner.data.permute import permute
-from runner.errors import TrainingFailure
-
-from .finetuning import FinetuningRun
-from .training import Batch
+from runner.modules.finetuning import FinetuningRun
+from runner.modules.training import Batch
+from runner.order.permutation import permute
+from runner.run.errors import TrainingFailure
 
 log = logging.getLogger("iolaus")
 

@@ -9,10 +9,17 @@ from numpy.typing import NDArray
 from torch import nn
 from transformers import PreTrainedModel
 
-from .base import FlatCollator
-from .finetuning import check_labelled, check_length, given_labels, sample_numbers, task_head, token_types
-from .layout import IGNORED, Flat
-from .rows import column_of
+from runner.objectives.base import FlatCollator
+from runner.objectives.finetuning import (
+    check_labelled,
+    check_length,
+    given_labels,
+    sample_numbers,
+    task_head,
+    token_types,
+)
+from runner.objectives.layout import IGNORED, Flat
+from runner.objectives.rows import column_of
 
 
 class SequenceClassificationCollator(FlatCollator):

@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 from torch import nn
 from transformers import PreTrainedModel
 
-from runner.data.keyed import mix64, token_bits, uniform
-
-from .base import FlatCollator
-from .layout import IGNORED, Flat
+from runner.objectives.base import FlatCollator
+from runner.objectives.layout import IGNORED, Flat
+from runner.order.keyed import mix64, token_bits, uniform
 
 TIME_SALT = np.uint64(0x7469_6D65)
 """Parts the random time of a sample from the random bits of its tokens."""

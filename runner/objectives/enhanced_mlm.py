@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 from torch import nn
 from transformers import PreTrainedModel
 
-from runner.data.keyed import mix64, token_bits
-
-from .base import FlatCollator
-from .layout import IGNORED, Flat, spread
-from .mlm import check_rate, mask_tokens
+from runner.objectives.base import FlatCollator
+from runner.objectives.layout import IGNORED, Flat, spread
+from runner.objectives.mlm import check_rate, mask_tokens
+from runner.order.keyed import mix64, token_bits
 
 POOLINGS = ("cls", "mean")
 

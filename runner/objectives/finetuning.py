@@ -8,8 +8,8 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
-from .base import Collator
-from .layout import Flat, spread
+from runner.objectives.base import Collator
+from runner.objectives.layout import Flat, spread
 
 
 def task_head(auto: Any, names: Sequence[str], fresh: bool, **config: Any) -> dict[str, Any]:

@@ -8,10 +8,9 @@ from numpy.typing import NDArray
 from torch import nn
 from transformers import PreTrainedModel
 
-from runner.data.keyed import token_bits, uniform
-
-from .base import Collator, FlatCollator
-from .layout import IGNORED, Flat
+from runner.objectives.base import Collator, FlatCollator
+from runner.objectives.layout import IGNORED, Flat
+from runner.order.keyed import token_bits, uniform
 
 
 class MaskedLanguageModelingCollator(FlatCollator):

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from torch import nn
 from transformers import PreTrainedModel
 
-from .base import FlatCollator
-from .finetuning import check_labelled, check_length, given_labels, sample_numbers, task_head
-from .layout import IGNORED, Flat
-from .rows import label_tensor
+from runner.objectives.base import FlatCollator
+from runner.objectives.finetuning import check_labelled, check_length, given_labels, sample_numbers, task_head
+from runner.objectives.layout import IGNORED, Flat
+from runner.objectives.rows import label_tensor
 
 
 class TokenClassificationCollator(FlatCollator):

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from torch import nn
 from transformers import AutoModelForImageTextToText, PreTrainedModel
 
-from .base import FlatCollator
-from .finetuning import check_length, sample_numbers
-from .layout import IGNORED, Flat
+from runner.objectives.base import FlatCollator
+from runner.objectives.finetuning import check_length, sample_numbers
+from runner.objectives.layout import IGNORED, Flat
 
 
 class VisionLanguageCollator(FlatCollator):
@@ -61,7 +61,7 @@ class VisionLanguageCollator(FlatCollator):
         """Raises ValueError: images come with the samples of a data module alone."""
         raise ValueError(
             "VisionLanguageCollator makes batches of what a data module encodes, such as "
-            "runner.data.energon.EnergonMultiModalDataModule; it takes no list of samples"
+            "runner.data.energon.module.EnergonMultiModalDataModule; it takes no list of samples"
         )
 
     def flat_labels(self, tokenized: Flat) -> Flat:
@@ -72,7 +72,7 @@ class VisionLanguageCollator(FlatCollator):
 
     def further(self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]) -> dict[str, Any]:
         """`samples`, `prompt_lengths` and `image_counts` [D], samples that are `undecodable` [u], and, unless there are
-        no images, `images` and `image_rows` (see `runner.data.image_inputs.join_images`).
+        no images, `images` and `image_rows` (see `runner.data.vision.image_inputs.join_images`).
         """
         samples = sample_numbers(labelled)
         broken = torch.from_numpy(labelled["undecodable"])
@@ -94,7 +94,7 @@ class VisionLanguageCollator(FlatCollator):
 
     def task_model(self, pretrained: PreTrainedModel) -> nn.Module:
         """The model with its head on the tokens that predict answers."""
-        from runner.models.vision_language import VisionLanguageModel
+        from runner.models.vision.vision_language import VisionLanguageModel
 
         check_length(pretrained, self.max_sequence_length)
         return VisionLanguageModel(

@@ -9,14 +9,14 @@ What needs torch is imported when it is asked for: a schedule can be checked and
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from runner.optim.schedule import ThreePhaseSchedule
+from runner.optim.schedule.phases import ThreePhaseSchedule
 
 if TYPE_CHECKING:
     from runner.optim.elementwise import adafactor, adagrad, adam, adamw, lamb, lars, lion, rmsprop, sgd
     from runner.optim.groups import groups_table, parameter_groups
     from runner.optim.hooks import LoopNeeds, loop_needs
     from runner.optim.matrixwise import galore, muon, shampoo, soap, sophiah, splus
-    from runner.optim.scheduler import (
+    from runner.optim.schedule.schedulers import (
         ClosedFormScheduler,
         InverseSqrtScheduler,
         ThreePhaseScheduler,
@@ -55,7 +55,7 @@ __all__ = [
     "splus",
 ]
 
-_HOMES = ("elementwise", "matrixwise", "groups", "hooks", "scheduler", "table")
+_HOMES = ("elementwise", "matrixwise", "groups", "hooks", "schedule.schedulers", "table")
 
 
 def __getattr__(name: str) -> Any:

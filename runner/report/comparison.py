@@ -16,8 +16,8 @@ from runner.report.curves import Chart, Curve, curves_of, loss_levels
 from runner.report.page import Cell, Tile, number_cell
 from runner.report.runs import EXECUTION, Run, load_run
 from runner.report.single import save
+from runner.report.summary import validation_set
 from runner.report.svg import colour_class, legend
-from runner.summary import validation_set
 
 MAX_SETTINGS = 12
 """Settings that have a column where the runs do not say which they were started with."""

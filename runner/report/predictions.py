@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from runner.answers import exact_match
+from runner.evaluation.squad import exact_match
 from runner.report import page
 from runner.report.page import Cell
 

@@ -11,8 +11,8 @@ from typing import Any
 import yaml
 from omegaconf import OmegaConf
 
-from runner.report.metrics import Series, read_metrics
-from runner.summary import AT_UNIGRAM, plateau_of
+from runner.report.summary import AT_UNIGRAM, plateau_of
+from runner.run.metrics_file import Series, read_metrics
 
 MARKS = ("status.json", "metrics.csv", "config.yaml")
 """A folder is a run's when it holds one of these."""

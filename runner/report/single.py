@@ -14,7 +14,7 @@ from runner.report.evaluation import evaluation_sections
 from runner.report.page import Cell, Tile
 from runner.report.runs import Run, changed_settings, load_run
 from runner.report.samples import samples_section
-from runner.summary import FILES, clock, compared_losses, near, resume_command
+from runner.report.summary import FILES, clock, compared_losses, near, resume_command
 
 
 def write_report(run_folder: Path) -> Path:

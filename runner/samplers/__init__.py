@@ -6,15 +6,15 @@
 - `SplitModality`: every batch with images or without; `SplitModalitySampler` is the same for a plain
 DataLoader.
 
-Ranks, loader workers and micro-batches play no part here: `runner.data.partition` cuts a global batch for
+Ranks, loader workers and micro-batches play no part here: `runner.order.partition` cuts a global batch for
 them.
 """
 
-from .base import GlobalBatchSampler
-from .length_grouped import LengthGrouped
-from .sequential import Sequential
-from .shuffled import Shuffled
-from .split_modality import SplitModality, SplitModalitySampler
+from runner.samplers.base import GlobalBatchSampler
+from runner.samplers.length_grouped import LengthGrouped
+from runner.samplers.sequential import Sequential
+from runner.samplers.shuffled import Shuffled
+from runner.samplers.split_modality import SplitModality, SplitModalitySampler
 
 __all__ = [
     "GlobalBatchSampler",

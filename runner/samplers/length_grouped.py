@@ -2,11 +2,10 @@
 
 import numpy as np
 
-from runner.data.keyed import derive_seed
-from runner.data.multi_epoch import SizedSequences
-from runner.data.permute import epoch_seed, permute_block
-
-from .base import SeamlessSampler
+from runner.order.keyed import derive_seed
+from runner.order.multi_epoch import SizedSequences
+from runner.order.permutation import epoch_seed, permute_block
+from runner.samplers.base import SeamlessSampler
 
 _BATCHES = 0x62617463686573
 """What a derived seed is for ("batches" in ASCII)."""

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from runner.data.keyed import derive_seed
-from runner.data.permute import permute_block
+from runner.order.keyed import derive_seed
+from runner.order.permutation import permute_block
 
 _BATCHES = 0x62617463686573
 """What a derived seed is for ("batches" in ASCII)."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .base import SeamlessSampler
+from runner.samplers.base import SeamlessSampler
 
 
 class Sequential(SeamlessSampler):

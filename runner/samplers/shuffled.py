@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from runner.data.permute import epoch_seed, permute_block
-
-from .base import SeamlessSampler
+from runner.order.permutation import epoch_seed, permute_block
+from runner.samplers.base import SeamlessSampler
 
 
 class Shuffled(SeamlessSampler):

@@ -14,11 +14,10 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from runner.data.multi_epoch import SizedSequences
-from runner.data.permute import epoch_seed
-
-from .base import GlobalBatchSampler, ResumableSampler, check_fingerprint, check_sizes
-from .modality_batches import INDEX, Epoch, ModalityBatches, deal_evenly
+from runner.order.multi_epoch import SizedSequences
+from runner.order.permutation import epoch_seed
+from runner.samplers.base import GlobalBatchSampler, ResumableSampler, check_fingerprint, check_sizes
+from runner.samplers.modality_batches import INDEX, Epoch, ModalityBatches, deal_evenly
 
 log = logging.getLogger("iolaus")
 
@@ -40,7 +39,7 @@ class SplitModality(GlobalBatchSampler):
     An image counts `image_patches` tokens more, unless the dataset says that its `lengths_count_images`.
 
     The last batch of a modality is smaller, or left out with `drop_last`; epochs do not share batches. How a
-    batch is dealt to ranks is left to `runner.data.partition`, as with every sampler.
+    batch is dealt to ranks is left to `runner.order.partition`, as with every sampler.
     """
 
     def __init__(

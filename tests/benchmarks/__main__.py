@@ -15,7 +15,7 @@ import torch
 import transformers
 
 import tests.benchmarks as package
-from runner.environment import environment
+from runner.run.environment import environment
 from tests.benchmarks.measured import PAGES, fill, keep
 
 

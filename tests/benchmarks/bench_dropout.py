@@ -1,7 +1,7 @@
 """A step with dropout, by what decides on each element: `python -m tests.benchmarks dropout`.
 
-Keys of samples (`runner.models.dropout_keys`), 16 bits drawn in order, and torch's own, which draws a float for each.
-Forward and backward pass of a packed micro-batch, in CPU time, the contenders in turn.
+Keys of samples (`runner.models.packed.dropout_keys`), 16 bits drawn in order, and torch's own, which draws a
+float for each. Forward and backward pass of a packed micro-batch, in CPU time, the contenders in turn.
 """
 
 import statistics
@@ -16,12 +16,13 @@ import torch
 from torch import nn
 from transformers import BertConfig, BertForMaskedLM
 
-from runner.launch import keep_freed_memory
-from runner.models import SparseMaskedLM, dropout, packed_attention
-from runner.models.dropout_keys import dropout_keys
-from runner.models.packed_rows import packed_row
-
-from .bench_permute import table
+from runner.launch.processes import keep_freed_memory
+from runner.models import SparseMaskedLM
+from runner.models.packed import attention as packed_attention
+from runner.models.packed import dropout
+from runner.models.packed.dropout_keys import dropout_keys
+from runner.models.packed.rows import packed_row
+from tests.benchmarks.bench_permute import table
 
 ROUNDS = 8
 TOKENS = 1024

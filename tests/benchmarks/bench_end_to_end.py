@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from runner.trainer import cpu_has_bf16
+from runner.loop.trainer import cpu_has_bf16
 from tests.benchmarks.peer_pretraining import (
     CLIP,
     MASKED,
@@ -189,7 +189,7 @@ def prepared(
     from omegaconf import OmegaConf
 
     from runner.build import build
-    from runner.resume import run_folder
+    from runner.launch.resume import run_folder
 
     OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
     model = "bert_tiny" if small else options.model

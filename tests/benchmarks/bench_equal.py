@@ -10,11 +10,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from runner.folder import RunFolder
+from runner.run.folder import RunFolder
+from tests.benchmarks.bench_permute import table
 from tests.conftest import TINY, run_program, train_here
-from tests.test_train import losses, weights
-
-from .bench_permute import table
+from tests.runs.test_train import losses, weights
 
 STEPS = 30
 KINDS = {

@@ -92,7 +92,7 @@ def packaged_model() -> str | None:
 
 def load(folder: Path, case: Case, examples: int | None) -> dict[str, list[dict[str, Any]]]:
     """Training and validation rows as mappings, the same for both sides."""
-    from runner.data.task_readers import read_rows
+    from runner.data.read.task_readers import read_rows
 
     parts = {"train": case.files.format("train"), "validation": case.files.format("valid")}
     rows = {
@@ -120,7 +120,7 @@ def measured(train: Callable[..., float], case: Case, rows: Any, model: str, thr
 
 def train_once(train: Callable[..., float], case: Case, rows: Any, model: str, threads: int) -> Outcome:
     """The training and its time, without the time that imports take."""
-    for library in ("datasets", "lightning.pytorch", "transformers.trainer", "runner.assembly"):
+    for library in ("datasets", "lightning.pytorch", "transformers.trainer", "runner.loop.assembly"):
         importlib.import_module(library)
     torch.set_num_threads(threads)
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
@@ -136,8 +136,8 @@ def train_ours(case: Case, rows: Any, model: str, folder: Path) -> float:
     from hydra import compose, initialize_config_module
     from omegaconf import OmegaConf
 
-    from runner.folder import RunFolder
-    from runner.resume import run_folder
+    from runner.launch.resume import run_folder
+    from runner.run.folder import RunFolder
     from runner.train import train
 
     files = []

@@ -7,9 +7,8 @@ what independence costs.
 import numpy as np
 import torch
 
-from runner.data.keyed import sample_keys, token_bits, uniform
-
-from .bench_permute import interleaved, table
+from runner.order.keyed import sample_keys, token_bits, uniform
+from tests.benchmarks.bench_permute import interleaved, table
 
 NUM_DOCUMENTS = 20_000
 

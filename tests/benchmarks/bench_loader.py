@@ -20,8 +20,8 @@ GPU_TOKENS = 1e6
 
 def global_batches(config: Any) -> Any:
     """The default run's training batches and its module."""
-    from runner.assembly import assemble
     from runner.data.batches import MASK_STREAM, GlobalBatches
+    from runner.loop.assembly import assemble
 
     data, module, _ = assemble(config)
     batches = GlobalBatches(

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from runner.data.keyed import sample_keys
 from runner.objectives import MaskedLanguageModelingCollator
-
-from .bench_permute import interleaved, table
+from runner.order.keyed import sample_keys
+from tests.benchmarks.bench_permute import interleaved, table
 
 VOCABULARY, DOCUMENTS, AT_ONCE, SHARE = 30_522, 4_096, 128, 0.15
 

@@ -55,8 +55,8 @@ def side(sampler: str, layout: str) -> Side:
 
     from runner.build import bind, build
     from runner.data.batches import GlobalBatches
-    from runner.models.packed_rows import settle_layout
-    from runner.resume import run_folder
+    from runner.launch.resume import run_folder
+    from runner.models.packed.rows import settle_layout
 
     OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
     chosen = [f"sampler={sampler}", f"data.layout={layout}"]

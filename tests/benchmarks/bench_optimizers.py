@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 from torch.optim import Optimizer
 from transformers import BertConfig, BertForMaskedLM
 
-from runner.data.stdlib_text import StdlibText
+from runner.data.demo.stdlib_text import StdlibText
 from runner.optim import LoopNeeds, ThreePhaseScheduler, get_optimizer, get_scheduler, loop_needs
 from runner.optim.quantized import CLASSES
 from runner.optim.table import OPTIMIZERS

@@ -8,9 +8,8 @@ import bisect
 
 import numpy as np
 
-from runner.data.packing import pack
-
-from .bench_permute import interleaved, table
+from runner.order.packing import pack
+from tests.benchmarks.bench_permute import interleaved, table
 
 DOCUMENTS = 100_000
 CAPACITY = 2048
@@ -70,7 +69,7 @@ def main() -> None:
     for kind, lengths in kinds.items():
         numbers = lengths.tolist()
         made = {
-            "runner.data.packing": lambda n=lengths: len(pack(n, CAPACITY)[1]) - 1,
+            "runner.order.packing": lambda n=lengths: len(pack(n, CAPACITY)[1]) - 1,
             "best fit decreasing, one by one": lambda n=numbers: best_fit_decreasing(n, CAPACITY),
             "first fit decreasing, one by one": lambda n=numbers: first_fit_decreasing(n, CAPACITY),
             "in order": lambda n=numbers: in_order(n, CAPACITY),

@@ -6,10 +6,9 @@ from functools import partial
 
 import numpy as np
 
-from runner.data.partition import partition as cut
+from runner.order.partition import partition as cut
 from runner.samplers import GlobalBatchSampler, LengthGrouped, Shuffled, SplitModalitySampler
-
-from .bench_permute import exhaust, interleaved, peak_mib, table
+from tests.benchmarks.bench_permute import exhaust, interleaved, peak_mib, table
 
 NUM_EXAMPLES, NUM_RANKS, GLOBAL_BATCH = 1_000_000, 8, 256
 DEEP = 123_456

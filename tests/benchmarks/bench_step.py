@@ -36,7 +36,7 @@ def compose_config(folder: Path, overrides: list[str]) -> Any:
     from hydra import compose, initialize_config_module
     from omegaconf import OmegaConf
 
-    from runner.resume import run_folder
+    from runner.launch.resume import run_folder
 
     OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
     with initialize_config_module("conf", version_base="1.3"):
@@ -58,9 +58,9 @@ class Clock(Callback):
 
 def runner_seconds(config: Any, folder: Path) -> float:
     """Seconds of the steps after the first in a fit as `runner.train` builds it."""
-    from runner.assembly import assemble
     from runner.build import build, build_all
-    from runner.folder import RunFolder
+    from runner.loop.assembly import assemble
+    from runner.run.folder import RunFolder
 
     run = RunFolder(folder)
     run.begin(config, [])
@@ -85,8 +85,8 @@ def runner_seconds(config: Any, folder: Path) -> float:
 
 def ready(config: Any) -> tuple[list[Any], Any, Any, Any]:
     """All batches of the run, its model, optimizer and schedule."""
-    from runner.assembly import assemble
     from runner.data.batches import GlobalBatches
+    from runner.loop.assembly import assemble
 
     data, module, steps = assemble(config)
     batches = GlobalBatches(

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from runner.callbacks import Divergence
-from runner.errors import TrainingFailure
+from runner.run.errors import TrainingFailure
 
 
 def ends_at(losses: list[float], watch: Divergence, folder: str = "nowhere", first: int = 1) -> int | None:

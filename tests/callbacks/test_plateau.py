@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from runner.callbacks import Plateau
-from runner.folder import RunFolder
 from runner.optim import get_scheduler
 from runner.report.comparison import write_comparison
 from runner.report.single import write_report
-from runner.summary import end_summary, plateau_of
-from tests.in_process import iolaus_here
+from runner.report.summary import end_summary, plateau_of
+from runner.run.folder import RunFolder
 from tests.report.pages import make_run, read
+from tests.support.in_process import iolaus_here
 
 
 def figures(**losses: float) -> dict[str, float]:

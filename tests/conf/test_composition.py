@@ -10,7 +10,7 @@ from hydra import compose, initialize_config_module
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
-from runner import errors
+from runner.run import errors
 from tests.conftest import ROOT, Command
 
 NO_TORCH = """

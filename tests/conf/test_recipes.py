@@ -8,7 +8,7 @@ from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf
 
 from runner.build import check_targets
-from runner.resume import run_folder
+from runner.launch.resume import run_folder
 
 RECIPES = sorted((Path(__file__).parents[2] / "conf" / "experiment").glob("*.yaml"))
 

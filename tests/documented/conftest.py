@@ -10,9 +10,8 @@ import pytest
 import torch
 import transformers
 
-from runner.data.tokenizer import train_tokenizer
-
-from .notebook import SIZES, TEXTS, VOCABULARY
+from runner.data.text.tokenizer import train_tokenizer
+from tests.documented.notebook import SIZES, TEXTS, VOCABULARY
 
 TrainerMaker = Callable[..., lightning.Trainer]
 

@@ -9,7 +9,7 @@ import pytest
 
 import conf  # noqa: F401  registers the options
 from conf.registry import OPTIONS
-from runner.data.energon import EnergonMultiModalDataModule
+from runner.data.energon.module import EnergonMultiModalDataModule
 from runner.objectives import get_collator_cls
 from runner.optim import get_scheduler
 

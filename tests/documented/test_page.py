@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import blocks
 from tests.conftest import ROOT
-
-from ..data.energon_sets import make_set
+from tests.data.energon.sets import make_set
+from tests.support.commands import blocks
 
 PAGE = ROOT / "docs" / "library.md"
 
 MODULES = (
-    "runner.data.energon", "runner.data.energon_loader", "runner.data.microbatches", "runner.data.multi_epoch",
-    "runner.metrics", "runner.objectives.base", "runner.objectives.classification", "runner.objectives.diffusion",
-    "runner.objectives.enhanced_mlm", "runner.objectives.mlm", "runner.objectives.question_answering",
-    "runner.objectives.token_classification", "runner.optim.scheduler", "runner.optim.table", "runner.samplers.base",
-    "runner.samplers.split_modality",
+    "runner.data.energon.module", "runner.data.energon.loader", "runner.loaders.microbatches", "runner.order.multi_epoch",
+    "runner.evaluation.metrics", "runner.objectives.base", "runner.objectives.classification",
+    "runner.objectives.diffusion", "runner.objectives.enhanced_mlm",
+    "runner.objectives.mlm", "runner.objectives.question_answering",
+    "runner.objectives.token_classification", "runner.optim.schedule.schedulers", "runner.optim.table",
+    "runner.samplers.base", "runner.samplers.split_modality",
 )  # fmt: skip
 """Where the documented names are; each has an example in its docstring."""
 

@@ -14,9 +14,8 @@ from transformers import (
 )
 from transformers.models.auto import modeling_auto as known
 
+from tests.models.tiny import SIZES
 from tests.objectives.samples import END, START
-
-from .tiny import SIZES
 
 WITH_IMAGES = ("modernvbert", "ultravbert")
 """Masked language models that are given images; vision-language models have tests of their own."""

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 import transformers.dynamic_module_utils
 
-from runner.answering import load_answerer
-from runner.custom_code import allow_custom_code
-from runner.data.processors import load_processor
-from runner.data.tokenizer import load_tokenizer
-from runner.infill import open_model
+from runner.config.custom_code import allow_custom_code
+from runner.data.text.tokenizer import load_tokenizer
+from runner.data.vision.processors import load_processor
+from runner.inference.answering import load_answerer
+from runner.inference.infill import open_model
 from runner.models.encoder import load_encoder
 from tests.conftest import ROOT
-from tests.in_process import iolaus_here
 from tests.models.tiny import tiny
+from tests.support.in_process import iolaus_here
 
 CONFIG = """
 from pathlib import Path
@@ -127,4 +127,4 @@ def test_nothing_is_loaded_past_the_question() -> None:
     sources = [path for path in (ROOT / "runner").rglob("*.py") if path.name not in exempt]
     assert len(sources) > 100
     asking = [str(path) for path in sources if re.search(r"\w\.from_pretrained\(", path.read_text())]
-    assert not asking, "use runner.custom_code.from_pretrained"
+    assert not asking, "use runner.config.custom_code.from_pretrained"

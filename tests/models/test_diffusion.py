@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from runner.models.diffusion import MaskedDiffusionLM, infill
+from tests.models.tiny import tiny
 from tests.objectives.samples import END, MASK, PAD, SPECIAL, START, VOCABULARY, collator, documents, flat
-
-from .tiny import tiny
 
 ORDINARY = np.arange(len(SPECIAL), VOCABULARY)
 

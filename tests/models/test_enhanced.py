@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.models.enhanced import EnhancedMaskedLM, visible_pairs
+from tests.models.tiny import ARCHITECTURES, tiny
 from tests.objectives.samples import SPECIAL, VOCABULARY, collator, documents, flat
-from tests.precision import assert_close
-
-from .tiny import ARCHITECTURES, tiny
+from tests.support.precision import assert_close
 
 LENGTHS = [9, 4, 12, 2, 30, 17]
 

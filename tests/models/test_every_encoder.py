@@ -7,13 +7,12 @@ import pytest
 import torch
 
 from runner.models import SparseMaskedLM
-from runner.models.packed_rows import settle_layout
+from runner.models.packed.rows import settle_layout
 from runner.objectives.base import Collator
+from tests.models.every_encoder import EVERY, tasks_of, tiny_model
+from tests.models.packed.test_tasks import CHOSEN, micro_batch
 from tests.objectives.samples import collator, documents, flat
 from tests.objectives.test_finetuning import case
-
-from .every_encoder import EVERY, tasks_of, tiny_model
-from .test_packed_tasks import CHOSEN, micro_batch
 
 pytestmark = pytest.mark.fp32  # transformers' DeBERTa, X-MOD and others cannot be run in autocast
 

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from runner.models import packed_attention
+from runner.models.packed import attention as packed_attention
+from tests.models.packed.test_tasks import micro_batch, task_model
+from tests.models.tiny import tiny
 from tests.objectives.samples import VOCABULARY, collator, documents, flat
 from tests.objectives.test_finetuning import TASKS, case
-
-from .test_packed_tasks import micro_batch, task_model
-from .tiny import tiny
 
 OBJECTIVES = ["mlm", "enhanced_mlm", "diffusion"]
 

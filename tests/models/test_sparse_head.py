@@ -4,10 +4,9 @@ from torch.nn import functional
 
 from runner.models import SparseMaskedLM, sparse_head
 from runner.models.sparse_head import rows_at
+from tests.models.tiny import ARCHITECTURES, tiny
 from tests.objectives.samples import VOCABULARY, collator, documents, flat
-from tests.precision import assert_close, assert_gradients_close, gradients
-
-from .tiny import ARCHITECTURES, tiny
+from tests.support.precision import assert_close, assert_gradients_close, gradients
 
 LENGTHS = [9, 4, 12, 2]
 

@@ -9,11 +9,11 @@ import pytest
 from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf
 
-from runner.folder import RunFolder
-from runner.resume import run_folder
+from runner.launch.resume import run_folder
+from runner.run.folder import RunFolder
 from runner.train import train
-from tests.data.tasks import questions, sentences, texts
-from tests.precision import PRECISION
+from tests.data.labelled.tasks import questions, sentences, texts
+from tests.support.precision import PRECISION
 
 TINY = [
     "data.max_length=48", "data.micro_batch_tokens=400", "data.validation_documents=0", "module=finetuning",

@@ -11,12 +11,12 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification
 
-from runner.folder import RunFolder
+from runner.run.folder import RunFolder
 from tests.conftest import Command
-from tests.data.tasks import questions, sentences, texts
+from tests.data.labelled.tasks import questions, sentences, texts
 from tests.modules.conftest import NEW, TINY, Finetune
-from tests.precision import rounding
-from tests.test_train import continued, losses
+from tests.runs.test_train import continued, losses
+from tests.support.precision import rounding
 
 
 def predictions(run: RunFolder) -> list[dict[str, Any]]:
@@ -60,7 +60,7 @@ def test_classification_leaves_metrics_predictions_and_a_model_with_its_labels(f
 
 
 def test_token_classification_agrees_with_its_predictions(finetune: Finetune) -> None:
-    from runner.metrics import EntityScore
+    from runner.evaluation.metrics import EntityScore
 
     run = finetune("token_classification", "trainer.max_steps=40")
     lines = [line for line in predictions(run) if line["set"] == "test/test"]

@@ -14,7 +14,7 @@ from transformers import (
 
 from runner.modules import FinetuningRun
 from tests.modules.conftest import ROWS, Finetune
-from tests.precision import rounding
+from tests.support.precision import rounding
 
 
 @pytest.mark.parametrize("task", ["classification", "token_classification"])

@@ -11,9 +11,9 @@ from hydra import compose, initialize_config_module
 from lightning.pytorch import Trainer
 from lightning.pytorch.strategies import SingleDeviceStrategy
 
-from runner.assembly import assemble
+from runner.loop.assembly import assemble
+from runner.loop.trainer import quiet_libraries
 from runner.modules.training import check_same_model, seed_generators, step_seed
-from runner.trainer import quiet_libraries
 from tests.conftest import TINY
 
 

@@ -13,9 +13,9 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
-from .candidates import Key, Mutant, candidates, choose
-from .places import NEAREST
-from .running import changed, copied, import_heavy, run_tests, seconds_of
+from tests.mutants.candidates import Key, Mutant, candidates, choose
+from tests.mutants.places import NEAREST
+from tests.mutants.running import changed, copied, import_heavy, run_tests, seconds_of
 
 PROJECT = Path(__file__).parents[2]
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")

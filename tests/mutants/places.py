@@ -3,25 +3,25 @@
 A test is named as pytest names it. Nothing that starts many processes is here: a mutant is to be judged in seconds.
 """
 
-DIFFERS, GOLDEN = "tests/test_what_differs.py", "tests/test_golden.py"
-SAMPLERS = ("tests/samplers/test_global_batches.py", "tests/documented/test_samplers.py", GOLDEN)
-OBJECTIVES = ("tests/objectives/test_base.py", "tests/documented/test_collators.py", GOLDEN)
-TASKS = ("tests/objectives/test_finetuning.py", "tests/documented/test_task_collators.py")
+DIFFERS, GOLDEN = "tests/runs/test_what_differs.py", "tests/runs/test_golden.py"
+SAMPLERS = ("tests/samplers/test_global_batches.py", "tests/documented/data/test_samplers.py", GOLDEN)
+OBJECTIVES = ("tests/objectives/test_base.py", "tests/documented/training/test_collators.py", GOLDEN)
+TASKS = ("tests/objectives/test_finetuning.py", "tests/documented/training/test_task_collators.py")
 RUNS = (
     GOLDEN,
-    "tests/test_train.py::test_resumed_run_is_bitwise_the_undisturbed_one",
-    "tests/test_train.py::test_resume_on_a_validation_step_keeps_its_figures",
-    "tests/test_train.py::test_run_killed_behind_its_last_step_still_validates_once",
-    "tests/test_train.py::test_loss_does_not_depend_on_micro_batches_or_workers",
+    "tests/runs/test_train.py::test_resumed_run_is_bitwise_the_undisturbed_one",
+    "tests/runs/test_train.py::test_resume_on_a_validation_step_keeps_its_figures",
+    "tests/runs/test_train.py::test_run_killed_behind_its_last_step_still_validates_once",
+    "tests/runs/test_train.py::test_loss_does_not_depend_on_micro_batches_or_workers",
 )
 """Whole runs, in process."""
 REFUSED = (
-    "tests/test_train.py::test_damaged_checkpoint_is_passed_over",
-    "tests/test_train.py::test_run_with_nothing_but_damaged_checkpoints_does_not_begin_again",
-    "tests/test_train.py::test_checkpoint_of_another_model_is_refused",
-    "tests/test_train.py::test_resume_with_other_data_is_refused",
-    "tests/test_train.py::test_diverging_run_stops_and_names_step_and_samples",
-    "tests/test_train.py::test_diverging_run_on_a_cpu_does_not_wait_for_a_logged_step",
+    "tests/runs/test_train.py::test_damaged_checkpoint_is_passed_over",
+    "tests/runs/test_train.py::test_run_with_nothing_but_damaged_checkpoints_does_not_begin_again",
+    "tests/runs/test_train.py::test_checkpoint_of_another_model_is_refused",
+    "tests/runs/test_train.py::test_resume_with_other_data_is_refused",
+    "tests/runs/test_train.py::test_diverging_run_stops_and_names_step_and_samples",
+    "tests/runs/test_train.py::test_diverging_run_on_a_cpu_does_not_wait_for_a_logged_step",
 )
 """Runs, in process, that cannot go on as they were."""
 
@@ -32,27 +32,36 @@ NEAREST: dict[str, tuple[str, ...]] = {
     "runner/samplers/length_grouped.py": ("tests/samplers/test_length_grouped.py", *SAMPLERS),
     "runner/samplers/split_modality.py": ("tests/samplers/test_split_modality.py", *SAMPLERS),
     "runner/samplers/modality_batches.py": ("tests/samplers/test_split_modality.py", *SAMPLERS),
-    "runner/data/keyed.py": ("tests/data/test_keyed.py",),
-    "runner/data/multi_epoch.py": ("tests/data/test_multi_epoch.py", "tests/documented/test_multi_epoch.py"),
-    "runner/data/partition.py": ("tests/data/test_partition.py", GOLDEN),
-    "runner/data/packing.py": ("tests/data/test_packing.py",),
-    "runner/data/ranges.py": ("tests/data/test_packing.py",),
-    "runner/data/microbatches.py": (
-        "tests/data/test_microbatches.py",
-        "tests/documented/test_microbatches.py",
+    "runner/order/keyed.py": ("tests/order/test_keyed.py",),
+    "runner/order/multi_epoch.py": (
+        "tests/order/test_multi_epoch.py",
+        "tests/documented/data/test_multi_epoch.py",
+    ),
+    "runner/order/partition.py": ("tests/order/test_partition.py", GOLDEN),
+    "runner/order/packing.py": ("tests/order/test_packing.py",),
+    "runner/order/ranges.py": ("tests/order/test_packing.py",),
+    "runner/loaders/microbatches.py": (
+        "tests/loaders/test_microbatches.py",
+        "tests/documented/data/test_microbatches.py",
     ),
     "runner/data/batches.py": (*RUNS, DIFFERS),
     "runner/data/module.py": ("tests/data/test_module.py", GOLDEN, DIFFERS),
-    "runner/assembly.py": (*RUNS, DIFFERS),
+    "runner/loop/assembly.py": (*RUNS, DIFFERS),
     "runner/modules/training.py": ("tests/modules/test_training.py", *RUNS, *REFUSED, DIFFERS),
-    "runner/models/dropout_keys.py": (GOLDEN, "tests/models/test_dropout_keys.py", DIFFERS),
-    "runner/resume.py": ("tests/test_resume.py",),
-    "runner/checkpoint.py": ("tests/test_checkpoint.py", *RUNS, *REFUSED),
-    "runner/audit.py": (GOLDEN, "tests/test_data_order.py::test_audit_names_the_first_step_that_differs"),
-    "runner/optim/schedule.py": ("tests/optim/test_schedule.py", "tests/documented/test_schedules.py"),
+    "runner/models/packed/dropout_keys.py": (GOLDEN, "tests/models/packed/test_dropout_keys.py", DIFFERS),
+    "runner/launch/resume.py": ("tests/launch/test_resume.py",),
+    "runner/checkpoints/callback.py": ("tests/checkpoints/test_callback.py", *RUNS, *REFUSED),
+    "runner/run/audit.py": (
+        GOLDEN,
+        "tests/runs/test_data_order.py::test_audit_names_the_first_step_that_differs",
+    ),
+    "runner/optim/schedule/phases.py": (
+        "tests/optim/schedule/test_schedule.py",
+        "tests/documented/training/test_schedules.py",
+    ),
     "runner/objectives/base.py": OBJECTIVES,
     "runner/objectives/layout.py": OBJECTIVES,
-    "runner/objectives/rows.py": (*OBJECTIVES, "tests/documented/test_task_collators.py"),
+    "runner/objectives/rows.py": (*OBJECTIVES, "tests/documented/training/test_task_collators.py"),
     "runner/objectives/mlm.py": ("tests/objectives/test_mlm.py", *OBJECTIVES),
     "runner/objectives/enhanced_mlm.py": ("tests/objectives/test_enhanced_mlm.py", *OBJECTIVES),
     "runner/objectives/diffusion.py": ("tests/objectives/test_diffusion.py", *OBJECTIVES),

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from runner.objectives.base import IGNORED
 from runner.objectives.diffusion import lowest
-
-from .samples import MASK, SPECIAL, collator, documents, flat
+from tests.objectives.samples import MASK, SPECIAL, collator, documents, flat
 
 LENGTHS = [5, 9, 3, 12, 2, 7, 7, 4]
 

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from transformers import BertConfig, BertForMaskedLM
 
 from runner.objectives.base import IGNORED
-
-from .samples import MASK, SPECIAL, VOCABULARY, collator, documents, flat
+from tests.objectives.samples import MASK, SPECIAL, VOCABULARY, collator, documents, flat
 
 LENGTHS = [5, 9, 3, 12, 2, 7, 7, 4]
 

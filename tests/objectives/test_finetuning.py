@@ -7,11 +7,11 @@ import pytest
 import torch
 from transformers import BertConfig
 
-from runner.data.keyed import sample_keys
 from runner.objectives import get_collator_cls
 from runner.objectives.base import IGNORED, Collator
-from tests.data.tasks import data_module, questions, sentences, texts
-from tests.precision import assert_gradients_close, gradients, rounding
+from runner.order.keyed import sample_keys
+from tests.data.labelled.tasks import data_module, questions, sentences, texts
+from tests.support.precision import assert_gradients_close, gradients, rounding
 
 pytestmark = pytest.mark.usefixtures("precision_of_training")
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from transformers import BertConfig, BertForMaskedLM
 
 from runner.objectives.base import IGNORED
-
-from .samples import END, MASK, SPECIAL, START, VOCABULARY, collator, documents, flat
+from tests.objectives.samples import END, MASK, SPECIAL, START, VOCABULARY, collator, documents, flat
 
 pytestmark = pytest.mark.usefixtures("precision_of_training")
 LENGTHS = [5, 9, 3, 12, 2, 7, 7, 4]

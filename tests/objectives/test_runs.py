@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from runner.audit import compare
-from runner.summary import plateau_of
-from tests.precision import rounding
+from runner.report.summary import plateau_of
+from runner.run.audit import compare
+from tests.support.precision import rounding
 
 
 def validations(run: Any) -> list[float]:

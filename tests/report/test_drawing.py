@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.report.curves import Chart, Curve, smooth, thin_out
-from runner.report.metrics import read_metrics
 from runner.report.svg import SCALE, draw, frame_of, label, span_of, step_ticks, ticks, value_ticks
+from runner.run.metrics_file import read_metrics
 from tests.report.pages import Page
 
 

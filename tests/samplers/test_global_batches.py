@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.data.multi_epoch import EpochIndex, MultiEpochDatasetResampler
+from runner.order.multi_epoch import EpochIndex, MultiEpochDatasetResampler
 from runner.samplers import GlobalBatchSampler, LengthGrouped, Sequential, Shuffled, SplitModality
-
-from .sequences import sequences
+from tests.samplers.sequences import sequences
 
 Make = Callable[..., GlobalBatchSampler]
 

@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from runner.samplers import LengthGrouped, Shuffled
-
-from .sequences import Sequences, sequences
+from tests.samplers.sequences import Sequences, sequences
 
 
 def fill(data: Sequences, batches: list[np.ndarray]) -> float:

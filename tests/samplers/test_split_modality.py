@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.samplers import SplitModality, SplitModalitySampler, split_modality
-
-from .sequences import Sequences, sequences
+from tests.samplers.sequences import Sequences, sequences
 
 pairs_of = st.lists(st.tuples(st.booleans(), st.integers(1, 40)), min_size=1, max_size=60)
 

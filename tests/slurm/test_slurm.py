@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from runner import audit
-from runner.folder import RunFolder
+from runner.run import audit
+from runner.run.folder import RunFolder
 from tests.conftest import ROOT, TINY
-from tests.processes import start, steps_done, wait_for_steps
-from tests.test_train import assert_bitwise, rows, weights
+from tests.runs.test_train import assert_bitwise, rows, weights
+from tests.support.processes import start, steps_done, wait_for_steps
 
 pytestmark = pytest.mark.slurm
 

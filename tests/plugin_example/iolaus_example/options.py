@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from conf.data import PretrainingData
+from conf.data.pretraining import PretrainingData
 from conf.registry import register, register_configs
 
 

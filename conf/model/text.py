@@ -1,0 +1,149 @@
+"""Group `model`: networks built from config classes of transformers, or loaded with their weights."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from omegaconf import MISSING
+
+from conf.registry import register
+from conf.values import COUNT, NAMED, Bounds, setting
+
+
+@dataclass
+class Encoder:
+    """An encoder with random weights; the vocabulary size comes from the tokenizer."""
+
+    _target_: str = "runner.models.build_encoder"
+    architecture: str = MISSING
+    """`model_type` of transformers, such as `bert`, `modernbert`, `roberta`, `electra`."""
+    hidden_size: int = setting(MISSING, allowed=COUNT)
+    """Width of the residual stream."""
+    num_hidden_layers: int = setting(MISSING, allowed=COUNT)
+    """Transformer layers."""
+    num_attention_heads: int = setting(MISSING, allowed=COUNT)
+    """Attention heads; divides `hidden_size`."""
+    intermediate_size: int = setting(MISSING, allowed=COUNT)
+    """Width of the feed-forward layer."""
+    max_position_embeddings: int = setting(512, allowed=COUNT)
+    """Longest sequence in tokens that the model can take."""
+    dropout: float = setting(0.0, allowed=Bounds(0, 1, open_high=True))
+    """Dropout of hidden states, attention and embeddings alike."""
+    config: dict[str, Any] = field(default_factory=dict)
+    """Further fields of the architecture's config class, by their own names."""
+
+
+@dataclass
+class Pretrained:
+    """A model with its weights, which must fit, but for a new head: a hub name, a folder, or a run folder of ours."""
+
+    _target_: str = "runner.models.load_encoder"
+    name_or_path: str = setting(MISSING, allowed=NAMED)
+    """Name on the hub or a local folder."""
+    config: dict[str, Any] = field(default_factory=dict)
+    """Fields of the model's config to change."""
+
+
+@dataclass
+class BertTiny(Encoder):
+    """BERT, 2 layers of 128."""
+
+    architecture: str = "bert"
+    hidden_size: int = 128
+    num_hidden_layers: int = 2
+    num_attention_heads: int = 2
+    intermediate_size: int = 512
+
+
+@dataclass
+class BertMini(BertTiny):
+    """BERT, 4 layers of 256."""
+
+    hidden_size: int = 256
+    num_hidden_layers: int = 4
+    num_attention_heads: int = 4
+    intermediate_size: int = 1024
+
+
+@dataclass
+class BertSmall(BertTiny):
+    """BERT, 4 layers of 512."""
+
+    hidden_size: int = 512
+    num_hidden_layers: int = 4
+    num_attention_heads: int = 8
+    intermediate_size: int = 2048
+
+
+@dataclass
+class BertMedium(BertSmall):
+    """BERT, 8 layers of 512."""
+
+    num_hidden_layers: int = 8
+
+
+@dataclass
+class BertBase(BertTiny):
+    """BERT-base, 12 layers of 768."""
+
+    hidden_size: int = 768
+    num_hidden_layers: int = 12
+    num_attention_heads: int = 12
+    intermediate_size: int = 3072
+
+
+@dataclass
+class ModernBertTiny(Encoder):
+    """ModernBERT (rotary positions, gated feed-forward, local attention), 2 layers of 128."""
+
+    architecture: str = "modernbert"
+    hidden_size: int = 128
+    num_hidden_layers: int = 2
+    num_attention_heads: int = 2
+    intermediate_size: int = 256
+    max_position_embeddings: int = 8192
+
+
+@dataclass
+class ModernBertMini(ModernBertTiny):
+    """ModernBERT, 4 layers of 256."""
+
+    hidden_size: int = 256
+    num_hidden_layers: int = 4
+    num_attention_heads: int = 4
+    intermediate_size: int = 512
+
+
+@dataclass
+class ModernBertSmall(ModernBertTiny):
+    """ModernBERT, 6 layers of 512."""
+
+    hidden_size: int = 512
+    num_hidden_layers: int = 6
+    num_attention_heads: int = 8
+    intermediate_size: int = 768
+
+
+@dataclass
+class ModernBertBase(ModernBertTiny):
+    """ModernBERT-base, 22 layers of 768."""
+
+    hidden_size: int = 768
+    num_hidden_layers: int = 22
+    num_attention_heads: int = 12
+    intermediate_size: int = 1152
+
+
+register(
+    "model",
+    encoder=Encoder,
+    pretrained=Pretrained,
+    bert_tiny=BertTiny,
+    bert_mini=BertMini,
+    bert_small=BertSmall,
+    bert_medium=BertMedium,
+    bert_base=BertBase,
+    modernbert_tiny=ModernBertTiny,
+    modernbert_mini=ModernBertMini,
+    modernbert_small=ModernBertSmall,
+    modernbert_base=ModernBertBase,
+)

@@ -1,0 +1,55 @@
+"""Group `model`, vision-language: small models of images and text, built from config classes of transformers."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from conf.registry import register
+from conf.values import COUNT, setting
+
+
+@dataclass
+class LlavaTiny:
+    """LLaVA (a CLIP tower, two linear layers, a Llama), 2 + 2 layers of 128; for `objective=vision_language`."""
+
+    _target_: str = "runner.models.build_image_text"
+    architecture: str = "llava"
+    """`llava` or `idefics3`."""
+    hidden_size: int = setting(128, allowed=COUNT)
+    """Width of the language model."""
+    num_hidden_layers: int = setting(2, allowed=COUNT)
+    """Its layers."""
+    num_attention_heads: int = setting(4, allowed=COUNT)
+    """Its attention heads; divides `hidden_size`."""
+    intermediate_size: int = setting(384, allowed=COUNT)
+    """Width of its feed-forward layers."""
+    max_position_embeddings: int = setting(2048, allowed=COUNT)
+    """Longest sequence in tokens that it can take, places for images included."""
+    vision_hidden_size: int = 96
+    """Width of the vision tower."""
+    vision_num_hidden_layers: int = 2
+    """Its layers."""
+    vision_num_attention_heads: int = 4
+    """Its attention heads; divides `vision_hidden_size`."""
+    vision_intermediate_size: int = 192
+    """Width of its feed-forward layers."""
+    image_size: int = 32
+    """Height and width in pixels that images are brought to."""
+    image_places: int = 4
+    """Tokens that an image takes in the text; a square."""
+    scale_factor: int = 2
+    """How many patches a side `idefics3` joins into one token; `llava` takes every patch for itself."""
+    text_config: dict[str, Any] = field(default_factory=lambda: {"initializer_range": 0.08})
+    """Further fields of the language model's config class, by their own names; one this narrow learns to look at images
+    sooner from weights of 1 / sqrt(width) than from the usual 0.02."""
+    vision_config: dict[str, Any] = field(default_factory=dict)
+    """Further fields of the vision tower's config class, by their own names."""
+
+
+@dataclass
+class SmolVlmTiny(LlavaTiny):
+    """Idefics3, the architecture of SmolVLM (a SigLIP tower whose patches are joined, one linear layer, a Llama)."""
+
+    architecture: str = "idefics3"
+
+
+register("model", llava_tiny=LlavaTiny, smolvlm_tiny=SmolVlmTiny)

@@ -1,0 +1,238 @@
+"""When to save, what to keep, and which checkpoint a run goes on from."""
+
+import logging
+import math
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+
+from runner.checkpoints.files import AtomicCheckpointIO, damage_of, delete_checkpoint
+from runner.run.folder import RunFolder
+
+log = logging.getLogger("iolaus")
+
+
+class ResumePoint(NamedTuple):
+    """A checkpoint to continue from and the number of global batches it has consumed."""
+
+    path: Path
+    step: int
+
+
+class Checkpoint(Callback):
+    """Saves `step-<n>.ckpt` every so many steps or minutes; `last.ckpt` and `best.ckpt` are links to two of them.
+
+    A save that falls on a validation step waits for the validation, so that a resumed run has its figures.
+    """
+
+    def __init__(
+        self,
+        every_steps: int,
+        every_minutes: float | None,
+        keep_last: int,
+        monitor: str | None,
+        mode: str | None,
+        folder: Path,
+    ) -> None:
+        self.every_steps, self.every_seconds, self.keep_last = (
+            every_steps,
+            (every_minutes or 0) * 60,
+            keep_last,
+        )
+        self.monitor, self.mode, self.folder = monitor, mode or "min", Path(folder)
+        self.best_value: float | None = None
+        self.best_step = -1
+        self._saved_step = -1
+        self._reserved = False
+        self._saved_at = time.monotonic()
+        self._late = False
+        self._validation_due = False
+        self._check: Callable[[], None] = lambda: None
+
+    def state_dict(self) -> dict[str, Any]:
+        """The best value so far, and whether the validation of this very step is still to come."""
+        return {
+            "best_value": self.best_value,
+            "best_step": self.best_step,
+            "validation_due": self._validation_due,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Takes over the best value of the run being resumed."""
+        self.best_value, self.best_step = state["best_value"], state["best_step"]
+        self._validation_due = state.get("validation_due", False)
+
+    def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
+        """Makes up for the validation that a signal kept a run from."""
+        if self._validation_due:
+            self._validation_due = False
+            validate_now(trainer)
+
+    def on_train_batch_start(self, trainer: Trainer, module: LightningModule, *_: Any) -> None:
+        """Votes for a checkpoint when the last one is too old; the ranks' votes are added up within the step."""
+        self._late = bool(self.every_seconds) and time.monotonic() - self._saved_at > self.every_seconds
+        module.votes["save"] = float(self._late)  # type: ignore[operator, index]
+
+    def on_train_batch_end(
+        self, trainer: Trainer, module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Saves when due, unless a validation follows this step; raises OSError where an earlier save has failed."""
+        step = trainer.global_step
+        if not self._reserved and trainer.is_global_zero:
+            self._reserved = True  # after the first step, when the optimizer has its state
+            _io(trainer).reserve([module.state_dict(), *(o.state_dict() for o in trainer.optimizers)])
+        _io(trainer).check()
+        self._check = lambda: module.check_finite(outputs["grad_norm"], step - 1, batch)  # type: ignore[operator]
+        self._late = outputs["votes"]["save"] > 0
+        if self._is_due(step) and not self._validates_after(trainer, step):
+            self.save(trainer)
+
+    def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
+        """Saves when due or when the monitored metric is the best so far."""
+        step = trainer.global_step
+        improved = self._improved(trainer, step)
+        if improved or self._is_due(step):
+            self.save(trainer)
+        if improved and trainer.is_global_zero:
+            _io(trainer).then(lambda: self._link("best.ckpt", step))
+
+    def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
+        """Saves the last state, and waits until it is on disk."""
+        if trainer.global_step > self._saved_step and not trainer.interrupted:
+            self.save(trainer)
+        _io(trainer).wait()
+
+    def save_and_stop(self, trainer: Trainer) -> None:
+        """Saves this step before its validation, if one is due, which the run makes up for when it goes on; collective.
+
+        Returns when the checkpoint is on disk.
+        """
+        self.save(trainer, validation_due=self._validates_after(trainer, trainer.global_step))
+        _io(trainer).wait()
+
+    def save(self, trainer: Trainer, validation_due: bool = False) -> None:
+        """Saves this step; once it is on disk `last.ckpt` points to it and those not kept are dropped; collective."""
+        step = trainer.global_step
+        if step != self._saved_step:
+            self._check()
+            self._validation_due = validation_due
+            trainer.save_checkpoint(self._path(step))
+            self._saved_step, self._saved_at, self._late = step, time.monotonic(), False
+        if trainer.is_global_zero:
+            best = self._path(self.best_step)
+            _io(trainer).then(lambda: self._written(step, best))
+
+    def _written(self, step: int, best: Path) -> None:
+        self._link("last.ckpt", step)
+        RunFolder(self.folder.parent).advance(step=step)
+        for old in sorted(self.folder.glob("step-*.ckpt"))[: -self.keep_last]:
+            if old != best:
+                delete_checkpoint(old)
+
+    def results(self) -> dict[str, float]:
+        """The best value of the monitored metric as `objective`, and its step."""
+        if self.best_value is None:
+            return {}
+        return {"objective": self.best_value, "best_step": float(self.best_step)}
+
+    def _validates_after(self, trainer: Trainer, step: int) -> bool:
+        """Whether a validation follows this step."""
+        every = trainer.val_check_batch
+        return bool(trainer.enable_validation and isinstance(every, int) and step % every == 0)
+
+    def _is_due(self, step: int) -> bool:
+        return step > self._saved_step and (
+            self._late or bool(self.every_steps and step % self.every_steps == 0)
+        )
+
+    def _improved(self, trainer: Trainer, step: int) -> bool:
+        metrics = trainer.callback_metrics
+        monitor = self.monitor or next((name for name in metrics if name.endswith("/loss")), None)
+        if monitor is None:
+            return False
+        if monitor not in metrics:
+            raise ValueError(
+                f"checkpoint.monitor={monitor} is not logged; there are: {', '.join(sorted(metrics))}"
+            )
+        value = float(metrics[monitor])
+        better = not math.isnan(value) and (
+            self.best_value is None
+            or (value < self.best_value if self.mode == "min" else value > self.best_value)
+        )
+        if better:
+            self.best_value, self.best_step = value, step
+        return better
+
+    def _path(self, step: int) -> Path:
+        return self.folder / f"step-{step:08d}.ckpt"
+
+    def _link(self, name: str, step: int) -> None:
+        temporary = self.folder / f".{name}.{os.getpid()}"
+        temporary.unlink(missing_ok=True)
+        temporary.symlink_to(self._path(step).name)
+        temporary.replace(self.folder / name)
+
+
+def _io(trainer: Trainer) -> AtomicCheckpointIO:
+    io = trainer.strategy.checkpoint_io
+    assert isinstance(io, AtomicCheckpointIO)
+    return io
+
+
+def validate_now(trainer: Trainer) -> None:
+    """Validates within `fit`, as Lightning's loop does between two steps."""
+    trainer.validating = True
+    trainer.fit_loop.epoch_loop.val_loop.run()
+    trainer.training = True
+
+
+def last_good(folder: str | Path) -> str:
+    """How to go on from the last checkpoint of a run, in words; weights that are no numbers are never saved."""
+    last = Path(folder) / "checkpoints" / "last.ckpt"
+    if not last.exists():
+        return "there is no checkpoint yet"
+    return f"go on from the last good checkpoint with resume={last.parent / last.resolve().name}"
+
+
+def checkpoint_to_resume(folder: RunFolder, resume: str | None) -> ResumePoint | None:
+    """The newest whole checkpoint of this run, or of the run that `resume` names where this one has none yet.
+
+    Raises:
+        ValueError: `resume` names a run without any usable checkpoint, or whose checkpoints are all damaged.
+    """
+    if found := newest_checkpoint(folder.checkpoints):
+        return found
+    if resume is not None and any(folder.checkpoints.glob("step-*.ckpt")):
+        raise ValueError(
+            f"every checkpoint in {str(folder.checkpoints)!r} is damaged; remove them to begin again at step 0"
+        )
+    if resume in (None, "auto") or folder.is_same(Path(str(resume))):
+        return None
+    named = Path(str(resume)).resolve()
+    found = _resume_point(named) if named.suffix == ".ckpt" else newest_checkpoint(named / "checkpoints")
+    if found is None:
+        raise ValueError(
+            f"resume: the run {resume!r} has no usable checkpoint, so nothing can branch from it; resume={resume} alone, "
+            "without further settings, goes on with it from the start"
+        )
+    return found
+
+
+def newest_checkpoint(folder: Path) -> ResumePoint | None:
+    """The checkpoint of the highest step in `folder` that is whole; damaged ones are named in the log and passed over."""
+    for path in sorted(folder.glob("step-*.ckpt"), reverse=True):
+        if found := _resume_point(path):
+            return found
+    return None
+
+
+def _resume_point(path: Path) -> ResumePoint | None:
+    damage = damage_of(path)
+    if damage is None:
+        return ResumePoint(path, int(path.stem.removeprefix("step-")))
+    log.warning("passing over the damaged checkpoint %s: %s", path, damage)
+    return None

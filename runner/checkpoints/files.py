@@ -1,0 +1,242 @@
+"""Checkpoints that survive: copied, written beside their name, synced, renamed; checked before they are trusted."""
+
+import contextlib
+import os
+import shutil
+import threading
+import zipfile
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning.fabric.plugins import CheckpointIO
+from torch import Tensor
+
+from runner.checkpoints.sharded import REST, ShardWriter, damage_of_shards, delete_partial, read_whole
+
+RESERVED_FROM = 64 * 2**20
+"""Bytes from which memory for the copy is touched beforehand: a page of new memory costs more than copying it."""
+
+
+class AtomicCheckpointIO(CheckpointIO):
+    """Reads and writes checkpoint files; a name either holds a whole checkpoint or what it held before.
+
+    `save_checkpoint` returns once the state is copied; a thread writes it while training goes on, one at a time. What
+    must follow a write is handed to `then`; `wait`, `check` and the next save raise what a write has met with. The copy
+    costs as much memory as the checkpoint, on the rank that writes.
+    """
+
+    def __init__(self) -> None:
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
+        self._pending: list[Future[None]] = []
+        self._buffers = Buffers()
+        self._shards = ShardWriter()
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
+        """Copies `checkpoint`, to be written to `path` durably.
+
+        Raises:
+            OSError: an earlier save has failed; nothing of it is left behind, nothing overwritten.
+        """
+        self.wait()
+        copy = self._buffers.copy(checkpoint)
+        self._pending.append(self._writer.submit(write_checkpoint, copy, Path(path)))
+
+    def save_shards(self, checkpoint: dict[str, Any], path: Path, first: bool) -> None:
+        """Copies this rank's shards, to be written into the folder `path`; `first` adds the rest; collective.
+
+        Raises:
+            OSError: an earlier save has failed; nothing of it is left behind, nothing overwritten.
+        """
+        self.wait()
+        self._pending.append(self._writer.submit(self._shards.start(checkpoint, path, first)))
+
+    def then(self, follow: Callable[[], None]) -> None:
+        """Calls `follow` once the saves so far are on disk, in the writing thread; never if one of them failed."""
+        before = list(self._pending)
+
+        def run() -> None:
+            if not any(future.exception() for future in before):
+                follow()
+
+        self._pending.append(self._writer.submit(run))
+
+    def check(self) -> None:
+        """Raises OSError where a save has failed by now."""
+        while self._pending and self._pending[0].done():
+            self._pending.pop(0).result()
+
+    def wait(self) -> None:
+        """Returns when every save is on disk, with all that follows it; raises OSError where one failed."""
+        while self._pending:
+            self._pending.pop(0).result()
+
+    def reserve(self, state: Any) -> None:
+        """Gets memory for copies of the tensors in `state`, in the background."""
+        self._buffers.reserve(tensors_in(state))
+
+    def load_checkpoint(
+        self, path: Any, map_location: Any = None, weights_only: bool | None = None
+    ) -> dict[str, Any]:
+        """The checkpoint in `path`; only plain values and tensors are loaded, never code.
+
+        Raises:
+            ValueError: the file is damaged.
+        """
+        self.wait()
+        if (damage := damage_of(Path(path))) is not None:
+            raise ValueError(f"the checkpoint {str(path)!r} is damaged: {damage}")
+        if Path(path).is_dir():
+            return read_whole(Path(path))
+        return torch.load(path, map_location=map_location or "cpu", weights_only=True)
+
+    def remove_checkpoint(self, path: Any) -> None:
+        """Deletes the file or folder, if it is there."""
+        delete_checkpoint(Path(path))
+
+    def teardown(self) -> None:
+        """Lets the last save come to its end, where training ends early; its failure is then no longer the point."""
+        with contextlib.suppress(OSError):
+            self.wait()
+        self._shards.close()
+
+
+class Buffers:
+    """Memory for one copy of a state, used again for the next."""
+
+    def __init__(self) -> None:
+        self._free: dict[Any, list[Tensor]] = defaultdict(list)
+        self._used: list[tuple[Any, Tensor]] = []
+        self._lock = threading.Lock()
+
+    def copy(self, state: Any) -> Any:
+        """`state` with every tensor copied to the CPU; tensors that were one stay one. Ends the life of the last copy."""
+        with self._lock:
+            for kind, buffer in self._used:
+                self._free[kind].append(buffer)
+            self._used = []
+            copied = self._copy(state, {})
+        if torch.cuda.is_available():
+            torch.cuda.current_stream().synchronize()
+        return copied
+
+    def reserve(self, tensors: Iterable[Tensor]) -> None:
+        """Has a thread allocate and touch what copies of `tensors` take."""
+        wanted = [_kind(tensor) for tensor in tensors if _has_buffer(tensor)]
+        if sum(shape.numel() * dtype.itemsize for shape, _, dtype, _ in wanted) < RESERVED_FROM:
+            return
+
+        def allocate() -> None:
+            for kind in wanted:
+                buffer = _new_buffer(kind).zero_()
+                with self._lock:
+                    self._free[kind].append(buffer)
+
+        threading.Thread(target=allocate, name="checkpoint-memory", daemon=True).start()
+
+    def _copy(self, value: Any, known: dict[Any, Tensor]) -> Any:
+        if isinstance(value, Tensor):
+            key = (value.device, value.data_ptr(), value.shape, value.stride(), value.dtype)
+            if key not in known or not value.numel():
+                known[key] = self._copied(value.detach())
+            return known[key]
+        if isinstance(value, dict):
+            copied = type(value)() if type(value) is not defaultdict else {}
+            copied.update((name, self._copy(item, known)) for name, item in value.items())
+            if hasattr(value, "_metadata"):  # of a module's state_dict: versions of its parts
+                copied._metadata = value._metadata  # type: ignore[attr-defined]
+            return copied
+        if type(value) in (list, tuple):
+            return type(value)(self._copy(item, known) for item in value)
+        return value
+
+    def _copied(self, tensor: Tensor) -> Tensor:
+        if not _has_buffer(tensor):
+            return tensor.cpu().clone()
+        kind = _kind(tensor)
+        buffer = self._free[kind].pop() if self._free[kind] else _new_buffer(kind)
+        self._used.append((kind, buffer))
+        return buffer.copy_(tensor, non_blocking=True)
+
+
+def write_checkpoint(checkpoint: dict[str, Any], path: Path) -> None:
+    """Writes a checkpoint beside its name, syncs and renames it.
+
+    Raises:
+        OSError: the folder cannot be written or is full; nothing is left behind, nothing overwritten.
+    """
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        delete_partial(path.parent)
+        with open(temporary, "wb") as file:
+            torch.save(checkpoint, file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except (OSError, RuntimeError) as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        raise OSError(
+            f"cannot save the checkpoint {str(path)!r}: {reason}. Earlier checkpoints are intact"
+        ) from error
+
+
+def delete_checkpoint(path: Path) -> None:
+    """Deletes the file or folder, if it is there; half of a folder is never left under its name."""
+    if path.is_dir():
+        leaving = path.with_name(f".{path.name}.gone")
+        path.replace(leaving)
+        shutil.rmtree(leaving)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def tensors_in(state: Any) -> Iterable[Tensor]:
+    """Every tensor in nested dicts, lists and tuples."""
+    if isinstance(state, Tensor):
+        yield state
+    elif isinstance(state, dict):
+        for value in state.values():
+            yield from tensors_in(value)
+    elif isinstance(state, list | tuple):
+        for value in state:
+            yield from tensors_in(value)
+
+
+def _has_buffer(tensor: Tensor) -> bool:
+    """Whether it is a plain tensor, each element in a place of its own."""
+    dense = type(tensor) is Tensor and tensor.layout is torch.strided
+    return dense and not any(s == 0 < n - 1 for s, n in zip(tensor.stride(), tensor.shape, strict=True))
+
+
+def _kind(tensor: Tensor) -> Any:
+    """What a buffer must share with a tensor to stand in for it; with other strides later products round otherwise."""
+    return tensor.shape, tensor.stride(), tensor.dtype, tensor.is_cuda
+
+
+def _new_buffer(kind: Any) -> Tensor:
+    shape, stride, dtype, pinned = kind
+    return torch.empty_strided(shape, stride, dtype=dtype, pin_memory=pinned)
+
+
+def entry_of(path: Path, name: str) -> Any:
+    """An entry of a whole checkpoint that is no tensor, without reading the tensors; None where it has none."""
+    file = path / REST if path.is_dir() else path
+    return torch.load(file, map_location="cpu", weights_only=True, mmap=True).get(name)
+
+
+def damage_of(path: Path) -> str | None:
+    """What is wrong with a checkpoint, by the checksums in its own archives; None where it is whole."""
+    if path.is_dir():
+        return damage_of_shards(path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            bad = archive.testzip()
+        return f"{bad} fails its checksum" if bad else None
+    except (zipfile.BadZipFile, OSError, EOFError) as error:
+        return str(error)

@@ -1,0 +1,1 @@
+"""The subcommands: one file each, and what the command line answers without a run."""

@@ -1,0 +1,95 @@
+"""`python -m runner.consolidate CHECKPOINT TARGET`: the model of any checkpoint, also one in shards, as one folder.
+
+CHECKPOINT is `<run>/checkpoints/step-<n>.ckpt` (or `best.ckpt`, `last.ckpt`), or a run folder for its newest one. The run
+may be training, or stopped; its config says what the model is, and its data must still be there.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from omegaconf import DictConfig, OmegaConf
+
+from runner.config.permissions import check_permissions
+from runner.run.errors import explain, wants_traceback
+from runner.run.folder import RunFolder
+
+
+def main(words: list[str] | None = None) -> None:
+    """The command, with the words of the command line; a wrong one ends with one message and exit status 1."""
+    made = argparse.ArgumentParser(
+        prog="python -m runner.consolidate",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="a checkpoint, or a run folder")
+    made.add_argument("target", type=Path, metavar="TARGET", help="the folder to write")
+    made.add_argument(
+        "allowed",
+        nargs="*",
+        metavar="SETTING=VALUE",
+        help="what the run was allowed, if it ran code of others: allowed_targets=[mine]",
+    )
+    arguments = made.parse_args(words)
+    try:
+        print(consolidate(arguments.checkpoint, arguments.target, arguments.allowed))
+    except Exception as error:
+        message = explain(error)
+        if wants_traceback() or message is None:
+            raise
+        sys.exit(f"error: {message}")
+
+
+def consolidate(checkpoint: Path, target: Path, allowed: Sequence[str] = ()) -> Path:
+    """Writes the model as a Hugging Face folder, its tokenizer and its card to `target`.
+
+    Settings in the run's config that let code of others run must be `allowed` in the same words.
+
+    Raises:
+        ValueError: a setting is not allowed, `target` is there, or `checkpoint` is not, or is damaged.
+        OSError: `target` cannot be written.
+    """
+    from runner.checkpoints.files import AtomicCheckpointIO
+    from runner.inference.export import model_card, write_model
+    from runner.loop.assembly import assemble, known_task
+    from runner.optim import loop_needs
+
+    if target.exists():
+        raise ValueError(f"{str(target)!r} is there already; choose a folder that is not")
+    path = chosen(checkpoint)
+    run = RunFolder(path.parent.parent)
+    config = OmegaConf.load(run.path / "config.yaml")
+    assert isinstance(config, DictConfig)
+    check_permissions(config, allowed)
+    data, module, _ = assemble(config)
+    saved = AtomicCheckpointIO().load_checkpoint(path)
+    module.load_state_dict(saved["state_dict"])
+    optimizer = module.make_optimizer(model=module.model)
+    optimizer.load_state_dict(saved["optimizer_states"][0])
+    card = model_card(module.model, data.preprocessor, run, {}, int(saved["global_step"]))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with loop_needs(optimizer).evaluation():
+        return write_model(module.model, data.preprocessor, target, card, None, known_task(data))
+
+
+def chosen(checkpoint: Path) -> Path:
+    """The checkpoint itself, by its own name; of a run folder the newest one that is whole.
+
+    Raises:
+        ValueError: there is none.
+    """
+    from runner.checkpoints.callback import newest_checkpoint
+
+    if checkpoint.suffix == ".ckpt" and checkpoint.exists():
+        return checkpoint.resolve()
+    found = newest_checkpoint(checkpoint / "checkpoints")
+    if found is None:
+        raise ValueError(
+            f"there is no checkpoint in {str(checkpoint)!r}: expected <run>/checkpoints/step-<n>.ckpt or a run folder"
+        )
+    return found.path
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""`mode=inspect`: builds what a run needs, shows what it would do, and trains nothing.
+
+Shown are the data with fingerprints, some samples as the model gets them, lengths and fill, the parameter groups, the
+learning rate, and what a step costs, for which a few micro-batches are run. Nothing is written but tokenised data,
+into the cache as always.
+"""
+
+from typing import Any
+
+import numpy as np
+from omegaconf import DictConfig
+
+from runner.launch.processes import processes_per_node, quiet_threads
+from runner.loop.assembly import Parts, assemble
+from runner.modules.texts import marked_texts
+from runner.report.summary import clock, group_summary, show
+
+HISTOGRAM_LINES = 8
+
+MOST_MEASURED = 200_000
+"""Sequences whose lengths are looked at."""
+
+FILLED = 8
+"""Global batches that are collated for the fill rate."""
+
+BAR = 40
+"""Characters of the longest bar."""
+
+
+def show_plan(config: DictConfig) -> None:
+    """Prints the plan of a run.
+
+    Raises:
+        ValueError: what is wrong with config or data, as the run would say it.
+    """
+    quiet_threads()
+    from runner.data.module import GlobalBatchDataModule
+    from runner.loop.trainer import quiet_libraries
+
+    quiet_libraries()
+    parts = assemble(config)
+    ranks = processes_per_node(config.trainer) * int(config.trainer.get("num_nodes", 1))
+    indexed = isinstance(parts.data, GlobalBatchDataModule) and not parts.data.streamed
+    batches = parts.data.train_batches(0, ranks) if indexed else None
+    facts = (
+        _fingerprints(parts.data, config) if indexed else {"samples": "a stream: known only as it is read"}
+    )
+    show("the plan", {"data": {**parts.data.describe(), **facts}})
+    if batches is not None:
+        show("samples as the model gets them", {"samples": _samples(parts.data, batches[0])})
+        show("lengths", {"tokens": _histogram(parts.data), "fill": _fill(batches)})
+    optimizer = _show_optimizer(parts)
+    costs = _costs(config, parts, optimizer, batches, ranks) if batches is not None else {}
+    show("what it takes", {"model": parts.module.describe(), **costs})
+    print("nothing was trained; without mode=inspect this command trains", flush=True)
+
+
+def _show_optimizer(parts: Parts) -> Any:
+    """Prints parameter groups and learning rate; returns the optimizer."""
+    from runner.optim import groups_table
+    from runner.optim.schedule.plot import drawn
+
+    optimizer = parts.module.make_optimizer(model=parts.module.model)
+    scheduler = parts.module.make_scheduler(optimizer=optimizer, max_steps=parts.max_steps)
+    schedule = getattr(scheduler, "schedule", None)
+    group_summary(groups_table(optimizer), schedule.describe() if schedule else "")
+    if schedule:
+        rate = max(float(group["initial_lr"]) for group in optimizer.param_groups)
+        print("learning rate", *drawn(schedule, parts.max_steps, rate), sep="\n", flush=True)
+    return optimizer
+
+
+def _fingerprints(data: Any, config: DictConfig) -> dict[str, str]:
+    """What tells this data from any other, and where it is kept."""
+    sets = {"training": data.train, **data.validation}
+    found = {name: getattr(s, "fingerprint", None) for name, s in sets.items()}
+    facts = {"fingerprints": ", ".join(f"{name} {value}" for name, value in found.items() if value)}
+    facts["sampler"] = ", ".join(f"{name} {value}" for name, value in data.sampler.fingerprint().items())
+    if cache := config.data.get("cache_dir"):
+        facts["cache"] = str(cache)
+    return facts
+
+
+def _samples(data: Any, share: dict[str, Any]) -> dict[str, str]:
+    ids = share["sample_ids"].tolist()
+    texts = marked_texts(share["micro_batches"][0], data.tokenizer, data.collator)
+    return {f"epoch {epoch}, {index}": text for (epoch, index), text in zip(ids, texts, strict=False)}
+
+
+def _histogram(data: Any) -> dict[str, str]:
+    """Sequences by length, a bar for each range of lengths."""
+    step = max(1, len(data.train) // MOST_MEASURED)
+    lengths = data.train.lengths(np.arange(0, len(data.train), step))
+    width = -(-(int(np.ptp(lengths)) + 1) // HISTOGRAM_LINES)
+    edges = np.arange(lengths.min(), lengths.max() + width + 1, width)
+    counts, _ = np.histogram(lengths, bins=edges)
+    lines = {}
+    for count, low in zip(counts, edges, strict=False):
+        name = f"{low:,} to {low + width - 1:,}" if width > 1 else f"{low:,}"
+        lines[name] = f"{'█' * round(BAR * count / counts.max())} {count / len(lengths):.1%}"
+    low, middle, high = np.percentile(lengths, [0, 50, 100])
+    return lines | {"all": f"{low:.0f} to {high:.0f}, median {middle:.0f}, mean {lengths.mean():.1f}"}
+
+
+def _fill(batches: Any) -> dict[str, str]:
+    """How much of what is computed on is text."""
+    shares = [batches[step] for step in range(min(FILLED, len(batches)))]
+    tokens, places = (sum(share[name] for share in shares) for name in ("tokens", "padded_tokens"))
+    micro = sum(len(share["micro_batches"]) for share in shares) / len(shares)
+    rate = f"{tokens / places:.1%} of the places hold text ({'packed' if batches.packed else 'padded'})"
+    return {"fill rate": rate, "micro-batches": f"{micro:.1f} per rank and step"}
+
+
+def _costs(
+    config: DictConfig, parts: Parts, optimizer: Any, batches: Any, ranks: int
+) -> dict[str, dict[str, str]]:
+    """Memory, FLOPs and time."""
+    import torch
+
+    from runner.loop.trainer import resolve_accelerator, resolve_precision
+    from runner.loop.trial import try_step
+    from runner.models.autocast import usable_precision
+    from runner.models.flops import flop_counts, peak_flops, step_flops
+
+    accelerator = resolve_accelerator(config.trainer.accelerator)
+    device = torch.device("cuda" if accelerator == "gpu" else accelerator)
+    precision = resolve_precision(config.trainer.precision, accelerator)
+    if config.trainer.precision == "auto":
+        precision = usable_precision(precision, parts.module.model, parts.data.layout)
+    share = batches[0]
+    cost = try_step(parts.module, optimizer, share, device, precision)
+    per_step = ranks * step_flops(parts.module.model, flop_counts(parts.module.model), share)
+    total = parts.max_steps * cost.step_seconds
+    shards = ranks if config.trainer.get("strategy") == "fsdp" else 1
+    name = torch.cuda.get_device_name() if device.type == "cuda" else device.type
+    rate = f"{ranks * share['tokens'] / cost.step_seconds:,.0f} tokens per second"
+    if peak := peak_flops(name, precision):
+        rate += f", {per_step / ranks / cost.step_seconds / peak:.1%} of what the device could do"
+    memory = {
+        "weights": _size(cost.weights / shards),
+        "gradients": _size(cost.gradients / shards),
+        "optimizer": _size(cost.optimizer / shards),
+        "activations": f"{_size(cost.activations)}, of the largest micro-batch",
+        "together": _size((cost.memory - cost.activations) / shards + cost.activations),
+    }
+    return {
+        f"memory, each of {ranks}" if ranks > 1 else "memory": memory,
+        "time": {
+            "steps": f"{parts.max_steps:,}, {parts.data.epoch_at(parts.max_steps):.2f} epochs",
+            "FLOPs": f"{per_step:.3g} a step, {per_step * parts.max_steps:.3g} in all",
+            "speed": f"{rate}, {precision}, measured on {name}",
+            "training": f"{clock(total)}, validation and checkpoints not counted",
+        },
+    }
+
+
+def _size(count: float) -> str:
+    return f"{count / 2**30:.2f} GiB" if count >= 2**30 else f"{count / 2**20:.1f} MiB"

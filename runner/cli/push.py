@@ -1,0 +1,134 @@
+"""`python -m runner.push RUN TARGET`: the exported model of a run, with its model card, to a folder or to the hub.
+
+TARGET is a folder (`./name`, `/path/name`, or any name without a slash), or `owner/name` of the Hugging Face hub, where
+a new repository is private unless `--public` is given. The hub wants a token: `hf auth login`, or HF_TOKEN.
+"""
+
+import argparse
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from runner.run.errors import explain, wants_traceback
+
+
+def main(words: list[str] | None = None) -> None:
+    """The command, with the words of the command line; a wrong one ends with one message and exit status 1."""
+    arguments = parser().parse_args(words)
+    try:
+        source = exported(arguments.run)
+        if is_hub_name(arguments.target):
+            print(push_to_hub(source, arguments.target, arguments.public))
+        else:
+            print(copy_to_folder(source, Path(arguments.target).expanduser(), arguments.replace))
+    except Exception as error:
+        message = explain(error)
+        if wants_traceback() or message is None:
+            raise
+        sys.exit(f"error: {message}")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(
+        prog="python -m runner.push",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("run", metavar="RUN", help="run folder")
+    made.add_argument("target", metavar="TARGET", help="a folder, or owner/name on the hub")
+    made.add_argument("--replace", action="store_true", help="replaces a folder that is there")
+    made.add_argument("--public", action="store_true", help="a new repository of the hub is seen by all")
+    return made
+
+
+def exported(run: str) -> Path:
+    """The folder of a run's exported model.
+
+    Raises:
+        ValueError: the run has none, or it is no whole model.
+    """
+    folder = Path(run) / "model" if (Path(run) / "model").is_dir() else Path(run)
+    for name in ("config.json", "README.md"):
+        if not (folder / name).is_file():
+            raise ValueError(
+                f"there is no exported model in {run!r} ({name} is missing): expected a run folder with the model/ that "
+                "a run writes at its end"
+            )
+    return folder
+
+
+def is_hub_name(target: str) -> bool:
+    """Whether a target is `owner/name`: one slash, nothing that begins like a path, and no such folder here."""
+    parts = target.split("/")
+    if target.startswith((".", "~", "/")) or len(parts) != 2 or not all(parts):
+        return False
+    return not Path(parts[0]).is_dir()
+
+
+def copy_to_folder(source: Path, target: Path, replace: bool) -> Path:
+    """Copies the model; the folder appears whole or not at all.
+
+    Raises:
+        ValueError: the folder is there and is not to be replaced, or lies in the model.
+        OSError: it cannot be written.
+    """
+    if target.exists() and not replace:
+        raise ValueError(f"{str(target)!r} is there already; --replace replaces it")
+    if target.resolve().is_relative_to(source.resolve()) or source.resolve().is_relative_to(target.resolve()):
+        raise ValueError(
+            f"{str(target)!r} and the model in {str(source)!r} lie in each other; choose another folder"
+        )
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    before = target.with_name(f".{target.name}.{os.getpid()}.old")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(source, temporary)
+        if target.exists():
+            target.rename(before)
+        temporary.rename(target)
+    except OSError as error:
+        raise OSError(f"cannot write {str(target)!r}: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+        shutil.rmtree(before, ignore_errors=True)
+    return target
+
+
+def push_to_hub(source: Path, name: str, public: bool) -> str:
+    """Uploads the model in one commit; returns its address.
+
+    Raises:
+        ValueError: the hub cannot be reached, or does not let this token write there.
+    """
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError, OfflineModeIsEnabled
+
+    unreachable: Any = HfHubHTTPError.__bases__[0]  # of whichever HTTP library the hub's client is built on
+    api = HfApi()
+    try:
+        api.create_repo(name, private=not public, exist_ok=True)
+        api.upload_folder(repo_id=name, folder_path=source, commit_message="Model trained with Iolaus")
+    except OfflineModeIsEnabled as error:
+        raise ValueError(
+            f"cannot push to {name!r}: HF_HUB_OFFLINE is set; unset it, or push to a folder"
+        ) from error
+    except LocalTokenNotFoundError as error:
+        raise ValueError(f"cannot push to {name!r}: no token; run `hf auth login` or set HF_TOKEN") from error
+    except HfHubHTTPError as error:
+        said = str(error).splitlines()[0]
+        raise ValueError(
+            f"the hub does not take {name!r}: {said}; is the token allowed to write there?"
+        ) from error
+    except (OSError, unreachable) as error:
+        raise ValueError(
+            f"cannot push to {name!r}: the hub cannot be reached ({type(error).__name__}); push to a folder, such as "
+            f"./{name.rpartition('/')[2]}"
+        ) from error
+    return f"{api.endpoint}/{name}"
+
+
+if __name__ == "__main__":
+    main()

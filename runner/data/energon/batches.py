@@ -1,0 +1,58 @@
+"""Energon's micro-batches as what the step takes: a rank's share of each global batch, and passes for evaluation."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from runner.data.batches import share_of
+from runner.data.energon.loader import EnergonDataloader, EnergonPass
+from runner.loop.sharding import Replica
+
+
+class GlobalBatchStream:
+    """This rank's shares of global batches `start` to `stop - 1`, of `num_micro` micro-batches each.
+
+    Its length is that of the whole run, as Lightning counts from the start too; so Lightning draws no batch before it is
+    needed, and the state of the stream is that after the batches trained on.
+    """
+
+    def __init__(self, stream: EnergonDataloader, num_micro: int, start: int, stop: int) -> None:
+        self.stream, self.num_micro, self.start, self.stop = stream, num_micro, start, stop
+
+    def __len__(self) -> int:
+        return self.stop
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for _ in range(self.start, self.stop):
+            yield named_share([next(self.stream) for _ in range(self.num_micro)])
+
+
+class EvaluationPass:
+    """Every validation sample once, over all ranks; one that is through hands out fillers until all are."""
+
+    def __init__(
+        self, loader: EnergonPass, filler: Callable[[], dict[str, Any]], replica: Replica, device: Any
+    ) -> None:
+        self.loader, self.filler, self.replica, self.device = loader, filler, replica, device
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        batches = iter(self.loader)
+        while True:
+            micro_batch = next(batches, None)
+            if not self._any_has_more(micro_batch is not None):
+                break
+            yield named_share([self.filler() if micro_batch is None else micro_batch])
+
+    def _any_has_more(self, mine: bool) -> bool:
+        if self.replica.size == 1:
+            return mine
+        count = torch.tensor(float(mine), device=self.device)
+        torch.distributed.all_reduce(count, group=self.replica.group)
+        return bool(count)
+
+
+def named_share(micro_batches: list[dict[str, Any]]) -> dict[str, Any]:
+    """A share of micro-batches that name their samples."""
+    names = [name for micro_batch in micro_batches for name in micro_batch.pop("sample_names")]
+    return share_of(micro_batches) | {"sample_names": names}

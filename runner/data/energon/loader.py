@@ -1,0 +1,172 @@
+"""An energon loader as an endless stream that can be stopped anywhere and gone on with, twice in a row too."""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
+
+import torch
+from megatron.energon import SavableDataset, get_savable_loader
+
+from runner.data.batches import rest_before_fork, settle_worker
+from runner.data.energon.errors import Stock
+from runner.data.energon.state import from_plain, to_plain
+
+COLLECT_EVERY = 10
+"""Batches after which a worker collects garbage: tensors in cycles would pile up (energon's own default)."""
+
+
+def cyclic_iter(iter: Iterable[Any]) -> Iterator[Any]:
+    """Passes over `iter` without end.
+
+    Example:
+        >>> batches = cyclic_iter([1, 2, 3])
+        >>> [next(batches) for _ in range(5)]
+        [1, 2, 3, 1, 2]
+
+    Raises:
+        ValueError: a pass that gives nothing, which would go on for ever.
+    """
+    while True:
+        empty = True
+        for batch in iter:
+            empty = False
+            yield batch
+        if empty:
+            raise ValueError(
+                "the energon loader gives no batch: its split holds no sample that can be used; look at the shards of "
+                ".nv-meta/split.yaml and at what the task encoder skips"
+            )
+
+
+class EnergonDataloader:
+    """Batches of an energon loader without end; its state is that after the last batch handed out.
+
+    `stock`, if given, keeps count of what the batches bring, and goes into the state.
+
+    Energon's own state is wrong for a loader that was restored and of whose workers some have handed out nothing since
+    (it forgets how much of their saved state is to be skipped). Until all have, the state is the restored one and how
+    many batches to draw again from there. So it also never asks workers for a state that have not begun, which hangs.
+
+    Example:
+        >>> loader = EnergonDataloader(["one", "two"])
+        >>> [next(loader) for _ in range(3)]
+        ['one', 'two', 'one']
+    """
+
+    def __init__(self, dataloader: Any, stock: Stock | None = None) -> None:
+        self.dataloader, self.stock = dataloader, stock
+        self._batches = cyclic_iter(dataloader)
+        self._restored: Any = None
+        self._taken = 0
+        self._to_skip = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        """The next batch. Raises ValueError for a loader without any."""
+        if not self._taken:
+            rest_before_fork(self._num_workers())
+        while self._to_skip:
+            self._to_skip -= 1
+            next(self._batches)
+            self._taken += 1
+        self._taken += 1
+        batch = next(self._batches)
+        if self.stock is not None:
+            self.stock.take(batch)
+        return batch
+
+    def __len__(self) -> int:
+        """Batches of about one pass: how often Lightning, where it has no other measure, goes on before an epoch ends."""
+        return len(self.dataloader)
+
+    def save_state(self) -> Any:
+        """Where the stream stands, as plain values: what the loader's `save_state_rank()` gives.
+
+        With a `stock`, or where batches are to be skipped from there, a dict of `state`, `skip` and `stock`.
+        """
+        stock = self.stock.state() if self.stock is not None else None
+        if self._taken >= max(1, self._num_workers()) or (self._restored is None and not self._num_workers()):
+            state = to_plain(self.dataloader.save_state_rank())
+            return state if stock is None else {"state": state, "skip": 0, "stock": stock}
+        return {"state": to_plain(self._restored), "skip": self._taken + self._to_skip, "stock": stock}
+
+    def restore_state(self, state: Any) -> None:
+        """Goes on where `state` was saved, by a stream of the very same layout; before the first batch."""
+        assert not self._taken, "a stream that has begun cannot be moved"
+        ours = isinstance(state, dict) and set(state) == {"state", "skip", "stock"}
+        saved = state if ours else {"state": state, "skip": 0, "stock": None}
+        self._restored = from_plain(saved["state"])
+        # Energon keeps and changes what it is given.
+        self.dataloader.restore_state_rank(from_plain(saved["state"]))
+        self._to_skip = saved["skip"]
+        if self.stock is not None and saved["stock"] is not None:
+            self.stock.restore(saved["stock"])
+
+    def _num_workers(self) -> int:
+        workers = getattr(self.dataloader, "num_workers", 0)
+        return workers if isinstance(workers, int) else 0
+
+    def close(self) -> None:
+        """Ends the workers at once; the garbage collector would cut them off from the word to end, and wait 5 seconds."""
+        close_loader(self.dataloader)
+
+    def __del__(self) -> None:
+        if "dataloader" in vars(self):
+            self.close()
+
+
+def close_loader(loader: Any) -> None:
+    """Ends the workers of a torch loader at once, if it has any."""
+    running = getattr(loader, "_iterator", None)
+    if running is not None:
+        running._shutdown_workers()
+        loader._iterator = None
+
+
+class EnergonPass:
+    """An energon loader that each iteration passes over from its beginning, whatever has become of the last one.
+
+    Its workers end with the pass. `stock` says how many samples may be left out.
+    """
+
+    def __init__(self, dataloader: Any, stock: Stock) -> None:
+        self.dataloader, self.stock = dataloader, stock
+
+    def __len__(self) -> int:
+        return len(self.dataloader)
+
+    def __iter__(self) -> Iterator[Any]:
+        rest_before_fork(self.dataloader.num_workers)
+        if not self.dataloader.num_workers:
+            self.dataloader.dataset.reset_state_deep()
+        try:
+            for batch in self.dataloader:
+                self.stock.check(batch)
+                yield batch
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Ends the workers."""
+        close_loader(self.dataloader)
+
+
+def savable_loader(dataset: SavableDataset[Any], pin_memory: bool) -> Any:
+    """Energon's loader of a training set, whose workers keep out of the way."""
+    workers = dataset.worker_config.num_workers
+    loader = get_savable_loader(dataset, gc_collect_every_n_steps=COLLECT_EVERY if workers else 0)
+    return settled(loader, pin_memory)
+
+
+def settled(loader: Any, pin_memory: bool) -> Any:
+    """A loader of energon whose workers leave signals to the training process, and with memory pinned or not."""
+    loader.pin_memory = pin_memory and torch.cuda.is_available()
+    loader.worker_init_fn = partial(_start_worker, loader.worker_init_fn)
+    return loader
+
+
+def _start_worker(start: Callable[[int], None], worker: int) -> None:
+    settle_worker(worker)
+    start(worker)

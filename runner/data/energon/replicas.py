@@ -1,0 +1,33 @@
+"""Which replica reads here: ranks that share one, by tensor or context parallelism, read the same samples."""
+
+from typing import Any
+
+import torch
+from lightning.pytorch import Trainer
+
+from runner.loop.sharding import Replica, replica_of
+
+
+def find_replica(pg_collection: Any, trainer: Trainer | None) -> Replica:
+    """This rank's replica, of how many, and the group of one rank of each.
+
+    `pg_collection` is the data-parallel group, or has it as `dp`: any object with `rank()` and `size()`. Without one the
+    trainer's strategy says, else torch.distributed; a process alone is 0 of 1.
+    """
+    group = getattr(pg_collection, "dp", pg_collection)
+    if group is not None:
+        return Replica(group.rank(), group.size(), group)
+    if trainer is not None:
+        return replica_of(trainer)
+    if torch.distributed.is_initialized():
+        return Replica(torch.distributed.get_rank(), torch.distributed.get_world_size(), None)
+    return Replica(0, 1, None)
+
+
+def gathered(mine: Any, replica: Replica) -> list[Any]:
+    """What every replica brings, in their order; collective. Without torch.distributed, what this one brings alone."""
+    replicas: list[Any] = [None] * replica.size
+    replicas[replica.rank] = mine
+    if replica.size > 1 and torch.distributed.is_initialized():
+        torch.distributed.all_gather_object(replicas, mine, group=replica.group)
+    return replicas

@@ -1,0 +1,253 @@
+"""An energon data set as the data of a run: tokenizer and images as its model has them, global batches for its step."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from runner.data.energon.batches import EvaluationPass, GlobalBatchStream
+from runner.data.energon.errors import Troubles
+from runner.data.energon.examples import Examples, ReadConversations
+from runner.data.energon.module import EnergonMultiModalDataModule
+from runner.data.energon.source import count_samples, samples_in_order
+from runner.data.energon.tasks import ConversationTaskEncoder
+from runner.data.module import LAYOUTS
+from runner.data.vision.conversation_encoder import ConversationEncoder
+from runner.data.vision.conversations import ConversationReader
+from runner.data.vision.processors import VisionProcessor, conversation_texts, find_processor
+
+VALIDATION = "validation"
+"""What the one validation set is called."""
+
+
+class EnergonData(EnergonMultiModalDataModule):
+    """The streams of `EnergonMultiModalDataModule` as global batches of `global_batch_size` samples (rows, if packed).
+
+    A global batch is `micro_batch_size` x replicas x micro-batches. Its order is energon's own: which samples are in it
+    depends on the layout too, so a run goes on in the layout it began with, or is refused.
+    """
+
+    task_name = "vision_language"
+
+    def __init__(
+        self,
+        path: str,
+        columns: Mapping[str, str] | None,
+        caption_prompt: str,
+        processor: str | None,
+        processor_options: Mapping[str, Any],
+        tokenizer: str | None,
+        tokenizer_kind: str,
+        vocab_size: int,
+        lowercase: bool,
+        tokenizer_samples: int,
+        architecture: str | None,
+        image_size: int | None,
+        image_places: int | None,
+        max_length: int,
+        too_long: str,
+        max_bad_samples: int,
+        allow_dataset_code: bool,
+        shuffle_buffer_size: int | None,
+        max_samples_per_sequence: int | None,
+        packing_buffer_size: int | None,
+        row_length: int | None,
+        train_options: Mapping[str, Any],
+        global_batch_size: int,
+        micro_batch_size: int,
+        num_workers: int,
+        num_val_workers: int | None,
+        layout: str,
+    ) -> None:
+        super().__init__(
+            path,
+            None,
+            None,
+            seq_length=max_length,
+            micro_batch_size=micro_batch_size,
+            global_batch_size=global_batch_size,
+            num_workers=num_workers,
+            num_val_workers=num_val_workers,
+            shuffle_buffer_size=shuffle_buffer_size,
+            max_samples_per_sequence=max_samples_per_sequence,
+            row_length=row_length,
+            packing_buffer_size=packing_buffer_size,
+            max_bad_samples=max_bad_samples,
+            allow_dataset_code=allow_dataset_code,
+            **train_options,
+        )
+        if layout not in LAYOUTS or layout == "single":  # set data.micro_batch_size=1 for that
+            known = ", ".join(name for name in LAYOUTS if name != "single")
+            raise ValueError(f"data.layout={layout!r}; a stream has: {known}")
+        self.layout, self.too_long = layout, too_long
+        self.read_row = ConversationReader(columns, caption_prompt)
+        self.processor_choice: dict[str, Any] = {
+            "processor": processor,
+            "processor_options": processor_options,
+            "tokenizer": tokenizer,
+            "training": {"kind": tokenizer_kind, "vocab_size": vocab_size, "lowercase": lowercase},
+            **{"architecture": architecture, "image_size": image_size, "image_places": image_places},
+        }
+        self.tokenizer_samples = tokenizer_samples
+        self.validation: dict[str, Examples] = {}
+        self.test: dict[str, Any] = {}
+        self.vision: VisionProcessor | None = None
+        self.start = 0
+
+    def prepare_data(self) -> None:
+        """Checks the data set, makes tokenizer and image processor, and reads what validation samples are about.
+
+        Raises:
+            ValueError: no energon data set, one that brings code, or samples that are no conversations (they are named).
+        """
+        if self.vision is not None:
+            return
+        super().prepare_data()
+        self.num_samples = count_samples(self.path, "train")
+        self.vision = find_processor(**self.processor_choice, max_length=self.seq_length, texts=self._texts)
+        self.tokenizer, self.image_processor = self.vision.tokenizer, self.vision.processor.image_processor
+        if count_samples(self.path, "val"):
+            found = samples_in_order(self.path, "val", ReadConversations(self.read_row))
+            self.validation = {VALIDATION: Examples(found, self.make_encoder())}
+
+    @property
+    def preprocessor(self) -> Any:
+        """The processor of texts and images, which a model is exported with."""
+        assert self.vision is not None, "prepare_data comes first"
+        return self.vision.processor
+
+    @property
+    def validation_names(self) -> list[str]:
+        """The validation set, if there is one."""
+        return list(self.validation)
+
+    @property
+    def test_names(self) -> list[str]:
+        """None: an energon data set has no further split that is read."""
+        return []
+
+    def make_encoder(self) -> ConversationEncoder:
+        """That of the model's processor."""
+        assert self.vision is not None, "prepare_data comes first"
+        return self.vision.encoder(self.seq_length, self.too_long)
+
+    def make_task_encoder(self, split: str, troubles: Troubles) -> ConversationTaskEncoder:
+        """Micro-batches as the objective lays them out."""
+        held_out = self.validation[VALIDATION].numbers if split == "val" else None
+        return ConversationTaskEncoder(
+            encoder=self.make_encoder(),
+            reader=self.read_row,
+            collate=self.collator,
+            row_length=self.row_length,
+            troubles=troubles,
+            numbers=held_out,
+            packed=self.layout == "packed",
+        )
+
+    def collator_arguments(self) -> dict[str, Any]:
+        """What the objective needs to know of tokens and images."""
+        return self.make_encoder().collator_arguments(self.read_row)
+
+    def known_task(self) -> dict[str, Any]:
+        """What is noted beside an exported model, for predictions."""
+        return {"data": self.read_row.settings()}
+
+    def connect(
+        self,
+        make_sampler: Callable[..., Any],
+        collator: Callable[[dict[str, Any]], dict[str, Any]],
+        max_steps: int,
+        max_epochs: float | None,
+        seed: int,
+        accept_changes: bool,
+    ) -> int:
+        """Joins data and objective; returns the number of global batches of the run.
+
+        Raises:
+            ValueError: a sampler was chosen, or the length of the run is not given, or not for packed rows.
+        """
+        name = getattr(getattr(make_sampler, "func", make_sampler), "__name__", "")
+        if name != "Shuffled":
+            raise ValueError(
+                f"the sampler {name} chooses samples by their number, but data=energon is a stream that shuffles by "
+                "itself (data.shuffle_buffer_size): leave the sampler at its default, or use data=image_text"
+            )
+        if (max_steps > 0) == (max_epochs is not None and max_steps < 0):
+            raise ValueError(
+                f"trainer.max_steps={max_steps} and trainer.max_epochs={max_epochs}: give a positive number of "
+                "steps, or max_steps=-1 and a positive number of epochs"
+            )
+        self.collator, self.seed, self.accept_changes = collator, seed, accept_changes
+        if max_steps < 0:
+            if self.packing_buffer_size is not None:
+                raise ValueError(
+                    "how many packed rows an epoch has only reading it would tell: give trainer.max_steps instead of "
+                    "trainer.max_epochs, or set data.packing_buffer_size=null"
+                )
+            assert max_epochs is not None
+            max_steps = math.ceil(max_epochs * self.num_samples / self.global_batch_size)
+        self.max_steps = max_steps
+        return max_steps
+
+    def epoch_at(self, step: int) -> float:
+        """Passes over the training split so far, as far as this replica's share tells."""
+        return self.stock.samples * self.data_parallel().size / self.num_samples
+
+    def train_dataloader(self) -> GlobalBatchStream:
+        """Global batches from where the checkpoint left the stream."""
+        num_micro = self.num_micro_batches(self.data_parallel().size)
+        return GlobalBatchStream(self.stream(), num_micro, self.start, self.max_steps)
+
+    def val_dataloader(self) -> list[EvaluationPass]:
+        """One pass over the validation split, over all ranks."""
+        if not self.validation:
+            return []
+        assert self.trainer is not None
+        filler = self.make_task_encoder("val", Troubles(0)).filler
+        device = self.trainer.strategy.root_device
+        return [EvaluationPass(self.evaluation(), filler, self.data_parallel(), device)]
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on where a checkpoint left the stream; from its beginning where it does not fit and changes are accepted.
+
+        Raises:
+            ValueError: the checkpoint is of another layout or other data, and they are not.
+        """
+        super().load_state_dict(state)
+        self.start = state["global_batches"]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Global batches consumed, and where the streams of all replicas stand; collective."""
+        assert self.trainer is not None
+        return {"global_batches": self.trainer.global_step, **super().state_dict()}
+
+    def baselines(self) -> dict[str, float]:
+        """None: what answers of one's own choice reach stands beside the metrics, over the same samples."""
+        return {}
+
+    def describe(self) -> dict[str, str]:
+        """Counts for the summary at the start."""
+        what = "samples" if self.packing_buffer_size is None else f"rows of up to {self.row_length} tokens"
+        return {
+            "source": f"energon data set {self.path}",
+            "training": f"{self.num_samples:,} samples",
+            **{name: f"{len(examples):,} samples" for name, examples in self.validation.items()},
+            "vocabulary": f"{len(self.tokenizer):,} tokens",
+            "global batch": f"{self.global_batch_size} {what}",
+            "micro-batch": f"{self.micro_batch_size} of them, {self.layout}",
+        }
+
+    def num_micro_batches(self, replicas: int) -> int:
+        """Micro-batches of a replica's share of a global batch. Raises ValueError where they do not come out even."""
+        together = self.micro_batch_size * replicas
+        if self.global_batch_size % together:
+            raise ValueError(
+                f"a global batch of {self.global_batch_size} is not a multiple of data.micro_batch_size="
+                f"{self.micro_batch_size} x {replicas} ranks; change sampler.global_batch_size or one of them"
+            )
+        return self.global_batch_size // together
+
+    def _texts(self) -> Iterator[str]:
+        """What a tokenizer is trained on: the first training samples."""
+        found = samples_in_order(self.path, "train", ReadConversations(self.read_row))
+        return conversation_texts(item.conversation for item in islice(found, self.tokenizer_samples))

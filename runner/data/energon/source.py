@@ -1,0 +1,145 @@
+"""An energon data set as it lies on disk: whether it is one, whether it brings code, and which one it is."""
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+from megatron.energon import SavableDataset, TaskEncoder, WorkerConfig, get_val_dataset
+from megatron.energon.epathlib import EPath
+from megatron.energon.eyaml import load_yaml
+from megatron.energon.flavors.webdataset.empty_dataset_error import EmptyDatasetError
+from megatron.energon.flavors.webdataset.metadata import EnergonDatasetType, get_dataset_type
+from megatron.energon.metadataset import load_dataset
+
+from runner.data.energon.errors import Troubles, guard
+
+META = ".nv-meta"
+
+DESCRIBING = (".info.json", ".info.yaml", "split.yaml", "split.json", "dataset.yaml", "index.uuid")
+"""Files of `.nv-meta` that say what a data set is."""
+
+CODE = ("sample_loader", "part_filter")
+"""Entries of `dataset.yaml` that may name a function in a file of the data set."""
+
+OWN_MODULE = "megatron.energon"
+
+
+def check_source(path: str, allow_code: bool) -> None:
+    """Raises ValueError unless `path` is an energon data set, or a metadataset of such, that brings no code.
+
+    Energon imports and runs what `.nv-meta/dataset.yaml` names: files of the data set, and modules of any name.
+    """
+    for description in _descriptions(EPath(path)):
+        if not allow_code:
+            _refuse_code(description, load_yaml(description.read_bytes()))
+
+
+def fingerprint(path: str) -> str:
+    """A hash of what energon knows of a data set: shards, counts, splits, and its own number for the content."""
+    digest = hashlib.blake2b(digest_size=12)
+    for description in _descriptions(EPath(path)):
+        folder = description.parent
+        files = [folder / name for name in DESCRIBING] if folder.name == META else [description]
+        for file in files:
+            if file.is_file():
+                digest.update(f"{file.name}\0".encode() + file.read_bytes())
+    return digest.hexdigest()
+
+
+def count_samples(path: str, split: str) -> int:
+    """Samples of a split; 0 where the data set has no such split."""
+    try:
+        found = load_dataset(path).get_datasets(
+            training=False, split_part=split, worker_config=alone(), decoder=None
+        )
+    except (EmptyDatasetError, AssertionError, KeyError):
+        return 0
+    return sum(len(part.dataset) for part in found.datasets)
+
+
+def samples_in_order(path: str, split: str, task_encoder: TaskEncoder) -> Iterator[Any]:
+    """Every sample of a split once, in order, as the task encoder encodes it, read in this process.
+
+    Raises:
+        UnreadableSample: one cannot be read.
+    """
+    troubles = Troubles(0)
+    config = alone()
+    config.global_error_handler = troubles.handle
+    dataset: SavableDataset[Any] = get_val_dataset(
+        path, split_part=split, worker_config=config, batch_size=None, task_encoder=task_encoder
+    )
+    guard(dataset, troubles)
+    config.worker_activate(0)
+    try:
+        yield from dataset
+    finally:
+        config.worker_deactivate()
+
+
+def alone() -> WorkerConfig:
+    """The configuration of one process that reads everything itself."""
+    return WorkerConfig(rank=0, world_size=1, num_workers=0)
+
+
+def check_readers(path: str, worker_config: WorkerConfig) -> None:
+    """Raises ValueError where there are fewer training samples than processes to read them."""
+    workers = max(1, worker_config.num_workers)
+    if (count := count_samples(path, "train")) < worker_config.world_size * workers:
+        raise ValueError(
+            f"{path!r} has {count} training samples for {worker_config.world_size} ranks x {workers} workers; "
+            "use fewer of them"
+        )
+
+
+def _descriptions(path: EPath) -> Iterator[EPath]:
+    """`dataset.yaml` of a data set; of a metadataset itself and those of all it is made of.
+
+    Raises:
+        ValueError: one of them is no energon data set.
+    """
+    kind = get_dataset_type(path)
+    if kind == EnergonDatasetType.WEBDATASET:
+        yield path / META / "dataset.yaml"
+    elif kind == EnergonDatasetType.METADATASET:
+        yield path
+        for part in _parts(load_yaml(path.read_bytes())):
+            yield from _descriptions(EPath(part) if "://" in part else path.parent / part)
+    elif kind != EnergonDatasetType.JSONL:
+        raise ValueError(
+            f"{str(path)!r} is no energon data set (it has no {META}/.info.json). Make one of a jsonl file and a folder "
+            "of images with: python -m runner.data.prepare_energon ROWS.jsonl IMAGES FOLDER; tar shards that are there "
+            "already are indexed by: energon prepare FOLDER"
+        )
+
+
+def _parts(node: Any) -> Iterator[str]:
+    """Every `path` in a metadataset."""
+    if isinstance(node, dict):
+        if isinstance(node.get("path"), str):
+            yield node["path"]
+        for value in node.values():
+            yield from _parts(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _parts(value)
+
+
+def _refuse_code(file: EPath, node: Any) -> None:
+    """Raises ValueError where a description names code that is not energon's own."""
+    if isinstance(node, list):
+        for value in node:
+            _refuse_code(file, value)
+    if not isinstance(node, dict):
+        return
+    module = node.get("__module__")
+    foreign = module is not None and module != OWN_MODULE and not str(module).startswith(f"{OWN_MODULE}.")
+    code = next((str(node[name]) for name in CODE if isinstance(node.get(name), str)), None)
+    code = code or (f"{module}.{node.get('__class__', '')}" if foreign else None) or node.get("__function__")
+    if code is not None:
+        raise ValueError(
+            f"{str(file)!r} names code ({code}), which energon would run here, with your rights. Read it; if you trust "
+            "it, set data.allow_dataset_code=true"
+        )
+    for value in node.values():
+        _refuse_code(file, value)

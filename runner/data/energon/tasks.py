@@ -1,0 +1,295 @@
+"""Samples of an energon data set, captions, questions and conversations, to micro-batches of a vision-language model.
+
+Letters in shapes: D samples, N tokens of all of them, L tokens of one.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from megatron.energon import (
+    CaptioningSample,
+    Cooker,
+    Sample,
+    TaskEncoder,
+    VQASample,
+    basic_sample_keys,
+    stateless,
+)
+from megatron.energon import edataclass as sample_type
+
+from runner.data.energon.errors import Troubles
+from runner.data.read.conll import Row
+from runner.data.text.holdout import digest
+from runner.data.vision.conversation_encoder import ConversationEncoder, SampleTooLong
+from runner.data.vision.conversations import Conversation, ConversationReader
+from runner.data.vision.image_inputs import EncodesInPlaces, ImageEncoder, join_images
+from runner.data.vision.images import decode_image
+from runner.order.packing import pack
+
+
+@dataclass(frozen=True)
+class MultiModalSampleConfig:
+    """Special tokens of samples with images."""
+
+    image_token: str = "<image>"
+    """The tokenizer's token that stands where a feature of an image goes."""
+    image_places: int = 1
+    """How many of them stand for one image."""
+    ignore_index: int = -100
+    """The label of a token that is no target."""
+
+    def encoder(self, tokenizer: Any, image_processor: Any, max_length: int) -> ConversationEncoder:
+        """An encoder of conversations of up to `max_length` tokens. Raises ValueError for an unknown image token."""
+        token = tokenizer.get_vocab().get(self.image_token)
+        if token is None:
+            raise ValueError(f"the tokenizer has no token {self.image_token!r} for images")
+        return ConversationEncoder(
+            tokenizer=tokenizer,
+            images=ImageEncoder(
+                EncodesInPlaces(image_processor, [token] * self.image_places), token, [token]
+            ),
+            max_length=max_length,
+            too_long="error",
+            ignore_index=self.ignore_index,
+        )
+
+
+def sample_config(given: Any) -> MultiModalSampleConfig:
+    """The configuration of the samples, by default that of its class. Raises ValueError for one of another kind."""
+    if given is None:
+        return MultiModalSampleConfig()
+    if not isinstance(given, MultiModalSampleConfig):
+        raise ValueError(
+            f"multimodal_sample_config is a {type(given).__name__}: give a MultiModalSampleConfig, or a task_encoder"
+        )
+    return given
+
+
+@sample_type
+class RawConversation(Sample):
+    """A sample as its files are: a row of json and the files of its images by their endings."""
+
+    row: Any
+    files: dict[str, Any]
+
+
+@sample_type
+class EncodedSample(Sample):
+    """Tokens and labels int64 [L], what the model is given of each image; `problem` says why a sample without tokens
+    has none.
+    """
+
+    input_ids: Any = None
+    labels: Any = None
+    images: Any = ()
+    prompt_length: int = 0
+    problem: str | None = None
+    too_long: bool = False
+
+
+@sample_type
+class PackedSamples(Sample):
+    """Samples that share a row."""
+
+    samples: list[EncodedSample]
+
+
+class PlainDecoder:
+    """Reads json and text, and leaves other files as they are: pictures are decoded later, and nothing is unpickled."""
+
+    def __call__(self, sample: dict[str, Any]) -> dict[str, Any]:
+        """A sample with its files decoded."""
+        return {name: self.decode(name, value) for name, value in sample.items()}
+
+    def decode(self, name: str, value: Any) -> Any:
+        """The content of one file by its name; where it cannot be decoded, the error, for whoever reads the sample."""
+        ending = name.rpartition(".")[2].lower()
+        try:
+            if isinstance(value, bytes) and ending in ("json", "txt", "text", "caption"):
+                return json.loads(value) if ending == "json" else value.decode("utf-8")
+        except ValueError as error:
+            return error
+        return value
+
+    def config(self) -> dict[str, Any]:
+        """Nothing to choose."""
+        return {}
+
+
+@stateless
+def cook(sample: dict[str, Any]) -> RawConversation:
+    """A crude sample: one file of json, and the others."""
+    files = {name: value for name, value in sample.items() if not name.startswith("__")}
+    return RawConversation(**basic_sample_keys(sample), row=files.pop("json", None), files=files)
+
+
+class ConversationTaskEncoder(TaskEncoder):
+    """Makes micro-batches of captions, questions and conversations, as the map-style data does.
+
+    Samples are energon's CaptioningSample or VQASample with their images as files, or crude ones: a row of json as
+    `ConversationReader` takes it, whose images are named by the endings of their files in the shard (`0.png`).
+
+    `collate` lays flat samples out as a micro-batch. A sample that cannot be used goes on without tokens, and the
+    micro-batch it would be in carries the reason in `bad`, so what is left out follows from the stream alone.
+    With packing, rows hold up to `row_length` tokens.
+    """
+
+    decoder = PlainDecoder()
+    cookers = [Cooker(cook)]  # noqa: RUF012  energon's own class has a list here
+
+    def __init__(
+        self,
+        encoder: ConversationEncoder,
+        reader: ConversationReader,
+        collate: Callable[[dict[str, Any]], dict[str, Any]],
+        row_length: int,
+        troubles: Troubles,
+        numbers: Mapping[str, int] | None = None,
+        packed: bool = False,
+    ) -> None:
+        self.encoder, self.reader, self.collate, self.row_length = encoder, reader, collate, row_length
+        self.troubles, self.numbers, self.packed = troubles, numbers, packed
+
+    @stateless
+    def encode_sample(self, sample: Sample) -> EncodedSample:
+        """Tokens, labels and pixels of a sample, or why there are none."""
+        try:
+            conversation, files = read_conversation(sample, self.reader)
+            images = [
+                decode_image(files[name], f"{conversation.name()}: the image {name!r}")
+                for name in conversation.images
+            ]
+            found = self.encoder(conversation, images)
+        except (ValueError, KeyError, OSError) as error:
+            return EncodedSample.derive_from(
+                sample, problem=str(error), too_long=isinstance(error, SampleTooLong)
+            )
+        return EncodedSample.derive_from(
+            sample,
+            input_ids=found.text.input_ids,
+            labels=found.text.labels,
+            images=found.images,
+            prompt_length=found.text.prompt_length,
+        )
+
+    def select_samples_to_pack(self, samples: list[EncodedSample]) -> list[list[EncodedSample]]:
+        """Whole samples into as few rows as best fit finds."""
+        order, bounds = pack(np.array([_length(sample) for sample in samples]), self.row_length)
+        return [[samples[i] for i in order[a:b]] for a, b in pairwise(bounds)]
+
+    @stateless
+    def pack_selected_samples(self, samples: list[EncodedSample]) -> PackedSamples:
+        """The samples of a row, which stay apart: the layout of the micro-batch keeps them from seeing each other."""
+        return PackedSamples.derive_from(samples[0], samples=samples)
+
+    @stateless
+    def batch(self, samples: Sequence[EncodedSample | PackedSamples]) -> dict[str, Any]:
+        """A micro-batch; also `sample_names`, and what was left out: reasons in `bad`, a count in `too_long`."""
+        flat = [s for sample in samples for s in (getattr(sample, "samples", None) or [sample])]
+        good = [sample for sample in flat if sample.problem is None]
+        left_out = [sample for sample in flat if sample.problem is not None]
+        skipping = self.encoder.too_long == "skip"
+        bad = [sample.problem for sample in left_out if not (skipping and sample.too_long)]
+        micro_batch = self.collate(self._flat(good)) if good else self.filler()
+        return micro_batch | {
+            "sample_names": [place(sample) for sample in good],
+            "bad": [*self.troubles.drain(), *bad],
+            "too_long": len(left_out) - len(bad),
+        }
+
+    def filler(self) -> dict[str, Any]:
+        """A micro-batch that weighs nothing, for a rank that must not let the others wait."""
+        nothing = np.zeros(1, dtype=np.int64)
+        sample = EncodedSample(
+            __key__="filler",
+            __restore_key__=(),
+            input_ids=nothing,
+            labels=nothing + self.encoder.ignore_index,
+        )
+        micro_batch = self.collate(self._flat([sample]) | {"filler": True})
+        return micro_batch | {"sample_names": []}
+
+    def _flat(self, samples: Sequence[EncodedSample]) -> dict[str, Any]:
+        """Samples end to end, as objectives take them."""
+        names = [place(sample) for sample in samples]
+        numbers = [self.numbers[identity(sample)] if self.numbers else -1 for sample in samples]
+        return {
+            "input_ids": np.concatenate([sample.input_ids for sample in samples]),
+            "labels": np.concatenate([sample.labels for sample in samples]),
+            "lengths": np.array([_length(sample) for sample in samples], dtype=np.int32),
+            "prompt_lengths": np.array([sample.prompt_length for sample in samples], dtype=np.int64),
+            "image_counts": np.array([len(sample.images) for sample in samples], dtype=np.int64),
+            **join_images([image for sample in samples for image in sample.images]),
+            "undecodable": np.zeros(len(samples), dtype=bool),
+            "samples": np.array(numbers, dtype=np.int64),
+            "keys": np.array([digest(name) for name in names], dtype=np.uint64),
+            "filler": False,
+            "packed": self.packed,
+            "evaluation": self.numbers is not None,
+        }
+
+
+def read_conversation(sample: Sample, reader: ConversationReader) -> tuple[Conversation, Mapping[str, bytes]]:
+    """The conversation of a sample, and the files of its images by name.
+
+    Raises:
+        ValueError: a sample of another kind, or one whose row or images cannot be; the message names it.
+    """
+    where = place(sample)
+    if isinstance(sample, RawConversation):
+        if sample.row is None:
+            raise ValueError(
+                f"{where}: has no file ending in .json, only {', '.join(sample.files) or 'none'}"
+            )
+        row, files = sample.row, sample.files
+    elif isinstance(sample, VQASample):
+        row = {"question": sample.context, "answer": sample.answers, "image": ["image"]}
+        files = {"image": sample.image}
+    elif isinstance(sample, CaptioningSample):
+        row, files = {"caption": sample.caption, "image": ["image"]}, {"image": sample.image}
+    else:
+        raise ValueError(
+            f"{where}: is a {type(sample).__name__}; expected a CaptioningSample, a VQASample, or crude samples of json "
+            "and images (CrudeWebdataset in .nv-meta/dataset.yaml), or give a task encoder of your own"
+        )
+    if not isinstance(row, Mapping):
+        found = f"broken: {row}" if isinstance(row, ValueError) else f"a {type(row).__name__}"
+        raise ValueError(f"{where}: its json is {found}; expected an object with named columns")
+    conversation = reader(Row(where, row), 0)
+    for name in conversation.images:
+        if not isinstance(files.get(name), bytes):
+            raise ValueError(
+                f"{conversation.name()}: there is no image {name!r} in the shard; its files are: {', '.join(files)}"
+            )
+    return conversation, files
+
+
+def place(sample: Sample) -> str:
+    """Shard and key of a sample, wherever the data set lies."""
+    sources = sample.__sources__
+    return f"{sources[0].shard_name}/{sample.__key__}" if sources else sample.__key__
+
+
+def identity(sample: Sample) -> str:
+    """What tells a sample from those of other data sets of the same run, too."""
+    sources = sample.__sources__
+    return f"{sources[0].dataset_path}/{place(sample)}" if sources else sample.__key__
+
+
+def _length(sample: EncodedSample) -> int:
+    """Tokens, 1 for a sample that has none."""
+    return 1 if sample.input_ids is None else len(sample.input_ids)
+
+
+def flat_tensors(flat: Any) -> Any:
+    """Flat samples as they are, arrays as tensors: the micro-batch of a loop that lays them out by itself."""
+    if isinstance(flat, dict):
+        return {name: flat_tensors(value) for name, value in flat.items()}
+    if isinstance(flat, np.ndarray):
+        return torch.from_numpy(flat.view(np.int64) if flat.dtype == np.uint64 else flat)
+    return flat

@@ -1,0 +1,148 @@
+"""Classification data: texts or pairs of texts with one label, several labels, or a number."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from runner.data.labelled.labels import REGRESSION, SINGLE, UNLABELLED, Found, Labels
+from runner.data.labelled.task import (
+    TOKENISED_AT_ONCE,
+    Task,
+    TaskSequences,
+    column,
+    concatenated,
+    few,
+    identity,
+    text_of,
+    uses_token_types,
+)
+from runner.data.read.task_readers import Rows
+
+
+class Labelled(NamedTuple):
+    """A text, or a pair, with its label."""
+
+    id: str
+    text: str
+    pair: str | None
+    label: Found
+
+
+class LabelledSequences(TaskSequences):
+    """One sample per example; `labels` is int64 [D], float64 [D], or float32 [D, C] for several labels at once."""
+
+    labels: NDArray[Any]
+    names: list[str]
+    problem_type: str
+
+    def extras(self, indices: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+        """Also `example_labels`, the rows of `labels`, numbers as float32."""
+        return {**super().extras(indices), "example_labels": _single(self.labels[indices])}
+
+    def arrays(self) -> list[NDArray[Any]]:
+        """Tokens and labels."""
+        return [*super().arrays(), _single(self.labels)]
+
+
+def _single(labels: NDArray[Any]) -> NDArray[Any]:
+    """Labels as a model is trained on them; figures are computed from the numbers as they were read."""
+    return labels.astype(np.float32) if labels.dtype.kind == "f" else labels
+
+
+class Classification(Task):
+    """Columns of classification data; what kind of problem it is follows from the labels: see `Labels`."""
+
+    name = "classification"
+
+    def __init__(
+        self,
+        text_column: str,
+        pair_column: str | None,
+        label_column: str,
+        id_column: str | None,
+        labels: Labels,
+    ) -> None:
+        self.text_column, self.pair_column = text_column, pair_column
+        self.label_column, self.id_column, self.labels = label_column, id_column, labels
+
+    def examples(self, rows: Rows, labelled: bool) -> list[Labelled]:
+        """One example per row; without `labelled`, labels may be missing."""
+        found = []
+        for number, row in enumerate(rows.rows):
+            text = text_of(row, self.text_column, "data.text_column")
+            pair = text_of(row, self.pair_column, "data.pair_column") if self.pair_column else None
+            if labelled:
+                column(row, self.label_column, "data.label_column")
+            label = self.labels.as_read(row.values.get(self.label_column))
+            if labelled and label is None:
+                raise ValueError(f"{row.where}: there is no label in column {self.label_column!r}")
+            found.append(Labelled(identity(row, self.id_column, number), text, pair, Found(label, row.where)))
+        return found
+
+    def learn(self, examples: list[Labelled], rows: Rows) -> None:
+        """The kind of problem, and the names of its labels."""
+        self.labels.learn([e.label for e in examples], rows.textual, rows.class_names.get(self.label_column))
+
+    def tokenize(
+        self, examples: list[Labelled], tokenizer: Any, max_length: int, training: bool
+    ) -> LabelledSequences:
+        """One sample per example, cut off at `max_length` tokens."""
+        ids: list[list[int]] = []
+        types: list[list[int]] = []
+        with_types = self.pair_column is not None and uses_token_types(tokenizer)
+        for start in range(0, len(examples), TOKENISED_AT_ONCE):
+            some = examples[start : start + TOKENISED_AT_ONCE]
+            encoded = tokenizer(
+                [e.text for e in some],
+                [e.pair for e in some] if self.pair_column else None,
+                truncation=True,
+                max_length=max_length,
+                return_attention_mask=False,
+                return_token_type_ids=with_types,
+            )
+            ids += encoded["input_ids"]
+            types += encoded["token_type_ids"] if with_types else []
+        sequences = LabelledSequences(
+            examples,
+            concatenated(ids, np.int32),
+            np.array([len(one) for one in ids], dtype=np.int32),
+            concatenated(types, np.int8) if with_types else None,
+        )
+        sequences.labels = np.array(
+            [self.labels.target(e.label) for e in examples],
+            dtype={SINGLE: np.int64, REGRESSION: np.float64}.get(self.labels.problem_type, np.float32),
+        )
+        sequences.names, sequences.problem_type = self.labels.names, self.labels.problem_type
+        return sequences
+
+    def texts(self, examples: list[Labelled]) -> Iterator[str]:
+        """Text, or text and pair."""
+        return (e.text if e.pair is None else f"{e.text}\n{e.pair}" for e in examples)
+
+    def collator_arguments(self) -> dict[str, Any]:
+        """Names of the labels, and the kind of problem."""
+        return {"labels": self.labels.names, "problem_type": self.labels.problem_type}
+
+    def learnt(self) -> dict[str, Any]:
+        """Names of the labels, the kind of problem, and whether labels are class numbers."""
+        known = {"labels": self.labels.names, "problem_type": self.labels.problem_type}
+        return {**known, "numbered": self.labels.numbered}
+
+    def restore(self, learnt: Mapping[str, Any]) -> None:
+        """Takes up labels and kind of problem."""
+        numbered = bool(learnt.get("numbered"))  # not noted by older runs, nor known of models of others
+        self.labels.restore(learnt["labels"], learnt["problem_type"], numbered)
+
+    def baselines(self, sequences: TaskSequences) -> dict[str, float]:
+        """The accuracy of always naming the most frequent label."""
+        assert isinstance(sequences, LabelledSequences)
+        known = sequences.labels[sequences.labels != UNLABELLED]
+        if sequences.problem_type != SINGLE or not len(known):
+            return {}
+        return {"majority_accuracy": float(np.bincount(known).max() / len(known))}
+
+    def describe(self) -> dict[str, str]:
+        """What is predicted."""
+        return {"labels": "a number" if self.labels.problem_type == REGRESSION else few(self.labels.names)}

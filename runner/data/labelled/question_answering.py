@@ -1,0 +1,232 @@
+"""Question answering data: questions on contexts, answered by spans of them, in SQuAD's sense (v1.1 and v2.0)."""
+
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from runner.data.labelled.task import (
+    TOKENISED_AT_ONCE,
+    Task,
+    TaskSequences,
+    column,
+    concatenated,
+    identity,
+    text_of,
+    uses_token_types,
+)
+from runner.data.read.task_readers import Row, Rows
+
+log = logging.getLogger("iolaus")
+
+NEARBY = 64
+"""Characters around a wrong `answer_start` within which the answer's text is looked for."""
+
+
+class Question(NamedTuple):
+    """A question on a context; `answers` are accepted texts, none where the context has no answer.
+
+    `span` is the first answer's place in the context, in characters: None where there is none or it is not to be
+    trusted. `answers` is None in a test set without any.
+    """
+
+    id: str
+    question: str
+    context: str
+    answers: list[str] | None
+    span: tuple[int, int] | None
+    where: str
+
+
+class QuestionSequences(TaskSequences):
+    """Windows of contexts, each after its question.
+
+    `questions` int64 [D]: the example of each window; `char_starts`, `char_ends` int32 [N]: each token's place in the
+    context, -1 outside of it; `answer_spans` int32 [E, 2], -1 without an answer; `sample_weights` float32 [D]: the
+    windows of one question weigh one together.
+    """
+
+    questions: NDArray[np.int64]
+    char_starts: NDArray[np.int32]
+    char_ends: NDArray[np.int32]
+    answer_spans: NDArray[np.int32]
+    sample_weights: NDArray[np.float32]
+    may_be_empty: bool
+
+    def extras(self, indices: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+        """Also the tokens' places in the context, the answer's [D, 2], and the weights of the windows."""
+        places = self.places(indices)
+        return {
+            **super().extras(indices),
+            "char_starts": self.char_starts[places],
+            "char_ends": self.char_ends[places],
+            "answer_spans": self.answer_spans[self.questions[indices]],
+            "sample_weights": self.sample_weights[indices],
+        }
+
+    def arrays(self) -> list[NDArray[Any]]:
+        """Tokens, windows and answers."""
+        return [*super().arrays(), self.questions, self.char_starts, self.answer_spans]
+
+
+class QuestionAnswering(Task):
+    """Columns of question answering data, and how contexts are cut into windows.
+
+    The answers are a mapping of `text` and `answer_start`, two lists (as in the hub's data sets), or a list of such
+    mappings. An answer that does not stand at its `answer_start` is moved to where its text stands, if that is in one
+    place nearby; else the question is left out of training. Both are counted, and the first named in the log.
+    """
+
+    name = "question_answering"
+
+    def __init__(
+        self, text_column: str, context_column: str, label_column: str, id_column: str | None, doc_stride: int
+    ) -> None:
+        self.text_column, self.context_column, self.label_column = text_column, context_column, label_column
+        self.id_column, self.doc_stride = id_column, doc_stride
+
+    def examples(self, rows: Rows, labelled: bool) -> list[Question]:
+        """One question per row; without `labelled`, answers may be missing."""
+        found: list[Question] = []
+        moved: list[str] = []
+        wrong: list[str] = []
+        for number, row in enumerate(rows.rows):
+            question = text_of(row, self.text_column, "data.text_column").strip()
+            context = text_of(row, self.context_column, "data.context_column")
+            answers: list[str] | None = None
+            span = None
+            if labelled or row.values.get(self.label_column) is not None:
+                given = _answers(row, self.label_column)
+                answers = [text for text, _ in given]
+                if given:
+                    span, state = place_answer(context, *given[0])
+                    (moved if state == "moved" else wrong if state == "wrong" else []).append(row.where)
+            found.append(
+                Question(identity(row, self.id_column, number), question, context, answers, span, row.where)
+            )
+        for places, what in ((moved, "was moved to the text"), (wrong, "does not match its text")):
+            if places:
+                named = "; ".join(places[:3]) + ("; ..." if len(places) > 3 else "")
+                log.warning(
+                    "the answer_start of %d of %d answers %s: %s", len(places), len(found), what, named
+                )
+        return found
+
+    def learn(self, examples: list[Question], rows: Rows) -> None:
+        """Whether there are questions without an answer: only then may a prediction be empty."""
+        self.may_be_empty = any(e.answers == [] for e in examples)
+        if not any(e.span for e in examples):
+            raise ValueError("no training question has an answer that stands in its context")
+
+    def tokenize(
+        self, examples: list[Question], tokenizer: Any, max_length: int, training: bool
+    ) -> QuestionSequences:
+        """Windows of at most `max_length` tokens, of which neighbours share `doc_stride`."""
+        if training:
+            examples = [e for e in examples if e.span is not None or not e.answers]
+        questions = _shortened(examples, tokenizer, max_length, self.doc_stride)
+        windows: list[Any] = []
+        owners: list[int] = []
+        with_types = uses_token_types(tokenizer)
+        for start in range(0, len(examples), TOKENISED_AT_ONCE):
+            stop = start + TOKENISED_AT_ONCE
+            encoded = tokenizer(
+                questions[start:stop],
+                [e.context for e in examples[start:stop]],
+                truncation="only_second",
+                max_length=max_length,
+                stride=self.doc_stride,
+                return_overflowing_tokens=True,
+                return_attention_mask=False,
+                return_token_type_ids=with_types,
+            )
+            windows += encoded.encodings
+            owners += [start + i for i in encoded["overflow_to_sample_mapping"]]
+        lengths = np.array([len(w.ids) for w in windows], dtype=np.int32)
+        types = concatenated([w.type_ids for w in windows], np.int8) if with_types else None
+        sequences = QuestionSequences(
+            examples, concatenated([w.ids for w in windows], np.int32), lengths, types
+        )
+        sequences.questions = np.array(owners, dtype=np.int64)
+        outside = concatenated([[s != 1 for s in w.sequence_ids] for w in windows], bool)
+        sequences.char_starts = concatenated([[a for a, _ in w.offsets] for w in windows], np.int32)
+        sequences.char_ends = concatenated([[b for _, b in w.offsets] for w in windows], np.int32)
+        sequences.char_starts[outside] = sequences.char_ends[outside] = -1
+        sequences.answer_spans = np.array([e.span or (-1, -1) for e in examples], dtype=np.int32).reshape(
+            -1, 2
+        )
+        sequences.sample_weights = (1.0 / np.bincount(sequences.questions)[sequences.questions]).astype(
+            np.float32
+        )
+        sequences.may_be_empty = self.may_be_empty
+        return sequences
+
+    def texts(self, examples: list[Question]) -> Iterator[str]:
+        """Contexts: so that no context is in both training and held-out questions."""
+        return (e.context for e in examples)
+
+    def collator_arguments(self) -> dict[str, Any]:
+        """Where the context is, and how much windows share."""
+        return {"context_column": self.context_column, "doc_stride": self.doc_stride}
+
+    def learnt(self) -> dict[str, Any]:
+        """Whether a question may have no answer."""
+        return {"may_be_empty": self.may_be_empty}
+
+    def restore(self, learnt: Mapping[str, Any]) -> None:
+        """Takes up whether a question may have no answer."""
+        self.may_be_empty = bool(learnt["may_be_empty"])
+
+    def describe(self) -> dict[str, str]:
+        """How contexts are cut."""
+        return {"windows": f"{self.doc_stride} tokens shared by neighbours"}
+
+
+def place_answer(context: str, text: str, start: int) -> tuple[tuple[int, int] | None, str]:
+    """The span of an answer in characters, and `right`, `moved` (its text is elsewhere nearby) or `wrong` (nowhere)."""
+    if text and context[start : start + len(text)] == text:
+        return (start, start + len(text)), "right"
+    low = max(0, start - NEARBY)
+    around = context[low : start + len(text) + NEARBY]
+    if text and around.count(text) == 1:
+        found = low + around.index(text)
+        return (found, found + len(text)), "moved"
+    return None, "wrong"
+
+
+def _answers(row: Row, name: str) -> list[tuple[str, int]]:
+    """Texts and starts; empty for a question without an answer."""
+    answers = column(row, name, "data.label_column")
+    try:
+        if isinstance(answers, Mapping):
+            pairs = list(zip(answers["text"], answers["answer_start"], strict=True))
+        else:
+            pairs = [(answer["text"], answer["answer_start"]) for answer in answers]
+        return [(str(text), int(start)) for text, start in pairs]
+    except (KeyError, TypeError, ValueError):
+        raise ValueError(
+            f"{row.where}: column {name!r} holds {answers!r:.80}, expected answers with 'text' and 'answer_start'"
+        ) from None
+
+
+def _shortened(examples: list[Question], tokenizer: Any, max_length: int, doc_stride: int) -> list[str]:
+    """The questions, cut where they would leave a window no more than the tokens that it shares with the next one.
+
+    Raises:
+        ValueError: no room for any question.
+    """
+    room = max_length - tokenizer.num_special_tokens_to_add(pair=True) - doc_stride - 16
+    if room < 8:
+        raise ValueError(
+            f"data.max_length={max_length} leaves no room for questions beside data.doc_stride={doc_stride}: "
+            "lower doc_stride or raise max_length"
+        )
+    questions = [e.question for e in examples]
+    for start in range(0, len(questions), TOKENISED_AT_ONCE):
+        some = tokenizer(questions[start : start + TOKENISED_AT_ONCE], add_special_tokens=False)
+        for i, encoding in enumerate(some.encodings, start=start):
+            if len(encoding.ids) > room:
+                questions[i] = questions[i][: encoding.offsets[room - 1][1]]
+    return questions

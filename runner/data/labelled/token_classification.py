@@ -1,0 +1,244 @@
+"""Token classification data: sentences of words, each word with a label."""
+
+import logging
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from runner.data.labelled.labels import UNLABELLED
+from runner.data.labelled.tags import is_bio, keeps_iob2
+from runner.data.labelled.task import (
+    TOKENISED_AT_ONCE,
+    Task,
+    TaskSequences,
+    column,
+    concatenated,
+    few,
+    identity,
+)
+from runner.data.read.task_readers import Row, Rows
+from runner.run.errors import suggest
+
+log = logging.getLogger("iolaus")
+
+
+class Sentence(NamedTuple):
+    """Words with their labels; no labels in a test set without any."""
+
+    id: str
+    words: list[str]
+    labels: list[str] | None
+    where: str
+
+
+class SentenceSequences(TaskSequences):
+    """Samples of sentences; one that is longer than the model reads goes on in further samples.
+
+    `words` int32 [N]: each token's word, counted through all sentences, -1 for special tokens; `first_pieces` bool [N]:
+    whether the token is the first of its word; `word_labels` int64 [W]; `has_pieces` bool [W]: whether the word has a
+    token; `word_starts` int64 [E + 1]: where the words of each sentence begin; `iob2`: whether the training data tags
+    entities, and begins every one with a `B-`.
+    """
+
+    words: NDArray[np.int32]
+    first_pieces: NDArray[np.bool_]
+    word_labels: NDArray[np.int64]
+    has_pieces: NDArray[np.bool_]
+    word_starts: NDArray[np.int64]
+    names: list[str]
+    default_label: int
+    iob2: bool
+
+    def extras(self, indices: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+        """Also each token's word, its label (-100 for special tokens), and whether it begins the word."""
+        places = self.places(indices)
+        words = self.words[places]
+        labels = np.where(words >= 0, self.word_labels[words], UNLABELLED)
+        return {
+            **super().extras(indices),
+            "words": words,
+            "token_labels": labels,
+            "first_pieces": self.first_pieces[places],
+        }
+
+    def arrays(self) -> list[NDArray[Any]]:
+        """Tokens, words and labels."""
+        return [*super().arrays(), self.words, self.word_labels]
+
+
+class TokenClassification(Task):
+    """Columns of token classification data, and the label names: sorted, with `O` first where there is one."""
+
+    name = "token_classification"
+
+    def __init__(
+        self, text_column: str, label_column: str, id_column: str | None, labels: Sequence[Any] | None
+    ) -> None:
+        self.text_column, self.label_column, self.id_column = text_column, label_column, id_column
+        self.names = self.given = [str(label) for label in labels or []]
+        if twice := [name for name, count in Counter(self.given).items() if count > 1]:
+            raise ValueError(f"data.labels names {few(twice)} more than once")
+
+    def examples(self, rows: Rows, labelled: bool) -> list[Sentence]:
+        """One sentence per row; without `labelled`, labels may be missing."""
+        given = None if all(name.isdecimal() for name in self.given) else self.given
+        names = rows.class_names.get(self.label_column) or given
+        found = []
+        for number, row in enumerate(rows.rows):
+            words = _words(row, self.text_column)
+            labels = None
+            if labelled or row.values.get(self.label_column) is not None:
+                labels = _labels(row, self.label_column, len(words), names)
+            found.append(Sentence(identity(row, self.id_column, number), words, labels, row.where))
+        return found
+
+    def learn(self, examples: list[Sentence], rows: Rows) -> None:
+        """The names of the labels, which is the most frequent, and whether they are IOB2 tags."""
+        counts = Counter(label for e in examples for label in e.labels or [])
+        told = self.given or list(rows.class_names.get(self.label_column, []))
+        self.names = told or sorted(counts, key=lambda name: (name != "O", name))
+        if len(self.names) < 2:
+            raise ValueError(
+                f"the training data has one label only, {few(self.names)}: there is nothing to tell apart"
+            )
+        self.numbers = {name: i for i, name in enumerate(self.names)}
+        self.default_label = self.numbers.get(counts.most_common(1)[0][0], 0)
+        self.iob2 = is_bio(self.names)
+        if self.iob2 and (other := next((e for e in examples if not keeps_iob2([e.labels or []])), None)):
+            self.iob2 = False
+            log.info("tags are predicted one by one: an entity begins with an I- in %s", other.where)
+
+    def tokenize(
+        self, examples: list[Sentence], tokenizer: Any, max_length: int, training: bool
+    ) -> SentenceSequences:
+        """Word by word, so that every piece knows its word."""
+        _separate_words(tokenizer)
+        ids: list[list[int]] = []
+        words: list[list[int]] = []
+        word_starts = np.cumsum([0, *(len(e.words) for e in examples)])
+        for start in range(0, len(examples), TOKENISED_AT_ONCE):
+            some = examples[start : start + TOKENISED_AT_ONCE]
+            encoded = tokenizer(
+                [e.words for e in some],
+                is_split_into_words=True,
+                truncation=True,
+                max_length=max_length,
+                return_overflowing_tokens=True,
+                return_attention_mask=False,
+                return_token_type_ids=False,
+            )
+            for sentence, encoding in zip(
+                encoded["overflow_to_sample_mapping"], encoded.encodings, strict=True
+            ):
+                first = word_starts[start + sentence]
+                ids.append(encoding.ids)
+                words.append([-1 if w is None else first + w for w in encoding.word_ids])
+        sequences = SentenceSequences(
+            examples,
+            concatenated(ids, np.int32),
+            np.array([len(one) for one in ids], dtype=np.int32),
+            None,
+        )
+        sequences.words = concatenated(words, np.int32)
+        sequences.first_pieces = _first_pieces(sequences.words)
+        sequences.word_labels = np.array([n for e in examples for n in self._targets(e)], dtype=np.int64)
+        sequences.has_pieces = np.zeros(len(sequences.word_labels), dtype=bool)
+        sequences.has_pieces[sequences.words[sequences.words >= 0]] = True
+        sequences.word_starts = word_starts.astype(np.int64)
+        sequences.names, sequences.default_label = self.names, self.default_label
+        sequences.iob2 = self.iob2
+        return sequences
+
+    def _targets(self, example: Sentence) -> list[int]:
+        if example.labels is None:
+            return [UNLABELLED] * len(example.words)
+        if unknown := next((label for label in example.labels if label not in self.numbers), None):
+            lacking = "is not among data.labels" if self.given else "does not occur in the training data"
+            raise ValueError(
+                f"{example.where}: the label {unknown!r} {lacking}: {few(self.names)}; data.labels may name all"
+                + suggest(unknown, self.names)
+            )
+        return [self.numbers[label] for label in example.labels]
+
+    def texts(self, examples: list[Sentence]) -> Iterator[str]:
+        """Words with spaces between them."""
+        return (" ".join(e.words) for e in examples)
+
+    def collator_arguments(self) -> dict[str, Any]:
+        """Names of the labels."""
+        return {"labels": self.names}
+
+    def learnt(self) -> dict[str, Any]:
+        """Names of the labels, the most frequent one, and whether they are IOB2 tags."""
+        return {"labels": self.names, "default_label": self.default_label, "iob2": self.iob2}
+
+    def restore(self, learnt: Mapping[str, Any]) -> None:
+        """Takes up the labels."""
+        self.names, self.default_label = list(learnt["labels"]), int(learnt["default_label"])
+        self.numbers = {name: i for i, name in enumerate(self.names)}
+        self.iob2 = bool(learnt.get("iob2"))  # not noted by older runs, nor known of models of others
+
+    def baselines(self, sequences: TaskSequences) -> dict[str, float]:
+        """The accuracy of always naming the most frequent label."""
+        assert isinstance(sequences, SentenceSequences)
+        known = sequences.word_labels[sequences.word_labels != UNLABELLED]
+        return {"majority_accuracy": float(np.bincount(known).max() / len(known))} if len(known) else {}
+
+    def describe(self) -> dict[str, str]:
+        """What is predicted."""
+        return {"labels": few(self.names)}
+
+
+def _words(row: Row, name: str) -> list[str]:
+    words = column(row, name, "data.text_column")
+    if isinstance(words, str) or not hasattr(words, "__len__") or not all(isinstance(w, str) for w in words):
+        raise ValueError(f"{row.where}: column {name!r} holds {words!r:.60}, expected a list of words")
+    if not len(words):
+        raise ValueError(f"{row.where}: the sentence in column {name!r} is empty; remove the row")
+    return list(words)
+
+
+def _labels(row: Row, name: str, num_words: int, class_names: Sequence[str] | None) -> list[str]:
+    labels = column(row, name, "data.label_column")
+    if isinstance(labels, str) or not hasattr(labels, "__len__"):
+        raise ValueError(f"{row.where}: column {name!r} holds {labels!r:.60}, expected a list of labels")
+    if len(labels) != num_words:
+        raise ValueError(f"{row.where}: {num_words} words, but {len(labels)} labels; each word needs one")
+    kinds = {type(label).__name__ for label in labels}
+    if len(kinds) > 1 or not kinds <= {"str", "int"}:
+        mixed = "of mixed types, " if len(kinds) > 1 else ""
+        raise ValueError(
+            f"{row.where}: the labels are {mixed}{' and '.join(sorted(kinds))}; expected text or integers alone"
+        )
+    if kinds == {"str"}:
+        if empty := next((i for i, label in enumerate(labels, 1) if not label.strip()), None):
+            raise ValueError(f"{row.where}: the label of word {empty} is empty")
+        return list(labels)
+    end = len(class_names) if class_names else math.inf
+    if wrong := next((label for label in labels if not 0 <= label < end), None):
+        known = f"are 0 to {len(class_names) - 1}" if class_names else "begin at 0"
+        raise ValueError(f"{row.where}: the label is {wrong}; class numbers {known}")
+    return [class_names[label] if class_names else str(label) for label in labels]
+
+
+def _first_pieces(words: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Whether each token [N] is the first of its word; a word cut by the end of a sample has one first piece."""
+    real = np.flatnonzero(words >= 0)
+    first = np.zeros(len(words), dtype=bool)
+    first[real] = np.diff(words[real], prepend=-1) != 0
+    return first
+
+
+def _separate_words(tokenizer: Any) -> None:
+    """Makes a byte-level tokenizer put a space before each word, as there is one in running text."""
+    from tokenizers.pre_tokenizers import ByteLevel
+
+    splitter = tokenizer.backend_tokenizer.pre_tokenizer
+    if isinstance(splitter, ByteLevel) and not splitter.add_prefix_space:
+        splitter.add_prefix_space = True
+        tokenizer.backend_tokenizer.pre_tokenizer = splitter
+        tokenizer.add_prefix_space = True

@@ -1,0 +1,1 @@
+"""Readers of files: documents, rows of tables, CoNLL and SQuAD."""

@@ -1,0 +1,194 @@
+"""Token sequences on disk, memory-mapped: opened at once and read many at a time, whatever their number.
+
+A store is a folder of three files:
+- `tokens.bin`: token ids end to end, in the smallest unsigned integer that holds the vocabulary;
+- `offsets.bin`: int64 [D + 1], where each of the D sequences begins, then where the last one ends;
+- `meta.json`: format version, counts, fingerprint of the content, and what the writer had to say (`attributes`).
+
+It is written beside its place under a name with a dot and renamed when complete, so a folder under its own name is whole.
+What a killed writer left is taken up from its last mark by the next one.
+"""
+
+import hashlib
+import json
+import mmap
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from runner.order.ranges import ranges
+
+FORMAT_VERSION = 2
+"""Version of the format; another one is refused."""
+
+_BLOCK = 1 << 22
+_GATHERED = 1024
+_LONG = 256
+"""Tokens from which a sequence is copied faster alone."""
+
+
+class TokenStore:
+    """D token sequences, read-only and memory-mapped; safe to share with forked and spawned processes.
+
+    Raises:
+        FileNotFoundError: there is no store in the folder.
+        ValueError: the store is incomplete, damaged, or of another format version.
+    """
+
+    def __init__(self, folder: Path | str) -> None:
+        self.folder = Path(folder)
+        self.meta = _read_meta(self.folder)
+        try:
+            self.num_tokens, size = int(self.meta["num_tokens"]), int(self.meta["num_sequences"])
+            self.fingerprint, self.max_token_id = (
+                str(self.meta["fingerprint"]),
+                int(self.meta["max_token_id"]),
+            )
+            self.num_bytes: int | None = self.meta["num_bytes"]
+            """Bytes of UTF-8 that the sequences stand for; None for input that came as token ids."""
+            dtype = np.dtype(self.meta["dtype"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise _damaged(self.folder, f"meta.json lacks or garbles {error}") from None
+        _check_size(self.folder / "tokens.bin", self.num_tokens * dtype.itemsize)
+        _check_size(self.folder / "offsets.bin", (size + 1) * 8)
+        self.tokens = _mapped(self.folder / "tokens.bin", dtype)
+        self.offsets = _mapped(self.folder / "offsets.bin", np.dtype(np.int64))
+        if self.offsets[0] != 0 or self.offsets[-1] != self.num_tokens:
+            raise _damaged(self.folder, "the offsets do not span the tokens")
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> NDArray[np.int64]:
+        """Tokens [T] of one sequence."""
+        if not 0 <= index < len(self):
+            raise IndexError(f"sequence {index} of a store of {len(self)}")
+        return self.tokens[self.offsets[index] : self.offsets[index + 1]].astype(np.int64)
+
+    def lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Tokens of each of the sequences [D]."""
+        return self._spans(indices)[1].astype(np.int32)
+
+    def gather(self, indices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Tokens of the sequences [D] end to end, and the length of each [D]: 2 million short ones a second."""
+        starts, lengths = self._spans(indices)
+        tokens, stop = np.empty(int(lengths.sum()), np.int64), 0
+        if len(tokens) > _LONG * len(lengths):
+            for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
+                tokens[stop : stop + length] = self.tokens[start : start + length]
+                stop += length
+        else:  # a block's positions stay in the cache
+            for block in range(0, len(starts), _GATHERED):
+                positions = ranges(starts[block : block + _GATHERED], lengths[block : block + _GATHERED])
+                tokens[stop : stop + len(positions)] = self.tokens[positions]
+                stop += len(positions)
+        return tokens, lengths.astype(np.int32)
+
+    def blocks(self) -> Iterator[NDArray[Any]]:
+        """All tokens in order, millions at a time, read with the file system's read-ahead."""
+        with open(self.folder / "tokens.bin", "rb") as file:
+            while len(tokens := np.fromfile(file, self.tokens.dtype, _BLOCK)):
+                yield tokens
+
+    def verify(self) -> None:
+        """Reads everything and compares it with the fingerprint.
+
+        Raises:
+            ValueError: the content is not what was written.
+        """
+        content = Content()
+        for start in range(0, len(self), _BLOCK):
+            content.add_lengths(np.diff(self.offsets[start : start + _BLOCK + 1]))
+        for tokens in self.blocks():
+            content.add_tokens(tokens)
+        if content.fingerprint(self.meta["attributes"]) != self.fingerprint:
+            raise _damaged(self.folder, "the content does not match its fingerprint")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TokenStore, (self.folder,)
+
+    def _spans(self, indices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        indices = np.asarray(indices, np.int64)
+        if len(indices) and (indices.min() < 0 or indices.max() >= len(self)):
+            raise IndexError(f"sequences {indices.min()} to {indices.max()} of a store of {len(self)}")
+        starts = self.offsets[indices]
+        return starts, self.offsets[indices + 1] - starts
+
+
+def ordinary_counts(store: TokenStore, special_ids: Sequence[int]) -> NDArray[np.int64]:
+    """How often each token id occurs in a store, 0 for special tokens."""
+    counts = np.zeros(store.max_token_id + 1, np.int64)
+    for tokens in store.blocks():
+        counts += np.bincount(tokens, minlength=len(counts))
+    counts[[token for token in special_ids if token < len(counts)]] = 0
+    return counts
+
+
+def entropy(counts: NDArray[np.int64]) -> float:
+    """Entropy in nats per token of the frequencies of tokens; NaN if there are none.
+
+    The loss of a model that knows these frequencies and nothing else.
+    """
+    shares = counts[counts > 0] / max(counts.sum(), 1)
+    return float(-(shares * np.log(shares)).sum()) if len(shares) else float("nan")
+
+
+class Content:
+    """Hash of what a store holds, independent of how it was batched."""
+
+    def __init__(self) -> None:
+        self.lengths, self.tokens = (hashlib.blake2b(digest_size=16) for _ in range(2))
+
+    def add_lengths(self, lengths: NDArray[Any]) -> None:
+        """Lengths of the sequences that follow."""
+        self.lengths.update(np.ascontiguousarray(lengths, "<i4").data)
+
+    def add_tokens(self, tokens: NDArray[Any]) -> None:
+        """Ids that follow."""
+        self.tokens.update(np.ascontiguousarray(tokens, "<u4").data)
+
+    def fingerprint(self, attributes: dict[str, Any]) -> str:
+        """Hash of all that was added, and of the attributes."""
+        parts = [json.dumps(attributes, sort_keys=True), self.lengths.hexdigest(), self.tokens.hexdigest()]
+        return hashlib.blake2b("\n".join(parts).encode(), digest_size=12).hexdigest()
+
+
+def _read_meta(folder: Path) -> dict[str, Any]:
+    try:
+        meta = json.loads((folder / "meta.json").read_bytes())
+    except FileNotFoundError:
+        raise FileNotFoundError(f"no token store in {folder}: it has no meta.json") from None
+    except ValueError:
+        raise _damaged(folder, "meta.json is no JSON") from None
+    if not isinstance(meta, dict) or "format_version" not in meta:
+        raise _damaged(folder, "meta.json names no format version")
+    if meta["format_version"] != FORMAT_VERSION:
+        raise ValueError(
+            f"the token store {folder} has format version {meta['format_version']}, this program reads version "
+            f"{FORMAT_VERSION}: delete it and prepare again"
+        )
+    return meta
+
+
+def _mapped(path: Path, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """A plain array over the file, which is read here and there: what lies beside is not read with it."""
+    with open(path, "rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    mapped.madvise(mmap.MADV_RANDOM)
+    return np.frombuffer(mapped, dtype)
+
+
+def _check_size(path: Path, expected: int) -> None:
+    try:
+        size = path.stat().st_size
+    except FileNotFoundError:
+        raise _damaged(path.parent, f"{path.name} is missing") from None
+    if size != expected:
+        raise _damaged(path.parent, f"{path.name} has {size:,} bytes where meta.json says {expected:,}")
+
+
+def _damaged(folder: Path, what: str) -> ValueError:
+    return ValueError(f"the token store {folder} is damaged ({what}): delete that folder and prepare again")

@@ -1,0 +1,192 @@
+"""Writes token stores (the format is in `store`): in pieces, all or nothing, one process at a time."""
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from runner.data.store.cached import locked, sync, write_errors, write_json
+from runner.data.store.reader import FORMAT_VERSION, Content, TokenStore
+
+SECONDS_BETWEEN_MARKS = 15.0
+"""How much work a killed writer can lose."""
+
+_BLOCK = 1 << 22
+_MARKED = ("num_tokens", "num_sequences", "num_bytes", "max_token_id", "position")
+
+
+class Batch(NamedTuple):
+    """What goes into a store in one piece: sequences end to end, their lengths, and how far the input was read.
+
+    `num_bytes` of text are what the sequences stand for; None where that is not known.
+    """
+
+    tokens: NDArray[np.int64]
+    lengths: NDArray[np.int32]
+    position: int
+    num_bytes: int | None = None
+
+
+class StoreWriter:
+    """Appends sequences to a store that appears under its name when `finish` is called.
+
+    `attributes` (plain values) are kept in `meta.json` and count into the fingerprint. `position` is where in its input a
+    killed writer of the same attributes had left its last mark, else 0: append what comes after that.
+    """
+
+    def __init__(self, folder: Path, vocab_size: int, attributes: dict[str, Any]) -> None:
+        self.folder, self.attributes = Path(folder), attributes
+        self.partial = self.folder.parent / f".{self.folder.name}.partial"
+        self.dtype = np.dtype(smallest_dtype(vocab_size))
+        self.num_tokens, self.num_sequences, self.max_token_id, self.position = 0, 0, -1, 0
+        self.num_bytes: int | None = 0
+        if not self._take_up():
+            shutil.rmtree(self.partial, ignore_errors=True)
+            self.partial.mkdir(parents=True)
+        self._tokens = open(self.partial / "tokens.bin", "ab")  # noqa: SIM115
+        self._offsets = open(self.partial / "offsets.bin", "ab")  # noqa: SIM115
+        if not self.num_sequences:
+            self._offsets.write(np.zeros(1, np.int64).data)
+        self._marked = time.monotonic()
+
+    def append(self, batch: Batch) -> None:
+        """Writes sequences after those there are; `batch.position` is how far the input has now been read."""
+        if len(batch.lengths):
+            self._tokens.write(np.ascontiguousarray(batch.tokens, self.dtype).data)
+            ends = self.num_tokens + np.cumsum(batch.lengths, dtype=np.int64)
+            self._offsets.write(ends.data)
+            self.num_tokens, self.num_sequences = int(ends[-1]), self.num_sequences + len(batch.lengths)
+            self.max_token_id = max(self.max_token_id, int(batch.tokens.max(initial=-1)))
+        known = self.num_bytes is not None and batch.num_bytes is not None
+        self.num_bytes = self.num_bytes + batch.num_bytes if known else None  # type: ignore[operator]
+        self.position = batch.position
+        if time.monotonic() - self._marked > SECONDS_BETWEEN_MARKS:
+            self.mark()
+
+    def mark(self) -> None:
+        """Makes what was appended so far survive a kill."""
+        self._sync()
+        state = {name: getattr(self, name) for name in _MARKED}
+        write_json(
+            self.partial / "mark.json", {**state, "attributes": self.attributes, "dtype": self.dtype.name}
+        )
+        self._marked = time.monotonic()
+
+    def finish(self) -> None:
+        """Completes the store and gives it its name.
+
+        Raises:
+            ValueError: nothing was appended.
+        """
+        if not self.num_sequences:
+            raise ValueError(f"nothing to write into {self.folder}: the input gave no sequence")
+        self._sync()
+        self.close()
+        meta = {
+            "format_version": FORMAT_VERSION,
+            "dtype": self.dtype.name,
+            "num_sequences": self.num_sequences,
+            "num_tokens": self.num_tokens,
+            "num_bytes": self.num_bytes,
+            "max_token_id": self.max_token_id,
+            "attributes": self.attributes,
+        }
+        meta["fingerprint"] = self._fingerprint()
+        write_json(self.partial / "meta.json", meta)
+        (self.partial / "mark.json").unlink(missing_ok=True)
+        os.rename(self.partial, self.folder)
+        sync(self.folder.parent)
+
+    def close(self) -> None:
+        """Closes the files, whatever state they are in."""
+        for file in (self._tokens, self._offsets):
+            with suppress(OSError):  # a full disk, which the write before has reported
+                file.close()
+
+    def discard(self) -> None:
+        """Removes what was written."""
+        self.close()
+        shutil.rmtree(self.partial, ignore_errors=True)
+
+    def _sync(self) -> None:
+        for file in (self._tokens, self._offsets):
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _take_up(self) -> bool:
+        try:
+            mark = json.loads((self.partial / "mark.json").read_bytes())
+            if mark["attributes"] != self.attributes or mark["dtype"] != self.dtype.name:
+                return False
+            sizes = {
+                "tokens.bin": mark["num_tokens"] * self.dtype.itemsize,
+                "offsets.bin": (mark["num_sequences"] + 1) * 8,
+            }
+            for name, size in sizes.items():
+                if (self.partial / name).stat().st_size < size:
+                    return False
+                os.truncate(self.partial / name, size)
+        except (OSError, ValueError, KeyError):
+            return False
+        for name in _MARKED:
+            setattr(self, name, mark[name])
+        return True
+
+    def _fingerprint(self) -> str:
+        content = Content()
+        with open(self.partial / "offsets.bin", "rb") as file:
+            last = 0
+            file.seek(8)
+            while len(ends := np.fromfile(file, np.int64, _BLOCK)):
+                content.add_lengths(np.diff(ends, prepend=last))
+                last = int(ends[-1])
+        with open(self.partial / "tokens.bin", "rb") as file:
+            while len(tokens := np.fromfile(file, self.dtype, _BLOCK)):
+                content.add_tokens(tokens)
+        return content.fingerprint(self.attributes)
+
+
+def write_store(
+    folder: Path,
+    vocab_size: int,
+    attributes: dict[str, Any],
+    batches: Callable[[int], Iterator[Batch]],
+    bytes_needed: Callable[[], int],
+) -> TokenStore:
+    """Fills a store with `batches(position)`, where the input is to be read from, unless it stands already.
+
+    Of several processes one writes and the others wait for it. On an error nothing is left behind; what a killed writer
+    left is continued. `bytes_needed` estimates the size on disk, for the message when there is no room.
+
+    Raises:
+        OSError: the folder cannot be written; the message names it and the space needed.
+    """
+    with write_errors(folder, bytes_needed), locked(folder):
+        if folder.exists():
+            return TokenStore(folder)
+        writer = StoreWriter(folder, vocab_size, attributes)
+        try:
+            for batch in batches(writer.position):
+                writer.append(batch)
+            writer.finish()
+        except Exception:
+            writer.discard()
+            raise
+        finally:
+            writer.close()
+        return TokenStore(folder)
+
+
+def smallest_dtype(vocab_size: int) -> type[np.unsignedinteger[Any]]:
+    """The smallest unsigned integer that holds ids below `vocab_size`."""
+    for dtype in (np.uint8, np.uint16):
+        if vocab_size <= np.iinfo(dtype).max + 1:
+            return dtype
+    return np.uint32

@@ -1,0 +1,162 @@
+"""Which documents are trained on and which validate: never the same text in both."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import numpy as np
+from numpy.typing import NDArray
+
+from runner.data.text.sources import Document, Source
+from runner.order.keyed import derive_seed, mix64
+
+log = logging.getLogger("iolaus")
+
+TRAIN, HELD_OUT = "train", "held_out"
+"""Names of the training part, and of the validation set that is held out of the training source."""
+
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Part:
+    """The documents of a source that belong to one store."""
+
+    name: str
+    source: Source
+    kept: NDArray[np.bool_]
+    """[D], one for each document of the source."""
+    num_characters: int
+    """Of the whole source; token ids count four each."""
+
+    def numbered(self, start: int = 0) -> Iterator[tuple[int, Document]]:
+        """Number in the source, and content, of the documents kept, from number `start` on."""
+        number = -1
+        for number, document in enumerate(self.source.documents()):
+            if number >= start and number < len(self.kept) and self.kept[number]:
+                yield number, document
+        if number + 1 != len(self.kept):
+            raise ValueError(
+                f"{self.source.describe()} changed while it was read: {len(self.kept)} documents at first, "
+                f"then {number + 1}"
+            )
+
+
+def divide(
+    source: Source,
+    validation_sources: dict[str, Source],
+    validation_documents: float,
+    seed: int,
+    keep_repeated: bool = False,
+) -> dict[str, Part]:
+    """Reads every source once, to know which of its documents go where.
+
+    With `keep_repeated` documents that are also in a validation source are trained on all the same, with a warning.
+    """
+    digests, num_characters = _scan(source)
+    parts = {}
+    if validation_sources:
+        held_out: NDArray[np.uint64] = np.empty(0, np.uint64)
+        for name, other in validation_sources.items():
+            theirs, size = _scan(other)
+            parts[name] = Part(name, other, np.ones(len(theirs), bool), size)
+            held_out = np.union1d(held_out, theirs)
+        kept = ~_among(digests, held_out)
+        if keep_repeated:
+            if not kept.all():
+                log.warning(
+                    "%d of %d documents of %s are also in a validation set, and are trained on",
+                    *(np.count_nonzero(~kept), len(kept), source.describe()),
+                )
+            kept[:] = True
+        if not kept.any():
+            raise ValueError(
+                f"every document of {source.describe()} is also in a validation set: nothing to train on"
+            )
+    else:
+        held_out = split_documents(digests, validation_documents, seed)
+        kept = ~_among(digests, held_out)
+        if len(held_out):
+            first = np.zeros(len(digests), bool)
+            first[np.unique(digests, return_index=True)[1]] = True
+            parts[HELD_OUT] = Part(HELD_OUT, source, first & ~kept, num_characters)
+    parts = {TRAIN: Part(TRAIN, source, kept, num_characters), **parts}
+    counts = ", ".join(f"{name} {int(part.kept.sum()):,}" for name, part in parts.items())
+    log.info("read %s: %s documents (%s)", source.describe(), f"{len(digests):,}", counts)
+    return parts
+
+
+def _among(digests: NDArray[np.uint64], chosen: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Which digests are among the chosen, which ascend; needs no memory in proportion to the digests but the answer."""
+    found = np.zeros(len(digests), bool)
+    for start in range(0, len(digests) if len(chosen) else 0, _BLOCK):
+        block = digests[start : start + _BLOCK]
+        nearest = np.searchsorted(chosen, block).clip(max=len(chosen) - 1)
+        found[start : start + _BLOCK] = chosen[nearest] == block
+    return found
+
+
+def _scan(source: Source) -> tuple[NDArray[np.uint64], int]:
+    """Digest of every document, and the number of characters."""
+    size = 0
+
+    def digests() -> Iterator[int]:
+        nonlocal size
+        for document in source.documents():
+            size += len(document) * (1 if isinstance(document, str) else 4)
+            yield digest(document)
+
+    found = np.fromiter(digests(), np.uint64)
+    if not len(found):
+        raise ValueError(f"{source.describe()} holds no documents: nothing but blank text")
+    return found, size
+
+
+def digest(document: Document) -> int:
+    """64 bits of a document's content; equal documents have equal ones."""
+    content = (
+        document.encode("utf-8", "surrogatepass")
+        if isinstance(document, str)
+        else np.asarray(document, "<i8").tobytes()
+    )
+    return int.from_bytes(blake2b(content, digest_size=8).digest(), "little")
+
+
+def split_documents(digests: NDArray[np.uint64], validation: float, seed: int) -> NDArray[np.uint64]:
+    """Which documents to hold out: the digests, ascending, of the validation documents.
+
+    `validation` is a number of documents, or below 1 a share of them; repeated documents count once and fall on the
+    same side, so no text is in both. The choice depends on the texts and the seed, not on their order.
+
+    Raises:
+        ValueError: a number that is negative, no whole number, or leaves nothing to train on.
+    """
+    check_validation(validation)
+    distinct = np.unique(digests)
+    count = round(validation * len(distinct)) if validation < 1 else int(validation)
+    count = max(count, 1 if validation else 0)
+    if count >= len(distinct) and count:
+        raise ValueError(
+            f"data.validation_documents={validation} would hold out {count} of {len(distinct)} distinct documents and "
+            "leave none to train on: hold out fewer, or give a validation source"
+        )
+    keys = mix64(distinct ^ np.uint64(derive_seed(seed, _HELD_OUT)))
+    return np.sort(distinct[np.argpartition(keys, count)[:count]])
+
+
+def check_validation(validation: float) -> None:
+    """Whether this is a number or a share of documents.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    whole = isinstance(validation, int | float) and not isinstance(validation, bool)
+    if not whole or not validation >= 0 or (validation >= 1 and validation != int(validation)):
+        raise ValueError(
+            f"data.validation_documents={validation!r}: give a number of documents, or a share of them from 0 to below 1"
+        )
+
+
+_HELD_OUT = 0x68656C64
+"""What the derived seed is for ("held" in ASCII)."""

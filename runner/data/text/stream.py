@@ -1,0 +1,108 @@
+"""Documents of a source as an endless stream: pass after pass, each shuffled in a bounded buffer of its own."""
+
+from collections.abc import Collection, Iterator
+from itertools import count, islice
+from typing import Any
+
+from runner.data.text.holdout import digest
+from runner.data.text.sources import Source
+from runner.order.keyed import derive_seed
+from runner.order.permutation import epoch_seed, permute_block
+
+_BUFFER = 0x62756666
+"""What the derived seed is for ("buff" in ASCII)."""
+
+Numbered = tuple[int, Any]
+"""A document's number in the source, and the document."""
+
+
+class ShuffledStream:
+    """Documents of a source, of which `buffer_size` are held back and drawn from; 0 keeps their order.
+
+    Which one leaves the buffer for another follows from the seed, the pass and the number of documents read.
+    """
+
+    def __init__(self, source: Source, buffer_size: int, seed: int) -> None:
+        self.source, self.buffer_size, self.seed = source, buffer_size, seed
+
+    def epoch(self, epoch: int) -> Iterator[Numbered]:
+        """The documents of one pass."""
+        documents = enumerate(self.source.documents())
+        if not self.buffer_size:
+            yield from documents
+            return
+        seed = derive_seed(self.seed, _BUFFER, epoch)
+        buffer: list[Numbered] = []
+        for number, document in documents:
+            if len(buffer) < self.buffer_size:
+                buffer.append((number, document))
+                continue
+            place = derive_seed(seed, number) % self.buffer_size
+            out, buffer[place] = buffer[place], (number, document)
+            yield out
+        if buffer:
+            order = permute_block(0, len(buffer), len(buffer), epoch_seed(self.seed, epoch))
+            yield from (buffer[place] for place in order.tolist())
+
+    def endless(self) -> Iterator[tuple[int, int, Any]]:
+        """Pass, number and content of the documents of all passes, without a seam.
+
+        Raises:
+            ValueError: a pass without a document, which would go on for ever.
+        """
+        for epoch in count():
+            empty = True
+            for number, document in self.epoch(epoch):
+                empty = False
+                yield epoch, number, document
+            if empty:
+                raise ValueError(f"{self.source.describe()} holds no documents to train on")
+
+
+class FirstDocuments:
+    """The first documents of a source."""
+
+    def __init__(self, source: Source, number: int) -> None:
+        self.source, self.number = source, number
+
+    @property
+    def tokenized(self) -> bool:
+        """Whether documents are token ids already."""
+        return self.source.tokenized
+
+    def documents(self) -> Iterator[Any]:
+        """The first ones."""
+        return islice(self.source.documents(), self.number)
+
+    def fingerprint(self) -> dict[str, Any]:
+        """That of the source, and their number."""
+        return {"source": "first", "number": self.number, "of": self.source.fingerprint()}
+
+    def describe(self) -> str:
+        """One line for the summary of a run."""
+        return f"the first {self.number:,} documents of {self.source.describe()}"
+
+
+class OtherDocuments:
+    """The documents of a source but those whose digests are given."""
+
+    def __init__(self, source: Source, left_out: Collection[int]) -> None:
+        self.source, self.left_out = source, left_out
+
+    @property
+    def tokenized(self) -> bool:
+        """Whether documents are token ids already."""
+        return self.source.tokenized
+
+    def documents(self) -> Iterator[Any]:
+        """The others."""
+        return (document for document in self.source.documents() if digest(document) not in self.left_out)
+
+    def fingerprint(self) -> dict[str, Any]:
+        """That of the source, and what is left out."""
+        left_out = derive_seed(0, *sorted(self.left_out)) if self.left_out else 0
+        return {"source": "others", "of": self.source.fingerprint(), "left_out": left_out}
+
+    def describe(self) -> str:
+        """One line for the summary of a run."""
+        return self.source.describe()

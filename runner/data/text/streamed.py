@@ -1,0 +1,156 @@
+"""Text for pretraining that is tokenised as it comes: nothing on disk, and no pass over it before the first batch."""
+
+import math
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedTokenizerBase
+
+from runner.data.store.cached import key_of
+from runner.data.store.reader import TokenStore
+from runner.data.text.chunking import Chunker
+from runner.data.text.holdout import HELD_OUT, digest
+from runner.data.text.prepare import PreparedText, token_figures
+from runner.data.text.pretraining import PretrainingData
+from runner.data.text.sources import Source
+from runner.data.text.stream import FirstDocuments, OtherDocuments
+from runner.data.text.streamed_batches import StreamedGlobalBatches, StreamLoader, StreamOrder
+from runner.data.text.tokenizer import load_tokenizer, tokenizer_fingerprint
+from runner.loop.sharding import replica_of
+
+
+class StreamedPretrainingData(PretrainingData):
+    """The same settings, served from a stream: `data.streaming=true`.
+
+    A global batch is the next documents of the stream, of which `shuffle_buffer_size` are held back and drawn from. Every
+    process reads the text, and tokenises the documents of its rank in the global batches that are its own. So the order
+    does not depend on ranks and loader processes, and a run goes on in another layout; it reads up to its place.
+
+    Validation sets, or the first `validation_documents` of the stream, are prepared as ever, and none of their texts is
+    trained on.
+    """
+
+    streamed = True
+
+    def prepare_data(self) -> None:
+        """Prepares the validation sets, which are read again at each validation; the stream needs nothing.
+
+        Raises:
+            ValueError: no tokenizer, or a share of documents to hold out, as nobody knows how many there are.
+        """
+        if hasattr(self, "stream_source"):
+            return
+        if self.tokenizer_name is None:
+            raise ValueError(
+                "data.streaming=true cannot train a tokenizer, which takes a pass over the data: set data.tokenizer to "
+                "the name or folder of one, such as the model/ of a run on a part of it"
+            )
+        sources = self.validation_sources or self._held_out()
+        prepared = {name: self.prepare_sets(source, {}, 0) for name, source in sources.items()}
+        self.validation = {name: TokenStore(found.train) for name, found in prepared.items()}
+        if prepared:
+            figures = token_figures(dict(self.validation), self.tokenizer.all_special_ids)  # type: ignore[arg-type]
+            paths = {name: found.train for name, found in prepared.items()}
+            self.prepared = PreparedText(Path(), paths, Path(), {}, **figures)
+        left_out = {digest(document) for source in sources.values() for document in source.documents()}
+        self.stream_source: Source = OtherDocuments(self.source, left_out)
+
+    @cached_property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """The tokenizer that the setting names."""
+        assert self.tokenizer_name is not None
+        return load_tokenizer(self.tokenizer_name)
+
+    def connect(
+        self,
+        make_sampler: Callable[..., Any],
+        collator: Callable[[dict[str, Any]], dict[str, Any]],
+        max_steps: int,
+        max_epochs: float | None,
+        seed: int,
+        accept_changes: bool,
+    ) -> int:
+        """Joins stream and objective; returns the number of global batches of the run.
+
+        Raises:
+            ValueError: a sampler that chooses documents by their number, or a length in epochs.
+        """
+        name = getattr(getattr(make_sampler, "func", make_sampler), "__name__", "")
+        if name not in ("Shuffled", "Sequential"):
+            raise ValueError(
+                f"the sampler {name} chooses samples by their number, but data.streaming=true takes them as they come: "
+                "choose sampler=shuffled (data.shuffle_buffer_size), sampler=sequential or data.streaming=false"
+            )
+        if max_steps < 1:
+            raise ValueError(
+                "how many documents an epoch has only reading all of them would tell: give trainer.max_steps instead of "
+                "trainer.max_epochs, or data.streaming=false"
+            )
+        settings: dict[str, Any] = make_sampler.keywords  # type: ignore[attr-defined]
+        buffer_size = self.shuffle_buffer_size if name == "Shuffled" else 0
+        self.collator, self.seed, self.accept_changes = collator, seed, accept_changes
+        self.sampler = StreamOrder(  # type: ignore[assignment]
+            max_steps, settings["global_batch_size"], settings["seed"], buffer_size
+        )
+        self._epoch = 0
+        return max_steps
+
+    def train_dataloader(self) -> Any:
+        """Global batches from the first one not yet consumed."""
+        assert self.trainer is not None
+        replica = replica_of(self.trainer)
+        batches = self.train_batches(replica.rank, replica.size)
+        batches.start = self.start
+        return StreamLoader(batches, self, replica, self.trainer.strategy.root_device)
+
+    def train_batches(self, rank: int, num_ranks: int) -> "StreamedGlobalBatches":  # type: ignore[override]
+        """The share that one of so many ranks has of every global batch."""
+        chunker = Chunker(self.tokenizer.backend_tokenizer, self.max_length, self.long_documents)
+        cut = (self.micro_batch_tokens, self.micro_batch_size, self.layout == "packed")
+        return StreamedGlobalBatches(
+            self.stream_source, chunker, self.sampler, self.collator, self.seed, rank, num_ranks, *cut
+        )
+
+    def epoch_at(self, step: int) -> float:
+        """Passes begun before the one that the last global batch ended in."""
+        return float(self._epoch)
+
+    def fingerprint(self) -> str:
+        """What must agree for a run to go on: the source, the tokenizer and the cutting."""
+        inputs = {
+            "source": self.stream_source.fingerprint(),
+            "tokenizer": tokenizer_fingerprint(self.tokenizer),
+            "max_length": self.max_length,
+            "long_documents": self.long_documents,
+        }
+        return key_of(inputs)
+
+    def token_baselines(self) -> dict[str, float]:
+        """What a loss in nats per token is compared with; without a validation set ln(vocabulary) alone."""
+        if self.prepared is None:
+            return {"uniform_entropy": math.log(len(self.tokenizer))}
+        return super().token_baselines()
+
+    def describe(self) -> dict[str, str]:
+        """What is known of a stream, for the summary at the start."""
+        held_out: dict[str, Any] = dict(self.validation)
+        return {
+            "source": self.source.describe(),
+            "training": "a stream: tokenised as it is read"
+            + (f", shuffled {self.sampler.buffer_size:,} at a time" if self.sampler.buffer_size else ""),  # type: ignore[attr-defined]
+            "validation": ", ".join(f"{n}: {len(s):,} sequences" for n, s in held_out.items()) or "none",
+            "vocabulary": f"{len(self.tokenizer):,} tokens",
+            "global batch": f"{self.sampler.global_batch_size} documents",
+            "micro-batch": f"{self.micro_batch_tokens or 'any number of'} tokens, {self.layout}",
+        }
+
+    def _held_out(self) -> dict[str, Source]:
+        number = self.validation_documents
+        if 0 < number < 1:
+            raise ValueError(
+                f"data.validation_documents={number} is a share of documents, but nobody knows how many a stream has: "
+                "give a number of them (the first ones are held out), 0, or data.validation"
+            )
+        return {HELD_OUT: FirstDocuments(self.source, int(number))} if number else {}

@@ -1,0 +1,210 @@
+"""Tokenizers trained on the training documents, or loaded by name."""
+
+import hashlib
+import heapq
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from runner.config.custom_code import CustomCodeRefused, from_pretrained
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+TOKENIZER_KINDS = ("wordpiece", "bpe")
+"""Kinds of tokenizer that can be trained."""
+
+SPECIAL_TOKENS = {
+    "pad_token": "[PAD]",
+    "unk_token": "[UNK]",
+    "cls_token": "[CLS]",
+    "sep_token": "[SEP]",
+    "mask_token": "[MASK]",
+}
+"""The special tokens of a trained tokenizer, ids 0 to 4."""
+
+VERSION = 2
+"""Raised when training on the same documents would give another tokenizer."""
+
+_NUM_BYTES = 256
+_LARGEST_ALPHABET = 1000
+
+
+def train_tokenizer(
+    documents: Iterable[str], kind: str, vocab_size: int, lowercase: bool
+) -> "PreTrainedTokenizerFast":
+    """A BERT-like tokenizer whose vocabulary is a function of the documents alone.
+
+    `wordpiece`: BERT's cleaning and word splitting, pieces of a word marked `##` (arXiv 1810.04805, section 3);
+    `bpe`: byte-level pair merges, so no text is unknown. `documents` are read twice and must allow it. Both put [CLS]
+    and [SEP] around a text.
+
+    Raises:
+        ValueError: an unknown kind, or a vocabulary too small for its alphabet.
+    """
+    check_tokenizer_settings(kind, vocab_size)
+    from tokenizers.processors import TemplateProcessing
+    from transformers import PreTrainedTokenizerFast
+
+    train = _train_wordpiece if kind == "wordpiece" else _train_bpe
+    backend = train(documents, vocab_size, lowercase)
+    cls, sep = SPECIAL_TOKENS["cls_token"], SPECIAL_TOKENS["sep_token"]
+    backend.post_processor = TemplateProcessing(
+        single=f"{cls} $A {sep}",
+        pair=f"{cls} $A {sep} $B:1 {sep}:1",
+        special_tokens=[(token, backend.token_to_id(token)) for token in (cls, sep)],
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        model_input_names=["input_ids", "attention_mask"],
+        **SPECIAL_TOKENS,
+    )
+
+
+def check_tokenizer_settings(kind: str, vocab_size: int) -> None:
+    """Whether a tokenizer can be trained with these.
+
+    Raises:
+        ValueError: an unknown kind, or a vocabulary too small for its alphabet.
+    """
+    if kind not in TOKENIZER_KINDS:
+        raise ValueError(f"data.tokenizer_kind={kind!r}; there are: {', '.join(TOKENIZER_KINDS)}")
+    smallest = len(SPECIAL_TOKENS) + (_NUM_BYTES if kind == "bpe" else 32)
+    if vocab_size < smallest:
+        raise ValueError(
+            f"data.vocab_size={vocab_size} is too small: {kind} needs at least {smallest} "
+            f"({len(SPECIAL_TOKENS)} special tokens and an alphabet)"
+        )
+
+
+def load_tokenizer(name_or_folder: str, needed: Sequence[str] = ("pad", "mask")) -> Any:
+    """The Hugging Face tokenizer of a name or folder.
+
+    Raises:
+        FileNotFoundError: it is in neither place.
+        ValueError: it lacks one of the tokens `needed`, or is not a fast one.
+    """
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = from_pretrained(AutoTokenizer, name_or_folder)
+    except CustomCodeRefused:
+        raise
+    except Exception as error:  # the library raises a dozen kinds, some without a message
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        where = f"the folder {name_or_folder} holds" if Path(name_or_folder).is_dir() else "there is"
+        raise FileNotFoundError(
+            f"data.tokenizer={name_or_folder!r}: {where} no tokenizer that can be loaded ({reason}). Give a folder with "
+            "tokenizer.json, a name on the hub (with a connection, or downloaded before), or null to train one"
+        ) from error
+    if not set(tokenizer.get_vocab()) - set(
+        tokenizer.all_special_tokens
+    ):  # what the library makes of a bare model
+        raise FileNotFoundError(
+            f"data.tokenizer={name_or_folder!r} holds no tokenizer: all it knows are special tokens. Give the folder or "
+            "name of the one that belongs to the model"
+        )
+    if not getattr(tokenizer, "is_fast", False):
+        raise ValueError(
+            f"data.tokenizer={name_or_folder!r} has no fast version (tokenizer.json), which is needed here"
+        )
+    for role in needed:
+        if getattr(tokenizer, f"{role}_token_id") is None:
+            raise ValueError(
+                f"data.tokenizer={name_or_folder!r} has no {role} token; its special tokens are "
+                f"{tokenizer.special_tokens_map}. "
+                + (
+                    "Masked-language pretraining needs one: choose an encoder's tokenizer"
+                    if role == "mask"
+                    else ""
+                )
+            )
+    return tokenizer
+
+
+def describe_vocabulary(tokenizer: Any) -> str:
+    """Its size, and whether texts get no special tokens, by which models know where one begins and ends."""
+    bare = "" if tokenizer.num_special_tokens_to_add() else "; the tokenizer adds no special tokens to a text"
+    return f"{len(tokenizer):,} tokens{bare}"
+
+
+def tokenizer_fingerprint(tokenizer: Any) -> str:
+    """Hash of all that decides how a text becomes ids."""
+    backend = tokenizer.backend_tokenizer
+    parts = [
+        backend.to_str(),
+        str(sorted(tokenizer.special_tokens_map.items())),
+        str(sorted(tokenizer.all_special_ids)),
+    ]
+    return hashlib.blake2b("\n".join(parts).encode(), digest_size=12).hexdigest()
+
+
+def _train_wordpiece(documents: Iterable[str], vocab_size: int, lowercase: bool) -> Any:
+    """The trainer numbers `##x` in the order of a hash table, which also decides between equally frequent pairs: so the
+    alphabet is counted here and handed over in a fixed order, as special tokens, and the vocabulary put into a model
+    of its own."""
+    from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers, trainers
+    from tokenizers.models import WordPiece
+
+    unknown = SPECIAL_TOKENS["unk_token"]
+
+    def build(vocab: dict[str, int]) -> Any:
+        tokenizer = Tokenizer(WordPiece(vocab, unk_token=unknown))
+        tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        tokenizer.decoder = decoders.WordPiece()
+        return tokenizer
+
+    tokenizer = build({unknown: 0})
+    alphabet = _alphabet(
+        (tokenizer.normalizer.normalize_str(text) for text in documents), (vocab_size - 5) // 4
+    )
+    continuing = [f"##{letter}" for letter in alphabet if _inside_words(letter)]
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=vocab_size,
+        special_tokens=[*SPECIAL_TOKENS.values(), *continuing],
+        initial_alphabet=alphabet,
+        limit_alphabet=len(alphabet),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(documents, trainer)
+    tokenizer = build(tokenizer.get_vocab())
+    tokenizer.add_special_tokens(list(SPECIAL_TOKENS.values()))
+    return tokenizer
+
+
+def _train_bpe(documents: Iterable[str], vocab_size: int, lowercase: bool) -> Any:
+    from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers, trainers
+    from tokenizers.models import BPE
+
+    tokenizer = Tokenizer(BPE())
+    steps = [normalizers.NFC(), *([normalizers.Lowercase()] if lowercase else [])]
+    tokenizer.normalizer = normalizers.Sequence(steps)
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        special_tokens=list(SPECIAL_TOKENS.values()),
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(documents, trainer)
+    return tokenizer
+
+
+def _alphabet(texts: Iterable[str], size: int) -> list[str]:
+    """The most frequent characters that are no white space, in code order."""
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(text)
+    letters = (letter for letter in counts if not letter.isspace())
+    size = min(size, _LARGEST_ALPHABET)
+    return sorted(heapq.nsmallest(size, letters, key=lambda letter: (-counts[letter], letter)))
+
+
+def _inside_words(letter: str) -> bool:
+    """Whether BERT's word splitting ever leaves the character inside a word."""
+    punctuation = unicodedata.category(letter).startswith("P") or (letter.isascii() and not letter.isalnum())
+    return not punctuation and not 0x4E00 <= ord(letter) <= 0x9FFF

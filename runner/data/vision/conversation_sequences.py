@@ -1,0 +1,153 @@
+"""Tokenised conversations in memory, with their images decoded when a batch is made.
+
+Letters in shapes: D samples, N tokens of all of them.
+"""
+
+import hashlib
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from runner.data.labelled.task import TaskSequences
+from runner.data.vision.conversation_encoder import ConversationEncoder, EncodedText, SampleTooLong
+from runner.data.vision.conversations import Conversation
+from runner.data.vision.image_inputs import EXAMPLE_SIZE, ImageInputs, Size, join_images
+from runner.data.vision.images import SizedImages, UndecodableImage
+
+log = logging.getLogger("iolaus")
+
+
+class ConversationSequences(TaskSequences):
+    """D conversations as tokens and labels; `extras` decodes their images, in the loader's workers.
+
+    With `max_undecodable` above 0 a grey image stands for one that cannot be decoded, and the sample counts for nothing.
+    """
+
+    lengths_count_images = True
+    """The tokens of a sample have a place for each feature of its images."""
+
+    def __init__(
+        self,
+        conversations: Sequence[Conversation],
+        texts: Sequence[EncodedText],
+        sizes: Sequence[Sequence[Size]],
+        images: SizedImages,
+        encoder: ConversationEncoder,
+        max_undecodable: int,
+    ) -> None:
+        """`sizes` are those of the images that the texts have places for."""
+        lengths = np.array([len(text.input_ids) for text in texts], dtype=np.int32)
+        super().__init__(
+            conversations, np.concatenate([text.input_ids for text in texts]).astype(np.int32), lengths, None
+        )
+        self.labels = np.concatenate([text.labels for text in texts]).astype(np.int32)
+        self.prompt_lengths = np.array([text.prompt_length for text in texts], dtype=np.int64)
+        self.image_counts = np.array([len(c.images) for c in conversations], dtype=np.int64)
+        self.sizes, self.images, self.encoder, self.max_undecodable = sizes, images, encoder, max_undecodable
+
+    def modalities(self, indices: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether each sample has images, bool [D]."""
+        return self.image_counts[indices] > 0
+
+    def extras(self, indices: NDArray[np.int64]) -> dict[str, Any]:
+        """Also `labels` [N], `prompt_lengths` and `image_counts` [D], `images` and `image_rows` (see `join_images`), and
+        which samples are `undecodable`, bool [D].
+
+        Raises:
+            UndecodableImage: an image is broken, and none may be.
+            ValueError: an image has another size than it had.
+        """
+        shown = [self._shown(int(i)) for i in indices]
+        return {
+            **super().extras(indices),
+            "labels": self.labels[self.places(indices)].astype(np.int64),
+            "prompt_lengths": self.prompt_lengths[indices],
+            "image_counts": self.image_counts[indices],
+            **join_images([image for images, _ in shown for image in images]),
+            "undecodable": np.array([broken for _, broken in shown], dtype=bool),
+        }
+
+    def arrays(self) -> list[NDArray[Any]]:
+        """Tokens, labels and the names of the images."""
+        names = hashlib.blake2b(repr([c.images for c in self.examples]).encode(), digest_size=16).digest()
+        return [*super().arrays(), self.labels, np.frombuffer(names, dtype=np.uint8)]
+
+    def _shown(self, index: int) -> tuple[list[ImageInputs], bool]:
+        """What the model is given of a sample's images, and whether one of them is broken."""
+        conversation: Conversation = self.examples[index]
+        encoder, sizes = self.encoder.images, self.sizes[index]
+        try:
+            images = [self.images.read(name, conversation.name()) for name in conversation.images]
+        except UndecodableImage:
+            if not self.max_undecodable:
+                raise
+            return [encoder.blank(size) for size in sizes], True
+        for name, image, size in zip(conversation.images, images, sizes, strict=True):
+            if image.size != size and not encoder.fixed:
+                raise ValueError(
+                    f"{conversation.name()}: the image {name!r} is of {image.size}, where its text has places for one of "
+                    f"{size}: has it changed since the run began?"
+                )
+        return [encoder.inputs(image) for image in images], False
+
+
+def encode_conversations(
+    conversations: Sequence[Conversation],
+    images: SizedImages,
+    encoder: ConversationEncoder,
+    max_undecodable: int,
+    setting: str,
+) -> ConversationSequences:
+    """Tokenises a set; samples that are too long are cut or left out as the encoder says, and counted in the log.
+
+    Raises:
+        ValueError: an image that is missing or outside its folder, a sample that cannot be encoded, or none is left.
+    """
+    kept: list[Conversation] = []
+    texts: list[EncodedText] = []
+    places: list[list[Size]] = []
+    skipped: list[str] = []
+    for conversation in conversations:
+        for name in conversation.images:
+            images.check(name, conversation.name())
+        sizes = _sizes(conversation, images, encoder, max_undecodable)
+        try:
+            text = encoder.text(conversation, sizes)
+        except SampleTooLong as error:
+            if encoder.too_long != "skip":
+                raise
+            skipped.append(str(error).partition(";")[0])
+            continue
+        kept.append(conversation)
+        texts.append(text)
+        places.append(sizes)
+    if skipped:
+        log.warning(
+            "%s: %d of %d samples are too long and left out, the first: %s",
+            setting,
+            len(skipped),
+            len(conversations),
+            skipped[0],
+        )
+    if cut := sum(text.truncated for text in texts):
+        log.warning("%s: the ends of %d of %d samples are cut off", setting, cut, len(conversations))
+    if not texts:
+        raise ValueError(f"{setting} holds no samples" + (" that are short enough" if skipped else ""))
+    return ConversationSequences(kept, texts, places, images, encoder, max_undecodable)
+
+
+def _sizes(
+    conversation: Conversation, images: SizedImages, encoder: ConversationEncoder, max_undecodable: int
+) -> list[Size]:
+    """The sizes of a sample's images; any will do where they do not matter, or for one that is broken and may be."""
+    found = [EXAMPLE_SIZE for _ in conversation.images]
+    for i, name in enumerate([] if encoder.images.fixed else conversation.images):
+        try:
+            found[i] = images.size_of(name, conversation.name())
+        except UndecodableImage:
+            if not max_undecodable:
+                raise
+    return found

@@ -1,0 +1,205 @@
+"""Conversations about images, read from rows of three kinds: LLaVA's, captions, and questions with answers.
+
+An image stands in a text where `<image>` does, whatever the model's own token for it is.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from runner.data.labelled.task import column
+from runner.data.read.task_readers import Row
+from runner.run.errors import suggest
+
+IMAGE_PLACE = "<image>"
+"""Stands in a text for an image (LLaVA's convention)."""
+
+USER, ASSISTANT, SYSTEM = "user", "assistant", "system"
+
+ROLES = {
+    "human": USER, "user": USER, "gpt": ASSISTANT, "assistant": ASSISTANT, "system": SYSTEM,
+}  # fmt: skip
+"""What data sets call who speaks."""
+
+COLUMNS = {
+    "id": "id", "image": "image", "conversations": "conversations", "caption": "caption", "question": "question",
+    "answer": "answer", "kind": "kind",
+}  # fmt: skip
+"""What each column is called where nothing else is said. `kind` is the type of a question, to measure each apart."""
+
+
+class Turn(NamedTuple):
+    """What one side says; `role` is `user`, `assistant` or `system`."""
+
+    role: str
+    text: str
+
+
+class Conversation(NamedTuple):
+    """Turns of user and assistant, the last one the assistant's, and what images their `<image>` places stand for.
+
+    `images` are references, one per place, in order. `accepted`: all answers that count as right for the last turn.
+    `kind`: the type of the question, if known. `where`: the row, for messages.
+    """
+
+    id: str
+    turns: list[Turn]
+    images: list[str]
+    accepted: list[str]
+    kind: str | None
+    where: str
+
+    def name(self) -> str:
+        """The sample, for messages."""
+        return f"{self.where} (sample {self.id!r})"
+
+
+class ConversationReader:
+    """Makes a conversation of a row; which kind of row it is its columns tell.
+
+    - LLaVA's: `conversations`, a list of `{"from": "human" or "gpt", "value": text}`, and maybe `image`.
+    - Captions: `image` and `caption`; the image is shown with `caption_prompt`.
+    - Questions: `question`, `answer` (a text, or a list of all that are accepted), and maybe `image` and `kind`. Images
+      are put before a question that does not say where they go.
+
+    `image` is a path, a list of them, or empty. `columns` gives other names: `{"question": "statement"}`.
+    """
+
+    def __init__(self, columns: Mapping[str, str] | None, caption_prompt: str) -> None:
+        """Raises ValueError for a column that there is none of."""
+        columns = columns or {}
+        for name in columns:
+            if name not in COLUMNS:
+                raise ValueError(
+                    f"data.columns: {name!r} is not known; there are: {', '.join(COLUMNS)}"
+                    + suggest(name, COLUMNS)
+                )
+        self.columns = {**COLUMNS, **columns}
+        self.caption_prompt = caption_prompt
+
+    def settings(self) -> dict[str, Any]:
+        """How rows are read, for predictions."""
+        return {"columns": self.columns, "caption_prompt": self.caption_prompt}
+
+    def __call__(self, row: Row, number: int) -> Conversation:
+        """The conversation of row `number`.
+
+        Raises:
+            ValueError: a row of no known kind, turns in no order, or not as many image places as images.
+        """
+        values, names = row.values, self.columns
+        accepted: list[str] = []
+        images = _images(row, names["image"])
+        if names["conversations"] in values:
+            turns = _llava_turns(row, names["conversations"])
+        elif names["question"] in values:
+            question = _text(row, names["question"])
+            accepted = _answers(row, names["answer"])
+            answer = Counter(accepted).most_common(1)[0][0]
+            turns = [Turn(USER, _with_places(question, len(images))), Turn(ASSISTANT, answer)]
+        elif names["caption"] in values:
+            prompt = _with_places(self.caption_prompt, len(images))
+            turns = [Turn(USER, prompt), Turn(ASSISTANT, _text(row, names["caption"]))]
+        else:
+            wanted = ", ".join(repr(names[n]) for n in ("conversations", "question", "caption"))
+            raise ValueError(
+                f"{row.where}: expected one of the columns {wanted}; there are: {', '.join(map(str, values))}; set "
+                "data.columns where they have other names"
+            )
+        kind = values.get(names["kind"])
+        conversation = Conversation(
+            id=str(values.get(names["id"], number)),
+            turns=turns,
+            images=images,
+            accepted=accepted or [turns[-1].text],
+            kind=None if kind is None else str(kind),
+            where=row.where,
+        )
+        check_places(conversation)
+        return conversation
+
+
+def check_places(conversation: Conversation) -> None:
+    """Raises ValueError unless a conversation's user turns have an `<image>` place for each image, and no other has."""
+    places = sum(turn.text.count(IMAGE_PLACE) for turn in conversation.turns if turn.role == USER)
+    if any(IMAGE_PLACE in turn.text for turn in conversation.turns if turn.role != USER):
+        raise ValueError(f"{conversation.name()}: {IMAGE_PLACE} stands where the user does not speak")
+    images = len(conversation.images)
+    if images and not places:
+        raise ValueError(
+            f"{conversation.name()}: the question has no place for its image: write {IMAGE_PLACE} where it goes"
+        )
+    if places != images:
+        raise ValueError(
+            f"{conversation.name()}: {places} {IMAGE_PLACE} places for {images} images; expected one place per image"
+        )
+
+
+def _llava_turns(row: Row, name: str) -> list[Turn]:
+    """The turns of a LLaVA row, in which user and assistant take turns."""
+    given = column(row, name, "data.columns")
+    if not isinstance(given, list) or not given:
+        raise ValueError(f"{row.where}: column {name!r} holds {given!r:.80}, expected a list of turns")
+    turns = []
+    for turn in given:
+        try:
+            role, text = (turn["from"], turn["value"]) if "from" in turn else (turn["role"], turn["content"])
+        except (KeyError, TypeError):
+            raise ValueError(
+                f"{row.where}: a turn is {turn!r:.80}, expected an object with 'from' and 'value'"
+            ) from None
+        if role not in ROLES or not isinstance(text, str):
+            raise ValueError(
+                f"{row.where}: a turn of {role!r:.40} with {text!r:.40}; expected text of one of {', '.join(ROLES)}"
+            )
+        turns.append(Turn(ROLES[role], text))
+    roles = [turn.role for turn in turns]
+    spoken = roles[1:] if roles[0] == SYSTEM else roles
+    if len(spoken) % 2 or spoken != [USER, ASSISTANT] * (len(spoken) // 2) or not spoken:
+        raise ValueError(
+            f"{row.where}: the turns are those of {', '.join(roles)}; expected user and assistant in turn, the "
+            "assistant at the end"
+        )
+    if empty := next((turn for turn in turns if turn.role == ASSISTANT and not turn.text.strip()), None):
+        raise ValueError(f"{row.where}: the {empty.role} says nothing; remove the row or fill it in")
+    return turns
+
+
+def _images(row: Row, name: str) -> list[str]:
+    given = row.values.get(name)
+    references = [] if given in (None, "") else given if isinstance(given, list | tuple) else [given]
+    for reference in references:
+        if not isinstance(reference, str) or not reference:
+            raise ValueError(
+                f"{row.where}: column {name!r} holds {reference!r:.80}, expected a path or several"
+            )
+    return list(references)
+
+
+def _text(row: Row, name: str) -> str:
+    value = column(row, name, "data.columns")
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"{row.where}: column {name!r} holds {value!r:.80}, expected text")
+    return value.strip()
+
+
+def _answers(row: Row, name: str) -> list[str]:
+    """Accepted answers; numbers and truth values as text."""
+    given = column(row, name, "data.columns")
+    answers = given if isinstance(given, list | tuple) else [given]
+    found = []
+    for answer in answers:
+        value = answer.get("answer") if isinstance(answer, Mapping) else answer  # as in VQA v2
+        text = str(value).lower() if isinstance(value, bool) else str(value).strip()
+        if not isinstance(value, str | int | float) or not text:
+            raise ValueError(
+                f"{row.where}: column {name!r} holds {given!r:.80}, expected an answer or several"
+            )
+        found.append(text)
+    if not found:
+        raise ValueError(f"{row.where}: column {name!r} holds no answer")
+    return found
+
+
+def _with_places(text: str, count: int) -> str:
+    return text if IMAGE_PLACE in text else f"{IMAGE_PLACE}\n" * count + text

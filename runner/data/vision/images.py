@@ -1,0 +1,145 @@
+"""Images decoded to RGB, from a folder that nothing leaves or from bytes; every error names the image."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from PIL import ExifTags, Image, ImageOps
+
+from runner.data.vision.image_inputs import Size
+
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+"""What is decoded; others, some of which run programs of their own, are refused."""
+
+MOST_PIXELS = 2**26
+"""Pixels of an image that are decoded: a small file may claim to hold gigabytes."""
+
+
+LYING = (5, 6, 7, 8)
+"""Orientations in a camera's notes that exchange width and height."""
+
+
+NOTES_IN_PNG = frozenset(
+    ("exif", "xmp", "XML:com.adobe.xmp", "Raw profile type exif", "Raw profile type APP1")
+)
+"""Where they may be in a PNG, which would be decoded in search of them."""
+
+
+class UndecodableImage(ValueError):
+    """An image is there but cannot be decoded."""
+
+
+class Images(Protocol):
+    """Images by reference; `where` says in messages who refers to one."""
+
+    def check(self, reference: str, where: str) -> None:
+        """Raises ValueError or FileNotFoundError for a reference to nothing, without decoding it."""
+        ...
+
+    def read(self, reference: str, where: str) -> Image.Image:
+        """The image in RGB; raises UndecodableImage where it is broken."""
+        ...
+
+
+class SizedImages(Images, Protocol):
+    """Images whose sizes are known before they are decoded."""
+
+    def size_of(self, reference: str, where: str) -> Size:
+        """Its size; raises UndecodableImage where that is not to be found."""
+        ...
+
+
+class ImageFolder:
+    """The images below a folder, by their paths relative to it."""
+
+    def __init__(self, folder: str | Path) -> None:
+        """Raises FileNotFoundError where there is no such folder."""
+        self.folder = Path(folder).expanduser().resolve()
+        if not self.folder.is_dir():
+            raise FileNotFoundError(f"there is no folder of images {str(folder)!r}")
+
+    def path(self, reference: str, where: str) -> Path:
+        """The file of a reference; `where` says in messages who refers to it.
+
+        Raises:
+            ValueError: the path leaves the folder, by `..`, as an absolute one or through a link.
+            FileNotFoundError: there is no such file.
+        """
+        try:
+            path = (self.folder / reference).resolve()
+        except (OSError, ValueError, RuntimeError) as error:
+            raise ValueError(f"{where}: the image path {reference!r} is none: {error}") from None
+        if not path.is_relative_to(self.folder):
+            raise ValueError(
+                f"{where}: the image path {reference!r} leaves the folder of images {str(self.folder)!r}; give paths "
+                "relative to it"
+            )
+        if not path.is_file():
+            raise FileNotFoundError(f"{where}: there is no image {reference!r} in {str(self.folder)!r}")
+        return path
+
+    def check(self, reference: str, where: str) -> None:
+        """Raises as `path`."""
+        self.path(reference, where)
+
+    def size_of(self, reference: str, where: str) -> Size:
+        """Its size as the file says; raises as `read`."""
+        return size_of_image(self.path(reference, where), f"{where}: the image {reference!r}")
+
+    def read(self, reference: str, where: str) -> Image.Image:
+        """The image in RGB.
+
+        Raises:
+            ValueError: as `path`, or (`UndecodableImage`) it cannot be decoded.
+            FileNotFoundError: there is no such file.
+        """
+        return decode_image(self.path(reference, where), f"{where}: the image {reference!r}")
+
+
+def decode_image(source: bytes | Path, name: str) -> Image.Image:
+    """An image in RGB, turned as its camera was held, on white where it is transparent; `name` is for messages.
+
+    Raises:
+        UndecodableImage: it is of none of the known formats, broken, cut off, or too large.
+    """
+    with _opened(source, name) as image:
+        return _in_rgb(ImageOps.exif_transpose(image))
+
+
+def size_of_image(source: bytes | Path, name: str) -> Size:
+    """The size that `decode_image` gives an image, from the beginning of its file; raises as that does."""
+    with _opened(source, name) as image:
+        noted = image.format != "PNG" or NOTES_IN_PNG.intersection(image.info)
+        lies = noted and image.getexif().get(ExifTags.Base.Orientation) in LYING
+        return (image.height, image.width) if lies else image.size
+
+
+@contextmanager
+def _opened(source: bytes | Path, name: str) -> Iterator[Image.Image]:
+    """An image of a known format; whatever goes wrong with it within is an UndecodableImage."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            with Image.open(
+                BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS
+            ) as image:
+                width, height = image.size
+                if width * height > MOST_PIXELS:
+                    raise ValueError(f"it has {width} x {height} pixels, {MOST_PIXELS:,} are the most")
+                yield image
+    except Exception as error:  # the decoders raise a dozen kinds, some of the interpreter's own
+        reason = "of no known format" if isinstance(error, Image.UnidentifiedImageError) else str(error)
+        raise UndecodableImage(f"{name} cannot be decoded: {reason or type(error).__name__}") from error
+
+
+def _in_rgb(image: Image.Image) -> Image.Image:
+    if image.mode.startswith("I;16"):  # which Pillow would clip
+        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    if image.has_transparency_data:
+        above = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", above.size, "white"), above)
+    return image.convert("RGB")

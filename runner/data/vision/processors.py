@@ -1,0 +1,216 @@
+"""Tokenizer and image processor of a vision-language model: loaded with it, or made for one with random weights."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from math import isqrt
+from typing import Any, NamedTuple
+
+from runner.config.custom_code import CustomCodeRefused
+from runner.data.text.tokenizer import load_tokenizer, train_tokenizer
+from runner.data.vision.conversation_encoder import PLAIN_TEMPLATE, ConversationEncoder
+from runner.data.vision.conversations import ASSISTANT, IMAGE_PLACE, Conversation
+from runner.data.vision.image_inputs import EncodesWithProcessor, ImageEncoder
+from runner.data.vision.image_only import processor_of
+from runner.inference.export import model_folder
+from runner.run.errors import suggest
+
+IGNORED = -100
+"""The label of a token that is no target, as cross-entropy in torch has it."""
+
+SPECIAL_TOKENS = {
+    "llava": ("<image>",),
+    "idefics3": ("<image>", "<fake_token_around_image>", "<end_of_utterance>", "<global-img>"),
+}
+"""Of each architecture that a processor can be made for: the tokens it adds to a tokenizer."""
+
+
+class VisionProcessor(NamedTuple):
+    """A `processor` of transformers, and what it makes of images."""
+
+    processor: Any
+    images: ImageEncoder
+
+    @property
+    def tokenizer(self) -> Any:
+        """The processor's tokenizer; it has a chat template."""
+        return self.processor.tokenizer
+
+    def encoder(self, max_length: int, too_long: str) -> ConversationEncoder:
+        """An encoder of conversations of up to `max_length` tokens."""
+        return ConversationEncoder(
+            tokenizer=self.tokenizer,
+            images=self.images,
+            max_length=max_length,
+            too_long=too_long,
+            ignore_index=IGNORED,
+        )
+
+
+def find_processor(
+    processor: str | None,
+    processor_options: Mapping[str, Any],
+    tokenizer: str | None,
+    training: Mapping[str, Any],
+    architecture: str | None,
+    image_size: int | None,
+    image_places: int | None,
+    max_length: int,
+    texts: Callable[[], Iterable[str]],
+) -> VisionProcessor:
+    """That of a model to finetune, `processor`, with other `processor_options` of its image processor; else one for a
+    model with random weights.
+
+    The latter has the named `tokenizer`, or one trained on `texts` by the settings in `training`.
+
+    Raises:
+        ValueError: a model that reads no images, or fewer than `max_length` tokens.
+    """
+    if processor is not None:
+        vision = load_processor(processor, processor_options)
+        if max_length > vision.tokenizer.model_max_length:
+            raise ValueError(
+                f"data.max_length={max_length} is more than the {vision.tokenizer.model_max_length} tokens that "
+                f"{processor!r} can read"
+            )
+        return vision
+    if processor_options:
+        raise ValueError(
+            "data.processor_options are for the processor of a model that is loaded; one with random weights has its "
+            "own (model.image_size, model.image_places)"
+        )
+    if architecture is None or image_size is None or image_places is None:
+        raise ValueError(
+            "the model reads no images: choose one that does, such as model=llava_tiny, or model=pretrained "
+            "model.name_or_path=<a vision-language model>"
+        )
+    if tokenizer is None:
+        made = train_conversation_tokenizer(list(texts()), **training)
+    else:
+        made = load_tokenizer(tokenizer, needed=("pad", "eos"))
+    return make_processor(architecture, made, image_size, image_places)
+
+
+def load_processor(name_or_path: str, options: Mapping[str, Any] | None = None) -> VisionProcessor:
+    """The processor of a vision-language model: a hub name, a folder, or a run folder of ours.
+
+    `options` replace settings of its image processor, such as `do_image_splitting` or `size`.
+
+    Raises:
+        FileNotFoundError: there is none, or it has no image processor.
+        ValueError: it is of a kind that cannot be used here, or has no such options.
+    """
+    try:
+        processor = processor_of(model_folder(name_or_path))
+    except CustomCodeRefused:
+        raise
+    except Exception as error:  # the library raises a dozen kinds, some without a message
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise FileNotFoundError(
+            f"{name_or_path!r} has no processor that can be loaded ({reason}). Give the name or folder of a "
+            "vision-language model with processor_config.json, tokenizer and image processor"
+        ) from error
+    if getattr(processor, "image_processor", None) is None or getattr(processor, "tokenizer", None) is None:
+        raise FileNotFoundError(
+            f"{name_or_path!r} has a {type(processor).__name__}, expected a processor of texts and images: give the "
+            "name or folder of a vision-language model"
+        )
+    if options:
+        images = processor.image_processor
+        for option in options:
+            if option not in images.to_dict():
+                raise ValueError(
+                    f"data.processor_options: {type(images).__name__} has no {option!r}; there are: "
+                    f"{', '.join(sorted(images.to_dict()))}" + suggest(option, images.to_dict())
+                )
+        processor.image_processor = type(images).from_dict(images.to_dict() | dict(options))
+    return vision_processor(processor)
+
+
+def make_processor(architecture: str, tokenizer: Any, image_size: int, image_places: int) -> VisionProcessor:
+    """A processor for a model of random weights: images of `image_size` squared, `image_places` tokens for each.
+
+    The tokenizer is given the architecture's special tokens, and a chat template.
+
+    Raises:
+        ValueError: an architecture that no processor is made for, or a number of places that is no square.
+    """
+    from transformers import (
+        CLIPImageProcessorPil,
+        Idefics3ImageProcessorPil,
+        Idefics3Processor,
+        LlavaProcessor,
+    )
+
+    if architecture not in SPECIAL_TOKENS:
+        raise ValueError(
+            f"model.architecture={architecture!r} is none to make a processor for; there are: "
+            f"{', '.join(SPECIAL_TOKENS)}" + suggest(architecture, SPECIAL_TOKENS)
+        )
+    side = isqrt(image_places)
+    if side < 1 or side**2 != image_places or image_size % side:
+        raise ValueError(
+            f"{image_places} places for an image of {image_size} pixels squared: expected the square of a divisor of "
+            f"{image_size}"
+        )
+    added = {"extra_special_tokens": list(SPECIAL_TOKENS[architecture])}
+    tokenizer.add_special_tokens(added, replace_extra_special_tokens=False)
+    images: Any
+    processor: Any
+    if architecture == "llava":
+        square = {"height": image_size, "width": image_size}
+        images = CLIPImageProcessorPil(size=square, crop_size=square, do_center_crop=False)
+        processor = LlavaProcessor(
+            images,
+            tokenizer,
+            patch_size=image_size // side,
+            vision_feature_select_strategy="default",
+            num_additional_image_tokens=1,  # the class token, which the strategy drops
+        )
+    else:
+        edge = {"longest_edge": image_size}
+        images = Idefics3ImageProcessorPil(size=edge, max_image_size=edge, do_image_splitting=False)
+        processor = Idefics3Processor(images, tokenizer, image_seq_len=image_places)
+    return vision_processor(processor)
+
+
+def vision_processor(processor: Any) -> VisionProcessor:
+    """What a processor of transformers puts in place of an image is found by giving it one.
+
+    Raises:
+        ValueError: it has no token for images, or does not put it in the text.
+    """
+    tokenizer = processor.tokenizer
+    if tokenizer.chat_template is None:
+        tokenizer.chat_template = getattr(processor, "chat_template", None) or PLAIN_TEMPLATE
+    name = type(processor).__name__
+    place = getattr(processor, "image_token", None)
+    place = getattr(place, "content", place)  # an AddedToken
+    if not isinstance(place, str) or place not in tokenizer.get_vocab():
+        raise ValueError(f"{name} has no token for images, which is needed here")
+    place_id = tokenizer.convert_tokens_to_ids(place)
+    others = (
+        getattr(part, "image_token_id", None) for part in (tokenizer, processor)
+    )  # one may take its place
+    try:
+        images = ImageEncoder(
+            EncodesWithProcessor(processor, place),
+            place_id,
+            [place_id, *(i for i in others if i is not None)],
+        )
+    except Exception as error:  # processors raise what they like
+        raise ValueError(f"{name} cannot be given one image for its token {place}: {error}") from error
+    return VisionProcessor(processor, images)
+
+
+def conversation_texts(conversations: Iterable[Conversation]) -> Iterator[str]:
+    """What a tokenizer for conversations is trained on."""
+    for conversation in conversations:
+        for turn in conversation.turns:
+            speaker = "ASSISTANT" if turn.role == ASSISTANT else "USER"
+            yield f"{speaker}: {turn.text.replace(IMAGE_PLACE, '')}"
+
+
+def train_conversation_tokenizer(texts: Iterable[str], kind: str, vocab_size: int, lowercase: bool) -> Any:
+    """A tokenizer trained on texts, for a language model: [CLS] begins a text, [SEP] ends an answer."""
+    tokenizer = train_tokenizer(texts, kind=kind, vocab_size=vocab_size, lowercase=lowercase)
+    tokenizer.bos_token, tokenizer.eos_token = tokenizer.cls_token, tokenizer.sep_token
+    return tokenizer

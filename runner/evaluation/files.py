@@ -1,0 +1,41 @@
+"""Predictions and tables as files of the run folder."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from runner.evaluation.predictions import Predictions
+from runner.evaluation.spans import QuestionPredictions
+from runner.run.folder import write_atomically
+
+
+def write_predictions(
+    folder: Path, sets: Mapping[str, Predictions], metrics: Mapping[str, float], facts: Mapping[str, Any]
+) -> None:
+    """Writes what was predicted for each set, by name (`val/validation`, `test/test`).
+
+    - `predictions.jsonl`: a line per example with `set`, `id`, `text`, `gold`, `predicted`, `probability`.
+    - `evaluation.json`: `facts`, and under `sets` for each name `examples`, its `metrics`, and the tables of its task:
+      `labels`, `confusion`, `per_class`, `entities`.
+    - `answers-<set>.json` for questions: id -> text, the format of SQuAD's evaluation script.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    lines: list[str] = []
+    evaluation: dict[str, Any] = {**facts, "sets": {}}
+    for name, predictions in sets.items():
+        rows = list(predictions.rows())
+        lines += [json.dumps({"set": name, **row}, ensure_ascii=False) for row in rows]
+        prefix = f"{name}/"
+        evaluation["sets"][name] = {
+            "examples": len(rows),
+            "metrics": {k.removeprefix(prefix): v for k, v in metrics.items() if k.startswith(prefix)},
+            **predictions.tables(),
+        }
+        if isinstance(predictions, QuestionPredictions):
+            answers = json.dumps({row["id"]: row["predicted"] for row in rows}, ensure_ascii=False)
+            write_atomically(folder / f"answers-{name.replace('/', '-')}.json", answers)
+    write_atomically(folder / "predictions.jsonl", "".join(f"{line}\n" for line in lines))
+    write_atomically(folder / "evaluation.json", json.dumps(evaluation, ensure_ascii=False))

@@ -1,0 +1,140 @@
+"""Predictions for whole texts: a label, several labels, or a number."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from runner.evaluation.predictions import Predictions, confusion_tables, measured, metric_names, scores
+
+
+class ClassificationPredictions(Predictions):
+    """One label per example."""
+
+    def size(self) -> int:
+        """Examples."""
+        return len(self.sequences)
+
+    def read(self, micro_batch: Mapping[str, Any], output: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The most probable label and its probability."""
+        probability, predicted = output["logits"].softmax(-1).max(-1)
+        return {"places": micro_batch["samples"], "predicted": predicted, "probability": probability}
+
+    def figure_names(self) -> list[str]:
+        """The best checkpoint is that of the highest accuracy."""
+        return metric_names("classification", "accuracy")
+
+    def metrics(self) -> dict[str, float]:
+        """Accuracy, macro-averages, Matthews' correlation."""
+        known = self.seen & (self.sequences.labels >= 0)
+        names = self.sequences.names
+        return measured(
+            "classification", len(names), self.values["predicted"][known], self.sequences.labels[known]
+        )
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Label names."""
+        names = self.sequences.names
+        for i in np.flatnonzero(self.seen):
+            gold = self.sequences.labels[i]
+            yield {
+                **_texts(self.sequences.examples[i]),
+                "gold": names[gold] if gold >= 0 else None,
+                "predicted": names[self.values["predicted"][i]],
+                "probability": round(float(self.values["probability"][i]), 6),
+            }
+
+    def tables(self) -> dict[str, Any]:
+        """Per-class figures and the confusion matrix."""
+        known = self.seen & (self.sequences.labels >= 0)
+        names = self.sequences.names
+        return confusion_tables(names, self.sequences.labels[known], self.values["predicted"][known])
+
+
+class LabelPredictions(Predictions):
+    """Any number of labels per example."""
+
+    def size(self) -> int:
+        """Examples."""
+        return len(self.sequences)
+
+    def read(self, micro_batch: Mapping[str, Any], output: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The probability of every label."""
+        return {"places": micro_batch["samples"], "probability": output["logits"].sigmoid()}
+
+    def figure_names(self) -> list[str]:
+        """The best checkpoint is that of the highest F1 over labels and examples."""
+        return metric_names("multi_label", "micro_f1")
+
+    def metrics(self) -> dict[str, float]:
+        """F1 over labels and examples, and the share of examples with all labels right."""
+        known = self._known()
+        predicted = self.values["probability"][known] > 0.5
+        return measured(
+            "multi_label", len(self.sequences.names), predicted, self.sequences.labels[known] > 0.5
+        )
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Label names, and the probabilities of those predicted."""
+        names = self.sequences.names
+        labelled = self._known()
+        for i in np.flatnonzero(self.seen):
+            probability = self.values["probability"][i]
+            chosen = np.flatnonzero(probability > 0.5)
+            gold = np.flatnonzero(self.sequences.labels[i] > 0.5)
+            yield {
+                **_texts(self.sequences.examples[i]),
+                "gold": [names[c] for c in gold] if labelled[i] else None,
+                "predicted": [names[c] for c in chosen],
+                "probability": [round(float(probability[c]), 6) for c in chosen],
+            }
+
+    def tables(self) -> dict[str, Any]:
+        """Per-label figures."""
+        known = self._known()
+        true, predicted = self.sequences.labels[known] > 0.5, self.values["probability"][known] > 0.5
+        counts = (true & predicted).sum(0), predicted.sum(0), true.sum(0)
+        return {"per_class": [scores(n, *c) for n, *c in zip(self.sequences.names, *counts, strict=True)]}
+
+    def _known(self) -> NDArray[np.bool_]:
+        return self.seen & ~np.isnan(self.sequences.labels).any(1)
+
+
+class NumberPredictions(Predictions):
+    """A number per example."""
+
+    def size(self) -> int:
+        """Examples."""
+        return len(self.sequences)
+
+    def read(self, micro_batch: Mapping[str, Any], output: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The number."""
+        return {"places": micro_batch["samples"], "predicted": output["logits"][:, 0]}
+
+    def figure_names(self) -> list[str]:
+        """The best checkpoint is that of the highest rank correlation."""
+        return metric_names("regression", "spearman")
+
+    def metrics(self) -> dict[str, float]:
+        """Correlations, and the mean squared error."""
+        known = self.seen & ~np.isnan(self.sequences.labels)
+        pairs = (self.values["predicted"][known], self.sequences.labels[known])
+        return measured("regression", 1, *(values.astype(np.float64) for values in pairs))
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Numbers; there is no probability."""
+        for i in np.flatnonzero(self.seen):
+            gold, predicted = float(self.sequences.labels[i]), float(self.values["predicted"][i])
+            yield {
+                **_texts(self.sequences.examples[i]),
+                "gold": None if np.isnan(gold) else gold,
+                "predicted": predicted,
+                "probability": None,
+            }
+
+
+def _texts(example: Any) -> dict[str, Any]:
+    pair = {} if example.pair is None else {"pair": example.pair}
+    return {"id": example.id, "text": example.text, **pair}

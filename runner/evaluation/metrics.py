@@ -1,0 +1,250 @@
+"""Task metrics, as torchmetrics: their states add up over ranks to those of one process over the whole set."""
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torchmetrics import Metric
+from torchmetrics.regression import MeanSquaredError, PearsonCorrCoef, SpearmanCorrCoef
+
+from runner.data.labelled.tags import entities
+from runner.evaluation.squad import exact_match, normalized, token_f1
+from runner.run.errors import suggest
+
+TASKS = ("classification", "multi_label", "regression", "token_classification", "question_answering")
+
+
+ENTITY_FIGURES = ("entity_f1", "entity_precision", "entity_recall")
+"""Figures of whole entities, over all types, where labels are BIO tags."""
+
+
+def get_metrics_for_task(task: str, num_labels: int = 2, **options: Any) -> dict[str, Metric]:
+    """The metrics of a task by name, each between 0 and 1 (but for the squared error and correlations).
+
+    `classification` and the token accuracy are updated with class numbers [D], `multi_label` with booleans [D, C],
+    `regression` with numbers [D]; entities with tags of sentences; `exact_match` and `f1` of question answering, which
+    count each question once, with texts: see `ClassScore`, `EntityScore` and `AnswerOverlap`. `options` go to every
+    metric. Counts are whole numbers, and everything computed of them is float64.
+
+    Example:
+        >>> metrics = get_metrics_for_task("classification", num_labels=3)
+        >>> metrics["accuracy"].update(torch.tensor([0, 2, 1]), torch.tensor([0, 2, 2]))
+        >>> round(metrics["accuracy"].compute().item(), 2)
+        0.67
+        >>> f1 = get_metrics_for_task("question_answering")["f1"]
+        >>> f1.update(["the green sea"], [["Green sea", "sea"]])
+        >>> f1.compute().item()
+        1.0
+
+    Raises:
+        ValueError: an unknown task; the message lists the known ones.
+    """
+    if task == "classification":
+        return {
+            "accuracy": ClassScore("accuracy", num_labels, **options),
+            "macro_f1": ClassScore("f1", num_labels, **options),
+            "precision": ClassScore("precision", num_labels, **options),
+            "recall": ClassScore("recall", num_labels, **options),
+            "mcc": ClassScore("mcc", num_labels, **options),
+        }
+    if task == "multi_label":
+        return {
+            "accuracy": LabelScore("accuracy", num_labels, **options),
+            "micro_f1": LabelScore("micro_f1", num_labels, **options),
+            "macro_f1": LabelScore("macro_f1", num_labels, **options),
+            "precision": LabelScore("precision", num_labels, **options),
+            "recall": LabelScore("recall", num_labels, **options),
+        }
+    if task == "regression":
+        with (
+            warnings.catch_warnings()
+        ):  # that Spearman's needs all values at once, which are two numbers an example
+            warnings.simplefilter("ignore")
+            correlations: dict[str, Metric] = {
+                "pearson": PearsonCorrCoef(**options),
+                "spearman": SpearmanCorrCoef(**options),
+            }
+        found = {**correlations, "mse": MeanSquaredError(**options)}
+        return {name: metric.set_dtype(torch.float64) for name, metric in found.items()}
+    if task == "token_classification":
+        return {
+            "accuracy": ClassScore("accuracy", num_labels, **options),
+            "entity_f1": EntityScore("f1", **options),
+            "entity_precision": EntityScore("precision", **options),
+            "entity_recall": EntityScore("recall", **options),
+        }
+    if task == "question_answering":
+        return {"exact_match": AnswerOverlap("exact_match", **options), "f1": AnswerOverlap("f1", **options)}
+    raise ValueError(
+        f"there are no metrics for {task!r}; there are: {', '.join(TASKS)}" + suggest(task, TASKS)
+    )
+
+
+Score = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""What is computed of how often each of C classes was predicted rightly, predicted, and true: float64 [C] each."""
+
+
+class CountedScore(Metric):
+    """A score of whole numbers that add up: how often each of C classes was `predicted`, `true`, and both (`correct`)."""
+
+    full_state_update = False
+    predicted: Tensor
+    true: Tensor
+    correct: Tensor
+    measures: ClassVar[dict[str, Score]]
+    """The scores there are, by name."""
+
+    def __init__(self, measure: str, num_classes: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.measure = self.measures[measure]
+        for name in ("predicted", "true", "correct"):
+            self.add_state(name, torch.zeros(num_classes, dtype=torch.long), dist_reduce_fx="sum")
+
+    def compute(self) -> Tensor:
+        """The score, float64."""
+        return self.measure(self.correct.double(), self.predicted.double(), self.true.double())
+
+
+def ratio(part: Tensor, whole: Tensor) -> Tensor:
+    """`part / whole`, and 0 where there is nothing to divide by; float64."""
+    return torch.where(whole > 0, part / whole.clamp(min=1), 0.0)
+
+
+def precision(correct: Tensor, predicted: Tensor, true: Tensor) -> Tensor:
+    """The share of what was predicted that is true."""
+    return ratio(correct, predicted)
+
+
+def recall(correct: Tensor, predicted: Tensor, true: Tensor) -> Tensor:
+    """The share of what is true that was predicted."""
+    return ratio(correct, true)
+
+
+def f1(correct: Tensor, predicted: Tensor, true: Tensor) -> Tensor:
+    """The harmonic mean of precision and recall."""
+    return ratio(2 * correct, predicted + true)
+
+
+def micro(score: Score) -> Score:
+    """A score over all classes together."""
+    return lambda correct, predicted, true: score(correct.sum(), predicted.sum(), true.sum())
+
+
+def macro(score: Score) -> Score:
+    """The mean of a score over the classes that were predicted or are true."""
+
+    def mean(correct: Tensor, predicted: Tensor, true: Tensor) -> Tensor:
+        present = predicted + true > 0
+        return ratio(score(correct, predicted, true)[present].sum(), present.sum().double())
+
+    return mean
+
+
+def matthews(correct: Tensor, predicted: Tensor, true: Tensor) -> Tensor:
+    """Matthews' correlation for any number of classes (Gorodkin 2004); 0 where one of the sides has one class alone."""
+    total = true.sum()
+    shared = correct.sum() * total - (predicted * true).sum()
+    spread = (total**2 - predicted.square().sum()) * (total**2 - true.square().sum())
+    return torch.where(spread > 0, shared / spread.clamp(min=1).sqrt(), 0.0)
+
+
+class ClassScore(CountedScore):
+    """A score of one class per example: `accuracy`, `mcc`, or the mean of `f1`, `precision` or `recall` over classes."""
+
+    measures: ClassVar[dict[str, Score]] = {
+        "accuracy": micro(recall),
+        "f1": macro(f1),
+        "precision": macro(precision),
+        "recall": macro(recall),
+        "mcc": matthews,
+    }
+
+    def update(self, predicted: Tensor, true: Tensor) -> None:
+        """Adds examples: class numbers [D], predicted and true."""
+        size = len(self.true)
+        self.predicted += torch.bincount(predicted, minlength=size)
+        self.true += torch.bincount(true, minlength=size)
+        self.correct += torch.bincount(true[predicted == true], minlength=size)
+
+
+class LabelScore(CountedScore):
+    """A score of several labels per example: `accuracy` is the share of examples with all labels right.
+
+    `macro_f1` is the mean over all labels, the rest is over labels and examples together.
+    """
+
+    measures: ClassVar[dict[str, Score]] = {
+        "accuracy": micro(recall),
+        "micro_f1": micro(f1),
+        "macro_f1": lambda *counts: f1(*counts).mean(),
+        "precision": micro(precision),
+        "recall": micro(recall),
+    }
+
+    def __init__(self, measure: str, num_labels: int, **kwargs: Any) -> None:
+        self.whole = measure == "accuracy"
+        super().__init__(measure, 1 if self.whole else num_labels, **kwargs)
+
+    def update(self, predicted: Tensor, true: Tensor) -> None:
+        """Adds examples: booleans [D, C], predicted and true."""
+        if self.whole:
+            predicted, true = (predicted == true).all(1, keepdim=True), torch.ones_like(true[:, :1])
+        self.predicted += predicted.sum(0)
+        self.true += true.sum(0)
+        self.correct += (predicted & true).sum(0)
+
+
+class EntityScore(CountedScore):
+    """`f1`, `precision` or `recall` of whole entities: right only if begin, end and type all agree.
+
+    So CoNLL's `conlleval` (2000) and seqeval have it, over all types together. An entity begins at `B-X`, and at an `I-X`
+    that follows no `X`; it goes on through `I-X`. Where there is nothing to divide by the value is 0.
+    """
+
+    measures: ClassVar[dict[str, Score]] = {
+        "f1": micro(f1),
+        "precision": micro(precision),
+        "recall": micro(recall),
+    }
+
+    def __init__(self, measure: str, **kwargs: Any) -> None:
+        super().__init__(measure, 1, **kwargs)
+
+    def update(self, predicted: Iterable[Sequence[str]], true: Iterable[Sequence[str]]) -> None:
+        """Adds sentences: the tags of each, predicted and true."""
+        for ours, theirs in zip(predicted, true, strict=True):
+            found, wanted = entities(ours), entities(theirs)
+            self.predicted += len(found)
+            self.true += len(wanted)
+            self.correct += len(found & wanted)
+
+
+class AnswerOverlap(Metric):
+    """SQuAD's `exact_match` or `f1`, the best over a question's accepted answers, averaged over questions.
+
+    Texts are compared in lower case, without punctuation, articles and white space. A question without accepted answers
+    is right if left unanswered. Source: the official evaluation script of SQuAD 2.0 (arXiv 1806.03822).
+    """
+
+    full_state_update = False
+    total: Tensor
+    count: Tensor
+
+    def __init__(self, measure: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.measure = {"exact_match": exact_match, "f1": token_f1}[measure]
+        self.add_state("total", torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
+        self.add_state("count", torch.zeros((), dtype=torch.long), dist_reduce_fx="sum")
+
+    def update(self, predicted: Iterable[str], accepted: Iterable[Sequence[str]]) -> None:
+        """Adds questions: the text predicted for each, and its accepted answers."""
+        for text, answers in zip(predicted, accepted, strict=True):
+            wanted = [answer for answer in answers if normalized(answer)] or [""]
+            self.total += max(self.measure(text, answer) for answer in wanted)
+            self.count += 1
+
+    def compute(self) -> Tensor:
+        """The mean over the questions."""
+        return self.total / self.count.clamp(min=1)

@@ -1,0 +1,130 @@
+"""Predictions for the words of sentences."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from runner.data.labelled.tags import entities, is_bio, most_probable_tags
+from runner.evaluation.metrics import ENTITY_FIGURES
+from runner.evaluation.predictions import (
+    Gather,
+    Predictions,
+    confusion_tables,
+    measured,
+    metric_names,
+    scores,
+)
+
+_LESS = -1e-3
+"""The score of another label than the most frequent one, whose is 0, for a word that the tokenizer makes nothing of.
+
+It decides between tags that go as well with those of the words around it, and no more.
+"""
+
+
+class TokenPredictions(Predictions):
+    """A label per word; a word that the tokenizer makes nothing of gets the most frequent one that can stand there.
+
+    A sentence counts once all its other words are predicted.
+
+    With `constrained`, and where the training data keeps to IOB2, tags are the most probable ones of whole sentences in
+    which `I-X` follows `B-X` or `I-X` alone, by Viterbi's algorithm; otherwise the most probable ones word by word.
+    """
+
+    def __init__(self, sequences: Any, constrained: bool) -> None:
+        super().__init__(sequences)
+        self._together = constrained and sequences.iob2
+
+    def size(self) -> int:
+        """Words of all sentences."""
+        return len(self.sequences.word_labels)
+
+    def read(self, micro_batch: Mapping[str, Any], output: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The most probable label of each word, and its probability; or those of all labels, as logarithms."""
+        if self._together:
+            return {"places": micro_batch["words"], "log_probabilities": output["logits"].log_softmax(-1)}
+        probability, predicted = output["logits"].softmax(-1).max(-1)
+        return {"places": micro_batch["words"], "predicted": predicted, "probability": probability}
+
+    def join(self, gather: Gather) -> None:
+        """Also completes the sentences."""
+        super().join(gather)
+        starts = self.sequences.word_starts
+        known = self.seen | ~self.sequences.has_pieces
+        self.evaluated = np.repeat(np.logical_and.reduceat(known, starts[:-1]), np.diff(starts))
+        if self._together:
+            self._decode(self.values.pop("log_probabilities"))
+        else:
+            self.values["predicted"][~self.seen] = self.sequences.default_label
+        self.values["probability"][~self.seen] = 0.0
+
+    def _decode(self, log_probabilities: NDArray[np.float32]) -> None:
+        """Chooses tags by the log-probabilities [W, C] of all."""
+        log_probabilities[~self.seen] = _LESS
+        log_probabilities[~self.seen, self.sequences.default_label] = 0
+        tags = most_probable_tags(log_probabilities, self.sequences.word_starts, self.sequences.names)
+        chosen = np.take_along_axis(log_probabilities, tags[:, None], 1)[:, 0]
+        self.values |= {"predicted": tags, "probability": np.exp(chosen)}
+
+    def metrics(self) -> dict[str, float]:
+        """Accuracy over words and, where labels are BIO tags, F1, precision and recall over entities."""
+        known = self._known()
+        true, predicted = self.sequences.word_labels[known], self.values["predicted"][known]
+        found = measured(
+            "token_classification", len(self.sequences.names), predicted, true, only=["accuracy"]
+        )
+        if found and is_bio(self.sequences.names):
+            pairs = list(self._tags())
+            tags = [p for p, _ in pairs], [t for _, t in pairs]
+            found |= measured("token_classification", len(self.sequences.names), *tags, only=ENTITY_FIGURES)
+        return found
+
+    def figure_names(self) -> list[str]:
+        """The best checkpoint is that of the highest F1 over entities; accuracy, where labels are no BIO tags."""
+        if is_bio(self.sequences.names):
+            return metric_names("token_classification", "entity_f1")
+        return metric_names("token_classification", "accuracy", leave_out=ENTITY_FIGURES)
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Lists, an item per word."""
+        names = self.sequences.names
+        for i, e in enumerate(self.sequences.examples):
+            words = slice(*self.sequences.word_starts[i : i + 2])
+            if self.evaluated[words].all():
+                yield {
+                    "id": e.id,
+                    "text": " ".join(e.words),
+                    "words": e.words,
+                    "gold": e.labels,
+                    "predicted": [names[n] for n in self.values["predicted"][words]],
+                    "probability": [round(float(p), 6) for p in self.values["probability"][words]],
+                }
+
+    def tables(self) -> dict[str, Any]:
+        """Per-tag figures and confusions, and figures per type of entity."""
+        known = self._known()
+        names = self.sequences.names
+        found = confusion_tables(names, self.sequences.word_labels[known], self.values["predicted"][known])
+        if is_bio(names):
+            correct, ours, theirs = Counter[str](), Counter[str](), Counter[str]()
+            for predicted, true in self._tags():
+                p, t = entities(predicted), entities(true)
+                for counter, spans in ((correct, p & t), (ours, p), (theirs, t)):
+                    counter.update(kind for _, _, kind in spans)
+            found["entities"] = [scores(k, correct[k], ours[k], theirs[k]) for k in sorted({*ours, *theirs})]
+        return found
+
+    def _known(self) -> NDArray[np.bool_]:
+        return self.evaluated & (self.sequences.word_labels >= 0)
+
+    def _tags(self) -> Iterator[tuple[list[str], list[str]]]:
+        """Predicted and true tags of every labelled sentence."""
+        names = self.sequences.names
+        for i, e in enumerate(self.sequences.examples):
+            words = slice(*self.sequences.word_starts[i : i + 2])
+            if e.labels is not None and self.evaluated[words].all():
+                yield [names[n] for n in self.values["predicted"][words]], e.labels

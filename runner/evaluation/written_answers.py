@@ -1,0 +1,143 @@
+"""Answers that a vision-language model has written, beside the best that one constant answer could do."""
+
+import base64
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from runner.data.vision.conversations import IMAGE_PLACE
+from runner.evaluation.predictions import Gather, Predictions
+from runner.evaluation.squad import exact_match, normalized
+
+SHOWN = 12
+"""Examples whose images a report shows."""
+
+THUMBNAIL = 96
+"""Pixels of the longest side of such an image."""
+
+
+class AnswerPredictions(Predictions):
+    """Texts written for the last question of some of a set's conversations."""
+
+    def size(self) -> int:
+        """Conversations."""
+        return len(self.sequences)
+
+    def read(self, micro_batch: Mapping[str, Any], output: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The tokens written for the samples that were asked."""
+        return {"places": output["asked"], "tokens": output["written"]}
+
+    def join(self, gather: Gather) -> None:
+        """Also turns tokens into texts."""
+        super().join(gather)
+        encoder = self.sequences.encoder
+        self.answers: dict[int, str] = {}
+        for i in np.flatnonzero(self.seen).tolist():
+            self.answers[i] = encoder.written(self.values["tokens"][i].tolist())
+
+    def figure_names(self) -> list[str]:
+        """The best checkpoint is that of the most exact matches; a type of which no question is asked has no figure."""
+        kinds = sorted({example.kind or "other" for example in self.sequences.examples})
+        apart = kinds if len(kinds) > 1 else []
+        names = ("exact_match", "constant_exact_match")
+        return [*names, *(_of_kind(name, kind) for name in names for kind in apart)]
+
+    def metrics(self) -> dict[str, float]:
+        """Exact match as SQuAD has it, for all and for each type of question, each beside `constant_exact_match`: what
+        the best constant answer to each type would reach.
+        """
+        kinds = self.kinds()
+        total = max(sum(kind["examples"] for kind in kinds), 1)
+        found = {}
+        for name in ("exact_match", "constant_exact_match"):
+            if kinds:
+                found[name] = sum(kind[name] * kind["examples"] for kind in kinds) / total
+            if len(kinds) > 1:
+                found |= {_of_kind(name, kind["kind"]): kind[name] for kind in kinds}
+        return found
+
+    def kinds(self) -> list[dict[str, Any]]:
+        """For each type of question: how many examples, their exact match, the best constant answer, and its."""
+        by_kind: dict[str, list[int]] = defaultdict(list)
+        for i in self.answers:
+            by_kind[self.sequences.examples[i].kind or "other"].append(i)
+        rows = []
+        for kind, members in sorted(by_kind.items()):
+            accepted = [self.sequences.examples[i].accepted for i in members]
+            constant, times = best_constant(accepted)
+            right = sum(self._is_right(i) for i in members)
+            rows.append(
+                {
+                    "kind": kind,
+                    "examples": len(members),
+                    "exact_match": right / len(members),
+                    "constant": constant,
+                    "constant_exact_match": times / len(members),
+                }
+            )
+        return rows
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Texts; all accepted answers as gold."""
+        for i, text in self.answers.items():
+            example = self.sequences.examples[i]
+            yield {
+                "id": example.id,
+                "kind": example.kind,
+                "image": example.images,
+                "text": question_of(example),
+                "gold": example.accepted,
+                "predicted": text,
+                "probability": None,
+            }
+
+    def tables(self) -> dict[str, Any]:
+        """`kinds`, and `shown`: some examples with small images as data URIs."""
+        with_images = [i for i in self.answers if self.sequences.examples[i].images]
+        places = np.linspace(0, len(with_images) - 1, min(SHOWN, len(with_images))).astype(int)
+        shown = [
+            {
+                "image": self._thumbnail(i),
+                "text": question_of(self.sequences.examples[i]),
+                "gold": self.sequences.examples[i].accepted,
+                "predicted": self.answers[i],
+                "right": self._is_right(i),
+            }
+            for i in (with_images[place] for place in places)
+        ]
+        return {"kinds": self.kinds(), "shown": shown}
+
+    def _is_right(self, i: int) -> bool:
+        return any(exact_match(self.answers[i], answer) for answer in self.sequences.examples[i].accepted)
+
+    def _thumbnail(self, i: int) -> str:
+        """The first image of an example, small, as a data URI."""
+        example = self.sequences.examples[i]
+        image = self.sequences.images.read(example.images[0], example.name())
+        image.thumbnail((THUMBNAIL, THUMBNAIL))
+        file = BytesIO()
+        image.save(file, "PNG")
+        return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
+
+
+def _of_kind(figure: str, kind: str) -> str:
+    """The name of a figure over questions of one type."""
+    return f"{figure}_{re.sub('[^a-z0-9]+', '_', kind.lower())}"
+
+
+def best_constant(accepted: Sequence[Sequence[str]]) -> tuple[str, int]:
+    """The answer that is accepted for most of some questions, and for how many."""
+    counts: Counter[str] = Counter()
+    for answers in accepted:
+        counts.update(list(dict.fromkeys(normalized(answer) for answer in answers)))
+    return counts.most_common(1)[0]
+
+
+def question_of(example: Any) -> str:
+    """The text of a conversation's last question."""
+    return example.turns[-2].text.replace(IMAGE_PLACE, "").strip()

@@ -1,0 +1,1 @@
+"""Where processes come from: ranks of a job, the run that a command continues, requeueing."""

@@ -1,0 +1,121 @@
+"""One job of the command line: who holds the run folder, and what is said when a run stops or fails."""
+
+import logging
+import shlex
+import sys
+import time
+import traceback
+from collections.abc import Callable
+
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
+from omegaconf import DictConfig
+
+from runner.config.permissions import words_to_repeat
+from runner.launch.processes import (
+    RANK_ERROR,
+    launch,
+    leave_error,
+    left_error,
+    processes_per_node,
+    quiet_threads,
+)
+from runner.launch.resume import inherit
+from runner.report.summary import near
+from runner.run.cluster import Member, announce, await_announcement, check_layout, slurm_job
+from runner.run.errors import TrainingFailure, explain, wants_traceback
+from runner.run.folder import RunFolder, flags, program, typed_overrides
+from runner.sweeps.sweeper import read_sweep
+
+log = logging.getLogger("iolaus")
+
+SECONDS_FOR_THE_LAST_TO_END = 180.0
+"""How long a job that SLURM starts again waits for its former processes to let go of the run folder."""
+
+Figures = dict[str, float]
+Train = Callable[[DictConfig, RunFolder], Figures]
+
+
+def carry_out(config: DictConfig, folder: RunFolder, here: Member | None, train: Train) -> Figures:
+    """Trains, in processes of this job's own or as one of the ranks that srun or torchrun has started.
+
+    A run that is finished is left as it is; its figures are those it ended with.
+    """
+    if (status := folder.status()).get("state") == "done":
+        if here is None or here.rank == 0:
+            print(
+                f"{folder.path} is finished, at step {status.get('step')}; a larger trainer.max_steps branches from it"
+            )
+        return dict(status.get("results") or {})
+    if in_sweep() and HydraConfig.get().runtime.choices["hydra/launcher"] == "slurm" and slurm_job() is None:
+        log.warning(
+            "a launcher named in a recipe that is swept over is ignored: put hydra/launcher=slurm on the command"
+        )
+    if here is None:
+        return _lead(config, folder, lambda: launch(config, folder, train))
+    check_layout(config.trainer, processes_per_node(config.trainer), here)
+    quiet_threads()
+    if here.rank == 0:
+        return _lead(config, folder, lambda: _first_of_many(config, folder, here, train))
+    try:
+        await_announcement(folder, here)
+        return train(config, folder)
+    except Exception as error:
+        if message := explain(error):
+            leave_error(folder.path, message)
+        raise
+
+
+def _first_of_many(config: DictConfig, folder: RunFolder, here: Member, train: Train) -> Figures:
+    """Trains as the first rank, which has the last word on why a run failed: the message of the rank that began it."""
+    (folder.path / RANK_ERROR).unlink(missing_ok=True)
+    announce(folder, here)
+    try:
+        return train(config, folder)
+    except Exception as error:
+        time.sleep(1)  # another rank may be about to leave its message
+        if message := left_error(folder.path):
+            raise TrainingFailure(f"another rank failed: {message}") from error
+        raise
+
+
+def _lead(config: DictConfig, folder: RunFolder, work: Callable[[], Figures]) -> Figures:
+    """Holds and writes the run folder while `work` trains in it."""
+    patience = SECONDS_FOR_THE_LAST_TO_END if slurm_job() else 0.0
+    with folder.lock(patience), folder.recorded(config, typed_overrides(HydraConfig.get())):
+        inherit(folder, config.resume)
+        return work()
+
+
+def in_sweep() -> bool:
+    """Whether this job is one of a multirun."""
+    return HydraConfig.get().mode == RunMode.MULTIRUN
+
+
+def report_stop(folder: RunFolder, why: str, requeued: str | None) -> None:
+    """Says that the run has stopped, how far it is saved, and how it goes on."""
+    whole = folder.path.parent if in_sweep() and read_sweep(folder.path.parent) else folder.path
+    step = folder.status().get("step")
+    saved = f"saved at step {step}" if step else "nothing saved yet"
+    how = (
+        f"requeued as job {requeued}"
+        if requeued
+        else f"go on with: {program()} {shlex.join([*flags(), f'resume={near(whole)}', *words_to_repeat()])}"
+    )
+    print(f"{why}; {saved}; {how}", file=sys.stderr, flush=True)
+
+
+def report_failure(folder: RunFolder) -> None:
+    """Draws the curves of a run that failed, as far as it got."""
+    if (folder.path / "metrics.csv").exists():
+        from runner.report import write_report
+
+        write_report(folder.path)
+
+
+def report_job_failure(folder: RunFolder, error: Exception, message: str | None) -> None:
+    """Says why a job of a sweep failed, and lets go of what its frames hold: the next job needs the memory."""
+    if message is None or wants_traceback():
+        traceback.print_exc()
+    print(f"error: {folder.path.name}: {message or repr(error)}", file=sys.stderr, flush=True)
+    traceback.clear_frames(error.__traceback__)

@@ -1,0 +1,185 @@
+"""Which run a command continues: its folder, its overrides, its checkpoint. Imports no torch.
+
+`resume=auto` finds the newest unfinished run of the very same config. `resume=<run folder>` goes on in that folder;
+with further overrides that change what is computed, or with `resume=<run folder>/checkpoints/step-....ckpt`, it
+branches: a new folder that starts from there and carries the curves so far.
+"""
+
+import logging
+import re
+import secrets
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+
+from runner.run.cluster import agreed_folder, member, slurm_job
+from runner.run.folder import CONFIG_FLAGS, RunFolder, config_hash, new_name
+from runner.run.redaction import HIDDEN
+from runner.sweeps.sweeper import SWEEP, quoted, read_sweep
+
+log = logging.getLogger("iolaus")
+
+CARRIED = ("metrics.csv", "order.txt")
+"""What a branch takes over from the run it starts from; each is cut at the checkpoint's step."""
+
+
+_OVERRIDE = re.compile(r"[+~]{0,2}[A-Za-z_][^=\s]*=.*|~[A-Za-z_]\S*", re.DOTALL)
+
+
+def run_folder(*, _root_: DictConfig) -> str:
+    """The folder of the run that a composed config asks for: the resolver `${run_folder:}`.
+
+    Raises:
+        ValueError: `resume` names a folder that is no run, or one that another process is training in.
+    """
+    identity = config_hash(_root_)
+    return agreed_folder(Path(_root_.outputs), identity, lambda: _chosen_folder(_root_, identity))
+
+
+def _chosen_folder(_root_: DictConfig, identity: str) -> str:
+    outputs = Path(_root_.outputs)
+    if _root_.mode == "inspect":  # Hydra wants a folder; this one is removed
+        return str(Path(tempfile.gettempdir()) / f"iolaus-inspect-{secrets.token_hex(4)}")
+    if _root_.resume is None:
+        return str(outputs / new_name())
+    if _root_.resume == "auto":
+        return str(find_unfinished(outputs, identity) or outputs / new_name())
+    parent = named_run(_root_.resume)
+    goes_on = parent.status().get("config_hash") == identity and not _root_.resume.endswith(".ckpt")
+    return str(parent.path if goes_on else outputs / new_name())
+
+
+def find_unfinished(outputs: Path, identity: str) -> Path | None:
+    """The newest run under `outputs` with this config hash that has not ended and that nobody is training."""
+    found = []
+    for file in outputs.glob("**/status.json"):
+        folder = RunFolder(file.parent)
+        status = folder.status()
+        if status.get("config_hash") == identity and status.get("state") != "done" and not folder.is_locked():
+            found.append((status.get("started") or "", folder.path))
+    return max(found)[1] if found else None
+
+
+def named_run(resume: str) -> RunFolder:
+    """The run that `resume` names by its folder or by one of its checkpoints.
+
+    Raises:
+        ValueError: it is no run, or one that another process is training in.
+    """
+    path = Path(resume)
+    if path.suffix == ".ckpt":
+        if not path.exists():
+            raise ValueError(f"resume: there is no checkpoint {resume!r}; there are: {_names(path.parent)}")
+        path = path.parent.parent
+    folder = RunFolder(path)
+    folder.check_resumable(now=member() is None and slurm_job() is None)  # jobs wait for the lock
+    return folder
+
+
+def saved_overrides(arguments: list[str]) -> list[str]:
+    """Command-line arguments with the overrides of the run named by `resume=<folder>` put before them.
+
+    So `resume=<folder>` alone means that run's own config, and further overrides change it. A new
+    `scheduler.cooldown_steps` without `trainer.max_steps` ends the run so many steps after the checkpoint.
+    """
+    resume = _value("resume", arguments)
+    if resume in (None, "", "auto", "null"):
+        return arguments
+    if sweep := read_sweep(Path(str(resume))):
+        return _saved_sweep(sweep, Path(str(resume)), arguments)
+    folder = named_run(str(resume))
+    replayed = _replayed(folder.overrides(), arguments, str(folder.path / "overrides.json"))
+    cooldown, added = _value("scheduler.cooldown_steps", arguments), []
+    if cooldown and cooldown.isdigit() and _value("trainer.max_steps", arguments) is None:
+        added = [f"trainer.max_steps={_step(folder, str(resume)) + int(cooldown)}"]
+    first = next(i for i, a in enumerate(arguments) if "=" in a and not a.startswith("-"))
+    return arguments[:first] + replayed + arguments[first:] + added
+
+
+def _saved_sweep(sweep: dict[str, Any], folder: Path, arguments: list[str]) -> list[str]:
+    """The command of a sweep, to be run again in its folder, with what else is on this command line."""
+    rest = [a for a in arguments if a not in ("-m", "--multirun") and not a.startswith("resume=")]
+    file = str(folder / SWEEP)
+    hydra = _replayed(sweep.get("hydra"), rest, file, of_hydra=True)
+    return [
+        "-m",
+        *_replayed_flags(sweep.get("flags"), file),
+        *hydra,
+        f"hydra.sweep.dir={quoted(str(folder))}",
+        *_replayed(sweep.get("overrides"), rest, file),
+        *rest,
+    ]
+
+
+def _replayed(noted: Any, arguments: list[str], file: str, of_hydra: bool = False) -> list[str]:
+    """Overrides that a file notes, less those given again; the file may be a stranger's.
+
+    Raises:
+        ValueError: something else is among them, such as a flag, or the value of one was a secret.
+    """
+    given = {_name(word) for word in arguments}
+    kept = []
+    for word in noted if isinstance(noted, list) else [noted]:
+        override = isinstance(word, str) and _OVERRIDE.fullmatch(word)
+        if (
+            not override
+            or of_hydra != _name(word).startswith(("hydra.", "hydra/"))
+            or _name(word) == "resume"
+        ):
+            raise ValueError(f"resume: {file} is damaged: {word!r} is no override of a run")
+        if HIDDEN not in word:
+            kept.append(word)
+        elif _name(word) not in given:
+            raise ValueError(
+                f"resume: {_name(word)} held a secret, which is not written ({word}): give it again, as {_name(word)}=..."
+            )
+    return kept
+
+
+def _replayed_flags(noted: Any, file: str) -> list[str]:
+    """Flags that a sweep notes, which say where configs lie."""
+    words = noted if isinstance(noted, list) else [noted]
+    for i, word in enumerate(words):
+        flag = str(word).partition("=")[0]
+        if flag not in CONFIG_FLAGS and (
+            str(word).startswith("-") or i == 0 or words[i - 1] not in CONFIG_FLAGS
+        ):
+            raise ValueError(f"resume: {file} is damaged: {word!r} is no flag of a sweep")
+    return [str(word) for word in words]
+
+
+def _name(override: str) -> str:
+    return override.partition("=")[0].lstrip("+~")
+
+
+def inherit(folder: RunFolder, resume: str | None) -> None:
+    """Gives a branch the curves of the run it starts from."""
+    if resume == "auto" and not folder.checkpoints.exists():
+        log.info("resume=auto: no unfinished run of this config is here, so a new one begins")
+    if resume in (None, "auto"):
+        return
+    parent = named_run(str(resume)) if not folder.is_same(Path(str(resume))) else folder
+    for name in CARRIED:
+        if (parent.path / name).exists() and not (folder.path / name).exists():
+            shutil.copyfile(parent.path / name, folder.path / name)
+
+
+def _value(name: str, arguments: list[str]) -> str | None:
+    """The value an override gives `name` on the command line, the last one if there are several."""
+    values = [a.partition("=")[2].strip("'\"") for a in arguments if a.partition("=")[0] == name]
+    return values[-1] if values else None
+
+
+def _step(folder: RunFolder, resume: str) -> int:
+    """The step of the checkpoint that `resume` names, by its file name."""
+    names = [Path(resume)] if resume.endswith(".ckpt") else sorted(folder.checkpoints.glob("step-*.ckpt"))
+    if not names:
+        raise ValueError(f"resume: the run {resume!r} has no checkpoint yet")
+    return int(names[-1].resolve().stem.removeprefix("step-"))
+
+
+def _names(folder: Path) -> str:
+    return ", ".join(sorted(path.name for path in folder.glob("*.ckpt"))) or "none"

@@ -1,0 +1,1 @@
+"""Where metrics go: `metrics.csv`, Weights & Biases, TensorBoard."""

@@ -1,0 +1,258 @@
+"""Where metrics go: `metrics.csv` in the run folder, Weights & Biases, TensorBoard."""
+
+import contextlib
+import csv
+import io
+import netrc
+import os
+import secrets
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TextIO
+from urllib.parse import urlsplit
+
+from lightning.pytorch.loggers import Logger, TensorBoardLogger
+from lightning.pytorch.utilities.rank_zero import rank_zero_only
+from omegaconf import OmegaConf
+
+from runner.logging.wandb import LastingWandbLogger, finish_run
+from runner.run.metrics_file import FIXED_COLUMNS, whole_rows
+from runner.sweeps.sweeper import read_sweep
+
+
+class MetricsFile(Logger):
+    """Writes `metrics.csv`: one row per call, on disk when the call returns; main process only.
+
+    A metric seen for the first time adds a column, for which the file is rewritten beside itself and renamed.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        super().__init__()
+        self.path = Path(folder) / "metrics.csv"
+        self._columns: list[str] = []
+        self._kept: set[tuple[int, frozenset[str]]] = set()
+        self._file: TextIO | None = None
+
+    @property
+    def name(self) -> str | None:
+        """None: a run has one metrics file, without a name of its own."""
+        return None
+
+    @property
+    def version(self) -> str | None:
+        """None: a resumed run goes on in the same file."""
+        return None
+
+    @property
+    def save_dir(self) -> str:
+        """The run folder."""
+        return str(self.path.parent)
+
+    @rank_zero_only
+    def log_hyperparams(self, params: Any, *args: Any, **kwargs: Any) -> None:
+        """Does nothing: the run folder holds the config itself."""
+
+    @rank_zero_only
+    def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
+        """Adds a row with these values; without metrics it adds none, nor again what a resumed run has already.
+
+        Raises:
+            ValueError: no step is given, or a metric is named like one of the fixed columns.
+            OSError: the file cannot be written.
+        """
+        if not metrics or (step, frozenset(metrics)) in self._kept:
+            return
+        if step is None or not metrics.keys().isdisjoint(FIXED_COLUMNS):
+            raise ValueError(
+                f"a row needs a step, and no metric may be named step or time: {step}, {list(metrics)}"
+            )
+        file = self._opened([key for key in metrics if key not in self._columns])
+        cells = [str(step), f"{time.time():.3f}", *(_cell(metrics.get(key)) for key in self._columns[2:])]
+        try:
+            file.write(",".join(cells) + "\n")
+            file.flush()
+        except OSError as error:
+            raise self._failure(error) from error
+
+    @rank_zero_only
+    def resume(self, step: int) -> None:
+        """Drops the rows after `step`, which the resumed run writes again, and repairs a half-written end."""
+        if not self.path.exists():
+            return
+        self._close()
+        columns, rows = whole_rows(self.path)
+        kept = [row for row in rows if int(row[0]) <= step]
+        self._rewrite(columns, kept)
+        # The validation after the last step is repeated where the run was killed behind it
+        for row in kept:
+            if int(row[0]) == step:
+                names = zip(columns, row, strict=True)
+                self._kept.add((step, frozenset(n for n, cell in names if cell and n not in FIXED_COLUMNS)))
+
+    @rank_zero_only
+    def finalize(self, status: str) -> None:
+        """Closes the file; a later row opens it again."""
+        self._close()
+
+    def _opened(self, new_keys: list[str]) -> TextIO:
+        """The file, open for appending, with a column for every one of `new_keys`."""
+        if self._file is None or new_keys:
+            self._close()
+            columns, rows = whole_rows(self.path) if self.path.exists() else ([], [])
+            new_keys = [key for key in new_keys if key not in columns]
+            ended = self.path.exists() and self.path.read_bytes().endswith(b"\n")
+            if new_keys or not ended:
+                padding = [""] * len(new_keys)
+                columns = [*(columns or FIXED_COLUMNS), *new_keys]
+                self._rewrite(columns, [row + padding for row in rows])
+            self._columns = columns
+            try:
+                self._file = self.path.open("a", encoding="utf-8", newline="")
+            except OSError as error:
+                raise self._failure(error) from error
+        return self._file
+
+    def _rewrite(self, columns: list[str], rows: list[list[str]]) -> None:
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([columns, *rows] if columns else [])
+        temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
+        try:
+            if not self.path.parent.exists():
+                self.path.parent.mkdir(parents=True)
+            with temporary.open("w", encoding="utf-8", newline="") as file:
+                file.write(text.getvalue())
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(self.path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise self._failure(error) from error
+
+    def _close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+        self._file, self._columns = None, []
+
+    def _failure(self, error: OSError) -> OSError:
+        return OSError(f"cannot write the metrics to {str(self.path)!r}: {error.strerror or error}")
+
+
+def wandb_logger(
+    project: str, group: str | None, tags: list[str], offline: str, folder: str | Path
+) -> LastingWandbLogger:
+    """A Weights & Biases logger; files and run id lie in the run folder, so a resumed run keeps its id.
+
+    The run has the resolved config without secrets, and some of its files.
+
+    Raises:
+        ValueError: `offline` is none of auto, true, false, or `false` while no key is known.
+    """
+    import wandb
+
+    if wandb.run is not None:  # an earlier run of this process, which would swallow the new one
+        finish_run(exit_code=0)
+    folder = Path(folder)
+    logger = LastingWandbLogger(
+        folder=folder,
+        name="/".join(folder.resolve().parts[-2:]),
+        project=project,
+        id=_run_id(folder / "wandb_id.txt"),
+        group=group or _sweep_of(folder),
+        tags=tags,
+        mode="offline" if _is_offline(offline) else "online",
+        config=_config_of(folder),
+        # its own facts hold the command line, secrets and all
+        settings=wandb.Settings(silent=True, console="off", disable_code=True, x_disable_meta=True),
+    )
+    logger._wandb_init.pop("anonymous", None)  # wandb warns of it even where it is None
+    return logger
+
+
+def finish_loggers(loggers: Iterable[Any]) -> None:
+    """Ends what a run has begun to log elsewhere, so that the next run of this process begins one of its own."""
+    for logger in loggers:
+        if isinstance(logger, LastingWandbLogger):
+            logger.finish(exit_code=int(sys.exc_info()[0] is not None))
+
+
+class TensorBoard(TensorBoardLogger):
+    """TensorBoard's event files; a resumed run takes back the steps that it does again."""
+
+    def resume(self, step: int) -> None:
+        """Tells readers to forget what lies behind `step`."""
+        if step:
+            self._kwargs["purge_step"] = step + 1
+
+
+def tensorboard_logger(folder: str | Path) -> TensorBoardLogger:
+    """A TensorBoard logger writing to the folder `tensorboard` of the run.
+
+    Raises:
+        ImportError: TensorBoard is not installed.
+    """
+    if find_spec("tensorboard") is None:
+        raise ImportError("logger=tensorboard needs the package tensorboard: pip install tensorboard")
+    return TensorBoard(save_dir=str(folder), name="tensorboard", version="")
+
+
+def _config_of(folder: Path) -> dict[str, Any]:
+    """The config as it lies in the run folder, resolved and without secrets."""
+    try:
+        config = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"), resolve=False)
+    except OSError:
+        return {}
+    return {str(name): value for name, value in config.items()} if isinstance(config, dict) else {}
+
+
+def _sweep_of(folder: Path) -> str | None:
+    """The name of the sweep that a run folder lies in."""
+    whole = folder.resolve().parent
+    return "/".join(whole.parts[-2:]) if read_sweep(whole) else None
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return str(int(value)) if isinstance(value, int) else repr(float(value))
+
+
+def _is_offline(offline: str) -> bool:
+    choice = offline.lower()
+    if choice not in ("auto", "true", "false"):
+        raise ValueError(f"logger.wandb.offline is auto, true or false, not {offline!r}")
+    if choice == "auto":
+        mode = os.environ.get("WANDB_MODE", "")
+        return mode in ("offline", "dryrun") or (mode != "online" and not _has_wandb_key())
+    if choice == "false" and not _has_wandb_key():
+        raise ValueError("logger.wandb.offline=false needs a key: run `wandb login` or set WANDB_API_KEY")
+    return choice == "true"
+
+
+def _has_wandb_key() -> bool:
+    """Whether a key is in the environment or in the netrc file that `wandb login` writes."""
+    if os.environ.get("WANDB_API_KEY"):
+        return True
+    host = urlsplit(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).netloc
+    try:
+        return netrc.netrc(os.environ.get("NETRC")).authenticators(host) is not None
+    except (OSError, netrc.NetrcParseError):
+        return False
+
+
+def _run_id(file: Path) -> str:
+    """The id kept in `file`; the main process makes one where there is none."""
+    if file.exists() and (kept := file.read_text().strip()):
+        return kept
+    made = secrets.token_hex(4)
+    _write_line(file, made)
+    return made
+
+
+@rank_zero_only
+def _write_line(file: Path, line: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(line + "\n")

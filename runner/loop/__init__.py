@@ -1,0 +1,1 @@
+"""A run in one process: its parts put together (`assembly`), the Trainer, sharding, what `auto` came to."""

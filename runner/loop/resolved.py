@@ -1,0 +1,203 @@
+"""What a run computes with, decided once when it begins: every setting that is `auto`, and what goes with it.
+
+The decisions stand in the run's `config.yaml` and `status.json` under `resolved`, and in each checkpoint. Where the run
+goes on, also on another machine or in a branch, a setting that is `auto` is what it was then, whatever `auto` would be
+here; a setting that is given a value has that value. What this machine cannot do ends with one line.
+"""
+
+import logging
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from lightning.pytorch import Callback, LightningModule, Trainer
+from omegaconf import DictConfig, OmegaConf
+
+from runner.checkpoints.callback import ResumePoint
+from runner.checkpoints.files import entry_of
+from runner.launch.processes import processes_per_node
+from runner.loop.trainer import cpu_has_bf16, resolve_accelerator, resolve_precision
+from runner.models.autocast import usable_precision
+from runner.models.packed.attention import FLASH_KERNELS, gpu_has_flash
+from runner.run.cluster import member
+from runner.run.folder import RunFolder
+
+log = logging.getLogger("iolaus")
+
+Resolved = dict[str, Any]
+"""`accelerator`, `precision`, `layout`, `attention`, `micro_batch_tokens`, `micro_batch_size`, `compile`, `processes` and
+`threads` (of each on a CPU), by name."""
+
+RECORD = "resolved"
+"""What the decisions are called in `config.yaml`, `status.json` and checkpoints."""
+
+HALF = ("bf16-mixed", "16-mixed", "bf16-true", "16-true")
+
+
+def recorded(folder: RunFolder, checkpoint: ResumePoint | None) -> Resolved:
+    """What was decided when the run began that goes on here; empty for one that begins or is of an older version."""
+    if checkpoint is None:
+        return folder.status().get(RECORD) or {}
+    parent = RunFolder(checkpoint.path.parent.parent)
+    return entry_of(checkpoint.path, RECORD) or parent.status().get(RECORD) or {}
+
+
+def settle(config: DictConfig, before: Resolved) -> DictConfig:
+    """A copy of `config` in which accelerator, precision and attention kernel are no longer `auto` where they matter.
+
+    Raises:
+        ValueError: this machine cannot do what is asked for, or what was decided `before`.
+    """
+    settled = config.copy()
+    OmegaConf.set_readonly(settled, False)
+    trainer = settled.trainer
+    trainer.accelerator = _accelerator(trainer, before)
+    trainer.precision = _precision(trainer, before)
+    trainer.attention = _kernel(trainer, before)
+    return settled
+
+
+def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: Any, model: Any) -> Resolved:
+    """What a settled config, its assembled data and model compute with.
+
+    A precision that `auto` has chosen here becomes fp32 in the config where the model cannot be computed in it.
+    """
+    trainer = config.trainer
+    if asked.trainer.precision == "auto" and "precision" not in before:
+        trainer.precision = usable_precision(trainer.precision, model, data.layout)
+    return {
+        "accelerator": trainer.accelerator,
+        "precision": trainer.precision,
+        "layout": data.layout,
+        "attention": attention_of(model, data.layout, trainer),
+        "micro_batch_tokens": getattr(data, "micro_batch_tokens", None),
+        "micro_batch_size": getattr(data, "micro_batch_size", None),
+        "compile": bool(config.module.get("compile_model")),
+        "processes": processes_per_node(trainer) * int(trainer.num_nodes),
+        "threads": torch.get_num_threads() if trainer.accelerator == "cpu" else None,
+    }
+
+
+def attention_of(model: Any, layout: str, trainer: Any) -> str:
+    """The kernel of attention in training, by name: transformers' own of padded rows, else the way of packed ones.
+
+    `documents`: one document after another, on a CPU; `flash_attn`, `varlen_attn`: flash attention on a GPU (which knows
+    no dropout of attention); `padded_documents`: on a GPU that has none for this precision.
+    """
+    if layout != "packed":
+        return str(getattr(model.pretrained.config, "_attn_implementation", None))
+    if trainer.accelerator != "gpu":
+        return "documents"
+    if trainer.precision not in HALF or not gpu_has_flash():
+        return "padded_documents"
+    return str(trainer.attention)
+
+
+def note(folder: RunFolder, values: Resolved) -> None:
+    """Writes the decisions into the run's `config.yaml` and `status.json`; ranks but the first leave it to that."""
+    if (here := member()) is not None and here.rank:
+        return
+    folder.update_status(**{RECORD: values})
+    folder.add_to_config({RECORD: values})
+
+
+def changes(before: Resolved, now: Resolved) -> list[str]:
+    """A line for each decision that is another where a run goes on, and one where the old one is slow here."""
+    lines = [
+        f"{name} changes from {before[name]} to {now[name]} where this run goes on"
+        for name in now
+        if name in before and before[name] != now[name]
+    ]
+    emulated = now["accelerator"] == "cpu" and now["precision"].startswith("bf16") and not cpu_has_bf16()
+    if emulated:
+        since = " as the run began" if before.get("precision") == now["precision"] else ""
+        lines.append(
+            f"trainer.precision={now['precision']}{since}: this CPU has no bf16 units, so it is emulated, and slow"
+        )
+    return lines
+
+
+def described(config: DictConfig, before: Resolved, now: Resolved) -> dict[str, str]:
+    """What was decided, for the summary at the start: each value, and who has chosen it where `auto` is asked for."""
+    asked = {"precision": config.trainer.precision, "layout": config.data.get("layout")}
+    shown = {}
+    for name in ("precision", "layout", "attention"):
+        by = "as the run began" if before.get(name) == now[name] else "chosen for this machine"
+        shown[name] = f"{now[name]}, {by}" if asked.get(name) == "auto" else str(now[name])
+    return shown
+
+
+class Record(Callback):
+    """Puts what was decided into every checkpoint, and sees to it that all ranks have decided alike."""
+
+    def __init__(self, resolved: Resolved) -> None:
+        self.resolved = resolved
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Raises ValueError on every rank where machines of several kinds have decided differently."""
+        if trainer.world_size == 1:
+            return
+        found: list[Any] = [None] * trainer.world_size
+        torch.distributed.all_gather_object(found, self.resolved)
+        check_agreement(found)
+
+    def on_save_checkpoint(
+        self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        """Adds the decisions."""
+        checkpoint[RECORD] = self.resolved
+
+
+def check_agreement(found: list[Resolved]) -> None:
+    """Raises ValueError, naming the first difference, unless the ranks, in order, have all decided alike."""
+    settings = {"layout": "data.layout", "compile": "module.compile_model"}
+    for rank, theirs in enumerate(found):
+        for name, value in found[0].items():
+            if theirs[name] != value and name != "threads":  # nodes may have other numbers of cores
+                raise ValueError(
+                    f"rank 0 would train with {name} {value}, rank {rank} with {theirs[name]}: the machines differ, "
+                    f"so set {settings.get(name, f'trainer.{name}')} to one that all of them have"
+                )
+
+
+def _accelerator(trainer: Any, before: Resolved) -> str:
+    """For `auto` the one before; with `devices=auto` what there is, by which the processes were counted."""
+    was = before.get("accelerator")
+    if trainer.accelerator != "auto" or was is None or trainer.devices in ("auto", -1, "-1"):
+        return resolve_accelerator(trainer.accelerator)
+    if was == "gpu" and not torch.cuda.is_available():
+        raise ValueError(
+            "the run began on a GPU, and torch can use none here; trainer.accelerator=cpu goes on without one"
+        )
+    return str(was)
+
+
+def _precision(trainer: Any, before: Resolved) -> str:
+    was = before.get("precision") if trainer.precision == "auto" else None
+    precision = str(was or resolve_precision(trainer.precision, trainer.accelerator))
+    if precision.startswith("16-") and trainer.accelerator == "cpu":
+        began = "the run began with " if was else ""
+        raise ValueError(
+            f"{began}trainer.precision={precision}, which needs a GPU, and this is a CPU; trainer.precision=bf16-mixed "
+            f"or trainer.precision=32-true {'goes on with another' if was else 'can be had'}"
+        )
+    return precision
+
+
+def _kernel(trainer: Any, before: Resolved) -> str:
+    """Which flash attention packed rows go through on a GPU; elsewhere nothing depends on it."""
+    if trainer.accelerator != "gpu":
+        return str(trainer.attention)
+    was, same = before.get("attention"), before.get("accelerator") == trainer.accelerator
+    taken = was if trainer.attention == "auto" and was in FLASH_KERNELS and same else None
+    here = [name for name in FLASH_KERNELS if name != "flash_attn" or find_spec(name)]
+    wanted = str(here[0] if trainer.attention == "auto" else trainer.attention)
+    if taken is not None:
+        wanted = str(taken)
+    if wanted not in here:
+        began = "the run began with " if taken else ""
+        raise ValueError(
+            f"{began}trainer.attention={wanted}, whose package is not installed here; install it, or set "
+            f"trainer.attention={here[0]}"
+        )
+    return wanted

@@ -1,0 +1,239 @@
+"""Training in shards: FSDP2, and tensor parallelism where a model has a plan for it.
+
+Every transformer layer is one shard unit, the rest (embeddings, head) another. Every rank writes its own shards, beside
+the training (`runner.checkpoints.sharded`), and any number of processes can go on from them, with shards or without; nor
+does any rank need memory for more than its share. Only the export gathers whole weights, one tensor at a time.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from lightning.pytorch import Trainer
+from lightning.pytorch.strategies import ModelParallelStrategy, Strategy
+from torch import Tensor, nn
+from torch.distributed import ProcessGroup
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
+from torch.distributed.tensor import DTensor
+from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torch.optim import Optimizer
+from transformers import PreTrainedModel
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+from runner.checkpoints.files import AtomicCheckpointIO
+from runner.checkpoints.sharded import read_shares
+
+SHARDABLE = ("adam", "adamw", "adagrad", "lion", "rmsprop", "sgd")
+"""Optimizers that treat each weight by itself, and so need not see a whole matrix or its norm."""
+
+STYLES = {"colwise": ColwiseParallel, "rowwise": RowwiseParallel}
+
+
+class Replica(NamedTuple):
+    """Where a rank stands among those that read different data; ranks that share a replica's matrices count as one."""
+
+    rank: int
+    size: int
+    group: ProcessGroup | None
+
+
+def replica_of(trainer: Trainer) -> Replica:
+    """This rank's place among the replicas, and the group that adds up over them (None for all ranks)."""
+    if not isinstance(trainer.strategy, ModelParallelStrategy):
+        return Replica(trainer.global_rank, trainer.world_size, None)
+    mesh = trainer.strategy.device_mesh["data_parallel"]
+    return Replica(mesh.get_local_rank(), mesh.size(), mesh.get_group())
+
+
+def shard(model: nn.Module, mesh: DeviceMesh) -> None:
+    """Shards `model` in place over the mesh's `data_parallel` ranks, its matrices first over the `tensor_parallel` ones.
+
+    Every rank brings the same whole weights; what it keeps is its share of them.
+
+    Raises:
+        ValueError: tensor parallelism of a model without a plan, or by a number that its heads cannot be divided by.
+    """
+    pretrained = model.pretrained
+    assert isinstance(pretrained, PreTrainedModel)
+    if mesh["tensor_parallel"].size() > 1:
+        split_matrices(pretrained, mesh["tensor_parallel"])
+    layers = [m for m in pretrained.modules() if isinstance(m, GradientCheckpointingLayer)]
+    for part in [*reversed(layers), model]:  # inner ones first
+        fully_shard(part, mesh=mesh["data_parallel"])
+    if hasattr(model, "generate"):
+        register_fsdp_forward_method(model, "generate")  # so that its weights are whole there too
+
+
+def split_matrices(pretrained: PreTrainedModel, mesh: DeviceMesh) -> None:
+    """Splits attention and feed-forward matrices by the plan that transformers has for the architecture."""
+    config = pretrained.config
+    plan = getattr(config, "base_model_tp_plan", None)
+    if not plan or not set(plan.values()) <= set(STYLES):
+        raise ValueError(
+            f"trainer.tensor_parallel_size={mesh.size()}: transformers has no plan to split the matrices of "
+            f"{config.model_type}; use 1, or a model such as model.architecture=eurobert"
+        )
+    for name in ("num_attention_heads", "num_key_value_heads", "intermediate_size"):
+        if (getattr(config, name, None) or 0) % mesh.size():
+            raise ValueError(
+                f"trainer.tensor_parallel_size={mesh.size()} does not divide the model's {name}={getattr(config, name)}"
+            )
+    parallelize_module(pretrained.base_model, mesh, {name: STYLES[style]() for name, style in plan.items()})
+
+
+def synchronise(model: nn.Module, whether: bool) -> None:
+    """Whether the next backward pass adds up gradients over the replicas, for a sharded model."""
+    if isinstance(model, FSDPModule):
+        model.set_requires_gradient_sync(whether)
+
+
+def check_shardable(optimizer: Optimizer) -> None:
+    """Raises ValueError for an optimizer that needs more of a matrix than a shard."""
+    kind = str(optimizer.param_groups[0].get("optimizer", type(optimizer).__name__))
+    if kind not in SHARDABLE:
+        raise ValueError(
+            f"the optimizer {kind} needs whole matrices, or keeps a state that cannot be cut; with trainer=fsdp use "
+            f"one of {', '.join(SHARDABLE)}, or train with trainer=ddp"
+        )
+
+
+def clip_shards(parameters: Iterable[nn.Parameter], limit: float) -> Tensor:
+    """Scales sharded gradients down to the total norm `limit`; returns the norm before, 0-dim, the same on every rank."""
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    meshes: dict[Any, list[Tensor]] = {}
+    for gradient in gradients:
+        meshes.setdefault(getattr(gradient, "device_mesh", None), []).append(gradient)
+    norms = [whole(torch.nn.utils.get_total_norm(part)) for part in meshes.values()]
+    norm = torch.linalg.vector_norm(torch.stack(norms))
+    if math.isfinite(limit):
+        factor = (limit / (norm + 1e-6)).clamp(max=1.0)
+        torch._foreach_mul_([g.to_local() if isinstance(g, DTensor) else g for g in gradients], factor)
+    return norm
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """The tensor of which this may be a shard; collective."""
+    if isinstance(tensor, DTensor):
+        return tensor.full_tensor()
+    return tensor
+
+
+def gather(state: Any, keep: bool) -> Any:
+    """Nested state with shards replaced by whole tensors on the CPU, where `keep`, else by None; collective.
+
+    Weights that are tied stay one tensor.
+    """
+    known: dict[int, Tensor | None] = {}
+
+    def gathered(value: Any) -> Any:
+        if isinstance(value, DTensor):
+            key = id(value) if not value.to_local().numel() else value.to_local().data_ptr()
+            if key not in known:
+                full = whole(value.detach())
+                known[key] = full.cpu() if keep else None
+            return known[key]
+        if isinstance(value, Mapping):
+            return {name: gathered(item) for name, item in value.items()}
+        return [gathered(item) for item in value] if isinstance(value, list) else value
+
+    return gathered(state)
+
+
+def own_share(full: Tensor, like: DTensor) -> Tensor:
+    """The part that this rank holds of `like`, of a tensor that is whole or is that part already."""
+    if isinstance(full, DTensor):
+        return full.to_local()
+    shape, offset = compute_local_shape_and_global_offset(like.shape, like.device_mesh, like.placements)
+    part = full[tuple(slice(start, start + size) for start, size in zip(offset, shape, strict=True))]
+    return part.to(like.to_local().device)
+
+
+class ShardedStrategy(ModelParallelStrategy):
+    """Lightning's model parallelism, with the project's own checkpoints: written in shards, read in shards or whole."""
+
+    def __init__(self, num_processes: int, tensor_parallel_size: int, accelerator: str) -> None:
+        """Raises ValueError for a size that does not divide the number of processes."""
+        if tensor_parallel_size < 1 or num_processes % tensor_parallel_size:
+            raise ValueError(
+                f"trainer.tensor_parallel_size={tensor_parallel_size} does not divide the {num_processes} processes"
+            )
+        super().__init__(
+            data_parallel_size=num_processes // tensor_parallel_size,
+            tensor_parallel_size=tensor_parallel_size,
+            save_distributed_checkpoint=False,
+            process_group_backend="nccl" if accelerator == "gpu" else "gloo",
+            timeout=timedelta(minutes=10),
+        )
+
+    @property
+    def lightning_restore_optimizer(self) -> bool:
+        """True: Lightning hands the saved state to `load_optimizer_state_dict`."""
+        return True
+
+    def lightning_module_state_dict(self) -> dict[str, Any]:
+        """This rank's shards of the weights."""
+        assert self.lightning_module is not None
+        return self.lightning_module.state_dict()
+
+    def optimizer_state(self, optimizer: Optimizer) -> dict[str, Any]:
+        """The state as one process would have it, of this rank's shards."""
+        return getattr(optimizer, "_optimizer", optimizer).state_dict()
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], filepath: Any, storage_options: Any = None) -> None:
+        """Has every rank write its shards; collective."""
+        io = self.checkpoint_io
+        assert isinstance(io, AtomicCheckpointIO)
+        io.save_shards(checkpoint, Path(filepath), self.is_global_zero)
+
+    def load_checkpoint(self, checkpoint_path: Any, weights_only: bool | None = None) -> dict[str, Any]:
+        """This rank's share of a checkpoint in shards; of one of whole tensors, all of it."""
+        path = Path(checkpoint_path)
+        if not path.is_dir():
+            return Strategy.load_checkpoint(self, path, weights_only)
+        self.checkpoint_io.wait()  # type: ignore[attr-defined]
+        assert self.lightning_module is not None
+        parameters = [
+            [p for g in optimizer.param_groups for p in g["params"]] for optimizer in self.optimizers
+        ]
+        return read_shares(path, self.lightning_module.state_dict(), parameters)
+
+    @torch.no_grad()
+    def load_model_state_dict(self, checkpoint: Mapping[str, Any], strict: bool = True) -> None:
+        """Takes this rank's share of every weight."""
+        assert self.lightning_module is not None
+        saved = checkpoint["state_dict"]
+        for name, tensor in self.lightning_module.state_dict().items():
+            if isinstance(tensor, DTensor):
+                tensor.to_local().copy_(own_share(saved[name], tensor))
+            else:
+                tensor.copy_(saved[name])
+
+    def load_optimizer_state_dict(self, checkpoint: Mapping[str, Any]) -> None:
+        """Takes this rank's share of every state that is shaped as its weight."""
+        for optimizer, saved in zip(self.optimizers, checkpoint["optimizer_states"], strict=True):
+            parameters = [p for group in optimizer.param_groups for p in group["params"]]
+            state = {
+                number: {name: _shared(value, parameters[number]) for name, value in entries.items()}
+                for number, entries in saved["state"].items()
+            }
+            optimizer.load_state_dict({**saved, "state": state})
+
+
+def _shared(value: Any, parameter: Tensor) -> Any:
+    if not (isinstance(value, Tensor) and isinstance(parameter, DTensor) and value.shape == parameter.shape):
+        return value
+    if isinstance(value, DTensor):
+        return value
+    return DTensor.from_local(
+        own_share(value, parameter).clone(),
+        parameter.device_mesh,
+        parameter.placements,
+        run_check=False,
+        shape=parameter.shape,
+        stride=parameter.stride(),
+    )

@@ -1,0 +1,209 @@
+"""Lightning's Trainer as this project drives it, with devices, precision and strategy chosen for the hardware."""
+
+import logging
+import warnings
+from datetime import timedelta
+from typing import Any
+
+import torch
+from lightning.pytorch import Callback, Trainer
+from lightning.pytorch.strategies import DDPStrategy, Strategy
+from transformers.utils.logging import disable_progress_bar
+
+from runner.checkpoints.callback import ResumePoint
+from runner.checkpoints.files import AtomicCheckpointIO
+from runner.launch.processes import processes_per_node
+from runner.logging.loggers import MetricsFile
+from runner.loop.profiling import Profile
+from runner.loop.sharding import ShardedStrategy
+from runner.models.packed.attention import use_kernel
+from runner.report.summary import near
+from runner.run.cluster import cluster_environment
+from runner.run.folder import RunFolder
+
+EXPECTED_WARNINGS = (
+    ".*`srun` command is available.*",
+    ".*dataloader is not resumable.*",
+    ".*does not have many workers.*",
+    ".*Checkpoint directory.*exists and is not empty.*",
+    ".*smaller than the logging interval.*",
+    ".*It is recommended to use `self.log.*sync_dist=True.*",
+    ".*`broadcast_buffers` is deprecated.*",
+    ".*torch.utils._pytree.*",
+    ".*LeafSpec.*",
+)
+"""What Lightning warns of that this project does on purpose."""
+
+PROFILED_STEPS = 5
+
+
+def build_trainer(
+    max_steps: int,
+    max_epochs: float | None,
+    accelerator: str,
+    devices: Any,
+    num_nodes: int,
+    strategy: str,
+    tensor_parallel_size: int,
+    precision: str,
+    attention: str,
+    validate_every: int,
+    validation_batches: int | None,
+    log_every: int,
+    deterministic: bool,
+    profile: bool,
+    callbacks: list[Callback],
+    loggers: dict[str, Any],
+    folder: RunFolder,
+    resumed_step: int,
+) -> Trainer:
+    """A Trainer whose one epoch is the whole run: batch k of its loader is global batch k.
+
+    Models go through the flash attention that `attention` names from now on.
+
+    Raises:
+        ValueError: an accelerator or precision that is not there.
+    """
+    accelerator = resolve_accelerator(accelerator)
+    use_kernel(None if attention == "auto" else attention)
+    quiet_libraries()
+    loggers.setdefault("csv", MetricsFile(str(folder.path)))  # the report is drawn from it
+    for logger in loggers.values():
+        if hasattr(logger, "resume"):
+            logger.resume(resumed_step)
+    processes = processes_per_node({"devices": devices, "accelerator": accelerator})
+    trainer = Trainer(
+        accelerator=accelerator,
+        devices=processes,
+        num_nodes=num_nodes,
+        strategy=_strategy(strategy, processes * num_nodes, tensor_parallel_size, accelerator),
+        inference_mode=strategy != "fsdp",  # weights gathered in it could not be trained on
+        precision=resolve_precision(precision, accelerator),  # type: ignore[arg-type]
+        max_steps=max_steps,
+        max_epochs=1,
+        check_val_every_n_epoch=None,
+        val_check_interval=validate_every or None,
+        limit_val_batches=0.0 if not validate_every else validation_batches,
+        num_sanity_val_steps=0,
+        log_every_n_steps=log_every,
+        use_distributed_sampler=False,
+        deterministic=deterministic,
+        enable_checkpointing=False,
+        enable_model_summary=False,
+        callbacks=[*callbacks, *([Profile(folder.path, PROFILED_STEPS)] if profile else [])],
+        logger=list(loggers.values()),
+        plugins=[AtomicCheckpointIO(), cluster_environment()],
+        default_root_dir=str(folder.path),
+    )
+    leave_signals_alone(trainer)
+    return trainer
+
+
+def leave_signals_alone(trainer: Trainer) -> None:
+    """Keeps Lightning from handling signals: its handlers communicate between the ranks at any moment, which can hang
+    (Lightning 21406), and its loop broadcasts a flag at every step; `runner.callbacks.Preemption` does both better.
+    """
+    trainer._signal_connector.register_signal_handlers = lambda: None  # type: ignore[method-assign]
+    trainer.fit_loop.epoch_loop._broadcast_sigterm_tensor = lambda: None  # type: ignore[method-assign]
+
+
+def quiet_libraries() -> None:
+    """Leaves the screen to this project's own summary and progress; warnings of substance still come through."""
+    for message in EXPECTED_WARNINGS:
+        warnings.filterwarnings("ignore", message)
+    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+    logging.getLogger("lightning.fabric").setLevel(logging.WARNING)
+    logging.getLogger("torch.distributed.tensor").setLevel(logging.ERROR)
+    disable_progress_bar()
+
+
+def resolve_precision(precision: str, accelerator: str) -> str:
+    """`precision` with `auto` replaced: bf16 autocast where the hardware multiplies in bf16, else fp32."""
+    if precision != "auto":
+        return precision
+    if accelerator == "gpu":
+        return "bf16-mixed" if torch.cuda.is_bf16_supported() else "32-true"
+    return "bf16-mixed" if accelerator == "cpu" and cpu_has_bf16() else "32-true"
+
+
+def cpu_has_bf16() -> bool:
+    """Whether the CPU has bf16 matrix units (AMX or AVX512-BF16)."""
+    probes = (
+        getattr(torch.cpu, name, None) for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported")
+    )
+    return any(probe() for probe in probes if probe is not None)
+
+
+def final_validation(trainer: Trainer, module: Any, data: Any) -> None:
+    """Validates at the last step, where no validation fell on it."""
+    if (
+        trainer.limit_val_batches == 0
+        or data.validation_names == []
+        or module.validated_step == trainer.global_step
+    ):
+        return
+    trainer.validate(module, data, verbose=False)
+
+
+def describe_run(
+    trainer: Trainer,
+    module: Any,
+    data: Any,
+    folder: RunFolder,
+    checkpoint: ResumePoint | None,
+    decided: dict[str, str],
+) -> dict[str, dict[str, str]]:
+    """What the summary at the start shows, by section; `decided` is what `auto` has come to."""
+    device = trainer.strategy.root_device
+    name = (
+        torch.cuda.get_device_name(device)
+        if device.type == "cuda"
+        else f"CPU, {torch.get_num_threads()} threads"
+    )
+    return {
+        "data": data.describe(),
+        "model": module.describe(),
+        "run": {
+            "steps": f"{trainer.max_steps:,}" + _origin(folder, checkpoint),
+            "device": f"{name} x {trainer.world_size}" if trainer.world_size > 1 else name,
+            **decided,
+            "folder": str(near(folder.path)),
+        },
+    }
+
+
+def _origin(folder: RunFolder, checkpoint: ResumePoint | None) -> str:
+    """Where a resumed run goes on from, in words."""
+    if checkpoint is None:
+        return ""
+    if folder.is_same(checkpoint.path):
+        return f", continuing at step {checkpoint.step:,}"
+    return f", branching off at step {checkpoint.step:,} of {checkpoint.path.parent.parent.resolve()}"
+
+
+def resolve_accelerator(name: str) -> str:
+    """`name` with `auto` replaced; raises ValueError where there is no such device."""
+    if name == "auto":
+        return "gpu" if torch.cuda.is_available() else "cpu"
+    if name in ("gpu", "cuda") and not torch.cuda.is_available():
+        raise ValueError(
+            f"trainer.accelerator={name}, but there is no GPU that torch can use; try trainer=cpu"
+        )
+    return "gpu" if name == "cuda" else name
+
+
+def _strategy(name: str, world_size: int, tensor_parallel_size: int, accelerator: str) -> str | Strategy:
+    if tensor_parallel_size != 1 and name != "fsdp":
+        raise ValueError(f"trainer.tensor_parallel_size={tensor_parallel_size} needs trainer=fsdp")
+    if name == "fsdp":
+        if world_size > 1 or tensor_parallel_size > 1:
+            return ShardedStrategy(world_size, tensor_parallel_size, accelerator)
+        return "auto"  # one process has all of it anyway
+    if name == "ddp" or (name == "auto" and world_size > 1):
+        return DDPStrategy(
+            process_group_backend="nccl" if accelerator == "gpu" else "gloo",
+            timeout=timedelta(minutes=10),
+            gradient_as_bucket_view=True,
+            broadcast_buffers=False,
+        )
+    return name

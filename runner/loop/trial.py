@@ -1,0 +1,122 @@
+"""What a step costs, found out by doing some of one: time, and memory by what it is for. The weights are spoilt by it."""
+
+import time
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from runner.models.packed.dropout_keys import dropout_keys
+from runner.optim import loop_needs
+
+TRIED = 3
+"""Micro-batches that are run for the time of a step; all take about the same."""
+
+
+class Cost(NamedTuple):
+    """Of one rank; bytes, and seconds."""
+
+    weights: int
+    gradients: int
+    optimizer: int
+    activations: int
+    """Kept between forward and backward of the largest micro-batch."""
+    step_seconds: float
+
+    @property
+    def memory(self) -> int:
+        """All of it."""
+        return self.weights + self.gradients + self.optimizer + self.activations
+
+
+def try_step(
+    module: Any, optimizer: Optimizer, share: dict[str, Any], device: torch.device, precision: str
+) -> Cost:
+    """The cost of a step on a share of a global batch.
+
+    The first micro-batch runs twice: for its memory, which also warms up, and for its time.
+    """
+    module.to(device).train()
+    micro_batches = [_moved(micro_batch, device) for micro_batch in share["micro_batches"]]
+    weight, needs = max(float(share["weight"]), 1e-12), loop_needs(optimizer)
+
+    def run(micro_batch: dict[str, Any]) -> None:
+        """Both passes inside autocast, and dropout by keys, as in `TrainingModule.training_step`."""
+        with _autocast(device, precision), dropout_keys(micro_batch, 0) as keys:
+            loss = module.model(micro_batch)["loss"]
+            if keys is not None:
+                keys.computing_again = True
+            (loss / weight).backward(create_graph=needs.create_graph)
+            needs.after_backward()
+
+    with needs.step(0):
+        activations = _kept_bytes(module, lambda: run(micro_batches[0]), device)
+        tried = micro_batches[:TRIED]
+        began = time.perf_counter()
+        for micro_batch in tried:
+            run(micro_batch)
+        _wait(device)
+        per_micro_batch = (time.perf_counter() - began) / len(tried)
+        began = time.perf_counter()
+        optimizer.step()
+        _wait(device)
+        update = time.perf_counter() - began
+    parameters = list(module.model.parameters())
+    return Cost(
+        weights=sum(map(_bytes, parameters)),
+        gradients=sum(_bytes(p.grad) for p in parameters if p.grad is not None),
+        optimizer=sum(map(_bytes, _tensors(list(optimizer.state.values())))),
+        activations=activations,
+        step_seconds=per_micro_batch * len(micro_batches) + update,
+    )
+
+
+def _kept_bytes(module: Any, work: Any, device: torch.device) -> int:
+    """What `work` keeps for the backward pass beside the weights; each storage counts once."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        work()
+        return int(torch.cuda.max_memory_allocated(device) - before)
+    weights = {p.untyped_storage().data_ptr() for p in module.model.parameters()}
+    kept: dict[int, int] = {}
+
+    def note(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in weights:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        work()
+    return sum(kept.values())
+
+
+def _autocast(device: torch.device, precision: str) -> Any:
+    if not precision.endswith("-mixed"):
+        return nullcontext()
+    return torch.autocast(device.type, torch.bfloat16 if precision.startswith("bf16") else torch.float16)
+
+
+def _moved(micro_batch: dict[str, Any], device: torch.device) -> dict[str, Any]:
+    return {n: v.to(device) if isinstance(v, Tensor) else v for n, v in micro_batch.items()}
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def _bytes(tensor: Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
+
+
+def _tensors(values: Any) -> Iterator[Tensor]:
+    if isinstance(values, Tensor):
+        yield values
+    elif isinstance(values, dict | list | tuple):
+        for value in values.values() if isinstance(values, dict) else values:
+            yield from _tensors(value)

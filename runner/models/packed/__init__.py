@@ -1,0 +1,1 @@
+"""Attention and dropout over packed rows, in which no document sees another."""

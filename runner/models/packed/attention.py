@@ -1,0 +1,250 @@
+"""Attention over one flat row of whole documents, none of which sees another, as an interface of transformers.
+
+- On a GPU in half precision: variable-length flash attention, of the package `flash_attn` or torch's own.
+- On a CPU: flash attention document by document, in fp32; an operator of its own, so that torch.compile neither unrolls
+  the documents nor compiles anew for other lengths.
+- Elsewhere on a GPU, in fp32 or with dropout of attention: documents as padded rows, of which nothing is asked that a GPU
+  would have to be waited for.
+- With dropout on a CPU: `DroppedAttention`.
+- Where padding would be most of the rows, and on a CPU where `torch.nn.attention.sdpa_kernel` rules flash attention out
+  (for second derivatives): a loop over the documents.
+
+Letters in shapes: D documents, T tokens of all of them, N heads, H size of a head.
+"""
+
+import inspect
+from collections.abc import Callable
+from functools import lru_cache, partial
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from transformers import AttentionInterface
+
+from runner.models.packed.documents import documents, flat_places, padded_places, runs, window_mask
+from runner.models.packed.dropout import DroppedAttention, can_drop, plain_attention
+from runner.models.packed.dropout_keys import current_keys
+
+NAME = "packed_documents"
+"""What transformers knows this attention by."""
+
+FLASH_KERNELS = ("flash_attn", "varlen_attn")
+"""Flash attention over documents on a GPU: of the package `flash_attn`, and torch's own."""
+
+_chosen_kernel: str | None = None
+
+_MOST_PLACES = 4
+"""Places of padded rows for each token, above which documents are gone through one by one."""
+
+_flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+_flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+
+
+def packed_attention(
+    module: torch.nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    sliding_window: int | None = None,
+    cu_seq_lens_q: Tensor | None = None,
+    max_length_q: int | None = None,
+    **_: Any,
+) -> tuple[Tensor, None]:
+    """Queries [1, N, T, H], keys and values [1, N or fewer, T, H] to [1, T, N, H], for any model of transformers.
+
+    Document d is tokens `cu_seq_lens_q[d]` to `cu_seq_lens_q[d + 1] - 1` (int32 [D + 1]); with a `sliding_window` tokens
+    see others less than that far away, and where the module `is_causal` none behind them.
+
+    Raises:
+        ValueError: the rows come without `cu_seq_lens_q`, padded ones for instance.
+    """
+    if cu_seq_lens_q is None or max_length_q is None:
+        raise ValueError("a model set up for packed documents got rows that do not say where documents begin")
+    if torch.is_autocast_enabled(query.device.type):
+        dtype = torch.get_autocast_dtype(query.device.type)
+        query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
+    groups = query.shape[1] // key.shape[1]
+    if groups > 1:
+        key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
+    q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
+    before = -1 if sliding_window is None else sliding_window - 1
+    behind = 0 if getattr(module, "is_causal", False) else before
+    scale = query.shape[-1] ** -0.5 if scaling is None else float(scaling)
+    flash = dropout == 0 and (torch.compiler.is_compiling() or torch.backends.cuda.flash_sdp_enabled())
+    if flash and query.device.type == "cpu":
+        q, k, v = q.float(), k.float(), v.float()  # backward in bf16 is up to ten times slower
+        out = document_attention(q, k, v, cu_seq_lens_q, before, behind, scale)[0].to(query.dtype)
+    elif (
+        flash
+        and _has_flash(query)
+        and (fused := _fused((before, behind), scale, query.shape[-1], _chosen_kernel))
+    ):
+        out = fused(q, k, v, cu_seq_lens_q, cu_seq_lens_q, max_length_q, max_length_q)
+    elif query.device.type != "cpu" and (len(cu_seq_lens_q) - 1) * max_length_q <= _MOST_PLACES * len(q):
+        out = _padded(q, k, v, cu_seq_lens_q, max_length_q, before, behind, scale, dropout)
+    else:
+        out = _loop(module, q, k, v, cu_seq_lens_q, before, behind, scale, dropout)
+    return out[None], None
+
+
+def use_kernel(name: str | None) -> None:
+    """Chooses which of `FLASH_KERNELS` models go through from now on; None is the first that is installed."""
+    global _chosen_kernel
+    _chosen_kernel = name
+
+
+def gpu_has_flash(device: torch.device | None = None) -> bool:
+    """Whether the GPU has flash attention: compute capability 8 or more."""
+    return torch.cuda.is_available() and torch.cuda.get_device_capability(device) >= (8, 0)
+
+
+def _has_flash(query: Tensor) -> bool:
+    """Whether flash attention takes these queries: half precision, heads of up to 256, a GPU that has it."""
+    half = query.is_cuda and query.dtype in (torch.float16, torch.bfloat16)
+    return half and query.shape[-1] <= 256 and gpu_has_flash(query.device)
+
+
+@lru_cache
+def _fused(
+    sides: tuple[int, int], scale: float, size: int, kernel: str | None = None
+) -> Callable[..., Any] | None:
+    """Flash attention over documents: of the package `flash_attn`, else torch's where it can do this much."""
+    if kernel != "varlen_attn" and find_spec("flash_attn"):
+        from flash_attn import flash_attn_varlen_func
+
+        return partial(flash_attn_varlen_func, softmax_scale=scale, window_size=sides)
+    from torch.nn.attention.varlen import varlen_attn
+
+    wanted: dict[str, Any] = {} if sides == (-1, -1) else {"window_size": sides}
+    if abs(scale - size**-0.5) > 1e-9:
+        wanted["scale"] = scale
+    known = inspect.signature(varlen_attn).parameters  # older ones have neither
+    return partial(varlen_attn, **wanted) if wanted.keys() <= known.keys() else None
+
+
+def _padded(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    cu_seqlens: Tensor,
+    longest: int,
+    before: int,
+    behind: int,
+    scale: float,
+    dropout: float,
+) -> Tensor:
+    """Attention [T, N, H] over the documents as rows of `longest` tokens."""
+    places, gaps = padded_places(cu_seqlens, longest)
+    q, k, v = (x[places].transpose(1, 2) for x in (query, key, value))
+    unseen = gaps[:, None, None]
+    window = window_mask(longest, before, behind, query)
+    if window is not None:  # a place without a token may be too far from all others: nan, did it not see them
+        unseen = (unseen | (window < 0)) & ~gaps[:, None, :, None]
+    out = functional.scaled_dot_product_attention(q, k, v, ~unseen, dropout, scale=scale)
+    return out.transpose(1, 2).flatten(0, 1)[flat_places(cu_seqlens, longest, len(query))]
+
+
+@torch.compiler.disable
+def _loop(
+    module: torch.nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    cu_seqlens: Tensor,
+    before: int,
+    behind: int,
+    scale: float,
+    dropout: float,
+) -> Tensor:
+    """Attention [T, N, H] document by document, of documents of one length together; `DroppedAttention` where it can."""
+    keys = current_keys() if can_drop(dropout, query) else None
+    queries = None if keys is None else keys.of_queries(module)
+    if can_drop(dropout, query) and torch.backends.cuda.flash_sdp_enabled():
+        q, k, v = query.float(), key.float(), value.float()
+        out = DroppedAttention.apply(q, k, v, cu_seqlens, before, behind, dropout, scale, queries)
+        return out.to(query.dtype)
+    parts = []
+    for start, stop, length in runs(cu_seqlens):
+        q, k, v = (documents(x, start, stop, length) for x in (query, key, value))
+        mask = window_mask(length, before, behind, q)
+        if queries is None:
+            out = functional.scaled_dot_product_attention(q, k, v, mask, dropout, scale=scale)
+        else:
+            out = plain_attention(q, k, v, mask, scale, dropout, queries[start:stop].view(-1, length))
+        parts.append(out.transpose(1, 2).flatten(0, 1))
+    return torch.cat(parts)
+
+
+@torch.library.custom_op("iolaus::document_attention", mutates_args=())
+def document_attention(
+    query: Tensor, key: Tensor, value: Tensor, cu_seqlens: Tensor, before: int, behind: int, scale: float
+) -> tuple[Tensor, Tensor]:
+    """Attention [T, N, H] on a CPU, and the logarithm of each softmax's sum [T * N], as the backward pass wants them.
+
+    Tokens see up to `before` others before and `behind` behind them; -1 is all of the document.
+    """
+    outs, sums = [], []
+    for start, stop, length in runs(cu_seqlens):
+        q, k, v = (documents(x, start, stop, length) for x in (query, key, value))
+        out, found = _flash(q, k, v, attn_mask=window_mask(length, before, behind, q), scale=scale)
+        outs.append(out.transpose(1, 2).flatten(0, 1))
+        sums.append(found.flatten())
+    return torch.cat(outs), torch.cat(sums)
+
+
+@torch.library.custom_op("iolaus::document_attention_backward", mutates_args=())
+def document_attention_backward(
+    gradient: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    out: Tensor,
+    sums: Tensor,
+    cu_seqlens: Tensor,
+    before: int,
+    behind: int,
+    scale: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients [T, N, H] of query, key and value."""
+    num_heads = query.shape[1]
+    gradients: tuple[list[Tensor], ...] = ([], [], [])
+    for start, stop, length in runs(cu_seqlens):
+        parts = [documents(x, start, stop, length) for x in (gradient, query, key, value, out)]
+        parts.append(sums[start * num_heads : stop * num_heads].view(-1, num_heads, length))
+        mask = window_mask(length, before, behind, parts[1])
+        found = _flash_backward(*parts, 0.0, False, attn_mask=mask, scale=scale)
+        for whole, part in zip(gradients, found, strict=True):
+            whole.append(part.transpose(1, 2).flatten(0, 1))
+    return torch.cat(gradients[0]), torch.cat(gradients[1]), torch.cat(gradients[2])
+
+
+@document_attention.register_fake
+def _(query: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+    return query.new_empty(query.shape), query.new_empty(query.shape[0] * query.shape[1], dtype=torch.float32)
+
+
+@document_attention_backward.register_fake
+def _(gradient: Tensor, query: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
+    return query.new_empty(query.shape), query.new_empty(query.shape), query.new_empty(query.shape)
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    *tensors, ctx.before, ctx.behind, ctx.scale = inputs
+    ctx.save_for_backward(*tensors, *output)
+
+
+def _backward(ctx: Any, gradient: Tensor, _: Any) -> tuple[Tensor | None, ...]:
+    query, key, value, cu_seqlens, out, sums = ctx.saved_tensors
+    saved = (query, key, value, out, sums, cu_seqlens, ctx.before, ctx.behind, ctx.scale)
+    return (*document_attention_backward(gradient, *saved), None, None, None, None)
+
+
+document_attention.register_autograd(_backward, setup_context=_save)
+
+
+AttentionInterface.register(NAME, packed_attention)

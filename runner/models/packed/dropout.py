@@ -1,0 +1,134 @@
+"""Dropout on a CPU, where torch draws a random float for every element, which takes longer than much of the model.
+
+Here 16 random bits decide on each: those of its key where the training step has set keys (see
+`runner.models.packed.dropout_keys`), else drawn ones. Attention with dropout has a backward pass of its own besides,
+which needs no mask:
+with weights A, dropped and rescaled ones D, output O = D V and G = dO V^T, the gradient of the scores is
+D * G - A * rowsum(dO * O), by which FlashAttention (Dao et al. 2022, arXiv 2205.14135) saves the row sums of A * dA.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from runner.models.packed.documents import Bucket, buckets
+from runner.models.packed.dropout_keys import DropoutKeys, bits_drawn, current_keys, number_modules
+
+_FATES = 1 << 16
+"""16 bits decide, so a rate is met to one in 65,536."""
+
+
+def can_drop(rate: float, tensor: Tensor) -> bool:
+    """Whether this is the place, and the rate one that 16 bits can meet."""
+    here = tensor.device.type == "cpu" and not torch.compiler.is_compiling()
+    return here and 1 / _FATES <= rate <= 1 - 1 / _FATES
+
+
+def quicken(model: nn.Module) -> None:
+    """Has every `torch.nn.Dropout` of the model decide by 16 bits on a CPU, and every module by bits of its own."""
+    number_modules(model)
+    for module in model.modules():
+        if type(module) is nn.Dropout and not module.inplace:
+            module.__class__ = Dropout
+
+
+class Dropout(nn.Dropout):
+    """Torch's, with 16 random bits to an element on a CPU."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """`input` with elements dropped at `p`, the others scaled to keep the mean; in training only."""
+        if not (self.training and can_drop(self.p, input)):
+            return super().forward(input)
+        keys = current_keys()
+        found = None if keys is None else keys.of_elements(self, input.shape)
+        return input * kept(bits_drawn(input.shape) if found is None else found, self.p, input.dtype)
+
+
+class DroppedAttention(torch.autograd.Function):
+    """Attention [T, N, H] over a flat row of documents, of queries, keys and values [T, N, H]; differentiable once.
+
+    Documents of like lengths go through it as one padded batch: a document alone would take as long as many short ones.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        cu_seqlens: Tensor,
+        before: int,
+        behind: int,
+        rate: float,
+        scale: float,
+        keys: Tensor | None = None,
+    ) -> Tensor:
+        """Tokens see up to `before` others before and `behind` behind them, -1 is all; weights are dropped at `rate`.
+
+        Which ones, the `keys` [T] of the queries decide, if there are any.
+        """
+        ctx.buckets, ctx.scale = buckets(tuple(cu_seqlens.tolist())), scale
+        ctx.shape = query.shape
+        query = query * scale
+        saved, out = [], value.new_empty(value.shape)
+        with torch.autocast("cpu", enabled=False):
+            for bucket in ctx.buckets:
+                q, k, v = (bucket.padded(x).contiguous() for x in (query, key, value))
+                scores, mask = torch.matmul(q, k.transpose(-1, -2)), bucket.mask(before, behind, q)
+                weights = torch.softmax(scores if mask is None else scores.add_(mask), -1)
+                dropped = kept(_bits_of(bucket, weights, keys), rate, weights.dtype).mul_(weights)
+                bucket.put(torch.matmul(dropped, v), out)
+                saved += [q, k, v, weights, dropped]
+        ctx.save_for_backward(out, *saved)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        """Gradients of query, key and value."""
+        out, *saved = ctx.saved_tensors
+        with torch.autocast("cpu", enabled=False):  # gradients are taken inside the step's autocast
+            row_sums = (gradient * out).sum(-1, keepdim=True)
+            found = (out.new_empty(ctx.shape), out.new_empty(ctx.shape), torch.empty_like(out))
+            for i, bucket in enumerate(ctx.buckets):
+                q, k, v, weights, dropped = saved[5 * i : 5 * i + 5]
+                g, sums = bucket.padded(gradient).contiguous(), bucket.padded(row_sums)
+                of_scores = torch.matmul(g, v.transpose(-1, -2)).mul_(dropped)
+                of_scores.addcmul_(weights, sums, value=-1)
+                bucket.put(torch.matmul(of_scores, k).mul_(ctx.scale), found[0])
+                bucket.put(torch.matmul(of_scores.transpose(-1, -2), q), found[1])
+                bucket.put(torch.matmul(dropped.transpose(-1, -2), g), found[2])
+        return (*found, None, None, None, None, None, None)
+
+
+def plain_attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float, rate: float, queries: Tensor
+) -> Tensor:
+    """Attention [D, N, L, H] whose dropout goes by the keys [D, L] of the queries, in steps that autograd knows.
+
+    The mask holds what is added to scores, or True where a key is seen.
+    """
+    scores = torch.matmul(query, key.transpose(-1, -2)) * scale
+    if mask is not None and mask.dtype == torch.bool:
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    elif mask is not None:
+        scores = scores + mask
+    weights = torch.softmax(scores.float(), -1)
+    weights = weights * kept(DropoutKeys.of_weights(queries, *weights.shape[1::2]), rate, weights.dtype)
+    return torch.matmul(weights.to(value.dtype), value)
+
+
+def kept(fates: Tensor, rate: float, dtype: torch.dtype) -> Tensor:
+    """For each of int16 bits 0 at `rate`, else what keeps the mean."""
+    gone = round(rate * _FATES)
+    return fates.ge(gone - _FATES // 2).to(dtype).mul_(_FATES / (_FATES - gone))
+
+
+def _bits_of(bucket: Bucket, weights: Tensor, keys: Tensor | None) -> Tensor:
+    """16 bits for each of a bucket's weights [D, N, L, L]."""
+    if keys is None:
+        return bits_drawn(weights.shape)
+    queries = bucket.padded(keys[:, None, None])[:, 0, :, 0]
+    return DropoutKeys.of_weights(queries, *weights.shape[1::2])

@@ -1,0 +1,172 @@
+"""What dropout does to an element as a function of what the element is, so that no cut of a global batch changes it.
+
+An element's 16 bits are a hash of (seed, step, sample, position, module, feature), and those of a weight of attention of
+(seed, step, sample, position of the query, module, head, position of the key): a counter-based generator (SplitMix64, as
+in `runner.order.keyed`). The training step sets the keys of a micro-batch; dropout in its model asks for bits by the
+shape of what it is given. Where a module is called several times in a pass, as by architectures that share layers, each
+call has bits of its own, and the calls of a backward pass that computes activations again have those of the forward pass.
+
+Letters in shapes: D documents (samples), P places of tokens in the micro-batch, L of the longest document, N heads.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+_GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
+_MULTIPLIERS = (0xBF58476D1CE4E5B9 - (1 << 64), 0x94D049BB133111EB - (1 << 64))
+_BLOCK = 1 << 17
+"""Words of 64 bits mixed at a time: 1 MiB of them and 1 MiB of scratch."""
+
+_CALLS = 1 << 16
+"""Most calls of one module in a pass that are told apart."""
+
+
+def mix64(x: Tensor) -> Tensor:
+    """SplitMix64's finaliser in place, of contiguous int64: torch shifts signs in, which are cleared."""
+    scratch = torch.empty_like(x)
+    for shift, multiplier in ((30, _MULTIPLIERS[0]), (27, _MULTIPLIERS[1]), (31, None)):
+        torch.bitwise_right_shift(x, shift, out=scratch)
+        x.bitwise_xor_(scratch.bitwise_and_((1 << 64 - shift) - 1))
+        if multiplier is not None:
+            x.mul_(multiplier)
+    return x
+
+
+def bits(keys: Tensor, count: int) -> Tensor:
+    """16 random bits for each of `count` elements under each of int64 keys [...]: int16 [..., count], a view of more."""
+    words = -(-count // 4)
+    counters = torch.arange(1, words + 1, device=keys.device).mul_(_GOLDEN)
+    flat, found = (
+        keys.reshape(-1, 1),
+        torch.empty((keys.numel(), words), dtype=torch.int64, device=keys.device),
+    )
+    step = max(1, _BLOCK // words)
+    for start in range(0, len(flat), step):
+        block = found[start : start + step]
+        mix64(torch.add(flat[start : start + step], counters, out=block))
+    return found.view(torch.int16)[:, :count].unflatten(0, keys.shape)
+
+
+def bits_drawn(shape: torch.Size) -> Tensor:
+    """16 random bits for each element of a tensor, int16 of its shape, from torch's generator: four to a number."""
+    count = shape.numel()
+    drawn = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), 2**63 - 1)
+    return drawn.view(torch.int16)[:count].view(shape)
+
+
+class DropoutKeys:
+    """The keys of a micro-batch's tokens, and how often each module has been called on them."""
+
+    def __init__(self, micro_batch: dict[str, Any], seed: int) -> None:
+        """`seed` is that of the step, whatever the rank; the micro-batch's `sample_keys` int64 [D] tell samples apart."""
+        self._micro_batch, self._seed = micro_batch, seed
+        packed, shape = "cu_seqlens" in micro_batch, micro_batch["input_ids"].shape
+        self._shape = torch.Size((1, shape[-1])) if packed else shape
+        self.chosen: Tensor | None = None
+        """Places [M] of the tokens that the model goes over, where it narrows them; None is all."""
+        self.computing_again = False
+        """Whether calls are those of the backward pass, the last of the forward pass first."""
+        self._calls: Counter[int] = Counter()
+
+    @cached_property
+    def tokens(self) -> Tensor:
+        """[P]; made when first asked for, as many models have no dropout."""
+        keys = self._micro_batch["sample_keys"]
+        samples = mix64(keys + self._seed)
+        num_rows, length = self._shape
+        if "cu_seqlens" in self._micro_batch:
+            places = torch.arange(length, device=keys.device)
+            bounds = self._micro_batch["cu_seqlens"].long()
+            owners = torch.searchsorted(bounds[1:].contiguous(), places, right=True)
+            samples, places = samples[owners], places - bounds[owners]
+        else:
+            samples = samples.repeat_interleave(length)
+            places = torch.arange(length, device=keys.device).repeat(num_rows)
+        return mix64(samples + (places + 1) * _GOLDEN)
+
+    @property
+    def samples(self) -> Tensor:
+        """[D], those of the first tokens."""
+        return self.tokens[self._firsts]
+
+    @property
+    def _firsts(self) -> Tensor:
+        """Places [D] of the first tokens."""
+        if "cu_seqlens" in self._micro_batch:
+            return self._micro_batch["cu_seqlens"][:-1].long()
+        keys = self._micro_batch["sample_keys"]
+        return torch.arange(len(keys), device=keys.device) * self._shape[1]
+
+    def of_elements(self, module: nn.Module, shape: torch.Size) -> Tensor | None:
+        """Bits for hidden states [..., H] of all tokens, of chosen ones or of samples, or for weights of attention
+        [D, N, L, L]; None for anything else, which is drawn.
+        """
+        if len(shape) == 4 and (shape[0], shape[2], shape[3]) == (*self._shape, self._shape[1]):
+            return self.of_weights(self.of_queries(module).view(self._shape), shape[1], shape[3])
+        count = shape[:-1].numel()
+        of_tokens = self.tokens if self.chosen is None else self.tokens[self.chosen]
+        if count == len(of_tokens):
+            keys = of_tokens
+        elif count == len(self._micro_batch["sample_keys"]):
+            keys = self.samples
+        else:
+            return None
+        return bits(self._salted(keys, module), shape[-1]).unflatten(0, shape[:-1])
+
+    def of_queries(self, module: nn.Module) -> Tensor:
+        """Keys [P] of the tokens as queries of this call of an attention."""
+        return self._salted(self.tokens, module)
+
+    def fits(self, query: Tensor) -> bool:
+        """Whether queries [D, N, L, H] are those of the rows."""
+        return (query.shape[0], query.shape[2]) == tuple(self._shape)
+
+    @staticmethod
+    def of_weights(queries: Tensor, num_heads: int, num_keys: int) -> Tensor:
+        """Bits [D, N, L, keys] for the weights of keys of queries [D, L]."""
+        heads = torch.arange(1, num_heads + 1, device=queries.device).mul_(_GOLDEN)
+        return bits(mix64(queries[:, None] + heads[:, None]), num_keys)
+
+    def _salted(self, keys: Tensor, module: nn.Module) -> Tensor:
+        salt = getattr(module, "dropout_salt", 0) * _CALLS + self._call(id(module))
+        offset = (salt + 1) * _GOLDEN % (1 << 64)
+        return mix64(keys + (offset - (offset >> 63 << 64)))
+
+    def _call(self, module: int) -> int:
+        """Which call of the module this is, counted from 0."""
+        if self.computing_again:
+            self._calls[module] -= 1
+            return self._calls[module] % _CALLS
+        self._calls[module] += 1
+        return (self._calls[module] - 1) % _CALLS
+
+
+_current: DropoutKeys | None = None
+
+
+def current_keys() -> DropoutKeys | None:
+    """The keys that dropout goes by at this moment; None where it draws."""
+    return _current
+
+
+@contextmanager
+def dropout_keys(micro_batch: dict[str, Any], seed: int) -> Iterator[DropoutKeys | None]:
+    """Within it dropout goes by the keys of the micro-batch's samples, if it has any, under the seed of the step."""
+    global _current
+    _current = DropoutKeys(micro_batch, seed) if "sample_keys" in micro_batch else None
+    try:
+        yield _current
+    finally:
+        _current = None
+
+
+def number_modules(model: nn.Module) -> None:
+    """Gives each module a number by which its dropout is told from that of others."""
+    for number, module in enumerate(model.modules()):
+        module.dropout_salt = number  # type: ignore[assignment]

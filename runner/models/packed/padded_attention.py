@@ -1,0 +1,53 @@
+"""Attention over padded rows with dropout on a CPU, in place of transformers' `sdpa`, whose dropout draws in order.
+
+Only where the training step has set keys for dropout; all else goes on to transformers' own.
+
+Letters in shapes: B rows, T tokens, N heads, H size of a head.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import AttentionInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+from runner.models.packed.dropout import can_drop, plain_attention
+from runner.models.packed.dropout_keys import current_keys
+
+_OTHER_WAYS = ("position_bias", "cache", "softcap")
+"""What transformers' own knows beside a mask."""
+
+
+def padded_attention(
+    module: torch.nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    is_causal: bool | None = None,
+    **further: Any,
+) -> tuple[Tensor, None]:
+    """Queries [B, N, T, H], keys and values [B, N or fewer, T, H] to [B, T, N, H], for any model of transformers."""
+    keys = current_keys()
+    plain = all(further.get(name) is None for name in _OTHER_WAYS) and key.shape[2] == query.shape[2]
+    if keys is None or not plain or not can_drop(dropout, query) or not keys.fits(query):
+        out, _ = sdpa_attention_forward(
+            module, query, key, value, attention_mask, dropout, scaling, is_causal, **further
+        )
+        return out, None
+    groups = query.shape[1] // key.shape[1]
+    if groups > 1:
+        key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
+    causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
+    if attention_mask is None and causal:
+        attention_mask = torch.ones(query.shape[2], query.shape[2], dtype=torch.bool).tril()
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    queries = keys.of_queries(module).view(query.shape[0], query.shape[2])
+    out = plain_attention(query, key, value, attention_mask, scale, dropout, queries)
+    return out.transpose(1, 2).contiguous(), None
+
+
+AttentionInterface.register("sdpa", padded_attention)

@@ -1,0 +1,1 @@
+"""Vision-language models: built, told of images, and trained on answers."""

@@ -1,0 +1,242 @@
+"""Vision-language models of transformers: answers from images and text, with the head on the tokens that predict them.
+
+Letters in shapes: B rows, T tokens, M prompts, K tokens written.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule
+from torch.nn.utils.rnn import pad_sequence
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import GenerationConfig, PreTrainedModel
+
+from runner.data.vision.image_inputs import EncodedImage
+from runner.evaluation import AnswerPredictions, Predictions
+from runner.models.flops import FlopCounts
+from runner.models.packed.rows import TOLERANCE, packed_row, set_up_packed_rows, trial_documents
+from runner.models.sparse_head import SparseMaskedLM
+from runner.models.vision.image_arguments import ImageArguments
+
+log = logging.getLogger("iolaus")
+
+
+class VisionLanguageModel(SparseMaskedLM):
+    """Wraps any model of transformers for images and text that puts features of images in place of tokens.
+
+    What it is given of images comes in the micro-batch's `images`, by its own names. `example` is that of one image, with
+    the tokens that stand for it.
+
+    The vision tower runs only where there are images; then its parameters, and those that bring features into the
+    language model, still get gradients, of zero: whether a micro-batch had images must not show in the update.
+    """
+
+    def __init__(
+        self,
+        pretrained: PreTrainedModel,
+        image_token_id: int,
+        example: EncodedImage,
+        pad_token_id: int,
+        end_token_id: int,
+    ) -> None:
+        """Raises ValueError where the model does not give the example as many features as there are places for them."""
+        super().__init__(pretrained)
+        self.image_arguments = ImageArguments(pretrained, image_token_id, example.marks)
+        self.image_token_id, self.pad_token_id, self.end_token_id = image_token_id, pad_token_id, end_token_id
+        self.example = {name: torch.from_numpy(value) for name, value in example.inputs.items()}
+        inside = {id(p) for p in [*self.core.parameters(), *pretrained.get_output_embeddings().parameters()]}
+        self.vision_parameters = [p for p in pretrained.parameters() if id(p) not in inside]
+        features, further = self._first_features()
+        places = example.ids.count(image_token_id)
+        if len(features) != places:
+            raise ValueError(
+                f"{type(pretrained).__name__} gives an image {len(features)} features, but the text has {places} "
+                "places for it: image size and patches of model and processor do not fit together"
+            )
+        self._leave_unread([features, *further])
+
+    @property
+    def core(self) -> Any:
+        """The language model."""
+        return self.pretrained.get_decoder()
+
+    def forward(self, micro_batch: dict[str, Any]) -> dict[str, Tensor]:
+        """Sums over the micro-batch: `loss` in nats, and (when evaluating) `correct` targets."""
+        if "images" in micro_batch or not (self.training or isinstance(self, FSDPModule)):
+            return super().forward(micro_batch)
+        nothing = self._nothing_seen()  # before the language model: ranks gather weights in one order
+        result = super().forward(micro_batch)
+        return {**result, "loss": result["loss"] + nothing}
+
+    def arguments(self, micro_batch: dict[str, Any]) -> dict[str, Any]:
+        """The model's arguments for rows of either layout, with their images if they have any."""
+        found = super().arguments(micro_batch)
+        return found | self.image_arguments.of_rows(micro_batch) | {"use_cache": False}
+
+    def flop_counts(self) -> FlopCounts:
+        """The language model's, and for each image those of the tower, counted as it looks at the example."""
+        with torch.no_grad(), FlopCounterMode(display=False) as counter:
+            self.image_arguments.features(self.example)
+        passes = 3.0 if any(p.requires_grad for p in self.vision_parameters) else 1.0
+        return super().flop_counts()._replace(per_image=passes * counter.get_total_flops())
+
+    def num_images(self, micro_batch: Mapping[str, Any]) -> float:
+        """Images of a micro-batch, in those of the example's size."""
+        images = micro_batch.get("images") or {}
+        return max((len(images[name]) / len(self.example[name]) for name in images), default=0.0)
+
+    @torch.autocast("cpu", enabled=False)
+    def pack_rows(self) -> None:
+        """Sets the language model up for packed rows; images have a tower of their own, which stays as it is.
+
+        Raises:
+            ValueError: samples in one row have other hidden states than alone, with or without images.
+        """
+        if self.image_arguments.prompts_are_marked:
+            raise ValueError(
+                f"{type(self.pretrained).__name__} has the tokens of a prompt see each other; set data.layout=padded"
+            )
+        samples = [self._without_images(s) for s in trial_documents(self.core.config)]
+        places = torch.full((len(self.image_arguments.features(self.example)[0]),), self.image_token_id)
+        samples[-1:] = [torch.cat([samples[-1][:1], places, samples[-1]])] * 2
+        other = {name: -value if value.is_floating_point() else value for name, value in self.example.items()}
+        both = {name: torch.cat([value, other[name]]) for name, value in self.example.items()}
+        shown: list[dict[str, Tensor]] = [{}] * (len(samples) - 2) + [self.example, other]
+        before, training = self.core.config._attn_implementation, self.training
+        self.eval()
+        try:
+            with torch.no_grad():
+                alone = [self.encode(_row_alone(s, i))[0] for s, i in zip(samples, shown, strict=True)]
+                self.position_offset = set_up_packed_rows(self.core)
+                self._attention = before
+                expected, together = torch.cat(alone), self._packed({**packed_row(samples), "images": both})
+        finally:
+            self.train(training)
+        difference = float((together - expected).abs().max() / expected.abs().max())
+        if not difference <= TOLERANCE:
+            self.core.set_attn_implementation(before)
+            self.position_offset = None
+            raise ValueError(
+                f"{type(self.pretrained).__name__} makes something else of packed samples (by {difference:.2g}, relative "
+                "to the largest); set data.layout=padded"
+            )
+
+    def try_padding(self) -> str:
+        """Passes: padding stands behind, and a language model looks ahead at nothing but its prompt."""
+        return ""
+
+    @torch.no_grad()
+    def generate(self, prompts: list[Tensor], images: Mapping[str, Tensor], max_new_tokens: int) -> Tensor:
+        """What the model goes on to write after M prompts of token ids, choosing the likeliest token each time.
+
+        `images` are those of all prompts in order, and empty where there are none. Returns ids [M, K] with
+        K = `max_new_tokens`, padding behind the end token.
+        """
+        turned = pad_sequence(
+            [p.flip(0) for p in prompts], batch_first=True, padding_value=self.pad_token_id
+        ).flip(1)
+        lengths = torch.tensor([len(p) for p in prompts], device=turned.device)
+        behind = torch.arange(turned.shape[1] - 1, -1, -1, device=turned.device)
+        config = GenerationConfig(
+            max_new_tokens=max_new_tokens,
+            do_sample=False,
+            num_beams=1,
+            pad_token_id=self.pad_token_id,
+            eos_token_id=self.end_token_id,
+        )
+        further = self.image_arguments.of_prompts(turned, images)
+        if not images and isinstance(self, FSDPModule):
+            self._nothing_seen()  # as the other ranks' images go through the tower
+        with self._padded_attention():
+            written = self.pretrained.generate(  # type: ignore[operator]
+                input_ids=turned,
+                attention_mask=(behind < lengths[:, None]).long(),
+                generation_config=config,
+                synced_gpus=isinstance(self, FSDPModule),
+                **further,
+            )[:, turned.shape[1] :]
+        missing = max_new_tokens - written.shape[1]
+        return nn.functional.pad(written, (0, missing), value=self.pad_token_id)
+
+    def predictions(self, sequences: Any) -> Predictions:
+        """An empty collection of answers for a data set."""
+        return AnswerPredictions(sequences)
+
+    def describe(self) -> str:
+        """Architecture and sizes in a few words."""
+        config, seeing = self.pretrained.config, sum(p.numel() for p in self.vision_parameters)
+        text = config.get_text_config()
+        return (
+            f"{config.model_type}, text {text.num_hidden_layers} layers of {text.hidden_size}, "
+            f"vision {seeing:,} parameters"
+        )
+
+    @contextmanager
+    def _padded_attention(self) -> Iterator[None]:
+        """Within it the language model takes rows padded on the left."""
+        if self.position_offset is None:
+            yield
+            return
+        packed = self.core.config._attn_implementation
+        self.core.set_attn_implementation(self._attention)
+        try:
+            yield
+        finally:
+            self.core.set_attn_implementation(packed)
+
+    def _first_features(self) -> tuple[Tensor, list[Tensor]]:
+        """The same of the example."""
+        try:
+            return self.image_arguments.features(self.example)
+        except (IndexError, RuntimeError, TypeError, ValueError) as error:
+            shapes = ", ".join(f"{n} {tuple(value.shape)}" for n, value in self.example.items())
+            raise ValueError(
+                f"{type(self.pretrained).__name__} takes no images as the processor makes them ({shapes}): {error}"
+            ) from error
+
+    def _packed(self, micro_batch: dict[str, Any]) -> Tensor:
+        """Hidden states of packed samples; no numbers where the model cannot take them."""
+        try:
+            return self.encode(micro_batch)[0]
+        except Exception:  # models raise what they like
+            return torch.full((1, 1), torch.nan)
+
+    def _leave_unread(self, read: list[Tensor]) -> None:
+        """Keeps from training what `read` does not depend on, such as the tower's layers behind the one that is read."""
+        open_ones = [p for p in self.vision_parameters if p.requires_grad]
+        total = torch.stack([tensor.sum() for tensor in read]).sum()
+        gradients = torch.autograd.grad(total, open_ones, allow_unused=True)
+        unread = [p for p, gradient in zip(open_ones, gradients, strict=True) if gradient is None]
+        for parameter in unread:
+            parameter.requires_grad_(False)
+        if unread:
+            count = sum(p.numel() for p in unread)
+            log.info("%s parameters of the vision tower are behind what is read of it", f"{count:,}")
+
+    def _nothing_seen(self) -> Tensor:
+        """Zero, with a gradient of zero for all that images would go through.
+
+        Where weights are in shards all ranks must run the tower together, so an image goes through it.
+        """
+        if isinstance(self, FSDPModule):
+            device = self.pretrained.device
+            example = {name: value.to(device) for name, value in self.example.items()}
+            features, further = self.image_arguments.features(example)
+            return torch.stack([tensor.sum() for tensor in (features, *further)]).sum() * 0.0
+        trained = [p.flatten()[0] for p in self.vision_parameters if p.requires_grad]
+        return torch.stack(trained).sum() * 0.0 if trained else torch.zeros((), device=self.pretrained.device)
+
+    def _without_images(self, ids: Tensor) -> Tensor:
+        return ids.masked_fill(ids == self.image_token_id, max(0, self.image_token_id - 1))
+
+
+def _row_alone(ids: Tensor, images: dict[str, Tensor]) -> dict[str, Any]:
+    return {
+        "input_ids": ids[None],
+        "attention_mask": torch.ones_like(ids)[None],
+        "images": images,
+    }

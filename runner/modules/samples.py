@@ -1,0 +1,113 @@
+"""What a pretrained model guesses for masked tokens of held-out text: `samples.json` in the run folder."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from runner.models.sparse_head import SparseMaskedLM, rows_at
+from runner.run.folder import write_atomically
+
+FILE = "samples.json"
+
+NUM_SAMPLES = 5
+"""Samples of each validation set."""
+
+LONGEST = 80
+"""Tokens shown of a sample."""
+
+NUM_GUESSES = 3
+"""Likeliest tokens kept for each target, with their probabilities."""
+
+Sample = list[str | dict[str, Any]]
+"""A text in pieces: as it stands, or a target: `true`, and `guesses`, pairs of text and probability."""
+
+
+def write_samples(folder: Path, samples: dict[str, list[Sample]]) -> None:
+    """Writes the samples of each validation set; nothing where there is none."""
+    if any(samples.values()):
+        write_atomically(folder / FILE, json.dumps(samples, ensure_ascii=False))
+
+
+@torch.no_grad()
+def guessed_samples(
+    model: SparseMaskedLM, micro_batch: dict[str, Any], tokenizer: PreTrainedTokenizerBase
+) -> list[Sample]:
+    """The first samples of a micro-batch that have targets, cut to `LONGEST` tokens, with what the model guesses."""
+    ids, positions, targets = model.masked(micro_batch)
+    first, spans = first_documents({**micro_batch, "input_ids": ids})
+    answers = dict(zip(positions.tolist(), targets.tolist(), strict=True))
+    spans = [span for span in spans if any(i in answers for i in span)]
+    wanted = [i for span in spans for i in span if i in answers]
+    if not wanted:
+        return []
+    chosen = rows_at(model.encode(first), torch.tensor(wanted, device=ids.device))
+    probabilities, likeliest = model.logits(chosen).float().softmax(-1).topk(NUM_GUESSES)
+    guessed = zip(likeliest.tolist(), probabilities.tolist(), strict=True)
+    guesses = dict(zip(wanted, guessed, strict=True))
+    flat = ids.flatten().tolist()
+    return [_in_pieces(span, flat, answers, guesses, tokenizer) for span in spans]
+
+
+def first_documents(micro_batch: dict[str, Any]) -> tuple[dict[str, Any], list[range]]:
+    """The first documents of a micro-batch as one of their own, and the positions of each that are shown.
+
+    Positions count tokens row by row, and are those of the whole micro-batch.
+    """
+    ids: Tensor = micro_batch["input_ids"]
+    if "cu_seqlens" not in micro_batch:
+        mask = micro_batch["attention_mask"][:NUM_SAMPLES]
+        width = ids.shape[1]
+        spans = [
+            range(row * width, row * width + min(n, LONGEST)) for row, n in enumerate(mask.sum(1).tolist())
+        ]
+        return {"input_ids": ids[:NUM_SAMPLES], "attention_mask": mask}, spans
+    ends = micro_batch["cu_seqlens"][: NUM_SAMPLES + 1]
+    bounds, stop = ends.tolist(), int(ends[-1])
+    packed = {
+        "input_ids": ids[:, :stop],
+        "position_ids": micro_batch["position_ids"][:, :stop],
+        "cu_seqlens": ends,
+        "max_length": max(last - first for first, last in pairwise(bounds)),
+    }
+    return packed, [range(first, min(last, first + LONGEST)) for first, last in pairwise(bounds)]
+
+
+def _in_pieces(
+    span: range,
+    ids: list[int],
+    answers: dict[int, int],
+    guesses: dict[int, tuple[list[int], list[float]]],
+    tokenizer: PreTrainedTokenizerBase,
+) -> Sample:
+    """One sample as text, its special tokens left out."""
+    special = set(tokenizer.all_special_ids)
+    shown = [i for i in span if i in answers or ids[i] not in special]
+    whole = [answers.get(i, ids[i]) for i in shown]
+    pieces: Sample = []
+    before = ""
+    for n, i in enumerate(shown, start=1):
+        so_far = _text(tokenizer, whole[:n])
+        piece = so_far[len(before) :]
+        before = so_far
+        if i in answers:
+            tokens, shares = guesses[i]
+            found = [
+                [_text(tokenizer, [token]).strip(), round(share, 3)]
+                for token, share in zip(tokens, shares, strict=True)
+            ]
+            right = tokens[0] == answers[i]
+            pieces.append({"true": piece, "right": right, "guesses": found})
+        elif pieces and isinstance(pieces[-1], str):
+            pieces[-1] += piece
+        else:
+            pieces.append(piece)
+    return pieces
+
+
+def _text(tokenizer: PreTrainedTokenizerBase, ids: list[int]) -> str:
+    return str(tokenizer.decode(ids, clean_up_tokenization_spaces=False))

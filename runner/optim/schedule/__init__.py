@@ -1,0 +1,1 @@
+"""The three-phase schedule: as a closed form (`phases`), applied to an optimizer (`schedulers`), drawn (`plot`)."""

@@ -1,0 +1,250 @@
+"""The learning rate as a closed form of the step: warm-up, training, cool-down, each of some kind and length.
+
+    f(s) = rate at step s / base rate
+
+    warm-up    rises to 1 over `warmup_steps`, from where its kind and decay say
+    training   starts where the warm-up ended
+    cool-down  starts where training ended; afterwards the rate stays where the cool-down left it
+
+A phase falls along a shape g(s) with g(0) = 1 over its n steps (a warm-up runs its shape backwards in time):
+
+    constant      g(s) = d                              d, a factor: of the first phase only, see below
+    linear        g(s) = 1 - (1 - d) s/n                d, the end factor (of a warm-up: the start factor)
+    cosine        g(s) = d + (1 - d)(1 + cos(pi s/n))/2  d, the end factor
+    exponential   g(s) = d^s                            d, the factor per step
+    inverse_sqrt  g(s) = 1 - (1 - d) sqrt(s/n)          d, the end factor (arXiv 2405.18392 has d = 0)
+
+The rate never jumps, so a constant phase that follows another one must have d = 1.
+Nothing here imports torch: a schedule can be drawn before a run.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from runner.run.errors import suggest
+
+KINDS = ("constant", "linear", "cosine", "exponential", "inverse_sqrt")
+"""What the rate of a phase may do."""
+
+Steps = int | float
+"""A number of optimizer steps, or a fraction of max_steps strictly between 0 and 1."""
+
+
+def shape(kind: str, step: float, num_steps: int, decay: float) -> float:
+    """The falling shape g(step) of a phase of num_steps (> 0) steps."""
+    if kind == "constant":
+        return decay
+    if kind == "exponential":
+        return float(decay**step)
+    done = min(max(step / num_steps, 0.0), 1.0)
+    if kind == "linear":
+        # Weighing both ends, rather than adding to one, makes the ends exact.
+        return (1.0 - done) + decay * done
+    if kind == "cosine":
+        return decay + (1.0 - decay) * 0.5 * (1.0 + math.cos(math.pi * done))
+    return 1.0 - (1.0 - decay) * math.sqrt(done)
+
+
+def check_kind(kind: str, where: str) -> str:
+    """The kind's own spelling (`inverse-sqrt` is taken too); raises ValueError for an unknown one."""
+    name = str(kind).replace("-", "_")
+    if name not in KINDS:
+        known = ", ".join(KINDS)
+        raise ValueError(
+            f"{where}='{kind}' is no kind of schedule; choose one of {known}{suggest(name, KINDS)}"
+        )
+    return name
+
+
+def check_decay(kind: str, decay: float, where: str) -> float:
+    """The decay, if its kind can use it; raises ValueError otherwise."""
+    decay = float(decay)
+    lowest_allowed = kind in ("linear", "cosine", "inverse_sqrt")
+    if not (0.0 <= decay <= 1.0) or (decay == 0.0 and not lowest_allowed):
+        meaning = {"exponential": "the factor per step", "constant": "the factor"}.get(kind, "the end factor")
+        interval = "[0, 1]" if lowest_allowed else "(0, 1]"
+        raise ValueError(f"{where}={decay:g} is {meaning} of a {kind} phase and must lie in {interval}.")
+    return decay
+
+
+def count_steps(steps: Steps, max_steps: int | None, where: str) -> int:
+    """A number of steps from a number or a fraction of max_steps; raises ValueError when it is neither."""
+    if isinstance(steps, bool) or not isinstance(steps, (int, float)) or not math.isfinite(steps):
+        raise ValueError(f"{where}={steps!r} must be a number of steps or a fraction of max_steps.")
+    if steps < 0:
+        raise ValueError(f"{where}={steps} is negative; give a number of steps, 0 for none.")
+    if 0 < steps < 1:
+        if max_steps is None:
+            raise ValueError(
+                f"{where}={steps} is a fraction of max_steps, which is not known; give a number of steps."
+            )
+        return int(steps * max_steps + 1e-9)
+    if steps != int(steps) or (isinstance(steps, float) and steps == 1.0):
+        raise ValueError(
+            f"{where}={steps} is neither a whole number of steps nor a fraction between 0 and 1."
+        )
+    return int(steps)
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One phase, ready to evaluate: steps [start, start + num_steps) at `level` times its shape."""
+
+    name: Literal["warmup", "training", "cooldown"]
+    kind: str
+    start: int
+    num_steps: int | None
+    """None: without end."""
+    decay: float
+    level: float
+    """The factor a falling phase starts from; the factor a warm-up ends at."""
+
+    def factor(self, step: int) -> float:
+        """The factor at a step (of the run) that lies in this phase, or at its end."""
+        inside = step - self.start
+        if self.num_steps is None:
+            return self.level * shape(self.kind, inside, 1, self.decay)
+        if self.name == "warmup":
+            inside = self.num_steps - inside
+        return self.level * shape(self.kind, inside, self.num_steps, self.decay)
+
+    @property
+    def end(self) -> int | None:
+        """The first step after the phase."""
+        return None if self.num_steps is None else self.start + self.num_steps
+
+
+class ThreePhaseSchedule:
+    """The three phases as one function of the step.
+
+    Steps are whole numbers, or fractions of max_steps. With training_steps = -1 the middle phase lasts until
+    max_steps less the cool-down. Raises ValueError for what cannot be: an unknown kind, a decay out of range,
+    phases longer than max_steps, a cool-down of which nobody knows the start.
+    """
+
+    def __init__(
+        self,
+        warmup_kind: str = "linear",
+        warmup_steps: Steps = 0,
+        warmup_decay: float = 0.0,
+        training_kind: str = "constant",
+        training_steps: Steps = -1,
+        training_decay: float = 1.0,
+        cooldown_kind: str = "linear",
+        cooldown_steps: Steps = 0,
+        cooldown_decay: float = 0.0,
+        max_steps: int | None = None,
+    ) -> None:
+        if max_steps is not None and max_steps < 1:
+            raise ValueError(f"max_steps={max_steps} must be at least 1, or None where it is not known.")
+        self.max_steps = max_steps
+        warmup = count_steps(warmup_steps, max_steps, "warmup_steps")
+        cooldown = count_steps(cooldown_steps, max_steps, "cooldown_steps")
+        exact = sum(n * (max_steps or 0) if 0 < n < 1 else n for n in (warmup_steps, cooldown_steps))
+        training = self._training_steps(training_steps, warmup, cooldown, exact)
+        self.phases = _chain(
+            ("warmup", check_kind(warmup_kind, "warmup_kind"), warmup, warmup_decay),
+            ("training", check_kind(training_kind, "training_kind"), training, training_decay),
+            ("cooldown", check_kind(cooldown_kind, "cooldown_kind"), cooldown, cooldown_decay),
+        )
+        self._check_rest()
+
+    def _training_steps(self, steps: Steps, warmup: int, cooldown: int, exact: float) -> int | None:
+        phases = f"a warm-up of {warmup} and a cool-down of {cooldown} steps"
+        if steps == -1:
+            if self.max_steps is not None:
+                if warmup + cooldown > self.max_steps:
+                    raise ValueError(
+                        f"{phases} do not fit into max_steps={self.max_steps}; shorten one of them."
+                    )
+                return self.max_steps - warmup - cooldown
+            if cooldown:
+                raise ValueError(
+                    f"cooldown_steps={cooldown} needs a start: set training_steps, or max_steps."
+                )
+            return None
+        training = count_steps(steps, self.max_steps, "training_steps")
+        if training != steps:  # a fraction: it also takes what rounding cut off the other two
+            training = int(exact + steps * (self.max_steps or 0) + 1e-9) - warmup - cooldown
+        if self.max_steps is not None and warmup + training + cooldown > self.max_steps:
+            raise ValueError(
+                f"{phases} with training_steps={training} make {warmup + training + cooldown} steps, "
+                f"more than max_steps={self.max_steps}; shorten one of them or set training_steps=-1."
+            )
+        return training
+
+    def _check_rest(self) -> None:
+        end = self.num_steps
+        if (
+            self.max_steps is not None
+            and end is not None
+            and 0 < end < self.max_steps
+            and self.factor(end) == 0.0
+        ):
+            raise ValueError(
+                f"The schedule ends with a rate of 0 at step {end}, but max_steps={self.max_steps}: the last "
+                f"{self.max_steps - end} steps would train nothing. Set training_steps=-1 or max_steps={end}."
+            )
+
+    def describe(self) -> str:
+        """The phases in words, such as `warmup 75 steps (linear), training 1,125 steps (constant)`."""
+        return ", ".join(
+            f"{phase.name} {'to the end' if phase.num_steps is None else f'{phase.num_steps:,} steps'} ({phase.kind})"
+            for phase in self.phases
+        )
+
+    @property
+    def num_steps(self) -> int | None:
+        """Steps of all phases together; None where the training phase has no end."""
+        return self.phases[-1].end if self.phases else 0
+
+    def phase(self, step: int) -> Phase | None:
+        """The phase that step (0 is the first) falls into; None after the last."""
+        for phase in self.phases:
+            if phase.end is None or step < phase.end:
+                return phase
+        return None
+
+    def factor(self, step: int) -> float:
+        """What the base rate is multiplied with at this step (0 is the first)."""
+        if step < 0:
+            raise ValueError(f"step={step}: the first step is 0.")
+        phase = self.phase(step)
+        if phase is not None:
+            return phase.factor(step)
+        if not self.phases:
+            return 1.0
+        last = self.phases[-1]
+        assert last.end is not None
+        return last.factor(last.end)
+
+
+def _chain(*phases: tuple[Literal["warmup", "training", "cooldown"], str, int | None, float]) -> list[Phase]:
+    """The phases that have steps, each starting at the step and the factor where the one before ended."""
+    chain: list[Phase] = []
+    start, level = 0, 1.0
+    for name, kind, num_steps, decay in phases:
+        if num_steps == 0:
+            continue
+        decay = check_decay(kind, decay, f"{name}_decay")
+        if kind == "constant" and chain and decay != 1.0:
+            raise ValueError(
+                f"{name}_decay={decay:g} would make the rate jump where the constant {name} phase begins; "
+                f"set {name}_decay=1.0, or another {name}_kind."
+            )
+        if num_steps is None and kind not in ("constant", "exponential"):
+            raise ValueError(
+                f"{name}_kind='{kind}' needs a length: set {name}_steps, or max_steps of the trainer."
+            )
+        phase = Phase(name, kind, start, num_steps, decay, level)
+        chain.append(phase)
+        if num_steps is not None:
+            start += num_steps
+            level = phase.factor(start)
+    return chain
+
+
+def polynomial(falling: float, power: float, end: float) -> float:
+    """A factor that falls as a power of one that falls linearly from 1 to 0, but to `end`."""
+    return end + (1.0 - end) * falling**power

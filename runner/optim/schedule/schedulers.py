@@ -1,0 +1,153 @@
+"""The schedule of runner.optim.schedule.phases, applied to every parameter group of an optimizer."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from torch import Tensor
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LambdaLR
+
+from runner.optim.schedule.phases import Steps, ThreePhaseSchedule, check_decay, check_kind, shape
+
+
+class ClosedFormScheduler(LambdaLR):
+    """Sets the rate of each group to its own base rate times `factor(step)`.
+
+    Its state is the number of steps: everything else comes from the config, so that a run resumed with
+    another schedule follows the new one from there. With `last_epoch` k, groups that have an `initial_lr` go on at
+    step k + 1.
+    """
+
+    def __init__(self, optimizer: Optimizer, factor: Callable[[int], float], last_epoch: int = -1) -> None:
+        self.factor = factor
+        super().__init__(optimizer, factor, last_epoch)
+
+    def get_lr(self) -> list[float | Tensor]:
+        """The rate of every group at the current step."""
+        factor = self.factor(self.last_epoch)
+        return [base * factor for base in self.base_lrs]
+
+    def state_dict(self) -> dict[str, Any]:
+        """The number of steps taken."""
+        return {"last_epoch": self.last_epoch}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restores the number of steps and sets the rates they give (load the optimizer's state first)."""
+        self.last_epoch = int(state_dict["last_epoch"])
+        for group, base, lr in zip(self.optimizer.param_groups, self.base_lrs, self.get_lr(), strict=True):
+            group["initial_lr"], group["lr"] = base, lr
+        self._last_lr = self.get_lr()
+
+
+class ThreePhaseScheduler(ClosedFormScheduler):
+    """Follows a three-phase schedule, kept in `schedule`."""
+
+    def __init__(self, optimizer: Optimizer, schedule: ThreePhaseSchedule) -> None:
+        self.schedule = schedule
+        super().__init__(optimizer, schedule.factor)
+
+
+class InverseSqrtScheduler(ClosedFormScheduler):
+    """Falls as 1 - sqrt(s/n) over cooldown_steps n, then stays at zero (arXiv 2405.18392, section 3).
+
+    Example:
+        >>> import torch
+        >>> optimizer = torch.optim.SGD([torch.zeros(1)], lr=0.1)
+        >>> scheduler = InverseSqrtScheduler(optimizer, cooldown_steps=4)
+        >>> [scheduler.lr_lambda(step) for step in (0, 1, 4, 9)]
+        [1.0, 0.5, 0.0, 0.0]
+    """
+
+    def __init__(self, optimizer: Optimizer, cooldown_steps: int, last_epoch: int = -1) -> None:
+        if cooldown_steps < 1:
+            raise ValueError(f"cooldown_steps={cooldown_steps} must be at least 1.")
+        self.cooldown_steps = cooldown_steps
+        super().__init__(optimizer, self.lr_lambda, last_epoch)
+
+    def lr_lambda(self, current_step: int) -> float:
+        """What the base rate is multiplied with at a step (0 is the first)."""
+        return shape("inverse_sqrt", current_step, self.cooldown_steps, 0.0)
+
+
+def get_scheduler(
+    optimizer: Optimizer,
+    warmup_kind: str = "linear",
+    warmup_steps: Steps = 0,
+    warmup_decay: float = 0.0,
+    training_kind: str = "constant",
+    training_steps: Steps = -1,
+    training_decay: float = 1.0,
+    cooldown_kind: str = "linear",
+    cooldown_steps: Steps = 0,
+    cooldown_decay: float = 0.0,
+    max_steps: int | None = None,
+) -> ThreePhaseScheduler:
+    """The three-phase schedule on an optimizer; step it once per optimizer step.
+
+    Steps are numbers or fractions of max_steps. Decays are factors of the peak, those of exponential phases per step;
+    each phase starts where the one before ended. Raises ValueError as `ThreePhaseSchedule` does.
+
+    On purpose unlike bertblocks': no phase jumps back to the peak, and the decay of cosine is a factor, not a rate.
+
+    Example:
+        >>> import torch
+        >>> optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
+        >>> scheduler = get_scheduler(
+        ...     optimizer, warmup_steps=2, warmup_decay=0.5, training_steps=2, cooldown_steps=2
+        ... )
+        >>> rates = []
+        >>> for _ in range(7):
+        ...     rates += scheduler.get_last_lr()
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> rates
+        [0.5, 0.75, 1.0, 1.0, 1.0, 0.5, 0.0]
+    """
+    schedule = ThreePhaseSchedule(
+        warmup_kind,
+        warmup_steps,
+        warmup_decay,
+        training_kind,
+        training_steps,
+        training_decay,
+        cooldown_kind,
+        cooldown_steps,
+        cooldown_decay,
+        max_steps,
+    )
+    return ThreePhaseScheduler(optimizer, schedule)
+
+
+def get_single_scheduler(
+    optimizer: Optimizer,
+    kind: str = "constant",
+    num_steps: int = 0,
+    decay: float = 0.0,
+    direction: Literal["increase", "decrease"] = "increase",
+) -> ClosedFormScheduler | None:
+    """One phase alone: `decrease` falls from the base rate, `increase` rises to it; afterwards the rate stays.
+
+    The decay is what the phase ends at (of a rise: starts at), as a factor; for an exponential one the factor per step.
+    None without steps. Raises ValueError for an unknown kind or direction, a decay out of range, negative steps.
+
+    Example:
+        >>> import torch
+        >>> optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
+        >>> scheduler = get_single_scheduler(optimizer, "linear", num_steps=4, decay=0.5, direction="decrease")
+        >>> [scheduler.factor(step) for step in range(6)]
+        [1.0, 0.875, 0.75, 0.625, 0.5, 0.5]
+    """
+    kind = check_kind(kind, "kind")
+    if direction not in ("increase", "decrease"):
+        raise ValueError(f"direction='{direction}' must be 'increase' or 'decrease'.")
+    if num_steps < 0:
+        raise ValueError(f"num_steps={num_steps} must not be negative.")
+    if num_steps == 0:
+        return None
+    decay = check_decay(kind, decay, "decay")
+
+    def factor(step: int) -> float:
+        inside = min(step, num_steps)
+        return shape(kind, inside if direction == "decrease" else num_steps - inside, num_steps, decay)
+
+    return ClosedFormScheduler(optimizer, factor)

@@ -1,0 +1,69 @@
+"""A linear warm-up and one decay over all steps of a training, as finetuning mostly has them."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from runner.optim.schedule.phases import ThreePhaseSchedule, polynomial
+from runner.run.errors import suggest
+
+DECAYS: dict[str, dict[str, float]] = {
+    "constant": {},
+    "linear": {},
+    "cosine": {},
+    "polynomial": {"power": 1.0, "lr_end": 0.0},
+}
+"""The settings of each kind of decay, with their defaults; `lr_end` is a rate."""
+
+
+def check_warmup_decay(
+    kind: str, settings: Mapping[str, Any], warmup_steps: int, warmup_ratio: float
+) -> None:
+    """Raises ValueError for an unknown kind or setting, and for a warm-up that cannot be."""
+    if kind not in DECAYS:
+        raise ValueError(f"scheduler_type={kind!r}; there are: {', '.join(DECAYS)}" + suggest(kind, DECAYS))
+    if unknown := next((name for name in settings if name not in DECAYS[kind]), None):
+        known = ", ".join(DECAYS[kind]) or "none"
+        raise ValueError(f"scheduler_kwargs: {kind} has no setting {unknown!r}; it has: {known}")
+    if warmup_steps < 0 or not 0 <= warmup_ratio <= 1:
+        raise ValueError(
+            f"warmup_steps={warmup_steps} must be 0 or more, warmup_ratio={warmup_ratio} from 0 to 1"
+        )
+
+
+def warmup_decay_factor(
+    kind: str,
+    settings: Mapping[str, Any],
+    warmup_steps: int,
+    warmup_ratio: float,
+    learning_rate: float,
+    num_steps: Callable[[], int | None],
+) -> Callable[[int], float]:
+    """What the learning rate is multiplied with at each step: from 0 up to 1, then down over the rest of the steps.
+
+    `num_steps` is asked only where it matters.
+
+    Raises:
+        ValueError: it matters, and nobody knows.
+    """
+    falls, by_ratio = kind != "constant", warmup_ratio > 0 and not warmup_steps
+    steps = num_steps() if falls or by_ratio else None
+    if steps is None and (falls or by_ratio):
+        raise ValueError(f"scheduler_type={kind!r} goes over all steps, whose number only a Trainer knows")
+    warmup = warmup_steps or math.ceil(warmup_ratio * (steps or 0))
+    schedule = ThreePhaseSchedule(
+        warmup_steps=warmup,
+        training_kind="linear" if kind == "polynomial" else kind,
+        training_steps=max(0, (steps or 0) - warmup) if falls else -1,
+        training_decay=0.0 if falls else 1.0,
+    )
+    if kind != "polynomial":
+        return schedule.factor
+    chosen = {**DECAYS[kind], **settings}
+    power, end = chosen["power"], chosen["lr_end"] / learning_rate if learning_rate else 0.0
+
+    def factor(step: int) -> float:
+        falling = schedule.factor(step)
+        return falling if step < warmup else polynomial(falling, power, end)
+
+    return factor

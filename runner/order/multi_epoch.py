@@ -1,0 +1,183 @@
+"""Many epochs over one dataset, each in its own order, without a table of any (see `runner.order.permutation`)."""
+
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, Protocol, SupportsIndex, TypeVar, overload
+
+import numpy as np
+from torch.utils.data import Dataset
+
+from runner.order.permutation import epoch_seed, permute
+
+T = TypeVar("T")
+U = TypeVar("U")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class EpochIndex(NamedTuple):
+    """Sample `idx` of the dataset as it is in `epoch`: transforms may depend on both."""
+
+    epoch: int
+    idx: int
+
+
+class SizedDataset(Protocol[T_co]):
+    """Samples by integer index."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> T_co: ...
+
+
+class MultiEpochDataset(Protocol[T_co]):
+    """Samples by `EpochIndex`; the same index always gives the same data."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: EpochIndex, /) -> T_co: ...
+
+
+class SizedSequences(Protocol):
+    """What samplers need to know of a dataset: how many sequences, and how long each is."""
+
+    def __len__(self) -> int: ...
+
+    def lengths(self, indices: np.ndarray, /) -> np.ndarray:
+        """Tokens per sample, int32 [D], of int64 indices [D]."""
+        ...
+
+
+@dataclass
+class MultiEpochDatasetWrapper(Dataset[U], Generic[T, U], ABC):
+    """A dataset indexed by `EpochIndex` made of one indexed by integers and a transform.
+
+    Example:
+        >>> @dataclass
+        ... class Scaled(MultiEpochDatasetWrapper[int, float]):
+        ...     factor: float = 0.5
+        ...     def apply_transform(self, sample, index):
+        ...         return sample * self.factor**index.epoch
+        >>> Scaled(range(10, 20), factor=0.1)[EpochIndex(epoch=1, idx=3)]
+        1.3
+    """
+
+    dataset: SizedDataset[T]
+    """The samples; the same index must always give the same data."""
+
+    @abstractmethod
+    def apply_transform(self, sample: T, index: EpochIndex) -> U:
+        """The sample as it is in this epoch; must depend on `sample` and `index` alone."""
+
+    def __getitem__(self, index: EpochIndex) -> U:
+        return self.apply_transform(self.dataset[index.idx], index)
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+
+@dataclass
+class IdentityMultiEpochDatasetWrapper(MultiEpochDatasetWrapper[T, T]):
+    """The same samples in every epoch.
+
+    Example:
+        >>> IdentityMultiEpochDatasetWrapper("abc")[EpochIndex(epoch=7, idx=1)]
+        'b'
+    """
+
+    def apply_transform(self, sample: T, index: EpochIndex) -> T:
+        """The sample itself."""
+        return sample
+
+
+class Derived(int):
+    """A count that was not given but worked out, so that `dataclasses.replace` works it out anew."""
+
+
+class EpochSeeds(Sequence[int]):
+    """The seed of each epoch's order, made when it is asked for; epochs count from 0."""
+
+    def __init__(self, seed: int, num_epochs: int) -> None:
+        self.seed, self.epochs = seed, range(num_epochs)
+
+    def __len__(self) -> int:
+        return len(self.epochs)
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[int]: ...
+
+    def __getitem__(self, index: int | slice) -> int | list[int]:
+        if isinstance(index, slice):
+            return [epoch_seed(self.seed, epoch) for epoch in self.epochs[index]]
+        return epoch_seed(self.seed, self.epochs[index])
+
+
+@dataclass
+class MultiEpochDatasetResampler(Dataset[T]):
+    """A map-style dataset of several epochs, each shuffled by a seed of its own.
+
+    At most one of `num_epochs` and `num_samples` is given; neither means one epoch. With `num_samples` the
+    last epoch is cut. Raises ValueError for both, for a count below 1, and for an empty dataset.
+
+    On purpose unlike BioNeMo's: a dataset of one sample works, an empty one is no division by zero, and every order of
+    few samples occurs, where its permutation reaches some of them only.
+
+    Example:
+        >>> letters = IdentityMultiEpochDatasetWrapper("abc")
+        >>> list(MultiEpochDatasetResampler(letters, num_epochs=2, shuffle=False))
+        ['a', 'b', 'c', 'a', 'b', 'c']
+        >>> resampled = MultiEpochDatasetResampler(letters, num_samples=5)
+        >>> resampled.num_epochs, sorted(resampled[i] for i in range(3))
+        (2, ['a', 'b', 'c'])
+    """
+
+    dataset: MultiEpochDataset[T]
+    """The samples of every epoch."""
+    num_epochs: int | None = None
+    """Epochs; the last one may be cut by `num_samples`."""
+    num_samples: int | None = None
+    """Samples of all epochs."""
+    shuffle: bool = True
+    """Whether each epoch has an order of its own, or the dataset's."""
+    seed: int = 42
+    """What the orders follow from."""
+
+    def __post_init__(self) -> None:
+        epochs, samples = (
+            None if isinstance(count, Derived) else count for count in (self.num_epochs, self.num_samples)
+        )
+        if epochs is not None and samples is not None:
+            raise ValueError(
+                "Only one of num_epochs and num_samples should be provided. "
+                f"They are {self.num_epochs} and {self.num_samples}."
+            )
+        for name, count in (("num_epochs", epochs), ("num_samples", samples)):
+            if count is not None and count < 1:
+                raise ValueError(f"{name} is {count}: expected 1 or more.")
+        length = len(self.dataset)
+        if length == 0:
+            raise ValueError("The dataset to resample is empty: expected one sample or more.")
+        self.num_samples = Derived(length * (epochs or 1)) if samples is None else samples
+        self.num_epochs = Derived(-(-self.num_samples // length)) if epochs is None else epochs
+        self.epoch_seeds = EpochSeeds(self.seed, self.num_epochs)
+
+    def epoch_index(self, index: SupportsIndex) -> EpochIndex:
+        """The epoch and sample at a position of the stream. Raises IndexError outside [0, len)."""
+        position = operator.index(index)
+        if not 0 <= position < len(self):
+            raise IndexError(f"Index {position} is outside the {self.num_samples} samples.")
+        epoch, place = divmod(position, len(self.dataset))
+        if self.shuffle:
+            place = permute(place, len(self.dataset), self.epoch_seeds[epoch])
+        return EpochIndex(epoch, place)
+
+    def __getitem__(self, index: SupportsIndex) -> T:
+        return self.dataset[self.epoch_index(index)]
+
+    def __len__(self) -> int:
+        assert self.num_samples is not None
+        return self.num_samples

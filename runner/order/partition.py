@@ -1,0 +1,207 @@
+"""How a global batch is cut into ranks and micro-batches: by work, so that nobody waits and little is padded.
+
+- Padded: the batch, longest first, is cut into ranks x micro-batches runs of like lengths, each padded to its
+  own longest, and the runs are dealt to the ranks. Work is padded tokens.
+- Packed: documents are dealt to the ranks, and each rank cuts its own, or packs them best-fit where that makes fewer
+  micro-batches. Work is tokens.
+
+What the cut is cannot be seen in the loss, which is weighted over the whole global batch. Every result is a
+function of the arguments alone. Letters in shapes: B documents of the global batch.
+"""
+
+import heapq
+from itertools import pairwise
+
+import numpy as np
+
+from runner.order.packing import pack
+
+_EXACT = 4096
+"""So many of the smallest items are dealt one by one, each to the rank with the least so far."""
+
+
+def partition(
+    lengths: np.ndarray,
+    num_ranks: int,
+    micro_batch_tokens: int | None,
+    micro_batch_size: int | None,
+    packed: bool,
+) -> list[list[np.ndarray]]:
+    """Positions in the global batch by rank and micro-batch, int64 arrays, for documents of lengths int [B].
+
+    Every position comes once; ranks have like work and equally many micro-batches (some empty, if documents
+    are too few); a micro-batch goes from long to short. `micro_batch_tokens` bounds rows times longest, or
+    the sum of lengths if `packed`; a longer document sits alone. `micro_batch_size` bounds the
+    documents. Without either each rank gets one micro-batch. Raises ValueError for a bound or a number of
+    ranks below 1.
+    """
+    for name, bound in (
+        ("num_ranks", num_ranks),
+        ("micro_batch_tokens", micro_batch_tokens),
+        ("micro_batch_size", micro_batch_size),
+    ):
+        if bound is not None and bound < 1:
+            raise ValueError(f"{name} is {bound}: expected 1 or more, or null for no bound.")
+    lengths = np.asarray(lengths, dtype=np.int64)
+    # One sort of (falling length, position) in a word: five times faster than a stable argsort.
+    words = (lengths.max(initial=0) - lengths) << 32 | np.arange(len(lengths))
+    order = np.sort(words) & 0xFFFFFFFF
+    cutter = _Cutter(micro_batch_tokens, micro_batch_size, packed)
+    split = _split_documents if packed else _split_runs
+    return [[order[places] for places in rank] for rank in split(lengths[order], num_ranks, cutter)]
+
+
+def _split_runs(lengths: np.ndarray, num_ranks: int, cutter: "_Cutter") -> list[list[np.ndarray]]:
+    """Cuts all documents, longest first, into runs and deals the runs, equally many to each rank."""
+    num_micro = -(-cutter.fewest(lengths, num_ranks) // num_ranks)
+    cuts = cutter.cut(lengths, num_micro * num_ranks)
+    starts, stops = cuts[:-1], cuts[1:]
+    work = lengths[starts] * (stops - starts)
+    heaviest = np.argsort(-work, kind="stable")
+    owners = np.empty(len(work), dtype=np.int64)
+    owners[heaviest] = _deal(work[heaviest], num_ranks, num_micro)
+    return [
+        _pad([np.arange(starts[i], stops[i]) for i in np.flatnonzero(owners == rank)], num_micro)
+        for rank in range(num_ranks)
+    ]
+
+
+def _split_documents(lengths: np.ndarray, num_ranks: int, cutter: "_Cutter") -> list[list[np.ndarray]]:
+    """Deals the documents, longest first, and cuts each rank's into equally many runs."""
+    capacity = len(lengths)
+    if cutter.size is not None:
+        # So that no rank needs a micro-batch more than an even share of the documents does.
+        capacity = -(-len(lengths) // (num_ranks * cutter.size)) * cutter.size
+    owners = _deal(lengths, num_ranks, capacity)
+    shares = [np.flatnonzero(owners == rank) for rank in range(num_ranks)]
+    in_order = [cutter.fewest(lengths[places], 1) for places in shares]
+    best_fit = [cutter.best_fit(lengths[places], most) for places, most in zip(shares, in_order, strict=True)]
+    num_micro = max(len(rows) or most for rows, most in zip(best_fit, in_order, strict=True))
+    runs = []
+    for places, most, rows in zip(shares, in_order, best_fit, strict=True):
+        if most > num_micro:
+            runs.append(_pad([places[row] for row in rows], num_micro))
+        else:
+            cuts = cutter.cut(lengths[places], num_micro)
+            runs.append(_pad([places[a:b] for a, b in pairwise(cuts)], num_micro))
+    return runs
+
+
+def _pad(runs: list[np.ndarray], count: int) -> list[np.ndarray]:
+    """As many runs as `count`, the missing ones empty."""
+    return runs + [np.empty(0, dtype=np.int64)] * (count - len(runs))
+
+
+def _deal(work: np.ndarray, num_ranks: int, capacity: int) -> np.ndarray:
+    """The rank of each item, int64 [items], given falling work; at most `capacity` items to a rank.
+
+    Each item goes to the rank with the least so far. Of many items the larger ones go to ranks 0, 1, .., 1, 0
+    in turn, which leaves ranks apart by less than one item, and the smaller ones even that out.
+    """
+    turn = np.concatenate([np.arange(num_ranks), np.arange(num_ranks)[::-1]])
+    num_turns = max(0, len(work) - _EXACT) // len(turn)
+    owners = np.empty(len(work), dtype=np.int64)
+    bulk = num_turns * len(turn)
+    owners[:bulk] = np.tile(turn, num_turns)
+    loads = np.bincount(owners[:bulk], weights=work[:bulk], minlength=num_ranks).astype(np.int64).tolist()
+    room = [capacity - 2 * num_turns] * num_ranks
+    heap = [(load, rank) for rank, load in enumerate(loads)]
+    heapq.heapify(heap)
+    for item, amount in enumerate(work[bulk:].tolist(), start=bulk):
+        load, rank = heap[0]
+        owners[item] = rank
+        room[rank] -= 1
+        if room[rank]:
+            heapq.heapreplace(heap, (load + amount, rank))
+        else:
+            heapq.heappop(heap)
+    return owners
+
+
+class _Cutter:
+    """Cuts documents in order of falling length into runs within the bounds."""
+
+    def __init__(self, tokens: int | None, size: int | None, packed: bool) -> None:
+        self.tokens = tokens
+        self.size = size
+        self.packed = packed
+
+    def fewest(self, lengths: np.ndarray, otherwise: int) -> int:
+        """The least number of runs the bounds allow, at least 1; without bounds `otherwise`."""
+        if self.tokens is None and self.size is None:
+            return otherwise
+        return max(1, len(self._greedy(lengths, self._ceiling(lengths), len(lengths))) - 1)
+
+    def best_fit(self, lengths: np.ndarray, most: int) -> list[np.ndarray]:
+        """Places of the documents of packed rows, if these are fewer than `most`; else nothing."""
+        assert self.packed
+        if self.tokens is None or self.size is not None:
+            return []
+        if -(-int(np.minimum(lengths, self.tokens).sum()) // self.tokens) >= most:  # there is nothing to gain
+            return []
+        order, bounds = pack(lengths, self.tokens)
+        return [order[a:b] for a, b in pairwise(bounds)] if len(bounds) <= most else []
+
+    def cut(self, lengths: np.ndarray, count: int) -> np.ndarray:
+        """Bounds of `count` runs (fewer if documents are fewer), int64 [runs + 1].
+
+        The largest run is as small as the order allows, but for one part in 32, where the search stops.
+        """
+        if not len(lengths):
+            return np.zeros(1, dtype=np.int64)
+        # Even numbers of documents make `count` runs too, so a budget that all of these keep is enough.
+        high = min(self._ceiling(lengths), -(-len(lengths) // count) * max(1, int(lengths[0])))
+        low = max(1, int(lengths.sum()) // count)
+        best = self._greedy(lengths, high, count)
+        while count > 1 and high - low > high >> 5:
+            middle = (low + high) // 2
+            cuts = self._greedy(lengths, middle, count)
+            if cuts[-1] == len(lengths):
+                best, high = cuts, middle
+            else:
+                low = middle + 1
+        return self._refine(lengths, best, count)
+
+    def _ceiling(self, lengths: np.ndarray) -> int:
+        """The token budget, or one that all documents together keep."""
+        if self.tokens is not None:
+            return self.tokens
+        return max(1, len(lengths) * int(lengths.max(initial=1)))
+
+    def _greedy(self, lengths: np.ndarray, budget: int, most: int) -> list[int]:
+        """Bounds of the fullest runs within a budget, longest documents first; at most `most` of them."""
+        count = len(lengths)
+        places = np.arange(count)
+        if self.packed:
+            sums = np.cumsum(lengths)
+            stops = np.searchsorted(sums, sums - lengths + budget, side="right")
+        else:
+            stops = places + budget // np.maximum(lengths, 1)
+        stops = np.maximum(stops, places + 1)
+        if self.size is not None:
+            stops = np.minimum(stops, places + self.size)
+        following = memoryview(np.minimum(stops, count))
+        cuts = [0]
+        while cuts[-1] < count and len(cuts) <= most:
+            cuts.append(following[cuts[-1]])
+        return cuts
+
+    def _refine(self, lengths: np.ndarray, cuts: list[int], count: int) -> np.ndarray:
+        """Halves the runs with the most work until there are `count`, or one per document."""
+        missing = min(count, len(lengths)) - (len(cuts) - 1)
+        if missing > 0:
+            sums = np.concatenate([[0], np.cumsum(lengths)]).tolist()
+
+            def entry(start: int, stop: int) -> tuple[int, int, int]:
+                work = sums[stop] - sums[start] if self.packed else int(lengths[start]) * (stop - start)
+                return (-work if stop - start > 1 else 1, start, stop)
+
+            heap = [entry(a, b) for a, b in pairwise(cuts)]
+            heapq.heapify(heap)
+            for _ in range(missing):
+                _, start, stop = heap[0]
+                middle = (start + stop) // 2
+                heapq.heapreplace(heap, entry(start, middle))
+                heapq.heappush(heap, entry(middle, stop))
+            cuts = [0, *sorted(stop for _, _, stop in heap)]
+        return np.array(cuts, dtype=np.int64)

@@ -1,0 +1,150 @@
+"""An order of n items for every seed, without a table of any.
+
+Position g of the stream is item `permute(g % n, n, epoch_seed)` of epoch `g // n`. `permute` is a keyed
+bijection of [0, n) computed item by item, so an epoch over 10**12 samples costs nothing to start, to enter in
+the middle or to hold. `permute_block` is the same for a range of positions, in numpy.
+
+Up to 256 items the order is that of hashes of the items, so that every order is equally likely. Above, it is
+a generalised Feistel network (Black and Rogaway 2002, "Ciphers with arbitrary finite domains", method 3):
+item x is the cell (x // columns, x % columns) of a table barely larger than n, each round shifts one
+coordinate by a keyed hash of the other, and a result beyond n is sent through again. Only the wraparound of
+64-bit unsigned integers is used, so the order is the same on every platform and numpy version.
+"""
+
+import math
+import operator
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from runner.order.keyed import derive_seed
+
+MAX_LENGTH = 1 << 60
+"""The longest range `permute` serves."""
+
+_MASK = (1 << 64) - 1
+_MULTIPLIER = 0xD6E8FEB86659FD93
+_NUM_ROUNDS = 8
+_SMALL = 256
+_BLOCK = 1 << 15
+_EPOCH, _ORDER = 0x65706F6368, 0x6F72646572
+"""What derived seeds are for ("epoch", "order" in ASCII), so that they never equal those of another use."""
+
+
+def epoch_seed(seed: int, epoch: int) -> int:
+    """The seed of one epoch's order."""
+    return derive_seed(seed, _EPOCH, epoch)
+
+
+def permute(index: int, length: int, seed: int) -> int:
+    """Where a keyed bijection of [0, length) sends `index`, in constant time and memory.
+
+    Raises ValueError for a length outside [1, `MAX_LENGTH`] and IndexError for an index outside [0, length), where
+    BioNeMo's raises ValueError; on purpose unlike it a length of 1 and negative seeds are allowed.
+    """
+    # Integers of numpy would overflow in what follows.
+    index, length = operator.index(index), operator.index(length)
+    _check_range(index, index + 1, length)
+    if length <= _SMALL:
+        return _small_order(length, seed)[index]
+    network = _network(length, seed)
+    index = _encipher(index, network)
+    while index >= length:
+        index = _encipher(index, network)
+    return index
+
+
+def permute_block(start: int, stop: int, length: int, seed: int) -> np.ndarray:
+    """`permute` of every index in [start, stop), int64 [stop - start], a cache-sized piece at a time.
+
+    Raises as `permute` does.
+    """
+    start, stop, length = operator.index(start), operator.index(stop), operator.index(length)
+    _check_range(start, stop, length)
+    if length <= _SMALL:
+        return np.array(_small_order(length, seed)[start:stop], dtype=np.int64)
+    network = _network(length, seed)
+    out = np.empty(stop - start, dtype=np.uint64)
+    scratch = np.empty((3, min(_BLOCK, len(out))), dtype=np.uint64)
+    for first in range(0, len(out), _BLOCK):
+        block = out[first : first + _BLOCK]
+        block[:] = np.arange(start + first, start + first + len(block), dtype=np.uint64)
+        _encipher_block(block, network, scratch[:, : len(block)])
+        beyond = np.flatnonzero(block >= np.uint64(length))
+        while len(beyond):
+            again = block[beyond]
+            _encipher_block(again, network, scratch[:, : len(again)])
+            block[beyond] = again
+            beyond = beyond[again >= np.uint64(length)]
+    return out.view(np.int64)
+
+
+def _check_range(start: int, stop: int, length: int) -> None:
+    """Raises unless 0 <= start <= stop <= length and the length is served."""
+    if not 1 <= length <= MAX_LENGTH:
+        raise ValueError(f"Cannot permute a range of length {length}: expected 1 to {MAX_LENGTH}.")
+    if not 0 <= start <= stop <= length:
+        raise IndexError(f"Indices {start} to {stop - 1} are not all in [0, {length}).")
+
+
+class _Network(NamedTuple):
+    """A table of `sizes` (rows, columns) cells and what each round adds and multiplies by."""
+
+    sizes: tuple[int, int]
+    rounds: tuple[tuple[int, int], ...]
+
+
+@lru_cache(maxsize=64)
+def _small_order(length: int, seed: int) -> tuple[int, ...]:
+    """All of [0, length), ordered by distinct 64-bit hashes: each order is equally likely."""
+    state = derive_seed(seed, _ORDER, length)
+    return tuple(sorted(range(length), key=lambda index: derive_seed(state, index)))
+
+
+@lru_cache(maxsize=64)
+def _network(length: int, seed: int) -> _Network:
+    """The network of one length and seed: the table nearest to a square, a keyed hash per round."""
+    rows = math.isqrt(length - 1) + 1
+    columns = -(-length // rows)
+    state = derive_seed(seed, _ORDER, length)
+    rounds = tuple((derive_seed(state, i, 0), derive_seed(state, i, 1) | 1) for i in range(_NUM_ROUNDS))
+    return _Network((rows, columns), rounds)
+
+
+def _encipher(index: int, network: _Network) -> int:
+    """One pass of a Python integer through the network; always a cell of the table."""
+    columns = network.sizes[1]
+    halves = list(divmod(index, columns))
+    for number, (offset, factor) in enumerate(network.rounds):
+        side = number & 1
+        word = (halves[1 - side] * factor + offset) & _MASK
+        word = ((word ^ (word >> 32)) * _MULTIPLIER & _MASK) >> 32
+        halves[side] = (halves[side] + (word * network.sizes[side] >> 32)) % network.sizes[side]
+    return halves[0] * columns + halves[1]
+
+
+def _encipher_block(x: np.ndarray, network: _Network, scratch: np.ndarray) -> None:
+    """`_encipher` of each of uint64 [n], in place, with scratch uint64 [3, n]."""
+    sizes = [np.uint64(size) for size in network.sizes]
+    rows, columns, word = scratch
+    np.floor_divide(x, sizes[1], out=rows)
+    np.multiply(rows, sizes[1], out=columns)
+    np.subtract(x, columns, out=columns)
+    for number, (offset, factor) in enumerate(network.rounds):
+        side = number & 1
+        target, source = (columns, rows) if side else (rows, columns)
+        np.multiply(source, np.uint64(factor), out=word)
+        word += np.uint64(offset)
+        np.right_shift(word, np.uint64(32), out=x)
+        word ^= x
+        word *= np.uint64(_MULTIPLIER)
+        word >>= np.uint64(32)
+        word *= sizes[side]
+        word >>= np.uint64(32)
+        target += word
+        # Below twice the size; where it is below the size already, the subtraction wraps to something huge.
+        np.subtract(target, sizes[side], out=x)
+        np.minimum(target, x, out=target)
+    np.multiply(rows, sizes[1], out=x)
+    x += columns

@@ -1,0 +1,194 @@
+"""What a run says of itself at its start and at its end."""
+
+import math
+import re
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from runner.config.permissions import words_to_repeat
+from runner.run.folder import RunFolder, flags
+
+FILES = {
+    "model": "model",
+    "report": "report.html",
+    "metrics": "metrics.csv",
+    "checkpoints": "checkpoints",
+    "config": "config.yaml",
+}
+"""What lies in a run folder, by what it is; only what is there is listed."""
+
+
+MARGIN = 0.02
+"""How far below the unigram entropy, as a share of it, a loss must be to have left it."""
+
+AT_UNIGRAM = "at unigram entropy"
+"""What lists of runs say of those that have not left it."""
+
+ADVICE = (
+    "try a lower optimizer.lr, a longer scheduler.warmup_steps, a pre-norm model such as modernbert_tiny, or another "
+    "seed"
+)
+
+
+def start_summary(facts: Mapping[str, Mapping[str, str]]) -> None:
+    """Prints the facts of a run that begins, section by section: section -> name -> value."""
+    show("iolaus", facts)
+
+
+def end_summary(folder: Path, results: Mapping[str, float]) -> None:
+    """Prints the figures reached, where everything lies, and the command that goes on from there."""
+    folder = near(folder)
+    files = {what: str(folder / name) for what, name in FILES.items() if (folder / name).exists()}
+    plateau = plateau_of(results)
+    show(
+        "done", {"result": _figures(results), "note": {"plateau": plateau} if plateau else {}, "files": files}
+    )
+    print(f"go on with: {resume_command(folder)}", flush=True)  # outside the panel, fit to be copied
+
+
+def group_summary(rows: Sequence[Mapping[str, Any]], schedule: str) -> None:
+    """Prints the parameter groups of an optimizer, as `runner.optim.groups_table` lists them, and its schedule."""
+    groups = {
+        row["name"]: f"{row['parameters']:,} in {row['tensors']} tensors such as {row['example']}, "
+        f"lr {row['lr']:.3g}, decay {row['weight_decay']:.3g}"
+        for row in rows
+    }
+    show("optimizer", {"parameters": groups, "schedule": {"phases": schedule} if schedule else {}})
+
+
+def near(folder: Path) -> Path:
+    """The folder as one would type it here: relative where it lies below the working directory."""
+    whole = folder.resolve()
+    return whole.relative_to(Path.cwd()) if whole.is_relative_to(Path.cwd()) else whole
+
+
+def resume_command(folder: Path) -> str:
+    """The command that goes on with the run in `folder`, spelt as the one that started it.
+
+    That of a finished one trains a branch of it for as long again.
+    """
+    try:
+        words = shlex.split((folder / "command.txt").read_text(errors="replace"))
+    except (OSError, ValueError):
+        words = []
+    status = RunFolder(folder).status()
+    done = status.get("step") if status.get("state") == "done" else None
+    longer = [f"trainer.max_steps={2 * done}"] if done else []
+    program = ["iolaus"] if words[:1] == ["iolaus"] else ["python", "-m", "runner.train"]
+    before, behind = shlex.join([*program, *flags(words)]), shlex.join([*words_to_repeat(words), *longer])
+    return f"{before} resume={shlex.quote(str(folder))} {behind}".rstrip()
+
+
+def clock(seconds: float) -> str:
+    """Hours, minutes and seconds: `0:03`, `12:40`, `1:02:03`, `2d 01:00:00`."""
+    minutes, second = divmod(max(0, round(seconds)), 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    if days:
+        return f"{days}d {hour:02}:{minute:02}:{second:02}"
+    return f"{hour}:{minute:02}:{second:02}" if hour else f"{minute}:{second:02}"
+
+
+def validation_set(key: str) -> str | None:
+    """The set whose loss is logged under `key`: `books` for `val/books/loss`; None for any other figure."""
+    found = re.fullmatch(r"val/(.+)/loss", key)
+    return found[1] if found else None
+
+
+def compared_losses(results: Mapping[str, float]) -> dict[str, tuple[float, float | None]]:
+    """Each validation set's loss, and its unigram entropy: what knowing token frequencies alone gives."""
+    names = [name for key in results if (name := validation_set(key)) is not None]
+    return {name: (results[f"val/{name}/loss"], results.get(f"val/{name}/unigram_entropy")) for name in names}
+
+
+def plateau_of(results: Mapping[str, float]) -> str | None:
+    """What to say of a run of which no loss is well below its unigram entropy; None where one is, or has no such level.
+
+    One is enough: a further validation set may be of another kind of text than the model is trained on.
+    """
+    compared = [
+        (loss, unigram, name) for name, (loss, unigram) in compared_losses(results).items() if unigram
+    ]
+    if not compared or any(loss < (1 - MARGIN) * unigram for loss, unigram, _ in compared):
+        return None
+    loss, unigram, name = min(compared, key=lambda found: found[0] / found[1])
+    if loss <= (1 + MARGIN) * unigram:
+        what = "stands at", "the model knows how frequent tokens are and nothing of their context"
+    else:
+        what = "is not below", "the model knows no more than how frequent tokens are"
+    return f"the loss {loss:.3f} of {name} {what[0]} its unigram entropy {unigram:.3f}: {what[1]}; {ADVICE}"
+
+
+def _figures(results: Mapping[str, float]) -> dict[str, str]:
+    figures = {}
+    losses = compared_losses(results)
+    uniform = results.get("uniform_entropy")
+    for name, (loss, unigram) in losses.items():
+        figures[f"validation loss, {name}"] = f"{loss:.3f}" + _against(loss, unigram, uniform)
+    shown = {
+        f"val/{name}/{part}" for name in losses for part in ("loss", "unigram_entropy", "tokens_per_byte")
+    }
+    for key, value in results.items():
+        if key == "objective":
+            step = results.get("best_step")
+            figures["best"] = f"{value:.3f}" + ("" if step is None else f" at step {step:,.0f}")
+        elif key not in shown | {"uniform_entropy", "best_step"}:
+            figures[key] = f"{value:,.4g}" + _against_bits(key, results)
+    return figures
+
+
+def bits_level(key: str, results: Mapping[str, float]) -> float | None:
+    """The unigram entropy in the unit of a figure in bits, such as `val/books/bits_per_byte`; None without one."""
+    prefix, _, figure = key.rpartition("/")
+    scale = {"bits_per_token": 1.0, "bits_per_byte": results.get(f"{prefix}/tokens_per_byte")}.get(figure)
+    unigram = results.get(f"{prefix}/unigram_entropy")
+    return None if scale is None or unigram is None else unigram / math.log(2) * scale
+
+
+def _against_bits(key: str, results: Mapping[str, float]) -> str:
+    level = bits_level(key, results)
+    return "" if level is None else f"  (unigram entropy {level:.4g})"
+
+
+def _against(loss: float, unigram: float | None, uniform: float | None) -> str:
+    """What to hold a loss against, in nats: word frequencies alone, and guessing."""
+    words = []
+    if unigram is not None:
+        relation = "below" if loss < unigram else "above"
+        words.append(f"{abs(unigram - loss):.3f} {relation} the unigram entropy {unigram:.3f}")
+    if uniform is not None:
+        words.append(f"guessing has {uniform:.3f}")
+    return f"  ({'; '.join(words)})" if words else ""
+
+
+def show(title: str, sections: Mapping[str, Mapping[str, str]]) -> None:
+    """Prints facts, section by section: a panel in a terminal, plain lines elsewhere."""
+    sections = {name: facts for name, facts in sections.items() if facts}
+    if not sys.stdout.isatty():
+        _print_plainly(sections)
+        return
+    from rich.console import Console  # here, as most commands show nothing
+    from rich.panel import Panel
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold cyan", no_wrap=True)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for section, facts in sections.items():
+        for i, (name, value) in enumerate(facts.items()):
+            table.add_row(section if i == 0 else "", Text(name), Text(value))
+    Console().print(Panel(table, title=title, title_align="left", border_style="dim", expand=False))
+
+
+def _print_plainly(sections: Mapping[str, Mapping[str, str]]) -> None:
+    width = max((len(name) for facts in sections.values() for name in facts), default=0)
+    for section, facts in sections.items():
+        print(section)
+        for name, value in facts.items():
+            print(f"  {name:<{width}}  {value}")
+    sys.stdout.flush()

@@ -1,0 +1,86 @@
+"""The order audit: `order.txt` in the run folder names, step by step, what the run trained on.
+
+Each line is a step and a hash of its whole global batch (sample ids, tokens as masked, targets), the same for every
+number of ranks, workers and micro-batches. `python -m runner.audit RUN RUN` names the first step where two runs differ.
+"""
+
+import sys
+from itertools import islice
+from pathlib import Path
+from typing import TextIO
+
+FILE_NAME = "order.txt"
+
+
+class OrderLog:
+    """Appends to `order.txt`; a resumed run drops the steps after its checkpoint and writes them again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FILE_NAME
+        self._file: TextIO | None = None
+
+    def open_at(self, step: int) -> None:
+        """Keeps the first `step` lines and continues behind them."""
+        lines = list(islice(_lines(self.path), step)) if self.path.exists() else []
+        temporary = self.path.with_suffix(".tmp")
+        temporary.write_text("".join(f"{line}\n" for line in lines))
+        temporary.replace(self.path)
+        self._file = open(self.path, "a", buffering=1)  # noqa: SIM115  one line, one write
+
+    def write(self, step: int, digest: str) -> None:
+        """Notes the digest of a step, counted from 1."""
+        assert self._file is not None
+        self._file.write(f"{step} {digest}\n")
+
+    def close(self) -> None:
+        """Closes the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def compare(first: Path, second: Path) -> str | None:
+    """Where two runs part, in words; None where one is equal to the beginning of the other.
+
+    Raises:
+        ValueError: a folder without an order log.
+    """
+    for folder in (first, second):
+        if not (folder / FILE_NAME).is_file():
+            raise ValueError(
+                f"{str(folder)!r} has no {FILE_NAME}: not a run folder, or the audit callback was off"
+            )
+    pairs = zip(_lines(first / FILE_NAME), _lines(second / FILE_NAME), strict=False)
+    for ours, theirs in pairs:
+        if ours != theirs:
+            step = ours.split()[0]
+            return f"step {step}: {first} trained on {ours.split()[-1]}, {second} on {theirs.split()[-1]}"
+    return None
+
+
+def length(folder: Path) -> int:
+    """Steps in a run's order log."""
+    return sum(1 for _ in _lines(folder / FILE_NAME))
+
+
+def main() -> None:
+    """The command; exit status 1 where the runs differ."""
+    if len(sys.argv) != 3:
+        sys.exit("usage: python -m runner.audit RUN RUN")
+    first, second = Path(sys.argv[1]), Path(sys.argv[2])
+    try:
+        difference = compare(first, second)
+    except ValueError as error:
+        sys.exit(f"error: {error}")
+    if difference:
+        sys.exit(f"the runs differ first at {difference}")
+    print(f"the same samples and masks in all {min(length(first), length(second)):,} steps that both have")
+
+
+def _lines(path: Path) -> list[str]:
+    """Whole lines; one cut off by a kill is left out."""
+    return [line.rstrip("\n") for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+
+
+if __name__ == "__main__":
+    main()

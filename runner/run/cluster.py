@@ -1,0 +1,220 @@
+"""Where this process stands among others that srun or torchrun started with it. Imports no torch."""
+
+import json
+import os
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from runner.run.environment import output_of
+from runner.run.folder import RunFolder, write_atomically
+
+LAUNCH_FILE = ".launch"
+"""In the run folder: the launch whose first rank has prepared it."""
+
+NOT_A_TASK = 0xFFFFFFF0
+"""SLURM step numbers from here on are shells and batch scripts, not tasks started by srun."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """One rank among those that something outside this program has started."""
+
+    rank: int
+    world_size: int
+    ranks_per_node: int
+    launch: str
+    """Names this launch on every rank alike: job, step and how often it was requeued."""
+    slurm: bool
+
+    @property
+    def num_nodes(self) -> int:
+        """Nodes with a rank."""
+        return self.world_size // self.ranks_per_node
+
+
+def member() -> Member | None:
+    """This process as one of several ranks; None where it is alone and starts its ranks itself.
+
+    Raises:
+        ValueError: SLURM gives the nodes different numbers of tasks.
+    """
+    env = os.environ
+    if int(env.get("SLURM_NTASKS", 1)) > 1 and int(env.get("SLURM_STEP_ID", NOT_A_TASK)) < NOT_A_TASK:
+        tasks, nodes = int(env["SLURM_NTASKS"]), int(env.get("SLURM_STEP_NUM_NODES", 1))
+        if tasks % nodes:
+            raise ValueError(
+                f"SLURM started {tasks} tasks on {nodes} nodes; every node needs the same number"
+            )
+        return Member(int(env["SLURM_PROCID"]), tasks, tasks // nodes, slurm_launch(), slurm=True)
+    if int(env.get("WORLD_SIZE", 1)) > 1 and "RANK" in env and "LOCAL_WORLD_SIZE" in env:
+        launch = "-".join(
+            env.get(name, "0") for name in ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT")
+        )
+        return Member(
+            int(env["RANK"]), int(env["WORLD_SIZE"]), int(env["LOCAL_WORLD_SIZE"]), launch, slurm=False
+        )
+    return None
+
+
+def refuse_sweep_of_ranks(arguments: list[str]) -> None:
+    """Raises ValueError where srun or torchrun has started a sweep several times over."""
+    if member() is not None and not {"-m", "--multirun"}.isdisjoint(arguments):
+        raise ValueError(
+            "-m starts its runs itself: type it without srun or torchrun, or use -m hydra/launcher=slurm"
+        )
+
+
+def slurm_job() -> str | None:
+    """The id of the SLURM job this process belongs to, as `scontrol` takes it."""
+    if "SLURM_ARRAY_JOB_ID" in os.environ:
+        return f"{os.environ['SLURM_ARRAY_JOB_ID']}_{os.environ['SLURM_ARRAY_TASK_ID']}"
+    return os.environ.get("SLURM_JOB_ID")
+
+
+def slurm_launch() -> str:
+    """Job, step and restart count of this process."""
+    names = ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT")
+    return ".".join(os.environ.get(name, "0") for name in names)
+
+
+def check_layout(trainer: Any, devices: int, here: Member) -> None:
+    """Raises ValueError unless the config asks for as many processes as were started."""
+    if (devices, trainer.num_nodes) == (here.ranks_per_node, here.num_nodes):
+        return
+    by = "SLURM started" if here.slurm else "torchrun started"
+    raise ValueError(
+        f"{by} {here.ranks_per_node} processes on each of {here.num_nodes} nodes, but the config has "
+        f"trainer.devices={devices} trainer.num_nodes={trainer.num_nodes}. Set trainer.devices={here.ranks_per_node} "
+        f"trainer.num_nodes={here.num_nodes}, or start as many processes as the config asks for"
+    )
+
+
+def cluster_environment() -> Any:
+    """Lightning's view of the ranks: SLURM's, torchrun's (also that of ranks this program has started), or none."""
+    from lightning.fabric.plugins.environments import (
+        LightningEnvironment,
+        SLURMEnvironment,
+        TorchElasticEnvironment,
+    )
+
+    here = member()
+    if here is None:
+        return LightningEnvironment()
+    if not here.slurm:
+        return TorchElasticEnvironment()
+    os.environ.setdefault("SLURM_NTASKS_PER_NODE", str(here.ranks_per_node))  # absent after `srun --ntasks`
+    if "MASTER_ADDR" not in os.environ:
+        os.environ["MASTER_ADDR"] = first_node_address(here)
+    os.environ.setdefault("MASTER_PORT", str(port_of(here.launch)))
+    return SLURMEnvironment(auto_requeue=False)
+
+
+def first_node_address(here: Member) -> str:
+    """A name or address by which every rank reaches the first node.
+
+    Raises:
+        ValueError: the node's name does not resolve, and SLURM knows no address that does.
+    """
+    if here.num_nodes == 1:
+        return "127.0.0.1"
+    nodes = (output_of("scontrol", "show", "hostnames", os.environ["SLURM_STEP_NODELIST"]) or "").split()
+    first = nodes[0] if nodes else os.environ["SLURM_STEP_NODELIST"]
+    if _resolves(first):
+        return first
+    facts = (output_of("scontrol", "show", "node", "--oneliner", first) or "").split()
+    address = next((fact.removeprefix("NodeAddr=") for fact in facts if fact.startswith("NodeAddr=")), "")
+    if address and _resolves(address):
+        return address
+    raise ValueError(
+        f"the name of the first node, {first!r}, does not resolve here: export MASTER_ADDR=<its address>"
+    )
+
+
+def port_of(launch: str) -> int:
+    """A port below the ephemeral ones that all ranks of a launch agree on, and that another launch avoids."""
+    job, step, restart = (int(part) for part in launch.split("."))
+    return 15000 + (job * 61 + step * 7 + restart) % 15000
+
+
+def agreed_folder(outputs: Path, identity: str, choose: Callable[[], str]) -> str:
+    """The run folder that the first rank has chosen, on every rank; a requeued job comes back to the one it had.
+
+    Raises:
+        ValueError: the first rank's choice does not arrive, or nothing is there to bring it.
+    """
+    here, job = member(), slurm_job()
+    if here is not None and not here.slurm:
+        return _through_store(here, f"iolaus/{here.launch}/{identity}", choose)
+    if job is None:
+        return choose()
+    note = (
+        outputs
+        / "slurm"
+        / f"{os.environ['SLURM_JOB_ID']}.{os.environ.get('SLURM_STEP_ID', 0)}-{identity[:8]}.json"
+    )
+    if here is None or here.rank == 0:
+        known = _read(note).get("folder") if int(os.environ.get("SLURM_RESTART_COUNT", 0)) else None
+        folder = known or choose()
+        note.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(note, json.dumps({"launch": slurm_launch(), "folder": folder}))
+        return folder
+    await_first_rank(lambda: _read(note).get("launch") == here.launch, here, outputs)
+    return str(_read(note)["folder"])
+
+
+def _through_store(here: Member, key: str, choose: Callable[[], str]) -> str:
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        raise ValueError(
+            "these ranks have no way to agree on a run folder: name one with hydra.run.dir=<folder>"
+        )
+    from torch.distributed import TCPStore
+
+    store = TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
+    if here.rank == 0:
+        store.set(key, choose())
+    return store.get(key).decode()
+
+
+def announce(folder: RunFolder, here: Member) -> None:
+    """Tells the other ranks that the first one holds the run folder and has prepared it."""
+    write_atomically(folder.path / LAUNCH_FILE, json.dumps({"launch": here.launch}))
+
+
+def await_announcement(folder: RunFolder, here: Member) -> None:
+    """Waits until the first rank of this launch holds the run folder and has prepared it."""
+    await_first_rank(lambda: _read(folder.path / LAUNCH_FILE).get("launch") == here.launch, here, folder.path)
+
+
+def await_first_rank(arrived: Callable[[], bool], here: Member, where: Path, seconds: float = 600) -> None:
+    """Waits for what the first rank leaves in a folder.
+
+    Raises:
+        ValueError: it does not come; the first rank has failed, or the nodes do not share the folder.
+    """
+    deadline = time.monotonic() + seconds
+    while not arrived():
+        if time.monotonic() > deadline:
+            raise ValueError(
+                f"rank {here.rank} has waited {seconds:.0f} seconds for rank 0 to write to {str(where)!r}: it failed, "
+                "or the nodes do not share that folder; set outputs=<a folder they share>"
+            )
+        time.sleep(0.1)
+
+
+def _read(note: Path) -> dict[str, str]:
+    try:
+        return json.loads(note.read_text())
+    except (OSError, ValueError):
+        return {}
+
+
+def _resolves(name: str) -> bool:
+    try:
+        socket.getaddrinfo(name, None)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,174 @@
+"""One message instead of a traceback, with what was probably meant."""
+
+import difflib
+import os
+import re
+from collections.abc import Iterable
+
+from runner.run.redaction import redacted
+
+USER_ERRORS = (ValueError, OSError, ImportError, KeyError)
+"""What a wrong config, file or environment raises; anything else is a defect and keeps its traceback."""
+
+
+OTHER_WORDS = {
+    "accumulate_grad_batches": "data.micro_batch_tokens",
+    "batch_size": "sampler.global_batch_size",
+    "epochs": "trainer.max_epochs",
+    "gpus": "trainer.devices",
+    "gradient_clip_val": "module.max_grad_norm",
+    "learning_rate": "optimizer.lr",
+    "max_seq_length": "data.max_length",
+    "num_gpus": "trainer.devices",
+    "num_train_epochs": "trainer.max_epochs",
+    "steps": "trainer.max_steps",
+    "train_batch_size": "sampler.global_batch_size",
+    "warmup": "scheduler.warmup_steps",
+}
+"""What other programs call a setting of ours."""
+
+
+_IN_WORKER = re.compile(r"in DataLoader worker process.*\n[\w.]+: (.*)\Z", re.DOTALL)
+"""How torch hands on an error of a loader process: with the traceback of there before the message."""
+
+
+class TrainingFailure(RuntimeError):
+    """Training cannot go on, for a reason the message gives (such as a loss that is not a number)."""
+
+
+def explain(error: BaseException) -> str | None:
+    """The message for the user, without secrets, or None where only a traceback helps (a defect of the program)."""
+    message = _explained(error)
+    return None if message is None else redacted(message)
+
+
+def _explained(error: BaseException) -> str | None:
+    from hydra.errors import HydraException, OverrideParseException
+    from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseException
+
+    chain = list(_causes(error))
+    composing = [cause for cause in chain if isinstance(cause, HydraException | OmegaConfBaseException)]
+    if not composing or any(isinstance(cause, InterpolationResolutionError) for cause in composing):
+        for cause in chain:  # our own message, which a resolver may have wrapped
+            if isinstance(cause, (*USER_ERRORS, TrainingFailure)) and cause not in composing:
+                return _plain(cause)
+    if composing:
+        lines = dict.fromkeys(line for cause in composing for line in str(cause).splitlines() if _tells(line))
+        message = "\n".join(lines)
+        override = next(
+            (cause.override for cause in composing if isinstance(cause, OverrideParseException)), ""
+        )
+        if override and override not in message:
+            message = f"cannot read the override {override!r}: {message}"
+        return message + _did_you_mean(message)
+    return None
+
+
+def suggest(wrong: str, known: Iterable[str]) -> str:
+    """`. Did you mean 'x'?` for the nearest known name, or nothing."""
+    near = _near(wrong, known)
+    return f". Did you mean {near[0]!r}?" if near else ""
+
+
+def wants_traceback() -> bool:
+    """Whether the user asked for full tracebacks (`HYDRA_FULL_ERROR=1`)."""
+    asked = os.environ.get("IOLAUS_FULL_ERROR", os.environ.get("HYDRA_FULL_ERROR", "0"))
+    return asked not in ("0", "", "false")
+
+
+def _causes(error: BaseException | None) -> Iterable[BaseException]:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _plain(error: BaseException) -> str:
+    if found := _IN_WORKER.search(str(error)):
+        return found[1]
+    if isinstance(error, OSError) and error.strerror and len(error.args) > 1:
+        return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    return str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+
+
+def _tells(line: str) -> bool:
+    noise = (
+        "full_key:",
+        "reference_type=",
+        "object_type=",
+        "See https://hydra.cc/docs/1.2/advanced/override_grammar",
+        "To append to your config",
+        "Config search path",
+        "provider=",
+    )
+    return bool(line.strip()) and "$VALUE" not in line and not line.strip().startswith(noise)
+
+
+def _did_you_mean(message: str) -> str:
+    """A line with the names that exist and are nearest to the one a Hydra error complains about; or nothing."""
+    if found := re.search(r"Could not find '([^']+)'", message):
+        _, _, available = message.partition("Available options in")
+        return _line(
+            _near(found[1].rpartition("/")[2], [line.strip() for line in available.splitlines()[1:]])
+        )
+    if found := re.search(r"Could not load '([^']+)/([^/']+)'", message):
+        return _line(_near(found[2], _options(found[1])))
+    if found := re.search(r"Could not override '([^']+)'", message):
+        return _other_key(found[1])
+    if found := re.search(r"Key '([^']+)' (?:is )?not in", message):
+        return _line(_near(found[1], {key.split(".")[-1] for key in _config_keys()}))
+    if re.search(
+        r"no viable alternative|missing EQUAL|mismatched input|token recognition|extraneous", message
+    ):
+        return "\nexpected GROUP=OPTION or FIELD=VALUE; in a shell, quote what has brackets or spaces: 'a.b=[1,2]'"
+    return ""
+
+
+def _other_key(wrong: str) -> str:
+    """What to do about a key that the composed config does not have."""
+    keys = _config_keys()
+    if options := keys.get(wrong):
+        group = wrong.partition(".")[0]
+        whole = f"{group}=[..., {options[0]}]" if wrong.count(".") > 1 else f"{group}={' or '.join(options)}"
+        return f"\n{wrong} is a setting of {whole}, which is not chosen here"
+    section, _, field = wrong.rpartition(".")
+    same = [key for key in keys if key.rpartition(".")[2] == field and not section]
+    usual = [key for key in keys if key == OTHER_WORDS.get(field)]
+    groups = [] if section else _near(field, _groups())
+    return _line(same or usual or groups or _near(wrong, keys))
+
+
+def _near(wrong: str, known: Iterable[str]) -> list[str]:
+    """The nearest known name, if one is near."""
+    return difflib.get_close_matches(wrong, list(known), n=1, cutoff=0.55)
+
+
+def _line(names: list[str]) -> str:
+    return f"\nDid you mean {' or '.join(map(repr, names[:3]))}?" if names else ""
+
+
+def _groups() -> list[str]:
+    from conf.registry import OPTIONS
+
+    return [*OPTIONS, "experiment"]
+
+
+def _options(group: str) -> list[str]:
+    from conf.registry import OPTIONS
+
+    return [*OPTIONS.get(group, {}), "default"]
+
+
+def _config_keys() -> dict[str, list[str]]:
+    """Every dotted key that some option of some group has, and which options have it."""
+    from conf.fields import fields_of, is_part, root_fields
+    from conf.registry import OPTIONS
+
+    keys: dict[str, list[str]] = {field.key: [] for field in root_fields()}
+    for group, nodes in OPTIONS.items():
+        for name, node in nodes.items():
+            prefix = f"{group}.{name}" if is_part(group, name) else group
+            for field in fields_of(node, prefix):
+                keys.setdefault(field.key, []).append(name)
+    return keys

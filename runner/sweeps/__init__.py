@@ -1,0 +1,1 @@
+"""Many runs: grids, Optuna, SLURM arrays, and the configs of their jobs."""

@@ -1,0 +1,293 @@
+"""Search with Optuna (`hydra/sweeper=optuna`): each trial a run in the sweep's folder, under the trial's number.
+
+Whatever is known of a trial is in the study's journal and in its run folder, so a search that was killed goes on where it
+was: trials that had begun go on from their checkpoints, and what is suggested follows from (seed, number, results).
+Optuna is imported when a search begins.
+"""
+
+import json
+import logging
+import math
+import os
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from hydra.core.override_parser.types import IntervalSweep, Override, RangeSweep
+
+from runner.evaluation.monitor import direction_of
+from runner.run.errors import TrainingFailure
+from runner.run.folder import RunFolder, write_atomically
+from runner.sweeps.sweeper import ENDED, Job, JobSweeper, as_typed
+
+log = logging.getLogger("iolaus")
+
+JOURNAL, TRIAL, STUDY = "study.journal", "trial.json", "search"
+"""The journal in the sweep's folder, what a run is told of its trial, and the name of the study."""
+
+SAMPLERS, PRUNERS = ("tpe", "random"), ("median", "asha", "none")
+
+
+class Search(JobSweeper):
+    """Runs `n_trials` trials in all, `n_jobs` at a time through the launcher.
+
+    A trial whose run fails or has no finite objective is recorded as failed and ends nothing. Settings that repeat those
+    of an earlier trial are not run again: a run is a function of its config, so they get the same value.
+    """
+
+    def __init__(
+        self,
+        n_trials: int,
+        n_jobs: int,
+        direction: str | None,
+        sampler: str,
+        seed: int,
+        startup_trials: int,
+        pruner: str,
+        storage: str | None,
+        params: dict[str, str] | None,
+    ) -> None:
+        """Raises ValueError for numbers below 1 and names that are not known."""
+        if min(n_trials, n_jobs) < 1 or startup_trials < 0:
+            raise ValueError("hydra.sweeper: n_trials and n_jobs must be 1 or more, startup_trials 0 or more")
+        for name, value, known in (("sampler", sampler, SAMPLERS), ("pruner", pruner, PRUNERS)):
+            if value not in known:
+                raise ValueError(f"hydra.sweeper.{name} is {', '.join(known)}, not {value!r}")
+        if direction not in ("min", "max", "minimize", "maximize", None):
+            raise ValueError(f"hydra.sweeper.direction is min or max, not {direction!r}")
+        self.n_trials, self.n_jobs, self.direction = (
+            n_trials,
+            n_jobs,
+            f"{direction[:3]}imize" if direction else "",
+        )
+        self.sampler, self.seed, self.startup_trials = sampler, seed, startup_trials
+        self.pruner, self.storage, self.params = pruner, storage, params or {}
+
+    def sweep(self, arguments: list[str]) -> float | None:
+        """Searches; returns the best value, None where no trial has one."""
+        given = [f"{name}={value}" for name, value in self.params.items()]
+        fixed, self.space = search_space(self.parse([*given, *arguments]))
+        self.fixed = fixed
+        first = [*fixed, *(f"{name}={first_value(d)}" for name, d in self.space.items())]
+        self.identify(first)
+        assert self.config is not None
+        self.direction = self.direction or f"{direction_of(self.configs.compose(self.config, first))}imize"
+        self.begin()
+        self.study = self._open_study()
+        self.over = set[int]()  # trials that the launcher has run and is done with
+        while trials := self._next_trials():
+            jobs = [self._job(trial) for trial in trials]
+            launched = self.launch(jobs)
+            if not launched and all(job.folder.status()["state"] == "waiting" for job in jobs):
+                raise TrainingFailure("the launcher has started none of the trials; its message is above")
+            for job in jobs:
+                if launched or job.folder.status()["state"] != "waiting":
+                    self.over.add(int(job.folder.path.name))
+                self._tell(job.folder)
+        return self._say_best()
+
+    def _open_study(self) -> Any:
+        """The study in the journal, made there if it is new; raises ValueError if it searches another space."""
+        optuna = import_optuna()
+        journal = Path(self.storage or self.folder / JOURNAL).absolute()
+        repair(journal)
+        self.journal = str(journal)
+        study = optuna.create_study(
+            study_name=STUDY,
+            storage=open_journal(self.journal),
+            direction=self.direction,
+            load_if_exists=True,
+        )
+        space = {name: optuna.distributions.distribution_to_json(d) for name, d in self.space.items()}
+        searched = study.user_attrs.get("space", space)
+        if searched != space or study.direction.name != self.direction.upper():
+            raise ValueError(
+                f"the search in {str(journal)!r} is over {', '.join(searched)} ({study.direction.name.lower()}) in other "
+                "bounds or another direction; begin a new one without resume and in a folder of its own"
+            )
+        study.set_user_attr("space", space)
+        return study
+
+    def _next_trials(self) -> list[Any]:
+        """Trials to run now: first those a killed search has left behind, then new ones; none when all are there."""
+        optuna = import_optuna()
+        left = []
+        for trial in self.study.get_trials(states=[optuna.trial.TrialState.RUNNING]):
+            folder = RunFolder(self.folder / str(trial.number))
+            if not self._tell(folder) and not folder.is_locked() and trial.number not in self.over:
+                self.study.sampler = self._sampler(trial.number)
+                left.append(optuna.trial.Trial(self.study, trial._trial_id))
+        batch = left[: self.n_jobs]
+        while (
+            len(batch) < self.n_jobs
+            and (number := len(self.study.get_trials(deepcopy=False))) < self.n_trials
+        ):
+            self.study.sampler = self._sampler(number)
+            trial = self.study.ask(self.space)
+            if not self._repeats(trial):
+                batch.append(trial)
+        return batch
+
+    def _sampler(self, number: int) -> Any:
+        """A sampler for one trial, so that what it draws does not depend on how often the search was started."""
+        samplers = import_optuna().samplers
+        seed = (self.seed * 0x9E3779B1 + number) % 2**32
+        if self.sampler == "random":
+            return samplers.RandomSampler(seed=seed)
+        return samplers.TPESampler(seed=seed, n_startup_trials=self.startup_trials, multivariate=True)
+
+    def _repeats(self, trial: Any) -> bool:
+        """Whether an ended trial had these settings; if so this one ends as that did."""
+        for other in self.study.get_trials(deepcopy=False):
+            if other.state.is_finished() and other.number != trial.number and other.params == trial.params:
+                values = other.value if other.state.name == "COMPLETE" else None
+                self.study.tell(trial, values, state=other.state)
+                log.info("trial %d repeats trial %d and takes over its value", trial.number, other.number)
+                return True
+        return False
+
+    def _job(self, trial: Any) -> Job:
+        """The run of a trial: its folder, with what the run needs to report to the study."""
+        values = {name: suggest(trial, name, distribution) for name, distribution in self.space.items()}
+        overrides = [*self.fixed, *(f"{name}={value}" for name, value in values.items())]
+        folder = RunFolder(self.folder / str(trial.number))
+        identity = self.identify(overrides)
+        if not folder.status():
+            folder.announce(identity, overrides)
+        journal = os.path.relpath(self.journal, folder.path)  # the sweep's folder may be moved
+        told = {"journal": journal, "number": trial.number, "pruner": self.pruner}
+        write_atomically(folder.path / TRIAL, json.dumps({**told, "startup_trials": self.startup_trials}))
+        return Job(overrides, folder)
+
+    def _tell(self, folder: RunFolder) -> bool:
+        """Tells the study how the run in `folder` has ended; False where it has not, or can go on another time."""
+        states = import_optuna().trial.TrialState
+        status, number = folder.status(), int(folder.path.name)
+        state = status.get("state")
+        lost = number in self.over and state in ("running", "waiting")
+        if not (lost or state in (*ENDED, "failed")) or folder.is_locked():
+            return False
+        value = (status.get("results") or {}).get("objective")
+        if state == "pruned":
+            self.study.tell(number, state=states.PRUNED)
+        elif state == "done" and status.get("mode") not in (None, self.direction[:3]):
+            raise TrainingFailure(
+                f"the trials monitor {status['monitor']}, which is better when {status['mode']}, and the search goes the "
+                f"other way: set hydra.sweeper.direction={status['mode']}"
+            )
+        elif state == "done" and value is not None and math.isfinite(value):
+            self.study.tell(number, value)
+        else:
+            without = (
+                "it ended without a word (killed?)"
+                if lost
+                else f"its objective is {value}: is validation off?"
+            )
+            error = status.get("error") or without
+            log.warning("trial %d failed: %s", number, str(error).splitlines()[0])
+            self.study.tell(number, state=states.FAIL)
+        return True
+
+    def _say_best(self) -> float | None:
+        trials = self.study.get_trials(deepcopy=False)
+        counts = {name: sum(t.state.name == name for t in trials) for name in ("COMPLETE", "PRUNED", "FAIL")}
+        found = f"{counts['COMPLETE']} complete, {counts['PRUNED']} pruned, {counts['FAIL']} failed"
+        if not counts["COMPLETE"]:
+            print(f"{len(trials)} trials ({found}): none has a value", flush=True)
+            return None
+        best = self.study.best_trial
+        settings = " ".join(f"{name}={value}" for name, value in best.params.items())
+        print(f"{len(trials)} trials ({found}); the best is {best.number}: {best.value:.4f} with {settings}")
+        return float(best.value)
+
+
+def import_optuna() -> Any:
+    """The package, quiet; raises ImportError with what to install."""
+    try:
+        import optuna
+    except ImportError as error:
+        raise ImportError(
+            "hydra/sweeper=optuna needs the package optuna: pip install 'iolaus[search]'"
+        ) from error
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    return optuna
+
+
+def open_journal(path: str) -> Any:
+    """The storage in a journal file, which many processes may write to."""
+    journal = import_optuna().storages.journal
+    return import_optuna().storages.JournalStorage(journal.JournalFileBackend(path))
+
+
+def repair(journal: Path) -> None:
+    """Cuts off a line that a killed process has left half-written, after which nothing could be appended."""
+    text = journal.read_bytes() if journal.exists() else b""
+    if text and not text.endswith(b"\n"):
+        with open(journal, "r+b") as file:
+            file.truncate(text.rfind(b"\n") + 1)
+
+
+def search_space(overrides: Sequence[Override]) -> tuple[list[str], dict[str, Any]]:
+    """Overrides that every trial has, and the distribution of each that is searched over, by its key.
+
+    `interval(a,b)` is a number between, `int(interval(a,b))` a whole one, `range(a,b)` as Python's, `choice(a,b)` or
+    `a,b` one of these; `tag(log, ...)` searches in the logarithm.
+
+    Raises:
+        ValueError: nothing to search over, or bounds that make no sense.
+    """
+    fixed: dict[str, str] = {}
+    space: dict[str, Any] = {}
+    for override in overrides:
+        key = override.get_key_element()
+        fixed.pop(key, None)
+        space.pop(key, None)
+        if override.is_sweep_override():
+            try:
+                space[key] = distribution(override)
+            except ValueError as error:
+                raise ValueError(f"{override.input_line}: {error}") from error
+        else:
+            fixed[key] = as_typed(f"{key}={override.get_value_element_as_str()}")
+    if not space:
+        raise ValueError(
+            "nothing to search over: give at least one value such as 'optimizer.lr=tag(log, interval(1e-4, 1e-2))'"
+        )
+    return list(fixed.values()), space
+
+
+def distribution(override: Override) -> Any:
+    """What Optuna calls the values of one override."""
+    kinds = import_optuna().distributions
+    sweep: Any = override.value()
+    if override.is_choice_sweep():
+        return kinds.CategoricalDistribution(list(override.sweep_string_iterator()))
+    logarithmic = "log" in sweep.tags
+    if isinstance(sweep, IntervalSweep):
+        kind = kinds.IntDistribution if isinstance(sweep.start, int) else kinds.FloatDistribution
+        return kind(sweep.start, sweep.end, log=logarithmic)
+    assert isinstance(sweep, RangeSweep)
+    values = list(sweep.range())
+    if not values:
+        raise ValueError("the range is empty")
+    low, high = min(values), max(values)
+    if all(isinstance(value, int) for value in values):
+        return kinds.IntDistribution(
+            low, high, log=logarithmic, step=1 if logarithmic else abs(int(sweep.step))
+        )
+    return kinds.FloatDistribution(low, high, step=float(abs(Decimal(str(sweep.step)))))
+
+
+def suggest(trial: Any, name: str, distribution: Any) -> Any:
+    """The trial's value of one setting, drawn if it has none yet."""
+    kinds = import_optuna().distributions
+    if isinstance(distribution, kinds.CategoricalDistribution):
+        return trial.suggest_categorical(name, distribution.choices)
+    draw = trial.suggest_int if isinstance(distribution, kinds.IntDistribution) else trial.suggest_float
+    return draw(name, distribution.low, distribution.high, step=distribution.step, log=distribution.log)
+
+
+def first_value(distribution: Any) -> Any:
+    """One value, to check early that a config can be made of it."""
+    return distribution.choices[0] if hasattr(distribution, "choices") else distribution.low

@@ -1,0 +1,230 @@
+"""The launcher `hydra/launcher=slurm`: jobs as SLURM arrays through submitit, each in its run folder. Imports no torch.
+
+How a job ended is read from its run folder and from the queue alone, so it does not matter how often it was requeued, and
+a launcher that is killed and started again with `resume=` finds the jobs that are still queued instead of doubling them.
+"""
+
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hydra.core.singleton import Singleton
+from hydra.core.utils import JobReturn, JobStatus, filter_overrides
+from hydra_plugins.hydra_submitit_launcher.submitit_launcher import BaseSubmititLauncher
+from omegaconf import DictConfig
+
+from runner.launch.processes import left_error, processes_per_node
+from runner.run.errors import TrainingFailure
+from runner.run.folder import RunFolder
+from runner.sweeps.sweeper import ENDED
+
+log = logging.getLogger("iolaus")
+
+LIVING = (
+    "PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STOPPED", "REQUEUED", "REQUEUE_HOLD",
+    "REQUEUE_FED", "RESIZING", "SIGNALING", "STAGE_OUT",
+)  # fmt: skip
+"""States of jobs that may yet run, or run on."""
+
+SECONDS_BETWEEN_LOOKS = 10.0
+"""How often the queue is asked, once the first looks have found the jobs still there."""
+
+
+class Layout(NamedTuple):
+    """What a job asks SLURM for that depends on the run."""
+
+    nodes: int
+    tasks_per_node: int
+    gpus_per_node: int | None
+
+
+class Launcher(BaseSubmititLauncher):
+    """Submits jobs grouped by layout; in the job it is what submitit calls on every task."""
+
+    _EXECUTOR = "slurm"
+
+    def __init__(
+        self,
+        partition: str | None,
+        account: str | None,
+        qos: str | None,
+        constraint: str | None,
+        nodes: int | None,
+        tasks_per_node: int | None,
+        gpus_per_node: int | None,
+        cpus_per_task: int,
+        mem_gb: float | None,
+        timeout_min: int,
+        signal: str,
+        signal_delay_s: int,
+        requeue: bool,
+        max_num_timeout: int,
+        array_parallelism: int,
+        setup: list[str],
+        srun_args: list[str],
+        additional_parameters: dict[str, Any],
+        name: str,
+        submitit_folder: str,
+        wait: bool,
+    ) -> None:
+        super().__init__()
+        self.nodes, self.tasks_per_node, self.gpus_per_node = nodes, tasks_per_node, gpus_per_node
+        self.submitit_folder, self.wait = submitit_folder, wait
+        self.max_num_timeout = max_num_timeout if requeue else 0
+        # srun takes the cores per task from its own arguments alone since SLURM 22.05
+        arguments = ["--kill-on-bad-exit=1", f"--cpus-per-task={cpus_per_task}", *srun_args]
+        self.parameters = {
+            "name": name,
+            "timeout_min": timeout_min,
+            "cpus_per_task": cpus_per_task,
+            "mem_gb": mem_gb,
+            "slurm_partition": partition,
+            "slurm_account": account,
+            "slurm_qos": qos,
+            "slurm_constraint": constraint,
+            "slurm_array_parallelism": array_parallelism,
+            "slurm_setup": list(setup) or None,
+            "slurm_srun_args": arguments,
+            "slurm_additional_parameters": {
+                "signal": f"{signal.removeprefix('SIG')}@{signal_delay_s}",
+                ("requeue" if requeue else "no-requeue"): True,
+                **additional_parameters,
+            },
+        }
+
+    def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
+        """Submits the jobs; returns when all have ended, or at once without results where `wait` is off.
+
+        Raises:
+            ValueError: there is no sbatch here, a job's trainer does not fit the launcher, or sbatch refuses the job.
+        """
+        assert self.config is not None
+        sweep = Path(str(self.config.hydra.sweep.dir))
+        folders, layouts = [], []
+        for overrides in job_overrides:
+            config = self.hydra_context.config_loader.load_sweep_config(self.config, list(overrides))
+            folders.append(RunFolder(sweep / str(config.hydra.sweep.subdir)))
+            layouts.append(self.layout(config.trainer))
+        ids = [str(folder.status().get("slurm_job") or "") for folder in folders]
+        queued = living(ids)
+        fresh: dict[Layout, list[int]] = defaultdict(list)
+        for i, layout in enumerate(layouts):
+            if ids[i] not in queued:
+                fresh[layout].append(i)
+        for layout, members in fresh.items():
+            arguments = [self._arguments(job_overrides[i], initial_job_idx + i) for i in members]
+            for i, job_id in zip(members, self._submit(layout, arguments), strict=True):
+                ids[i] = job_id
+                folders[i].update_status(slurm_job=job_id)
+        for i, job_id in enumerate(ids):
+            words = " ".join(filter_overrides(job_overrides[i]))
+            log.info("job %s%s: %s", job_id, " (queued before)" if job_id in queued else "", words)
+        if not self.wait:
+            log.info(
+                "submitted; squeue shows the jobs, and the same command with resume=%s awaits them", sweep
+            )
+            return []
+        log.info("waiting; the jobs go on if this command ends, and scancel ends them")
+        await_end(ids)
+        return [result_of(*job) for job in zip(folders, ids, job_overrides, strict=True)]
+
+    def layout(self, trainer: DictConfig) -> Layout:
+        """Nodes, tasks and GPUs of a run.
+
+        Raises:
+            ValueError: the launcher's own numbers are not those of the run's trainer.
+        """
+        devices, num_nodes = processes_per_node(trainer), trainer.num_nodes
+        nodes, tasks = self.nodes or num_nodes, self.tasks_per_node or devices
+        alone = (nodes, tasks) == (1, 1) == (num_nodes, 1)  # one task that starts its ranks itself
+        if (nodes, tasks) != (num_nodes, devices) and not alone:
+            raise ValueError(
+                f"hydra.launcher.nodes={nodes} hydra.launcher.tasks_per_node={tasks} do not fit trainer.num_nodes="
+                f"{num_nodes} trainer.devices={devices}: leave out the launcher's, which follow the trainer's"
+            )
+        gpus = self.gpus_per_node
+        if gpus is None and trainer.accelerator == "gpu":
+            gpus = devices
+        return Layout(nodes, tasks, gpus)
+
+    def __call__(self, *arguments: Any, **named: Any) -> JobReturn:
+        """Runs the job on this task; where it fails the task does too, which ends the others with it."""
+        result = super().__call__(*arguments, **named)
+        if result.status != JobStatus.COMPLETED:
+            sys.exit(1)
+        return result
+
+    def _arguments(self, overrides: Sequence[str], number: int) -> tuple[Any, ...]:
+        return list(overrides), "hydra.sweep.dir", number, f"job_id_for_{number}", Singleton.get_state()
+
+    def _submit(self, layout: Layout, arguments: list[tuple[Any, ...]]) -> list[str]:
+        import submitit
+        from submitit.core.utils import FailedJobError
+
+        try:
+            executor = submitit.AutoExecutor(
+                folder=self.submitit_folder, cluster="slurm", slurm_max_num_timeout=self.max_num_timeout
+            )
+            parameters = {**self.parameters, **layout._asdict()}
+            executor.update_parameters(**{n: value for n, value in parameters.items() if value is not None})
+            return [job.job_id for job in executor.map_array(self, *zip(*arguments, strict=True))]
+        except (RuntimeError, FailedJobError) as error:
+            raise ValueError(f"cannot submit to SLURM: {str(error).strip()}") from error
+
+
+def living(ids: Sequence[str]) -> set[str]:
+    """Those of some jobs, such as `12_0`, that are queued or running.
+
+    Raises:
+        ConnectionError: the queue does not answer.
+    """
+    wanted = {job_id for job_id in ids if job_id}
+    if not wanted:
+        return set()
+    jobs = ",".join(sorted({job_id.partition("_")[0] for job_id in wanted}))
+    command = ["squeue", "--noheader", "--array", "--states=all", "--format=%i %T", f"--jobs={jobs}"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ConnectionError(f"squeue does not answer: {error}") from error
+    if done.returncode and "Invalid job id" not in done.stderr:  # of a job that has left the queue
+        raise ConnectionError(f"squeue: {done.stderr.strip()}")
+    states = dict(line.split()[:2] for line in done.stdout.splitlines())
+    return {job_id for job_id in wanted if states.get(job_id) in LIVING}
+
+
+def await_end(ids: Sequence[str]) -> None:
+    """Returns when none of the jobs is queued or running; a queue that does not answer is asked again."""
+    pause, looks_without = 1.0, 0
+    while looks_without < 2:  # a job on its way back into the queue may be seen as neither
+        time.sleep(pause)
+        try:
+            looks_without = 0 if living(ids) else looks_without + 1
+        except ConnectionError as error:
+            log.warning("%s; asking again", error)
+        pause = min(pause * 1.2, SECONDS_BETWEEN_LOOKS) if not looks_without else 1.0
+
+
+def result_of(folder: RunFolder, job_id: str, overrides: Sequence[str]) -> JobReturn:
+    """What Hydra wants to know of a job, by what its run folder says."""
+    status = folder.status()
+    result = JobReturn(overrides=list(overrides), working_dir=os.getcwd())
+    if status.get("state") in ENDED:
+        result.status, result.return_value = (
+            JobStatus.COMPLETED,
+            (status.get("results") or {}).get("objective"),
+        )
+    else:
+        why = (
+            status.get("error")
+            or left_error(folder.path)
+            or f"it ended as {status.get('state')!r} without a word"
+        )
+        result.status, result.return_value = JobStatus.FAILED, TrainingFailure(f"job {job_id}: {why}")
+    return result

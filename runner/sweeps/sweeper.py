@@ -1,0 +1,264 @@
+"""Sweeps: many runs in one folder, which can be run again and compare themselves on a page. Imports no torch.
+
+A sweep is known by its overrides, a job in it by its own overrides and by what they compute. So the same sweep run again
+in the same folder (`resume=auto`, `resume=<folder>` or `hydra.sweep.dir=<folder>`) skips the jobs that are done, goes on
+with those that are not, and adds those that are new.
+"""
+
+import json
+import logging
+import re
+import shlex
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.plugins import Plugins
+from hydra.core.utils import JobReturn
+from hydra.experimental.callback import Callback
+from hydra.plugins.launcher import Launcher
+from hydra.plugins.sweeper import Sweeper
+from hydra.types import HydraContext, TaskFunction
+from omegaconf import DictConfig, OmegaConf, flag_override
+
+from runner.config.permissions import words_to_repeat
+from runner.run.errors import explain
+from runner.run.folder import (
+    RunFolder,
+    flags,
+    new_name,
+    program,
+    public_overrides,
+    typed_overrides,
+    write_atomically,
+)
+from runner.sweeps.job_configs import JobConfigs
+
+log = logging.getLogger("iolaus")
+
+SWEEP = "sweep.json"
+"""What a sweep is, in its folder: its overrides, and those of Hydra itself."""
+
+ENDED = ("done", "pruned")
+"""States of jobs that are not run again."""
+
+
+def register_plugins() -> None:
+    """Makes the project's sweepers, launcher and search path known to Hydra, wherever the package lies."""
+    from hydra_plugins.iolaus import GridSweeper, OptunaSweeper, OwnConfigs, SlurmLauncher
+
+    for plugin in (GridSweeper, OptunaSweeper, OwnConfigs, SlurmLauncher):
+        Plugins.instance().register(plugin)
+
+
+def sweep_folder(*, _root_: DictConfig) -> str:
+    """The folder of the sweep that a composed config asks for: the resolver `${sweep_folder:}`."""
+    if _root_.mode == "inspect":
+        raise ValueError("mode=inspect looks at one config: leave out -m and give each setting one value")
+    outputs = Path(_root_.outputs)
+    found = find_sweep(outputs, identity(_root_)) if _root_.resume == "auto" else None
+    return str(found or outputs / f"{new_name()}-sweep")
+
+
+def identity(config: DictConfig) -> dict[str, Any]:
+    """What two sweeps share exactly when they are the same: their overrides and what makes jobs of them."""
+    overrides = public_overrides(typed_overrides(config.hydra))
+    return {"overrides": overrides, "sweeper": str(config.hydra.runtime.choices.get("hydra/sweeper"))}
+
+
+def find_sweep(outputs: Path, wanted: dict[str, Any]) -> Path | None:
+    """The newest sweep under `outputs` of this identity."""
+    found = []
+    for file in outputs.glob(f"**/{SWEEP}"):
+        noted = read_sweep(file.parent)
+        if {name: noted.get(name) for name in wanted} == wanted:
+            found.append((noted.get("started") or "", file.parent))
+    return max(found)[1] if found else None
+
+
+def read_sweep(folder: Path) -> dict[str, Any]:
+    """What `sweep.json` says; empty where there is none or it cannot be read."""
+    try:
+        return json.loads((folder / SWEEP).read_text())
+    except (OSError, ValueError):
+        return {}
+
+
+def quoted(value: str) -> str:
+    """A value as Hydra's own grammar quotes it."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def as_typed(override: str) -> str:
+    """An override in which interpolations stand as they were typed; Hydra escapes those of a sweep's jobs."""
+    return re.sub(r"\$\\\{.*?\\\}", lambda found: found[0].replace("\\", ""), override)
+
+
+class Job(NamedTuple):
+    """A run of a sweep: the overrides that make it, and its folder."""
+
+    overrides: list[str]
+    folder: RunFolder
+
+    @property
+    def launched(self) -> list[str]:
+        """The overrides, and the one that brings the run into its folder."""
+        return [*self.overrides, f"hydra.sweep.subdir={self.folder.path.name}"]
+
+
+class JobSweeper(Sweeper):
+    """What both sweepers do: a folder for the sweep and for each job, and jobs that may fail."""
+
+    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        """Takes over what Hydra has composed, and makes the launcher."""
+        self.configs = JobConfigs(hydra_context.config_loader)
+        self.hydra_context = HydraContext(config_loader=self.configs, callbacks=hydra_context.callbacks)  # type: ignore[arg-type]
+        self.config = config
+        self.folder = Path(str(config.hydra.sweep.dir))
+        self.launched = 0
+        self.launcher: Launcher = Plugins.instance().instantiate_launcher(
+            hydra_context=self.hydra_context, task_function=task_function, config=config
+        )
+
+    def begin(self) -> None:
+        """Makes the folder, and notes what the sweep is."""
+        assert self.config is not None
+        self.folder.mkdir(parents=True, exist_ok=True)
+        noted = read_sweep(self.folder)
+        known = ("hydra.sweep.dir=", "hydra.mode=")
+        given = OmegaConf.to_container(self.config.hydra.overrides.hydra, resolve=False)
+        assert isinstance(given, list)
+        hydra = [word for word in map(str, given) if not word.startswith(known)]
+        noted |= {**identity(self.config), "hydra": hydra, "flags": flags()}
+        noted.setdefault("started", datetime.now().isoformat(timespec="seconds"))
+        write_atomically(self.folder / SWEEP, json.dumps(noted, indent=1))
+
+    def parse(self, arguments: Sequence[str]) -> list[Any]:
+        """Overrides as Hydra reads them."""
+        assert self.hydra_context is not None
+        parser = OverridesParser.create(config_loader=self.hydra_context.config_loader)
+        return parser.parse_overrides(list(arguments))
+
+    def identify(self, overrides: list[str]) -> str:
+        """The hash of the config that a job's overrides make; a wrong one raises before anything is launched."""
+        assert self.config is not None
+        return self.configs.check(self.config, overrides)
+
+    def launch(self, jobs: Sequence[Job]) -> Sequence[JobReturn]:
+        """Hands jobs to the launcher; what ends the launcher itself is said and does not end the sweep."""
+        assert self.launcher is not None
+        first, self.launched = self.launched, self.launched + len(jobs)
+        try:
+            return self.launcher.launch([job.launched for job in jobs], initial_job_idx=first)
+        except Exception as error:
+            log.error("error: the launcher: %s", explain(error) or repr(error))
+            return []
+
+
+class Grid(JobSweeper):
+    """Every combination of the values given, each a run in the folder of its number."""
+
+    def __init__(self, max_batch_size: int | None, params: dict[str, str] | None) -> None:
+        if max_batch_size is not None and max_batch_size < 1:
+            raise ValueError(f"hydra.sweeper.max_batch_size must be 1 or more, not {max_batch_size}")
+        self.max_batch_size, self.params = max_batch_size, params or {}
+
+    def sweep(self, arguments: list[str]) -> list[JobReturn]:
+        """Launches every job that is not done yet."""
+        given = [f"{name}={value}" for name, value in self.params.items()]
+        (batch,) = BasicSweeper.split_arguments(self.parse([*given, *arguments]), None)
+        overrides = [[as_typed(word) for word in words] for words in batch]
+        hashes = [self.identify(words) for words in overrides]
+        self.begin()
+        jobs = place(self.folder, overrides, hashes)
+        undone = [job for job in jobs if job.folder.status().get("state") not in ENDED]
+        if len(undone) < len(jobs):
+            log.info("%d of %d jobs are done already", len(jobs) - len(undone), len(jobs))
+        waiting = [job for job in undone if not job.folder.is_locked()]
+        if len(waiting) < len(undone):
+            log.info("%d jobs are left to the processes that train them now", len(undone) - len(waiting))
+        size = self.max_batch_size or len(waiting) or 1
+        results: list[JobReturn] = []
+        for first in range(0, len(waiting), size):
+            results += self.launch(waiting[first : first + size])
+        return results
+
+
+def place(sweep: Path, jobs: list[list[str]], hashes: list[str]) -> list[Job]:
+    """The jobs with their folders: that of the same job where there is one, else a new one of the next number.
+
+    A job is the same when its overrides and the hash of its config are.
+    """
+    there: dict[tuple[str, tuple[str, ...]], RunFolder] = {}
+    for run in runs_of(sweep):
+        folder = RunFolder(run)
+        there[str(folder.status().get("config_hash")), tuple(folder.overrides())] = folder
+    number = max([int(run.name) for run in runs_of(sweep) if run.name.isdigit()], default=-1)
+    placed = []
+    for overrides, identity_hash in zip(jobs, hashes, strict=True):
+        job = identity_hash, tuple(public_overrides(overrides))
+        if job in there:
+            folder = there.pop(job)
+        else:
+            number += 1
+            folder = RunFolder(sweep / str(number))
+            folder.announce(identity_hash, overrides)
+        placed.append(Job(overrides, folder))
+    return placed
+
+
+def runs_of(sweep: Path) -> list[Path]:
+    """The run folders of a sweep, in the order of their numbers."""
+
+    def number(run: Path) -> tuple[int, str]:
+        return (int(run.name) if run.name.isdigit() else 0, run.name)
+
+    return sorted((status.parent for status in sweep.glob("*/status.json")), key=number)
+
+
+def problem_of(run: RunFolder) -> str | None:
+    """Why a job is not done, in one line; None where it is, or still may be."""
+    status = run.status()
+    state = status.get("state")
+    if state in (*ENDED, "preempted") or run.is_locked():
+        return None
+    if state == "failed":
+        return str(status.get("error") or "failed").splitlines()[0]
+    return {"running": "ended without a word (killed?)", "waiting": "did not start"}.get(
+        str(state), str(state)
+    )
+
+
+class SweepPage(Callback):
+    """When the last job of a multirun has ended: the page that compares them, and a line for each that failed."""
+
+    def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
+        """Settles the sweep's folder: a job may be composed in another process, and must come to the same one."""
+        folder = str(config.hydra.sweep.dir)
+        with flag_override(config, ["struct", "readonly"], [False, False]):
+            config.hydra.sweep.dir = folder
+            config.hydra.overrides.hydra.append(f"hydra.sweep.dir={quoted(folder)}")
+
+    def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
+        """Compares the runs in the sweep's folder; a failed job makes the exit status 1."""
+        folder = Path(config.hydra.sweep.dir)
+        runs = runs_of(folder)
+        if not runs or config.hydra.launcher.get("wait") is False:  # the jobs have hardly begun
+            return
+        from runner.report import write_sweep_report
+
+        print(f"the runs compared: {write_sweep_report(folder, runs)}", flush=True)
+        problems = {run: problem for run in runs if (problem := problem_of(RunFolder(run)))}
+        overrides = {run: RunFolder(run).overrides() for run in runs}
+        shared = set.intersection(*map(set, overrides.values()))
+        for run, problem in problems.items():
+            words = " ".join(o for o in overrides[run] if o not in shared)
+            print(f"failed: {run.name} ({words}): {problem}", file=sys.stderr)
+        searching = read_sweep(folder).get("sweeper") == "optuna"
+        if problems and (not searching or len(problems) == len(runs)):  # some trials may fail
+            again = f"{program()} {shlex.join([f'resume={folder}', *words_to_repeat()])}"
+            sys.exit(f"{len(problems)} of {len(runs)} jobs failed; run them again with: {again}")

@@ -1,0 +1,60 @@
+"""`python -m runner.consolidate`: the model of any checkpoint as one folder, equal to what the run exports."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+from runner.cli import consolidate
+from runner.run.folder import RunFolder
+from tests.conftest import train_here
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> RunFolder:
+    overrides = [
+        "checkpoint.every_steps=3",
+        "checkpoint.keep_last=9",
+        "trainer.max_steps=6",
+        "optimizer=splus",
+    ]
+    return train_here(tmp_path_factory.mktemp("run") / "outputs" / "day" / "run", text_file, *overrides)
+
+
+def consolidated(*words: Any) -> Path:
+    consolidate.main([str(word) for word in words])
+    return Path(words[-1])
+
+
+def test_last_checkpoint_is_the_exported_model(run: RunFolder, tmp_path: Path) -> None:
+    for number, named in enumerate((run.path, run.checkpoints / "last.ckpt")):
+        ours = load_file(consolidated(named, tmp_path / str(number)) / "model.safetensors")
+        theirs = load_file(run.path / "model" / "model.safetensors")
+        assert ours.keys() == theirs.keys()
+        assert all(torch.equal(ours[name], theirs[name]) for name in ours), (
+            "the averaged weights of splus too"
+        )
+
+
+def test_earlier_checkpoint_is_another_model_that_loads(run: RunFolder, tmp_path: Path) -> None:
+    folder = consolidated(run.checkpoints / "step-00000003.ckpt", tmp_path / "deep" / "model")
+    assert "for 3 steps" in (folder / "README.md").read_text()
+    last = AutoModelForMaskedLM.from_pretrained(run.path / "model").state_dict()
+    early = AutoModelForMaskedLM.from_pretrained(folder).state_dict()
+    assert any(not torch.equal(early[name], last[name]) for name in last)
+    assert len(AutoTokenizer.from_pretrained(folder)) == len(
+        AutoTokenizer.from_pretrained(run.path / "model")
+    )
+
+
+def test_wrong_names_are_told(run: RunFolder, tmp_path: Path) -> None:
+    for words, message in [
+        ((tmp_path, tmp_path / "out"), "there is no checkpoint in"),
+        ((run.path, run.path), "is there already"),
+    ]:
+        with pytest.raises(SystemExit, match=message):
+            consolidated(*words)
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,151 @@
+"""`mode=inspect`: the plan of a run, which trains and leaves nothing."""
+
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from runner.models.packed import dropout
+from runner.models.packed.dropout_keys import current_keys
+from tests.conftest import TINY
+from tests.support.in_process import Done, iolaus_here
+from tests.support.malformed import write
+
+
+@pytest.fixture(scope="module")
+def inspected(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> tuple[Done, Path]:
+    folder, temporary = tmp_path_factory.mktemp("inspect"), tmp_path_factory.mktemp("temporary")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(temporary))
+        done = iolaus_here(folder, *TINY, f"data.source={text_file}", "mode=inspect")
+    assert not list(temporary.glob("iolaus*")), "Hydra's folder is still there"
+    return done, folder
+
+
+def fact(done: Done, name: str) -> str:
+    found = re.search(rf"^  {re.escape(name)}  +(.*)$", done.stdout, re.MULTILINE)
+    assert found, f"{name} is not in\n{done.stdout}"
+    return found[1]
+
+
+def test_nothing_is_trained_or_left(inspected: tuple[Done, Path]) -> None:
+    done, folder = inspected
+    assert done.returncode == 0, done.stderr
+    assert "nothing was trained" in done.stdout
+    assert not list(folder.iterdir())
+
+
+def test_data_is_counted_and_known_by_its_fingerprint(inspected: tuple[Done, Path]) -> None:
+    done, _ = inspected
+    assert re.search(r"documents, \d+ sequences, [\d,]+ tokens", fact(done, "training"))
+    assert re.search(r"training [0-9a-f]{12,}, held_out [0-9a-f]{12,}", fact(done, "fingerprints"))
+    assert "global_batch_size 12" in fact(done, "sampler")
+
+
+def test_samples_show_what_is_masked_and_what_has_to_be_said(inspected: tuple[Done, Path]) -> None:
+    done, _ = inspected
+    samples = re.findall(r"^  epoch 0, \d+ +(.*)$", done.stdout, re.MULTILINE)
+    assert len(samples) >= 3
+    assert any(re.search(r"\{\[MASK\]>[a-z#]+\}", sample) for sample in samples)
+    assert all(sample.startswith("[CLS]") for sample in samples)
+
+
+def test_lengths_fill_groups_and_rate_are_shown(inspected: tuple[Done, Path]) -> None:
+    done, _ = inspected
+    shares = [float(share) for share in re.findall(r"█* ([\d.]+)%$", done.stdout, re.MULTILINE)]
+    assert sum(shares) == pytest.approx(100, abs=1)
+    assert re.match(r"100\.0% of the places hold text \(packed\)", fact(done, "fill rate"))
+    assert re.search(r"tensors such as .*, lr 0.003, decay", fact(done, "decay"))
+    assert "│" in done.stdout
+    assert re.search(r"^training +constant", done.stdout, re.MULTILINE)
+
+
+def test_cost_is_that_of_the_model(inspected: tuple[Done, Path]) -> None:
+    done, _ = inspected
+    parameters = int(fact(done, "parameters").split()[0].replace(",", ""))
+    weights = float(fact(done, "weights").split()[0]) * 2**20
+    assert weights == pytest.approx(4 * parameters, abs=0.06 * 2**20)
+    assert float(fact(done, "optimizer").split()[0]) * 2**20 == pytest.approx(
+        8 * parameters, abs=0.06 * 2**20
+    )
+    assert re.match(r"12, \d\.\d\d epochs", fact(done, "steps"))
+    flops = float(fact(done, "FLOPs").split()[0])
+    tokens = int(re.search(r"about ([\d,]+) tokens", fact(done, "global batch"))[1].replace(",", ""))  # type: ignore[index]
+    assert flops > 6 * 0.3 * parameters * tokens * 0.3
+    assert "tokens per second" in fact(done, "speed")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["experiment=classification", "data=classification", "data.train=labels.csv"], "=> (red|blue)"),
+        (["experiment=token_classification", "data=token_classification", "data.train=tags.conll"], "{a>X}"),
+        (
+            ["experiment=diffusion", "data=files", "data.source=herons.txt", "data.num_workers=0"],
+            r"\{\[MASK\]>",
+        ),
+    ],
+)
+def test_every_objective_shows_its_targets(tmp_path: Path, words: list[str], expected: str) -> None:
+    write(tmp_path)
+    sizes = ["sampler.global_batch_size=4", "model.hidden_size=32", "data.vocab_size=60", "trainer=cpu"]
+    done = iolaus_here(tmp_path, *words, *sizes, "mode=inspect")
+    assert done.returncode == 0, done.stderr
+    assert re.search(expected, done.stdout), done.stdout
+    assert not (tmp_path / "outputs").exists()
+
+
+def test_padding_is_counted(tmp_path: Path, text_file: Path) -> None:
+    done = iolaus_here(tmp_path, *TINY, f"data.source={text_file}", "data.layout=padded", "mode=inspect")
+    rate = float(fact(done, "fill rate").partition("%")[0])
+    assert 30 < rate < 100
+    assert "(padded)" in fact(done, "fill rate")
+
+
+def test_ranks_of_all_nodes_share_the_work(tmp_path: Path, text_file: Path) -> None:
+    done = iolaus_here(
+        tmp_path,
+        *TINY,
+        f"data.source={text_file}",
+        "trainer.devices=3",
+        "trainer.num_nodes=2",
+        "mode=inspect",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "memory, each of 6" in done.stdout
+
+
+def test_what_would_end_the_run_ends_the_inspection(tmp_path: Path) -> None:
+    done = iolaus_here(tmp_path, *TINY, "data.source=gone.txt", "mode=inspect")
+    assert done.returncode == 1
+    assert "gone.txt" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_trial_step_drops_by_keys_and_is_taken_inside_autocast(
+    tmp_path: Path, text_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the training step is: what would fail there fails here."""
+    dropped, inside = [], []
+    kept, backward = dropout.kept, torch.Tensor.backward
+
+    def noted(fates: torch.Tensor, rate: float, dtype: torch.dtype) -> torch.Tensor:
+        dropped.append((rate, current_keys() is not None))
+        return kept(fates, rate, dtype)
+
+    def watched(loss: torch.Tensor, **options: Any) -> None:
+        inside.append(torch.is_autocast_enabled("cpu"))
+        backward(loss, **options)
+
+    monkeypatch.setattr(dropout, "kept", noted)
+    monkeypatch.setattr(torch.Tensor, "backward", watched)
+    words = ["model.dropout=0.125", "trainer.precision=bf16-mixed", "mode=inspect"]
+    done = iolaus_here(tmp_path, *TINY, f"data.source={text_file}", *words)
+    assert done.returncode == 0, done.stderr
+    assert "bf16-mixed, measured on cpu" in fact(done, "speed")
+    assert set(dropped) == {(0.125, True)}
+    assert inside
+    assert all(inside)

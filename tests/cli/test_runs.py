@@ -1,0 +1,118 @@
+"""`iolaus runs`, and runs compared as tables."""
+
+import csv
+import io
+import json
+import time
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from runner.report.__main__ import main as report
+from runner.run.folder import RunFolder
+from tests.report.pages import sweep
+from tests.support.in_process import Done, iolaus_here
+
+
+@pytest.fixture
+def outputs(tmp_path: Path) -> Path:
+    """Three finished runs and two others of a sweep, as they lie under `outputs`."""
+    sweep(tmp_path / "outputs" / "2026-11-03" / "sweep")
+    return tmp_path
+
+
+def lines(done: Done) -> list[list[str]]:
+    assert done.returncode == 0, done.stderr
+    return [line.split() for line in done.stdout.splitlines()]
+
+
+def test_runs_are_listed_with_state_and_overrides(outputs: Path) -> None:
+    heads, *rows = lines(iolaus_here(outputs, "runs"))
+    assert heads[:3] == ["run", "state", "step"]
+    folders = {
+        path.parent.relative_to(outputs / "outputs").as_posix() for path in outputs.glob("**/status.json")
+    }
+    assert {row[0] for row in rows} == folders
+    assert len(rows) == 5
+
+
+def test_runs_are_found_by_state_name_and_settings(outputs: Path) -> None:
+    every = {r["folder"]: r for r in json.loads(iolaus_here(outputs, "runs", "--json").stdout)}
+    done = lines(iolaus_here(outputs, "runs", "--state", "done"))[1:]
+    assert len(done) == sum(r["state"] == "done" for r in every.values())
+    first = sorted(every)[0]
+    name = Path(first).relative_to("outputs").as_posix()
+    assert [row[0] for row in lines(iolaus_here(outputs, "runs", "--name", name))[1:]] == [name]
+    override = RunFolder(outputs / first).overrides()[0]
+    with_it = [f for f in every if override in RunFolder(outputs / f).overrides()]
+    assert len(lines(iolaus_here(outputs, "runs", "--with", override))[1:]) == len(with_it)
+    assert "no run under 'outputs' fits" in iolaus_here(outputs, "runs", "--with", "seed=-7").stdout
+
+
+def test_run_whose_process_is_gone_was_killed(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "outputs" / "one")
+    run.begin(OmegaConf.create({"seed": 1}), ["seed=1"])
+    assert lines(iolaus_here(tmp_path, "runs"))[1][:2] == ["one", "killed"]
+    with run.lock():
+        assert lines(iolaus_here(tmp_path, "runs"))[1][:2] == ["one", "running"]
+
+
+def test_one_run_is_shown_and_several_compared(outputs: Path) -> None:
+    names = [row[0] for row in lines(iolaus_here(outputs, "runs"))[1:]]
+    shown = iolaus_here(outputs, "runs", "show", names[0]).stdout
+    for word in ("state", "command", f"resume=outputs/{names[0]}", "figures"):
+        assert word in shown
+    compared = lines(iolaus_here(outputs, "runs", "compare", *names[:2]))
+    assert len(compared) == 3
+    assert sum(row[0] == "*" for row in compared) == 1, "the best one has a star"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["show", "nothing"], "no run under 'outputs' has 'nothing' in the name"),
+        (["show", "sweep"], "5 runs under 'outputs' have 'sweep' in the name"),
+        (["--outputs", "elsewhere"], "there is no folder 'elsewhere'"),
+    ],
+)
+def test_wrong_words_are_one_message(outputs: Path, words: list[str], expected: str) -> None:
+    done = iolaus_here(outputs, "runs", *words)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert expected in done.stderr
+
+
+def test_comparison_comes_as_markdown_and_csv(outputs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = outputs / "outputs" / "2026-11-03" / "sweep"
+    assert report([str(folder), "--format", "csv"]) == 0
+    heads, *rows = list(csv.reader(io.StringIO(capsys.readouterr().out)))
+    assert len(rows) == 5
+    figures = {key for key in heads if key.startswith("val/")}
+    assert figures
+    run = json.loads((folder / Path(rows[0][0]).name / "status.json").read_text())
+    for key in figures & set(run.get("results", {})):
+        assert float(rows[0][heads.index(key)]) == run["results"][key]
+    assert report([str(folder), "--format", "md", "--out", str(outputs / "table.md")]) == 0
+    table = (outputs / "table.md").read_text().splitlines()
+    assert len(table) == 7
+    assert all(line.count("|") == table[0].count("|") for line in table)
+    assert sum("**" in line for line in table) == 1
+
+
+def test_seconds_are_those_of_the_sessions_and_not_between_them(tmp_path: Path) -> None:
+    run, config = RunFolder(tmp_path / "run"), OmegaConf.create({"seed": 1})
+    run.begin(config, [])
+    time.sleep(0.2)
+    run.end("preempted")
+    first = run.status()["seconds"]
+    assert 0.2 <= first < 0.5
+    time.sleep(0.6)
+    run.begin(config, [])
+    run.advance(step=3)  # a checkpoint; then it is killed
+    time.sleep(0.6)
+    run.begin(config, [])
+    time.sleep(0.2)
+    run.end("done")
+    assert first + 0.2 <= run.status()["seconds"] < first + 0.6
+    assert run.status()["step"] == 3

@@ -1,0 +1,233 @@
+"""Overrides are kept as typed, and what a config takes from the environment is written nowhere."""
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from omegaconf import DictConfig, OmegaConf
+
+from runner.launch.resume import saved_overrides
+from runner.run import redaction
+from runner.run.folder import RunFolder, command_line, public_overrides, without_secrets
+from runner.run.redaction import know_secrets, num_lookups, redacted
+from tests.conftest import TINY
+from tests.support.in_process import iolaus_here
+
+SECRETS = {
+    "AWS_ACCESS_KEY_ID": "AKIAFAKEFAKEFAKE",
+    "PGPASS": "hunter22-of-the-tests",
+    "MY_PAT": "pat_FakeFakeFake",
+    "AUTH_HEADER": "Basic ZmFrZTpmYWtl",
+    "DATABASE_URL": "postgres://me@host/fake",
+    "SSH_PASSPHRASE": "correct horse",
+    "PASSWD": "fakepasswd1",
+}
+"""None of these names ends in a word that says so, but one in `ID`."""
+
+
+@pytest.fixture(autouse=True)
+def _forgetting() -> Any:
+    """A process knows what it has looked up until it ends; this one goes on."""
+    yield
+    redaction._of_environment.clear()
+    redaction._of_configs.clear()
+
+
+@pytest.fixture
+def secrets(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    for name, value in SECRETS.items():
+        monkeypatch.setenv(name, value)
+    return SECRETS
+
+
+def known(values: dict[str, Any]) -> DictConfig:
+    config = OmegaConf.create(values)
+    know_secrets(config)
+    return config
+
+
+def files_with(folder: Path, *values: str) -> list[str]:
+    files = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    return [str(path) for path in files if any(value.encode() in path.read_bytes() for value in values)]
+
+
+def test_value_from_the_environment_is_named_not_written(secrets: dict[str, str]) -> None:
+    config = known({"values": [f"${{oc.env:{name}}}" for name in secrets]})
+    assert list(config["values"]) == list(secrets.values())
+    for name, value in secrets.items():
+        assert redacted(f"cannot reach {value}!") == f"cannot reach ${{oc.env:{name}}}!"
+    assert redacted("other words") == "other words"
+
+
+def test_value_is_followed_through_other_settings(secrets: dict[str, str]) -> None:
+    config = known(
+        {
+            "a": "${oc.env:PGPASS}", "b": {"c": "${a}", "d": ["x-${b.c}", "plain"]}, "plain": "${seed}", "seed": 7,
+            "which": "PASS", "e": "${oc.env:PG${which}}", "f": "${oc.env:NOWHERE,fallback}", "g": "${oc.decode:${a}}",
+        }
+    )  # fmt: skip
+    written = OmegaConf.to_yaml(without_secrets(config))
+    assert OmegaConf.to_container(OmegaConf.create(written)) == {
+        "a": "${oc.env:PGPASS}", "b": {"c": "${a}", "d": ["x-${b.c}", "plain"]}, "plain": 7, "seed": 7,
+        "which": "PASS", "e": "${oc.env:PG${which}}", "f": "${oc.env:NOWHERE,fallback}", "g": "${oc.decode:${a}}",
+    }  # fmt: skip
+
+
+def test_lookups_are_counted_by_those_of_the_environment_alone(secrets: dict[str, str]) -> None:
+    config = known({"a": "${oc.env:PGPASS}", "b": "${c}", "c": 1})
+    before = num_lookups()
+    assert config.b == 1
+    assert num_lookups() == before
+    assert config.a
+    assert num_lookups() == before + 1
+
+
+@pytest.mark.parametrize(
+    "value", ["1", "/", "12", "0.001", "150000", "1e-5", "adamw", "modernbert_tiny", "classification", "max_steps", "."]
+)  # fmt: skip
+def test_word_or_number_that_says_nothing_mangles_no_file(
+    value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOMETHING", value)
+    config = known({"x": "${oc.env:SOMETHING}"})
+    text = json.dumps(
+        {"step": 150000, "lr": 0.001, "option": "classification", "path": "/a/b.c", "max_steps": 12}
+    )
+    assert redacted(text) == text
+    assert "${oc.env:SOMETHING}" in OmegaConf.to_yaml(without_secrets(config)), (
+        "where it is looked up it is named"
+    )
+
+
+def test_folder_that_is_there_is_no_secret_but_a_file_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "corpus.txt").write_text("text")
+    monkeypatch.setenv("SCRATCH", str(tmp_path))
+    monkeypatch.setenv("CORPUS", str(tmp_path / "corpus.txt"))
+    known({"x": "${oc.env:SCRATCH}", "y": "${oc.env:CORPUS}"})
+    assert redacted(f"in {tmp_path}/run") == f"in {tmp_path}/run"
+    assert redacted(f"{tmp_path / 'corpus.txt'} is empty") == "${oc.env:CORPUS} is empty"
+
+
+def test_own_variables_are_settings_like_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IOLAUS_CACHE", "/nowhere/at/all")
+    known({"x": "${oc.env:IOLAUS_CACHE}"})
+    assert redacted("/nowhere/at/all") == "/nowhere/at/all"
+
+
+def test_password_in_an_address_is_left_out() -> None:
+    assert redacted("s3://id:secret@bucket/x") == "s3://***@bucket/x"
+    assert (
+        redacted("'https://me:p%40ss@host:80/x', http://host:80/y@z")
+        == "'https://***@host:80/x', http://host:80/y@z"
+    )
+    assert (
+        redacted("see https://example.org/a:b and me@example.org")
+        == "see https://example.org/a:b and me@example.org"
+    )
+
+
+def test_overrides_keep_what_was_typed(secrets: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    words = [
+        "data.source=${oc.env:PGPASS}", "optimizer.lr=${optimizer.weight_decay}", "x.api_token=${oc.env:MY_PAT}",
+        "x.api_key='${oc.env:MY_PAT}'", "x.password=typed-in-clear", "x.password=half-${oc.env:MY_PAT}",
+        "data.source=s3://id:secret@bucket", "hydra.run.dir=x", "resume=auto",
+    ]  # fmt: skip
+    assert public_overrides(words) == [*words[:4], "data.source=s3://***@bucket"]
+    monkeypatch.setattr("sys.argv", ["iolaus", *words[2:5]])
+    assert shlex.split(command_line()) == ["iolaus", *words[2:4], "x.password=***"]
+
+
+def test_override_whose_secret_was_left_out_must_be_given_again(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "status.json").write_text(json.dumps({"state": "failed"}))
+    (run / "overrides.json").write_text(json.dumps(["seed=7", "data.source=***"]))
+    with pytest.raises(
+        ValueError, match=r"data\.source held a secret, which is not written .* give it again"
+    ):
+        saved_overrides([f"resume={run}"])
+    words = [f"resume={run}", "data.source=a.txt"]
+    assert saved_overrides(words) == ["seed=7", *words]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["data=files", "data.source="], ["data=files", "data.source=''"], ["data=files", "data.source=['']"],
+        ["data=files", "data.source=***"], ["data=files", "data.source=x", "data.validation={a: ''}"],
+        ["experiment=classification", "data.train=''"], ["experiment=classification", "data.test='  '"],
+        ["model=pretrained", "model.name_or_path="], ["data=image_text", "data.train=x", "data.images=''"],
+        ["data=energon", "data.path="], ["outputs="], ["data.tokenizer=''"], ["resume=''"],
+        ["data=files", "data.source=${oc.env:UNSET_BUT_EMPTY}"],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_empty_name_is_refused_instead_of_meaning_every_file(
+    tmp_path: Path, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNSET_BUT_EMPTY", "")
+    (tmp_path / "notes.txt").write_text("private")
+    done = iolaus_here(tmp_path, *words)
+    assert done.returncode == 1
+    assert f"error: {words[-1].partition('=')[0]}=" in done.stderr, done.stderr
+    assert "it is empty" in done.stderr or "a secret was left out" in done.stderr, done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_run_with_values_of_the_environment_goes_on_in_its_folder(
+    tmp_path: Path, text_file: Path, monkeypatch: pytest.MonkeyPatch, secrets: dict[str, str]
+) -> None:
+    hidden = tmp_path / "place-of-the-tests.txt"
+    hidden.write_text(text_file.read_text())
+    monkeypatch.setenv("MY_CORPUS", str(hidden))
+    monkeypatch.setenv("MY_STEPS", "4")
+    typed = [
+        *TINY, "data.source=${oc.env:MY_CORPUS}", "trainer.max_steps=${oc.env:MY_STEPS}", "checkpoint.every_steps=2",
+        "checkpoint.keep_last=9", "optimizer.lr=${optimizer.weight_decay}", "optimizer.weight_decay=0.003",
+        "data.split=${oc.env:PGPASS}", "trainer.validate_every=0",
+    ]  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    done = iolaus_here(tmp_path, *typed)
+    assert done.returncode == 0, done.stderr
+    (folder,) = (tmp_path / "outputs").glob("*/*")
+    run = RunFolder(folder)
+    assert run.overrides() == typed
+    assert not files_with(folder, str(hidden), SECRETS["PGPASS"])
+    assert "source: ${oc.env:MY_CORPUS}" in (folder / "config.yaml").read_text()
+    monkeypatch.setenv("MY_STEPS", "6")
+    run.update_status(state="failed")
+    done = iolaus_here(tmp_path, f"resume={folder}")
+    assert done.returncode == 0, done.stderr
+    assert [path for path in (tmp_path / "outputs").glob("*/*") if path.is_dir()] == [folder]
+    assert run.status()["step"] == 6, "the variable is looked up anew"
+    assert not files_with(folder, str(hidden), SECRETS["PGPASS"])
+    run.update_status(state="failed")
+    monkeypatch.setenv("MY_STEPS", "7")
+    assert iolaus_here(tmp_path, *typed, "resume=auto").returncode == 0
+    assert run.status()["step"] == 7, "the same command finds its run"
+
+
+def test_sweep_over_values_of_the_environment_is_found_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_CORPUS", str(tmp_path / "nowhere-of-the-tests.txt"))
+    referring = ["data.source=${oc.env:MY_CORPUS}", "optimizer.lr=${optimizer.weight_decay}"]
+    typed = ["-m", *TINY, *referring, "seed=1", "resume=auto"]
+    done = iolaus_here(tmp_path, *typed)
+    assert done.returncode == 1
+    (folder,) = (tmp_path / "outputs").glob("*/*-sweep")
+    noted = json.loads((folder / "sweep.json").read_text())["overrides"]
+    assert set(referring) <= set(noted)
+    assert set(noted) - {"optimizer.lr=0.003"} == set(RunFolder(folder / "0").overrides())
+    assert "no file or folder ${oc.env:MY_CORPUS}" in RunFolder(folder / "0").status()["error"]
+    assert not files_with(folder, "nowhere-of-the-tests")
+    again = iolaus_here(tmp_path, *typed)
+    assert again.returncode == 1
+    assert [path.name for path in (tmp_path / "outputs").glob("*/*-sweep/*/status.json")] == ["status.json"]
+    assert iolaus_here(tmp_path, f"resume={folder}").returncode == 1
+    assert [path.name for path in (tmp_path / "outputs").glob("*/*-sweep/*/status.json")] == ["status.json"]

@@ -1,0 +1,111 @@
+"""Labelled examples from Python's own library: right by construction, the same every time, apart by part."""
+
+import io
+import keyword
+import tokenize
+from typing import Any
+
+import pytest
+
+from runner.data.demo.stdlib_tasks import (
+    PARTS,
+    StdlibDocstrings,
+    StdlibQuestions,
+    StdlibTask,
+    StdlibTokens,
+    part_of,
+    source_pieces,
+)
+
+ALL: list[type[StdlibTask]] = [StdlibDocstrings, StdlibTokens, StdlibQuestions]
+SHARED = {StdlibDocstrings: "text", StdlibTokens: "id", StdlibQuestions: "context"}
+
+SOURCE = '''"""One string
+over lines."""
+import os  # the comment
+
+
+def area(width, height=1.5):
+    return width * height + 2
+'''
+
+
+@pytest.fixture(scope="module")
+def rows() -> dict[type[StdlibTask], dict[str, list[dict[str, Any]]]]:
+    return {kind: {part: kind(part).rows() for part in PARTS} for kind in ALL}
+
+
+def test_parts_share_nothing_and_train_is_the_largest(rows: Any) -> None:
+    for kind, parts in rows.items():
+        keys = [{row[SHARED[kind]].partition(".py:")[0] for row in parts[part]} for part in PARTS]
+        assert not keys[0] & keys[1]
+        assert not keys[0] & keys[2]
+        assert not keys[1] & keys[2]
+        assert len(parts["train"]) > 4 * len(parts["test"]) > 400, kind
+        assert len({str(row) for part in PARTS for row in parts[part]}) == sum(map(len, parts.values()))
+
+
+def test_examples_are_the_same_every_time(rows: Any) -> None:
+    for kind, parts in rows.items():
+        assert kind("test").rows() == parts["test"]
+
+
+def test_answers_stand_where_they_are_said_to(rows: Any) -> None:
+    for row in rows[StdlibQuestions]["train"]:
+        for text, start in zip(row["answers"]["text"], row["answers"]["answer_start"], strict=True):
+            assert text
+            assert row["context"][start : start + len(text)] == text
+    unanswered = [row for row in rows[StdlibQuestions]["train"] if not row["answers"]["text"]]
+    assert 0.05 < len(unanswered) / len(rows[StdlibQuestions]["train"]) < 0.4
+    assert all(
+        row["question"].split()[-1].rstrip("?") not in row["context"].split("\n")[0] for row in unanswered
+    )
+
+
+def test_docstrings_have_many_labels_that_all_occur_in_training(rows: Any) -> None:
+    labels = {part: {row["label"] for row in rows[StdlibDocstrings][part]} for part in PARTS}
+    assert len(labels["train"]) > 10
+    assert labels["validation"] | labels["test"] <= labels["train"]
+
+
+def test_words_have_the_token_they_lie_in() -> None:
+    pieces = list(source_pieces(SOURCE))
+    words = [word for _, some, _ in pieces for word in some]
+    labels = dict(zip(words, [label for _, _, some in pieces for label in some], strict=True))
+    expected = {
+        "One": "I-STRING", "lines": "I-STRING", "import": "B-KEYWORD", "os": "B-NAME", "#": "B-COMMENT",
+        "comment": "I-COMMENT", "def": "B-KEYWORD", "height": "B-NAME", "*": "O", "2": "B-NUMBER", "5": "I-NUMBER",
+    }  # fmt: skip
+    assert {word: labels[word] for word in expected} == expected
+    kinds = {
+        t.string: tokenize.tok_name[t.type] for t in tokenize.generate_tokens(io.StringIO(SOURCE).readline)
+    }
+    for word, label in labels.items():
+        if kinds.get(word) == "NAME":
+            assert label == ("B-KEYWORD" if keyword.iskeyword(word) else "B-NAME")
+
+
+def test_no_piece_cuts_a_token(rows: Any) -> None:
+    first_lines = [line for line, _, _ in source_pieces(SOURCE)]
+    assert first_lines == sorted(first_lines)
+    assert 2 not in first_lines, "the second line is inside a string"
+    for row in rows[StdlibTokens]["test"]:
+        assert not row["labels"][0].startswith("I-"), row["id"]
+
+
+def test_source_that_is_no_python_gives_nothing() -> None:
+    assert list(source_pieces("def (:\n  'open\n")) == []
+    assert list(source_pieces("")) == []
+
+
+def test_unknown_part_is_named() -> None:
+    with pytest.raises(
+        ValueError, match="StdlibTokens has no part 'dev'; there are: train, validation, test"
+    ):
+        StdlibTokens("dev")
+
+
+def test_one_in_ten_texts_falls_to_each_smaller_part() -> None:
+    counts = [part_of(str(i)) for i in range(5000)]
+    for part in ("validation", "test"):
+        assert 400 < counts.count(part) < 600

@@ -1,0 +1,96 @@
+"""The documentation that ships with Python, as documents."""
+
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from runner.data.demo import stdlib_text
+from runner.data.demo.stdlib_text import SHORTEST, StdlibText, docstrings, source_files
+
+
+@pytest.fixture(scope="module")
+def documents() -> list[str]:
+    return list(StdlibText().documents())
+
+
+def test_there_are_megabytes_of_documents(documents: list[str]) -> None:
+    assert len(documents) > 5000
+    assert sum(map(len, documents)) > 1_500_000
+    assert len(set(documents)) == len(documents)
+    assert min(map(len, documents)) >= SHORTEST
+
+
+def test_documents_are_topics_and_docstrings(documents: list[str]) -> None:
+    import textwrap
+
+    assert any(text.startswith('The "assert" statement\n') for text in documents)
+    assert textwrap.indent.__doc__ is not None
+    assert any(text.startswith(textwrap.indent.__doc__.splitlines()[0]) for text in documents)
+    assert not any(text.startswith((" ", "\n")) for text in documents)
+    assert not any("----" in text for text in documents)
+
+
+def test_they_come_in_the_order_of_paths_and_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stdlib_text, "_library", lambda: tmp_path)
+    monkeypatch.setitem(sys.modules, "pydoc_data.topics", None)
+    for name in ("z/a.py", "b.py", "a.py", "test/x.py", "z/site-packages/y.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        text = f"Documentation of {name}, of more than thirty characters."
+        twice = '"""  Twice the same, of more than thirty characters."""'
+        (tmp_path / name).write_text(f'"""{text}"""\ndef f():\n    {twice}')
+    documents = list(StdlibText().documents())
+    assert [text.split()[2].rstrip(",") for text in documents if "Twice" not in text] == [
+        "a.py",
+        "b.py",
+        "z/a.py",
+    ]
+    assert documents[1] == "Twice the same, of more than thirty characters."
+    assert len(documents) == 4
+
+
+def test_tests_and_installed_packages_are_left_out() -> None:
+    library = Path(sysconfig.get_paths()["stdlib"])
+    folders = {part for path in source_files() for part in path.relative_to(library).parts[:-1]}
+    assert {"asyncio", "email", "unittest"} <= folders
+    assert not folders & {"test", "tests", "site-packages", "idle_test"}
+
+
+def test_nothing_is_imported(documents: list[str]) -> None:
+    assert "antigravity" not in sys.modules
+    assert "turtle" not in sys.modules
+
+
+def test_the_fingerprint_is_found_without_reading() -> None:
+    source = StdlibText()
+    assert source.fingerprint() == StdlibText().fingerprint()
+    assert source._documents is None
+
+
+def test_the_fingerprint_changes_with_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "module.py").write_text('"""Some words that are long enough to be a document."""')
+    monkeypatch.setattr(stdlib_text, "_library", lambda: tmp_path)
+    first = StdlibText().fingerprint()
+    assert any(text.startswith("Some words") for text in StdlibText().documents())
+    (tmp_path / "other.py").write_text("")
+    stdlib_text._listing.cache_clear()  # as in the next process
+    assert StdlibText().fingerprint() != first
+
+
+def test_a_python_without_sources_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stdlib_text, "_library", lambda: tmp_path)
+    monkeypatch.setitem(sys.modules, "pydoc_data.topics", None)
+    with pytest.raises(FileNotFoundError, match=r"without the sources of its standard library.*data=files"):
+        StdlibText().documents()
+
+
+def test_docstrings_stand_in_the_order_of_the_source() -> None:
+    source = b'"""Module."""\nclass A:\n    """A."""\n    async def f(self):\n        """f."""\ndef g():\n    """g."""\n'
+    assert docstrings(source) == ["Module.", "A.", "f.", "g."]
+    assert docstrings(b"def broken(:") == []
+
+
+def test_it_says_what_it_is() -> None:
+    assert StdlibText().describe().startswith("documentation of Python 3.")
+    assert not StdlibText().tokenized

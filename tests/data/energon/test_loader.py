@@ -1,0 +1,108 @@
+"""A stream of energon's is stopped and gone on with anywhere, and never spins or hangs."""
+
+import io
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+from runner.data.energon.loader import EnergonDataloader, cyclic_iter
+from runner.data.energon.state import from_plain, to_plain
+from tests.data.energon.sets import make_set, stream, take
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_set(tmp_path_factory.mktemp("energon") / "set")
+
+
+def saved_and_loaded(state: dict[str, Any]) -> dict[str, Any]:
+    """As a checkpoint does it: nothing but plain values may be in it."""
+    file = io.BytesIO()
+    torch.save(state, file)
+    file.seek(0)
+    return torch.load(file, weights_only=True)
+
+
+def check_cuts(folder: Path, cuts: list[int], steps: int, **settings: Any) -> None:
+    """The stream, cut after so many batches each time, is the undisturbed one."""
+    undisturbed = stream(folder, **settings)
+    expected = take(undisturbed, sum(cuts) + steps)
+    undisturbed.close()
+    found, state = [], None
+    for length in [*cuts, steps]:
+        part = stream(folder, **settings)
+        if state is not None:
+            part.restore_state(saved_and_loaded(state))
+        found += take(part, length)
+        state = part.save_state()
+        part.close()
+    assert found == expected
+
+
+@pytest.mark.parametrize("packing", [None, 12])
+def test_stream_goes_on_exactly_without_workers(folder: Path, packing: int | None) -> None:
+    draw = random.Random(1)
+    for rank in range(2):
+        cuts = [draw.randint(0, 9) for _ in range(4)]
+        check_cuts(folder, [*cuts, 0, 1], 25, rank=rank, ranks=2, packing=packing)
+
+
+def test_stream_resumed_twice_in_a_row_goes_on_exactly_with_workers(folder: Path) -> None:
+    check_cuts(folder, [5, 1, 0, 1], 9, workers=2, rank=1, ranks=2, packing=12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("packing", [None, 12])
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("rank", [0, 1])
+def test_stream_goes_on_exactly_after_many_cuts(
+    folder: Path, rank: int, workers: int, packing: int | None
+) -> None:
+    draw = random.Random(10 * workers + rank)
+    for _ in range(2):
+        cuts = [draw.choice([0, 1, 1, 2, 3, 5, 8, 13]) for _ in range(5)]
+        check_cuts(folder, cuts, 20, workers=workers, rank=rank, ranks=2, packing=packing)
+
+
+def test_state_before_the_first_batch_does_not_hang_with_workers(folder: Path) -> None:
+    loader = stream(folder, workers=2)
+    iter(loader)
+    assert loader.save_state() == {"state": None, "skip": 0, "stock": None}
+    loader.close()
+
+
+def test_workers_end_at_once(folder: Path) -> None:
+    loader = stream(folder, workers=2)
+    take(loader, 3)
+    begin = time.monotonic()
+    loader.close()
+    assert time.monotonic() - begin < 3, "energon alone takes more than 5 seconds"
+
+
+def test_empty_loader_is_an_error_and_does_not_spin() -> None:
+    with pytest.raises(ValueError, match="gives no batch"):
+        next(cyclic_iter([]))
+    with pytest.raises(ValueError, match="gives no batch"):
+        next(EnergonDataloader(DataLoader(TensorDataset(torch.zeros(0)))))
+
+
+def test_finite_loader_is_passed_over_again_and_again() -> None:
+    passes = cyclic_iter([1, 2])
+    assert [next(passes) for _ in range(5)] == [1, 2, 1, 2, 1]
+
+
+def test_state_comes_back_as_it_was(folder: Path) -> None:
+    loader = stream(folder, packing=12)
+    take(loader, 4)
+    state = loader.dataloader.save_state_rank()
+    assert repr(from_plain(saved_and_loaded({"s": to_plain(state)})["s"])) == repr(state)
+
+
+def test_unknown_part_of_a_state_is_refused() -> None:
+    with pytest.raises(TypeError, match="a state of energon holds a"):
+        to_plain({"value": object()})

@@ -1,0 +1,117 @@
+"""Input that cannot be read: one message that names the file and the place in it."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.data.text.test_sources import DOCUMENTS, read, rows, source
+
+
+def damage(path: Path, at: float) -> None:
+    content = bytearray(path.read_bytes())
+    start = int(len(content) * at)
+    content[start : start + 40] = b"\xff" * 40
+    path.write_bytes(content)
+
+
+def bad(name: str, content: bytes | str) -> Callable[[Path], Path]:
+    def make(folder: Path) -> Path:
+        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+        return folder / name
+
+    return make
+
+
+def damaged(name: str, at: float) -> Callable[[Path], Path]:
+    def make(folder: Path) -> Path:
+        many = [{"text": f"{number} {text}"} for number in range(500) for text in DOCUMENTS]
+        table = pa.Table.from_pylist(many)
+        if name.endswith("parquet"):
+            pq.write_table(table, folder / name)
+        else:
+            with pa.OSFile(str(folder / name), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+                writer.write_table(table)
+        damage(folder / name, at)
+        return folder / name
+
+    return make
+
+
+BAD_FILES = {
+    "missing": (lambda f: f / "no.txt", r"no file or folder .*no\.txt"),
+    "missing with ~": (lambda f: "~/no-such-folder", "no file or folder ~/no-such-folder"),
+    "glob without match": (lambda f: str(f / "*.txt"), r"no file matches .*\*\.txt"),
+    "empty": (bad("a.txt", ""), r"a\.txt is empty"),
+    "unknown format": (bad("a.docx", "x"), r"a\.docx has an unknown format; known are: \.txt, \.md, \.json"),
+    "empty folder": (lambda f: f, "holds no file of a known format: .txt"),
+    "not UTF-8": (bad("a.txt", b"One.\n\ntwo caf\xe9."), r"a\.txt is not UTF-8: byte 0xe9 at offset 13"),
+    "not UTF-8, jsonl": (
+        bad("a.jsonl", b'{"text": "caf\xe9"}'),
+        r"a\.jsonl is not UTF-8: byte 0xe9 at offset 13",
+    ),
+    "not UTF-8, csv": (bad("a.csv", b"text\ncaf\xe9\n"), r"a\.csv is not UTF-8: byte 0xe9 at offset 8"),
+    "UTF-16": (bad("a.txt", "One.".encode("utf-16")), r"a\.txt is not UTF-8: byte 0xff at offset 0"),
+    "missing column, jsonl": (
+        bad("a.jsonl", '{"id": 1, "body": "x"}'),
+        "no column 'text'; it has: id, body. Set data.text",
+    ),
+    "missing column, csv": (bad("a.csv", "id,body\n1,x\n"), "no column 'text'; it has: id, body"),
+    "missing column, later": (
+        bad("a.jsonl", '{"text": "x"}\n{"body": "y"}'),
+        r"row 1 of .*a\.jsonl has no column 'text'; it has: body",
+    ),
+    "broken json": (
+        bad("a.json", '[{"text": "x"},\n{"text" "y"}]'),
+        r"a\.json is no valid JSON: line 2, column 9",
+    ),
+    "broken jsonl": (bad("a.jsonl", '{"text": "x"}\n{"text": '), r"a\.jsonl, line 2: no valid JSON"),
+    "no records": (bad("a.json", '{"a": 1}'), r"a\.json holds no list of records"),
+    "numbers": (
+        bad("a.json", "[1, 2]"),
+        r"a\.json holds no records: expected objects with named columns, found 1",
+    ),
+    "no text": (
+        bad("a.jsonl", '{"text": "a"}\n{"text": 5}'),
+        r"row 1 of .*a\.jsonl: column 'text' holds int, not text",
+    ),
+    "no ids": (
+        bad("a.jsonl", '{"input_ids": [[1], [2]]}'),
+        r"row 0 of .*: input_ids is no flat list of integers",
+    ),
+    "ragged csv": (bad("a.csv", "id,text\n1,x\n2\n"), r"a\.csv, line 3: 1 fields where the header has 2"),
+    "open quote": (bad("a.csv", 'id,text\n1,"x\n'), r"a\.csv, line 2: no valid csv: unexpected end of data"),
+    "parquet, footer": (damaged("a.parquet", 0.999), r"a\.parquet is no readable parquet file"),
+    "parquet, pages": (damaged("a.parquet", 0.3), r"a\.parquet is no readable parquet file"),
+    "parquet, text": (bad("a.parquet", "no parquet"), r"a\.parquet is no readable parquet file"),
+    "arrow, text": (bad("a.arrow", "no arrow at all"), r"a\.arrow is no readable arrow file"),
+    "no source": (lambda f: 5, "data.source=5 is no source: give a path"),
+    "no sources": (lambda f: [], "data.source is an empty list"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_bad_input_is_one_message(tmp_path: Path, case: str) -> None:
+    make, message = BAD_FILES[case]
+    with pytest.raises((ValueError, FileNotFoundError), match=message) as error:
+        read(make(tmp_path))
+    assert "\n" not in str(error.value)
+
+
+def test_a_truncated_parquet_names_its_file(tmp_path: Path) -> None:
+    pq.write_table(pa.Table.from_pylist(rows()), tmp_path / "a.parquet")
+    os.truncate(tmp_path / "a.parquet", 200)
+    with pytest.raises(ValueError, match=r"a\.parquet is no readable parquet file"):
+        read(tmp_path / "a.parquet")
+
+
+def test_text_and_token_ids_do_not_mix(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "x"}')
+    (tmp_path / "b.jsonl").write_text('{"input_ids": [1, 2]}')
+    with pytest.raises(ValueError, match=r"a\.jsonl and .*b\.jsonl differ"):
+        read(tmp_path)
+    with pytest.raises(ValueError, match=r"is tokenised already, .* is text"):
+        _ = source([tmp_path / "a.jsonl", tmp_path / "b.jsonl"]).tokenized

@@ -1,0 +1,182 @@
+"""Labelled rows from every format, and what is said of files that are not right."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runner.data.read.task_readers import read_rows
+
+SQUAD = {
+    "version": "v2.0",
+    "data": [
+        {
+            "title": "Herons",
+            "paragraphs": [
+                {
+                    "context": "A heron stands in the river.",
+                    "qas": [
+                        {
+                            "id": "a",
+                            "question": "Where?",
+                            "answers": [{"text": "the river", "answer_start": 18}],
+                        },
+                        {"id": "b", "question": "When?", "answers": [], "is_impossible": True},
+                    ],
+                }
+            ],
+        }
+    ],
+}
+
+
+def read(
+    source: Any, format: str = "auto", word_field: Any = 0, tag_field: Any = None
+) -> list[dict[str, Any]]:
+    return [dict(row.values) for row in read_rows(source, format, word_field, tag_field).rows]
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_tables_give_the_same_rows(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = [{"text": 'a "quoted", heron', "label": "bird"}, {"text": "two\tlines", "label": "fish"}]
+    quoted = '"a ""quoted"", heron"'
+    files = [
+        written(tmp_path / "a.csv", f"text,label\n{quoted},bird\ntwo\tlines,fish\n"),
+        written(tmp_path / "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows)),
+        written(tmp_path / "a.json", json.dumps(rows)),
+        tmp_path / "a.parquet",
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), files[-1])
+    for file in files:
+        assert read(file) == rows, file
+    tsv = written(tmp_path / "a.tsv", 'text\tlabel\na "quoted", heron\tbird\n')
+    assert read(tsv) == rows[:1]
+    assert read(str(tmp_path / "a.*sv")) == [*rows, rows[0]]
+    assert read([str(files[0]), str(files[1])]) == [*rows, *rows]
+
+
+def test_only_text_formats_are_textual(tmp_path: Path) -> None:
+    assert read_rows(written(tmp_path / "a.csv", "text,label\na,1\n"), "auto", 0, None).textual
+    assert not read_rows(
+        written(tmp_path / "a.jsonl", '{"text": "a", "label": "1"}\n'), "auto", 0, None
+    ).textual
+
+
+def test_data_sets_of_the_library_keep_their_class_names(tmp_path: Path) -> None:
+    from datasets import ClassLabel, Dataset, Features, List, Value
+
+    kind = ClassLabel(names=["no", "yes"])
+    features = Features({"text": Value("string"), "label": kind, "tags": List(kind)})
+    made = Dataset.from_dict({"text": ["a", "b"], "label": [1, 0], "tags": [[0], [1, 1]]}, features=features)
+    made.save_to_disk(str(tmp_path / "saved"))
+    for source in (made, str(tmp_path / "saved")):
+        rows = read_rows(source, "auto", 0, None)
+        assert [row.values["label"] for row in rows.rows] == [1, 0]
+        assert rows.class_names == {"label": ["no", "yes"], "tags": ["no", "yes"]}
+
+
+def test_conll_by_tabs_and_by_spaces(tmp_path: Path) -> None:
+    tabs = written(tmp_path / "a.conll", "-DOCSTART-\tO\n\nNew York\tB-LOC\n#\tO\n\n# id 3\nrains\tO\n")
+    spaces = written(tmp_path / "b.conll", "Herons NNS B-ANIMAL\n# SYM O\n\n\nfly VBP O")
+    first, second = read(tabs)
+    assert (first["words"], first["labels"]) == (["New York", "#"], ["B-LOC", "O"])
+    assert second["words"] == ["rains"]
+    assert [row["labels"] for row in read(spaces)] == [["B-ANIMAL", "O"], ["O"]]
+    assert [row["labels"] for row in read(spaces, tag_field=1)] == [["NNS", "SYM"], ["VBP"]]
+
+
+def test_conllu_passes_over_ranges_and_empty_nodes(tmp_path: Path) -> None:
+    lines = [
+        "# text = I'm here",
+        "1-2\tI'm\t_\t_\t_\t_\t_\t_\t_\t_",
+        "1\tI\tI\tPRON\tPRP\t_\t3\tnsubj\t_\t_",
+        "2\t'm\tbe\tAUX\tVBP\t_\t3\tcop\t_\t_",
+        "2.1\tnow\tnow\tADV\tRB\t_\t_\t_\t_\t_",
+        "3\there\there\tADV\tRB\t_\t0\troot\t_\t_",
+    ]
+    file = written(tmp_path / "a.conllu", "\n".join(lines) + "\n\n")
+    assert read(file) == [{"id": "a-3", "words": ["I", "'m", "here"], "labels": ["PRON", "AUX", "ADV"]}]
+    assert read(file, word_field="lemma", tag_field="xpos")[0]["words"] == ["I", "be", "here"]
+    assert read(file, tag_field="deprel")[0]["labels"] == ["nsubj", "cop", "root"]
+
+
+def test_conll_columns_are_trimmed_and_comments_passed_over(tmp_path: Path) -> None:
+    tabs = written(tmp_path / "a.conll", " \t \nAda\tB-PER \nruns \t O\n")
+    assert [(row["words"], row["labels"]) for row in read(tabs)] == [(["Ada", "runs"], ["B-PER", "O"])]
+    lines = "# id = 7\nAda _ B-PER\n# SYM O\n\n# id 3 domain=en\nruns _ O\n \t \n"
+    spaces = written(tmp_path / "b.conll", lines)
+    assert [row["words"] for row in read(spaces)] == [["Ada", "#"], ["runs"]]
+
+
+def test_squad_of_both_versions(tmp_path: Path) -> None:
+    file = written(tmp_path / "a.json", json.dumps(SQUAD))
+    answered, unanswered = read(file)
+    assert answered["answers"] == {"text": ["the river"], "answer_start": [18]}
+    assert answered["context"][18:27] == "the river"
+    assert unanswered["answers"] == {"text": [], "answer_start": []}
+    assert read(file, format="squad") == [answered, unanswered]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("a.csv", "text,label\none,x\ntwo\n", r"a\.csv, line 3: 1 columns where the header has 2"),
+        ("a.csv", "", "is empty: expected a line with the names of the columns"),
+        ("a.jsonl", '{"text": "a"}\n{"text": \n', r"a\.jsonl, line 2: not json"),
+        ("a.jsonl", "[1, 2]\n", "line 1: expected a json object with named columns, found a list"),
+        ("a.conll", "heron\tO\n\nfish\n", r"a\.conll, line 3: 1 columns where 2 are expected: 'fish'"),
+        ("a.conll", "one word\nper line here\n", "line 2: 3 columns where 2 are expected"),
+        ("a.conll", "only\nwords\n", "line 1: 1 columns where 2 are expected"),
+        ("a.conll", "heron\tO\nfish\t\n", r"a\.conll, line 2: the word or its label is empty: 'fish\\t'"),
+        ("a.conllu", "1\theron\tO\n", "line 1: 3 columns where 10 are expected"),
+        ("a.conllu", "1 U.S. U.S. PROPN NNP _ 0 root _ _\n", "line 1: 1 columns where 10 are expected"),
+        ("a.xyz", "heron", r"unknown ending; set data\.format to one of csv"),
+    ],
+)
+def test_broken_file_is_named_with_its_line(tmp_path: Path, name: str, content: str, expected: str) -> None:
+    with pytest.raises(ValueError, match=expected):
+        read(written(tmp_path / name, content))
+
+
+@pytest.mark.parametrize("name", ["a.conll", "a.conllu", "a.jsonl", "a.json", "a.csv"])
+def test_file_that_is_not_utf8_is_named(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    file.write_bytes(b"caf\xe9 O\n")
+    with pytest.raises(ValueError, match=f"{name} is not UTF-8: byte 0xe9 at offset 3. Convert it"):
+        read(str(file))
+
+
+def test_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
+    assert read(written(tmp_path / "a.jsonl", '\ufeff{"text": "a"}\n')) == [{"text": "a"}]
+    assert read(written(tmp_path / "a.json", '\ufeff[{"text": "a"}]')) == [{"text": "a"}]
+
+
+def test_squad_without_a_field_names_the_paragraph(tmp_path: Path) -> None:
+    broken = json.loads(json.dumps(SQUAD))
+    del broken["data"][0]["paragraphs"][0]["qas"][1]["id"]
+    with pytest.raises(ValueError, match="Herons, paragraph 0: there is no 'id'"):
+        read(written(tmp_path / "a.json", json.dumps(broken)))
+
+
+def test_missing_file_and_wrong_names(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"there is no file 'nowhere.csv'"):
+        read("nowhere.csv")
+    with pytest.raises(
+        ValueError, match=r"cannot load 'nowhere@train': there is no such file, and the hub says"
+    ):
+        read("nowhere@train")
+    file = written(tmp_path / "a.conllu", "")
+    with pytest.raises(ValueError, match=r"data\.tag_field='posn' names no column .* one of id, form"):
+        read(file, tag_field="posn")
+    with pytest.raises(ValueError, match=r"data\.format='csw' is not known; .*Did you mean 'csv'"):
+        read(file, format="csw")
+    with pytest.raises(ValueError, match="row 1 is a str; expected a mapping"):
+        read([{"text": "a"}, "b"])

@@ -1,0 +1,168 @@
+"""Writing a store: all or nothing, one process at a time, and what a killed one did is kept."""
+
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from runner.data.store import writer as store_writer
+from runner.data.store.reader import TokenStore
+from runner.data.store.writer import Batch, StoreWriter, write_store
+from tests.data.store.test_store import batch, write
+
+
+def test_nothing_to_write_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="the input gave no sequence"):
+        write_store(tmp_path / "s", 300, {}, lambda _: iter([batch([])]), lambda: 0)
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
+
+
+def test_an_error_while_writing_leaves_nothing(tmp_path: Path) -> None:
+    def batches(_: int) -> Iterator[Batch]:
+        yield batch([[1, 2]])
+        raise ValueError("the input is bad")
+
+    with pytest.raises(ValueError, match="the input is bad"):
+        write_store(tmp_path / "s", 300, {}, batches, lambda: 0)
+    assert not [path for path in tmp_path.iterdir() if path.is_dir()]
+
+
+def test_a_store_that_stands_is_used_and_not_written_again(tmp_path: Path) -> None:
+    first = write(tmp_path / "s", [[1, 2]])
+
+    def batches(_: int) -> Iterator[Batch]:
+        raise AssertionError("read again")
+
+    assert write_store(tmp_path / "s", 300, {}, batches, lambda: 0).fingerprint == first.fingerprint
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import numpy as np
+from runner.data import store_writer
+store_writer.SECONDS_BETWEEN_MARKS = 0.0
+def batches(position):
+    for k in range(position, 10):
+        if k == 6:
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield store_writer.Batch(np.full(k + 1, k), np.array([k + 1], np.int32), k + 1)
+store_writer.write_store(Path(sys.argv[1]), 300, {"a": 1}, batches, lambda: 0)
+"""
+
+
+def kill_a_writer(folder: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED, str(folder)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert not folder.exists()
+
+
+def counting(read: list[int]) -> Callable[[int], Iterator[Batch]]:
+    def batches(position: int) -> Iterator[Batch]:
+        for k in range(position, 10):
+            read.append(k)
+            yield Batch(np.full(k + 1, k), np.array([k + 1], np.int32), k + 1)
+
+    return batches
+
+
+def test_a_killed_writer_is_continued_from_its_mark(tmp_path: Path) -> None:
+    kill_a_writer(tmp_path / "s")
+    with open(tmp_path / ".s.partial/tokens.bin", "ab") as file:
+        file.write(b"written after the mark")
+    read: list[int] = []
+    resumed = write_store(tmp_path / "s", 300, {"a": 1}, counting(read), lambda: 0)
+    assert read == [6, 7, 8, 9]
+    resumed.verify()
+    straight = write_store(tmp_path / "straight", 300, {"a": 1}, counting([]), lambda: 0)
+    assert resumed.fingerprint == straight.fingerprint
+    assert not [path for path in tmp_path.iterdir() if path.name.endswith(".partial")]
+
+
+def test_what_a_killed_writer_of_other_settings_left_is_not_used(tmp_path: Path) -> None:
+    kill_a_writer(tmp_path / "s")
+    read: list[int] = []
+    store = write_store(tmp_path / "s", 300, {"a": 2}, counting(read), lambda: 0)
+    assert read == list(range(10))
+    store.verify()
+
+
+def test_a_mark_without_its_tokens_is_not_used(tmp_path: Path) -> None:
+    kill_a_writer(tmp_path / "s")
+    os.truncate(tmp_path / ".s.partial/tokens.bin", 3)
+    read: list[int] = []
+    write_store(tmp_path / "s", 300, {"a": 1}, counting(read), lambda: 0).verify()
+    assert read == list(range(10))
+
+
+def _write_slowly(folder: Path, log: Path) -> None:
+    def batches(_: int) -> Iterator[Batch]:
+        with open(log, "a") as file:
+            file.write("started\n")
+        for k in range(5):
+            time.sleep(0.1)
+            yield batch([[k]])
+
+    TokenStore(write_store(folder, 300, {}, batches, lambda: 0).folder).verify()
+
+
+def test_of_two_processes_one_writes_and_both_read(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    both = [context.Process(target=_write_slowly, args=(tmp_path / "s", tmp_path / "log")) for _ in range(2)]
+    for process in both:
+        process.start()
+    for process in both:
+        process.join()
+    assert [process.exitcode for process in both] == [0, 0]
+    assert (tmp_path / "log").read_text() == "started\n"
+
+
+FULL = """
+import resource, sys
+from pathlib import Path
+import numpy as np
+from runner.data.store_writer import Batch, write_store
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+tokens = np.zeros(30_000, np.int64)
+batches = lambda _: (Batch(tokens, np.array([30_000], np.int32), k) for k in range(9))
+try:
+    write_store(Path(sys.argv[1]), 300, {}, batches, lambda: 540_000)
+except OSError as error:
+    print(error)
+"""
+
+
+def test_no_room_is_one_message_and_leaves_nothing(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(tmp_path / "s")], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith(f"cannot write {tmp_path / 's'}: File too large (about 0.5 MB needed, ")
+    assert "set data.cache_dir" in done.stdout
+    assert not [path for path in tmp_path.iterdir() if path.is_dir()]
+
+
+def test_a_folder_that_cannot_be_written_is_one_message(tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file, not a folder")
+    with pytest.raises(OSError, match=r"cannot write .*cache.s: (File exists|Not a directory).*cache_dir"):
+        write(tmp_path / "cache/s", [[1]])
+    assert (tmp_path / "cache").read_text() == "a file, not a folder"
+
+
+def test_a_writer_marks_at_intervals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_writer, "SECONDS_BETWEEN_MARKS", 1e9)
+    writer = StoreWriter(tmp_path / "s", 300, {})
+    writer.append(batch([[1]], 1))
+    assert not (writer.partial / "mark.json").exists()
+    monkeypatch.setattr(store_writer, "SECONDS_BETWEEN_MARKS", 0.0)
+    writer.append(batch([[2]], 2))
+    assert json.loads((writer.partial / "mark.json").read_text())["position"] == 2
+    writer.discard()
+    assert not writer.partial.exists()

@@ -1,0 +1,134 @@
+"""Tokenizers: trained alike from the same text, saved and loaded by Hugging Face's own classes."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
+
+from runner.data.text.tokenizer import SPECIAL_TOKENS, load_tokenizer, tokenizer_fingerprint, train_tokenizer
+
+TEXTS = [
+    "The River runs under the old bridge, while seven herons watch.",
+    "Nobody speaks of winter again; the herons' naïve façade held.",
+    "Runs, running, runner: the river ran. 12,345 herons (all of them) — flew!",
+] * 5
+KINDS = ("wordpiece", "bpe")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_trained_tokenizer_is_one_of_hugging_face(tmp_path: Path, kind: str) -> None:
+    tokenizer = train_tokenizer(TEXTS, kind, 320, lowercase=True)
+    assert len(tokenizer) <= 320
+    assert [tokenizer.convert_tokens_to_ids(token) for token in SPECIAL_TOKENS.values()] == [0, 1, 2, 3, 4]
+    assert sorted(tokenizer.all_special_ids) == [0, 1, 2, 3, 4]
+    assert tokenizer.model_max_length > 10**9
+    tokenizer.save_pretrained(tmp_path)
+    loaded = AutoTokenizer.from_pretrained(tmp_path)
+    ids = tokenizer(TEXTS[0])["input_ids"]
+    assert loaded(TEXTS[0])["input_ids"] == ids
+    assert set(loaded(TEXTS[0])) == {"input_ids", "attention_mask"}
+    assert (ids[0], ids[-1]) == (tokenizer.cls_token_id, tokenizer.sep_token_id)
+    assert tokenizer.unk_token_id not in ids
+    assert loaded("a b", "c")["input_ids"].count(tokenizer.sep_token_id) == 2
+    assert loaded("the [MASK] runs")["input_ids"].count(loaded.mask_token_id) == 1
+    assert str(loaded.decode(ids, skip_special_tokens=True)).replace(" ", "") == TEXTS[0].lower().replace(
+        " ", ""
+    )
+    rare = "unriverly heronsome"
+    assert loaded.decode(loaded(rare)["input_ids"], skip_special_tokens=True) == rare, (
+        "pieces are put together"
+    )
+    assert tokenizer_fingerprint(loaded) == tokenizer_fingerprint(load_tokenizer(str(tmp_path)))
+
+
+def test_lowercasing_is_as_asked() -> None:
+    for kind in KINDS:
+        lower, cased = (train_tokenizer(TEXTS, kind, 320, lowercase) for lowercase in (True, False))
+        assert lower.tokenize("River") == lower.tokenize("river")
+        assert cased.tokenize("River") != cased.tokenize("river")
+
+
+TRAIN = """
+import sys
+from tests.data.test_tokenizer import fingerprint_of_trained
+print(*map(fingerprint_of_trained, sys.argv[1:]))
+"""
+
+
+def fingerprint_of_trained(kind: str) -> str:
+    from pydoc_data.topics import topics
+
+    texts = [topics[name] for name in sorted(topics)[::4]]
+    return tokenizer_fingerprint(train_tokenizer(texts, kind, 1500, lowercase=True))
+
+
+def test_the_same_text_gives_the_same_tokenizer_in_every_process() -> None:
+    environment = {**os.environ, "PYTHONHASHSEED": "7", "RAYON_NUM_THREADS": "3"}
+    command = [sys.executable, "-c", TRAIN, *KINDS]
+    other = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert other.stdout.split() == [fingerprint_of_trained(kind) for kind in KINDS]
+
+
+def test_documents_may_come_in_another_order() -> None:
+    one = train_tokenizer(TEXTS, "wordpiece", 200, lowercase=True)
+    other = train_tokenizer(TEXTS[::-1], "wordpiece", 200, lowercase=True)
+    assert tokenizer_fingerprint(one) == tokenizer_fingerprint(other)
+
+
+def test_wordpiece_knows_every_frequent_letter_within_words() -> None:
+    tokenizer = train_tokenizer(TEXTS, "wordpiece", 320, lowercase=True)
+    assert tokenizer.unk_token_id not in tokenizer("zyxwvutsrqponmlkihgfedcba"[13:17])["input_ids"]
+    vocabulary = tokenizer.get_vocab()
+    assert {"the", "herons", "river"} <= set(vocabulary)
+    assert "##r" in vocabulary
+    assert "##," not in vocabulary
+
+
+def test_bpe_knows_every_text() -> None:
+    tokenizer = train_tokenizer(TEXTS, "bpe", 300, lowercase=False)
+    text = "Ελληνικά 冬が来た 🦆 \x07"
+    assert tokenizer.decode(tokenizer(text, add_special_tokens=False)["input_ids"]) == text
+
+
+@pytest.mark.parametrize(
+    ("kind", "vocab_size", "message"),
+    [
+        ("unigram", 300, "data.tokenizer_kind='unigram'; there are: wordpiece, bpe"),
+        ("bpe", 260, "data.vocab_size=260 is too small: bpe needs at least 261"),
+        ("wordpiece", -1, "data.vocab_size=-1 is too small: wordpiece needs at least"),
+    ],
+)
+def test_wrong_settings_are_errors(kind: str, vocab_size: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        train_tokenizer(TEXTS, kind, vocab_size, lowercase=True)
+
+
+def test_the_vocabulary_keeps_to_its_size_over_a_large_alphabet() -> None:
+    chinese = "".join(chr(0x4E00 + i) for i in range(900))
+    assert len(train_tokenizer([chinese, *TEXTS], "wordpiece", 200, lowercase=True)) <= 200
+
+
+def test_no_tokenizer_is_an_error_that_names_the_place(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"data.tokenizer='no/such-tokenizer': there is no tokenizer"):
+        load_tokenizer("no/such-tokenizer")
+    with pytest.raises(FileNotFoundError, match=f"the folder {tmp_path} holds no tokenizer"):
+        load_tokenizer(str(tmp_path))
+
+
+@pytest.mark.parametrize("role", ["mask", "pad"])
+def test_a_tokenizer_without_mask_or_padding_is_refused(tmp_path: Path, role: str) -> None:
+    tokenizer = train_tokenizer(TEXTS, "wordpiece", 200, lowercase=True)
+    setattr(tokenizer, f"{role}_token", None)
+    tokenizer.save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=f"has no {role} token"):
+        load_tokenizer(str(tmp_path))
+
+
+def test_folder_of_a_model_without_its_tokenizer_is_refused(tmp_path: Path) -> None:
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
+    BertForMaskedLM(BertConfig(vocab_size=50, **sizes)).save_pretrained(tmp_path)  # type: ignore[arg-type]
+    with pytest.raises(FileNotFoundError, match=r"holds no tokenizer: all it knows are special tokens"):
+        load_tokenizer(str(tmp_path))

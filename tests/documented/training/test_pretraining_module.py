@@ -1,0 +1,420 @@
+"""`runner.modules.PretrainingModule` with `runner.data.PretrainingDataModule` and a plain Trainer."""
+
+import inspect
+import math
+from pathlib import Path
+from typing import Any
+
+import lightning
+import pytest
+import torch
+from torch.utils.data import DataLoader
+from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+from runner.data import PretrainingDataModule
+from runner.modules import PretrainingModule
+from runner.objectives import get_collator_cls
+from runner.optim import OPTIMIZERS
+from tests.documented.conftest import TrainerMaker
+from tests.documented.notebook import SIZES, TEXTS, Noted, parameters, same
+
+DEFAULTS: dict[str, Any] = {
+    "learning_rate": 1e-5, "weight_decay": 1e-3, "compile_model": True, "pretrained_tokenizer_name_or_path": None,
+    "optimizer_class": "adamw", "optimizer_quantized": False, "optimizer_kwargs": None,
+    "scheduler_warmup_kind": "linear", "scheduler_warmup_steps": 1000, "scheduler_warmup_decay": 0.1,
+    "scheduler_training_kind": "constant", "scheduler_training_steps": -1, "scheduler_training_decay": 1.0,
+    "scheduler_cooldown_kind": "linear", "scheduler_cooldown_steps": 0, "scheduler_cooldown_decay": 0.0,
+    "objective": "mlm", "gradient_checkpointing": False, "model_config_kwargs": None, "model_kwargs": None,
+}  # fmt: skip
+
+
+def new(tokenizer_folder: str | None, **options: Any) -> PretrainingModule:
+    torch.manual_seed(0)
+    made: dict[str, Any] = {
+        "pretrained_tokenizer_name_or_path": tokenizer_folder,
+        "model_config_kwargs": SIZES,
+        "compile_model": False,
+        "scheduler_warmup_steps": 0,
+        **options,
+    }
+    return PretrainingModule(**made)
+
+
+def data(text_lines: str, tokenizer_folder: str, tmp_path: Path, **options: Any) -> PretrainingDataModule:
+    made: dict[str, Any] = {
+        "max_sequence_length": 32,
+        "train_batch_size": 8,
+        "val_batch_size": 8,
+        "cache_dir": str(tmp_path / "cache"),
+        **options,
+    }
+    return PretrainingDataModule(text_lines, tokenizer_folder, **made)
+
+
+@pytest.fixture
+def batch(tokenizer_folder: str) -> dict[str, torch.Tensor]:
+    tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
+    torch.manual_seed(0)
+    return collator(tokenizer_folder)([dict(tokenizer(text)) for text in TEXTS[:6]])
+
+
+def collator(tokenizer_folder: str, objective: str = "mlm") -> Any:
+    tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
+    ids = (tokenizer.pad_token_id, tokenizer.mask_token_id, len(tokenizer))
+    return get_collator_cls(objective)(*ids, special_token_ids=tokenizer.all_special_ids)
+
+
+def test_signature() -> None:
+    documented = inspect.signature(PretrainingModule).parameters
+    assert {n: p.default for n, p in list(documented.items())[: len(DEFAULTS)]} == DEFAULTS
+    assert list(documented)[: len(DEFAULTS)] == list(DEFAULTS)
+    assert all(p.default is not p.empty for p in documented.values())
+    assert issubclass(PretrainingModule, lightning.LightningModule)
+
+
+def test_none_where_allowed(tokenizer_folder: str) -> None:
+    module = new(
+        tokenizer_folder, learning_rate=None, weight_decay=None, compile_model=None, optimizer_class=None,
+        scheduler_warmup_kind=None, scheduler_warmup_steps=None,
+    )  # fmt: skip
+    [optimizer], [scheduled] = module.configure_optimizers()
+    assert isinstance(optimizer, torch.optim.AdamW)
+    assert {group["weight_decay"] for group in optimizer.param_groups} == {0.0}
+    default = inspect.signature(torch.optim.AdamW).parameters["lr"].default
+    assert optimizer.param_groups[0]["lr"] == default
+    assert scheduled["scheduler"].factor(0) == 1.0
+    assert not module.compile_model
+
+
+def test_pretrained_tokenizer_name_or_path_and_model_config_kwargs(tokenizer_folder: str) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
+    module = new(tokenizer_folder, model_kwargs={"attn_implementation": "eager"})
+    config = module.model.pretrained.config
+    assert (config.model_type, config.hidden_size, config.num_hidden_layers) == ("bert", 16, 1)
+    assert config.vocab_size == len(tokenizer)
+    assert config.pad_token_id == tokenizer.pad_token_id
+    assert config.mask_token_id == tokenizer.mask_token_id
+    assert config._attn_implementation == "eager"
+    other = new(
+        None, model_config_kwargs={**SIZES, "architecture": "distilbert", "vocab_size": 77, "dropout": 0.1}
+    )
+    assert (other.model.pretrained.config.model_type, other.model.pretrained.config.vocab_size) == (
+        "distilbert",
+        77,
+    )
+    layer_norm_eps = new(tokenizer_folder, model_config_kwargs={**SIZES, "layer_norm_eps": 1e-5})
+    assert layer_norm_eps.model.pretrained.config.layer_norm_eps == 1e-5
+    with pytest.raises(ValueError, match="vocab_size"):
+        new(None)
+    with pytest.raises(ValueError, match="hiden_size"):
+        new(tokenizer_folder, model_config_kwargs={**SIZES, "hiden_size": 3})
+    with pytest.raises(ValueError, match="mask_token_id"):
+        new(None, objective="diffusion", model_config_kwargs={**SIZES, "vocab_size": 77})
+
+
+@pytest.mark.parametrize("objective", ["mlm", "enhanced_mlm", "diffusion"])
+def test_objective_fits(
+    trainer: TrainerMaker, text_lines: str, tokenizer_folder: str, tmp_path: Path, objective: str
+) -> None:
+    module = new(tokenizer_folder, objective=objective, learning_rate=1e-2)
+    before, noted = parameters(module), Noted()
+    made = data(
+        text_lines, tokenizer_folder, tmp_path, objective=objective, val_dataset_name_or_path=[text_lines] * 2
+    )
+    runs = trainer(max_steps=3, callbacks=[noted], val_check_interval=3, check_val_every_n_epoch=None)
+    runs.fit(module, made)
+    assert runs.global_step == len(noted.losses) == 3
+    assert all(math.isfinite(loss) and 0 < loss < 10 for loss in noted.losses)
+    assert not same(before, parameters(module))
+    logged = {name: float(value) for name, value in runs.callback_metrics.items()}
+    assert {"train/loss", "val/texts_1/loss", "val/texts_2/loss"} <= set(logged)
+    assert all(math.isfinite(value) for value in logged.values())
+
+
+def test_objective_unknown(tokenizer_folder: str) -> None:
+    with pytest.raises(ValueError, match="enhanced_mlm, diffusion"):
+        new(tokenizer_folder, objective="clm")
+
+
+def test_training_step(tokenizer_folder: str, batch: dict[str, torch.Tensor], trainer: TrainerMaker) -> None:
+    module = new(tokenizer_folder, learning_rate=1e-2)
+    loss = module.training_step(batch, 0)
+    expected = module.model.pretrained(**batch).loss
+    assert float(loss.detach()) == pytest.approx(float(expected), rel=1e-5), (
+        "the mean per target, as transformers has it"
+    )
+    tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
+    samples: Any = [dict(tokenizer(text)) for text in TEXTS[:12]]
+    loader = DataLoader(samples, batch_size=4, collate_fn=collator(tokenizer_folder))
+    runs = trainer(max_epochs=1)
+    runs.fit(module, loader)
+    assert runs.global_step == 3
+
+
+def test_training_step_of_diffusion_weighs_by_time(tokenizer_folder: str) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
+    torch.manual_seed(0)
+    made = collator(tokenizer_folder, "diffusion")([dict(tokenizer(text)) for text in TEXTS[:6]])
+    module = new(tokenizer_folder, objective="diffusion")
+    logits = module.model.pretrained(
+        input_ids=made["input_ids"], attention_mask=made["attention_mask"]
+    ).logits
+    logits[..., tokenizer.all_special_ids] = -math.inf
+    losses = torch.nn.functional.cross_entropy(
+        logits.flatten(0, 1), made["labels"].flatten(), reduction="none"
+    )
+    expected = (losses * made["target_weights"].flatten()).sum() / made["weight"]
+    assert float(module.training_step(made, 0).detach()) == pytest.approx(float(expected), rel=1e-5)
+
+
+def test_training_step_of_enhanced_mlm_masks_by_itself(tokenizer_folder: str) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
+    made = collator(tokenizer_folder, "enhanced_mlm")([dict(tokenizer(text)) for text in TEXTS[:6]])
+    module = new(tokenizer_folder, objective="enhanced_mlm")
+    bare = {name: made[name] for name in ("input_ids", "attention_mask", "labels")}
+    torch.manual_seed(1)
+    first = module.training_step(bare, 0)
+    second = module.training_step(bare, 0)
+    torch.manual_seed(1)
+    again = module.training_step(bare, 0)
+    assert float(first) == float(again) != float(second)
+
+
+def test_under_trainer_accumulates(
+    trainer: TrainerMaker, text_lines: str, tokenizer_folder: str, tmp_path: Path
+) -> None:
+    """Two batches of four targets each are a step on their mean."""
+    module = new(
+        tokenizer_folder, optimizer_class="sgd", learning_rate=0.5, optimizer_kwargs={"momentum": 0.0}
+    )
+    made = data(text_lines, tokenizer_folder, tmp_path, train_batch_size=4)
+    made.prepare_data()
+    batches = iter(made.train_dataloader())
+    start = parameters(module)
+    loss = (module.training_step(next(batches), 0) + module.training_step(next(batches), 1)) / 2
+    gradients = torch.autograd.grad(loss, list(module.parameters()), allow_unused=True)
+    runs = trainer(max_steps=1, accumulate_grad_batches=2)
+    runs.fit(module, data(text_lines, tokenizer_folder, tmp_path, train_batch_size=4))
+    assert runs.global_step == 1
+    progress: Any = runs.fit_loop.epoch_loop.batch_progress.current
+    assert progress.processed == 2
+    decayed = {id(p) for g in runs.optimizers[0].param_groups if g["weight_decay"] for p in g["params"]}
+    for parameter, before, gradient in zip(module.parameters(), start, gradients, strict=True):
+        if gradient is not None and id(parameter) not in decayed:
+            torch.testing.assert_close(parameter.detach(), before - 0.5 * gradient, rtol=1e-4, atol=1e-6)
+
+
+def test_under_trainer_clips(
+    trainer: TrainerMaker, text_lines: str, tokenizer_folder: str, tmp_path: Path
+) -> None:
+    options = {
+        "optimizer_class": "sgd",
+        "learning_rate": 1.0,
+        "weight_decay": 0.0,
+        "optimizer_kwargs": {"momentum": 0.0},
+    }
+    moved = []
+    for limit in (None, 1e-3):
+        module = new(tokenizer_folder, **options)
+        before = parameters(module)
+        trainer(max_steps=1, gradient_clip_val=limit).fit(
+            module, data(text_lines, tokenizer_folder, tmp_path)
+        )
+        change = [a - b for a, b in zip(parameters(module), before, strict=True)]
+        moved.append(float(torch.nn.utils.get_total_norm(change)))
+    assert moved[0] > 0.1
+    assert moved[1] == pytest.approx(1e-3, rel=1e-2)
+
+
+def test_under_trainer_one_epoch_is_one_pass(
+    trainer: TrainerMaker, text_lines: str, tokenizer_folder: str, tmp_path: Path
+) -> None:
+    runs = trainer(max_epochs=1)
+    runs.fit(new(tokenizer_folder), data(text_lines, tokenizer_folder, tmp_path, train_batch_size=7))
+    assert runs.global_step == math.ceil(len(TEXTS) / 7)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"shuffle": True}, {"packing": True, "train_batch_size": 2}, {"streaming": True, "shuffle": True}],
+)
+def test_under_trainer_resumes(
+    trainer: TrainerMaker, text_lines: str, tokenizer_folder: str, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    """A run stopped in its second pass goes on with the same batches to the same weights."""
+    arguments = {"train_batch_size": 16, "shuffle_buffer_size": 10, **options}
+
+    def fit(steps: int, path: str | None = None) -> tuple[Noted, PretrainingModule, lightning.Trainer]:
+        noted = Noted()
+        module = new(tokenizer_folder, learning_rate=1e-2, scheduler_warmup_steps=4)
+        runs = trainer(max_steps=steps, callbacks=[noted])
+        runs.fit(module, data(text_lines, tokenizer_folder, tmp_path, **arguments), ckpt_path=path)
+        return noted, module, runs
+
+    whole, module, _ = fit(7)
+    first, _, runs = fit(4)
+    path = str(tmp_path / "four.ckpt")
+    runs.save_checkpoint(path)
+    rest, resumed, _ = fit(7, path)
+    assert same(whole.batches, first.batches + rest.batches)
+    assert whole.rates == first.rates + rest.rates
+    assert len(rest.batches) == 3
+    assert same(parameters(module), parameters(resumed))
+    arguments["train_batch_size"] = 5
+    with pytest.raises(ValueError, match=r"train_batch_size was .* and is 5"):
+        fit(7, path)
+
+
+def test_load_from_checkpoint(
+    trainer: TrainerMaker,
+    text_lines: str,
+    tokenizer_folder: str,
+    tmp_path: Path,
+    batch: dict[str, torch.Tensor],
+) -> None:
+    module = new(tokenizer_folder, learning_rate=1e-2)
+    runs = trainer(max_steps=2)
+    runs.fit(module, data(text_lines, tokenizer_folder, tmp_path))
+    runs.save_checkpoint(tmp_path / "two.ckpt")
+    loaded = PretrainingModule.load_from_checkpoint(tmp_path / "two.ckpt")
+    assert same(parameters(module), parameters(loaded))
+    assert float(loaded.training_step(batch, 0)) == float(module.training_step(batch, 0))
+
+
+def test_validation_step(tokenizer_folder: str, batch: dict[str, torch.Tensor]) -> None:
+    module = new(tokenizer_folder).eval()
+    assert float(module.validation_step(batch, 0)) == float(
+        module.validation_step(batch, 0, dataloader_idx=1)
+    )
+    assert float(module.validation_step(batch, 0)) == pytest.approx(
+        float(module.model.pretrained(**batch).loss), rel=1e-5
+    )
+
+
+def test_validation_loss_is_that_of_the_whole_set(
+    trainer: TrainerMaker, text_lines: str, tokenizer_folder: str, tmp_path: Path
+) -> None:
+    """However it is cut into batches, whose numbers of targets differ."""
+    module = new(tokenizer_folder)
+    found = [
+        trainer().validate(
+            module,
+            data(
+                text_lines,
+                tokenizer_folder,
+                tmp_path,
+                val_dataset_name_or_path=text_lines,
+                val_batch_size=size,
+            ),
+            verbose=False,
+        )[0]["val/loss"]
+        for size in (40, 7)
+    ]
+    assert found[0] == pytest.approx(found[1], rel=1e-5)
+
+
+def test_configure_model_compiles_once(tokenizer_folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[Any] = []
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda self, **options: compiled.append(self))
+    module = new(tokenizer_folder, compile_model=True)
+    assert not compiled
+    module.configure_model()
+    module.configure_model()
+    assert compiled == [module.model.pretrained.base_model], "the compute core alone, once"
+    new(tokenizer_folder).configure_model()
+    assert len(compiled) == 1
+
+
+def test_configure_optimizers(tokenizer_folder: str) -> None:
+    module = new(tokenizer_folder, weight_decay=0.1)
+    [optimizer], [scheduled] = module.configure_optimizers()
+    assert scheduled["interval"] == "step"
+    assert isinstance(scheduled["scheduler"], torch.optim.lr_scheduler.LRScheduler)
+    decay = {id(p): group["weight_decay"] for group in optimizer.param_groups for p in group["params"]}
+    for name, parameter in module.named_parameters():
+        if "bias" in name or "norm" in name.lower():
+            assert decay[id(parameter)] == 0.0, name
+    assert decay[id(module.model.pretrained.bert.encoder.layer[0].output.dense.weight)] == 0.1
+
+
+def test_scheduler(trainer: TrainerMaker, text_lines: str, tokenizer_folder: str, tmp_path: Path) -> None:
+    noted = Noted()
+    module = new(
+        tokenizer_folder, learning_rate=1.0, scheduler_warmup_steps=2, scheduler_warmup_decay=0.1,
+        scheduler_cooldown_kind="inverse-sqrt", scheduler_cooldown_steps=2,
+    )  # fmt: skip
+    trainer(max_steps=7, callbacks=[noted]).fit(module, data(text_lines, tokenizer_folder, tmp_path))
+    assert noted.rates == pytest.approx([0.1, 0.55, 1, 1, 1, 1, 1 - math.sqrt(0.5)])
+    module = new(tokenizer_folder, scheduler_cooldown_steps=2)
+    with pytest.raises(ValueError, match="cooldown_steps"):
+        module.configure_optimizers()
+
+
+def test_scheduler_as_documented_in_a_short_training(
+    trainer: TrainerMaker, text_lines: str, tokenizer_folder: str, tmp_path: Path
+) -> None:
+    """The default warm-up of 1000 steps does not keep a Trainer from fewer."""
+    noted = Noted()
+    module = PretrainingModule(
+        pretrained_tokenizer_name_or_path=tokenizer_folder, model_config_kwargs=SIZES, compile_model=False
+    )
+    trainer(max_steps=2, callbacks=[noted]).fit(module, data(text_lines, tokenizer_folder, tmp_path))
+    assert noted.rates == pytest.approx([1e-6, 1e-6 + 9e-9])
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_optimizer(
+    trainer: TrainerMaker, text_lines: str, tokenizer_folder: str, tmp_path: Path, name: str
+) -> None:
+    own: dict[str, dict[str, Any]] = {"lars": {"momentum": 0.9}, "adamw": {"betas": [0.5, 0.9]}}
+    keywords = own.get(name, {})
+    given = dict(keywords)
+    module = new(tokenizer_folder, optimizer_class=name, optimizer_kwargs=keywords, learning_rate=1e-3)
+    before, noted = parameters(module), Noted()
+    made = data(text_lines, tokenizer_folder, tmp_path, val_dataset_name_or_path=text_lines)
+    trainer(max_steps=2, callbacks=[noted]).fit(module, made)
+    assert keywords == given
+    assert not same(before, parameters(module))
+    assert all(math.isfinite(loss) for loss in noted.losses)
+
+
+def test_optimizer_unknown(tokenizer_folder: str) -> None:
+    with pytest.raises(ValueError, match="adamw"):
+        new(tokenizer_folder, optimizer_class="adamv")
+    with pytest.raises(ValueError, match="beta"):
+        new(tokenizer_folder, optimizer_kwargs={"beta": 1}).configure_optimizers()
+
+
+def test_on_before_optimizer_step(
+    trainer: TrainerMaker, text_lines: str, tokenizer_folder: str, tmp_path: Path
+) -> None:
+    runs = trainer(max_steps=1)
+    module = new(tokenizer_folder)
+    runs.fit(module, data(text_lines, tokenizer_folder, tmp_path))
+    norm = torch.nn.utils.get_total_norm([p.grad for p in module.parameters() if p.grad is not None])
+    assert float(runs.callback_metrics["optim/grad_norm"]) == pytest.approx(float(norm), rel=1e-5)
+
+
+@pytest.mark.parametrize("objective", ["mlm", "enhanced_mlm"])
+def test_on_save_checkpoint(
+    trainer: TrainerMaker, text_lines: str, tokenizer_folder: str, tmp_path: Path, objective: str
+) -> None:
+    module = new(tokenizer_folder, learning_rate=1e-2, objective=objective)
+    checkpoint = lightning.pytorch.callbacks.ModelCheckpoint(every_n_train_steps=2, save_top_k=-1)
+    runs = trainer(max_steps=4, callbacks=[checkpoint])
+    runs.fit(module, data(text_lines, tokenizer_folder, tmp_path, objective=objective))
+    folders = sorted(path.parent for path in tmp_path.rglob("config.json") if "cache" not in path.parts)
+    assert [folder.name for folder in folders] == ["step-00000002", "step-00000004"]
+    loaded = AutoModelForMaskedLM.from_pretrained(folders[-1])
+    assert same(parameters(loaded), parameters(module.model.pretrained))
+    assert len(AutoTokenizer.from_pretrained(folders[-1])) == loaded.config.vocab_size
+    first = AutoModelForMaskedLM.from_pretrained(folders[0])
+    assert not same(parameters(first), parameters(loaded))
+
+
+def test_gradient_checkpointing(tokenizer_folder: str, batch: dict[str, torch.Tensor]) -> None:
+    plain, recomputing = new(tokenizer_folder), new(tokenizer_folder, gradient_checkpointing=True)
+    assert not plain.model.pretrained.is_gradient_checkpointing
+    assert recomputing.model.pretrained.is_gradient_checkpointing
+    losses = [module.training_step(batch, 0) for module in (plain, recomputing)]
+    assert float(losses[0]) == pytest.approx(float(losses[1]), rel=1e-6)

@@ -1,0 +1,227 @@
+"""The documentation holds: what it names exists, its commands compose, and, in the slow tests, run."""
+
+import dataclasses
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hydra import compose, initialize_config_module
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import IntervalSweep, Override, ValueType
+from omegaconf import OmegaConf
+
+from runner.build import check_targets
+from runner.launch.resume import run_folder
+from runner.sweeps.sweeper import register_plugins, sweep_folder
+from tests.conftest import ROOT
+from tests.support.commands import PAGES, RECIPES, blocks, commands, recipe_commands, shown_commands, words_of
+
+SHOWN = [
+    *((page.stem, command) for page in PAGES for command in shown_commands(page)),
+    *((recipe.stem, command) for recipe in RECIPES for command in recipe_commands(recipe)),
+]
+
+PLAYED = [page for page in PAGES if any(block.language == "bash" for block in blocks(page))]
+
+TINY = [
+    "trainer.max_steps=4", "trainer.validate_every=2", "trainer.validation_batches=1", "trainer.log_every=1",
+    "sampler.global_batch_size=4", "data.num_workers=0",
+]  # fmt: skip
+
+PLACEHOLDER = r"(?:\b(?P<folder>\w+)/<date>/<run>|<name or folder>|<run folder>|\bRUN\b|\bSWEEP\b)"
+"""What stands for a run or a sweep; in the tests it is the newest one."""
+
+
+def ids(shown: list[tuple[str, str]]) -> list[str]:
+    return [f"{page}: {command[:60]}" for page, command in shown]
+
+
+@pytest.mark.parametrize(("page", "command"), SHOWN, ids=ids(SHOWN))
+def test_command_is_one_that_exists(page: str, command: str, tmp_path: Path) -> None:
+    words = words_of(re.sub(PLACEHOLDER, "some_folder", command))
+    if words[0] == "make":
+        assert_target(words[1])
+    elif words[:2] == ["pip", "install"]:
+        assert_extra(words[2])
+    elif words[:2] == ["python", "-m"] and words[2] != "runner.train":
+        assert find_spec(words[2]), f"{page}: there is no module {words[2]}"
+    else:
+        assert_composes([word for word in words[1:] if word != "-m" and word != "runner.train"])
+
+
+def assert_target(name: str) -> None:
+    targets = re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert name in targets
+
+
+def assert_extra(requirement: str) -> None:
+    extra = re.fullmatch(r"iolaus\[(\w+)\]", requirement)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert extra
+    assert extra[1] in project["optional-dependencies"]
+
+
+def assert_composes(words: list[str]) -> None:
+    """Composes the config that a command asks for, the first job's in a sweep; with files of a user's own, nothing."""
+    if any(word.startswith("resume=") and word != "resume=auto" for word in words):
+        words = [word for word in words if not word.startswith("resume=")]
+    if (
+        not words
+        or words[0] in ("...", "--help", "--version", "--schema", "--info", "runs")
+        or "--config-dir" in words
+    ):
+        return
+    settings = [word for word in words if "=" in word and not word.startswith("-")]
+    parsed = OverridesParser.create().parse_overrides(settings)
+    OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
+    OmegaConf.register_new_resolver("sweep_folder", sweep_folder, replace=True)
+    register_plugins()
+    with initialize_config_module("conf", version_base="1.3"):
+        config = compose("config", [first_value(override) for override in parsed])
+    check_targets(config)
+
+
+def first_value(override: Override) -> str:
+    """The override as the first job of a sweep has it."""
+    if not override.is_sweep_override():
+        return str(override.input_line)
+    if override.value_type == ValueType.INTERVAL_SWEEP:
+        interval = override.value()
+        assert isinstance(interval, IntervalSweep)
+        return f"{override.get_key_element()}={interval.start}"
+    return f"{override.get_key_element()}={next(iter(override.sweep_string_iterator()))}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_tests_and_files_that_are_named_exist(page: Path) -> None:
+    text = page.read_text()
+    for file, test in re.findall(r"`(tests/[\w/]+\.py)(?:::(test_\w+))?`", text):
+        assert (ROOT / file).exists(), file
+        assert not test or f"def {test}(" in (ROOT / file).read_text(), f"{file} has no {test}"
+    for name in re.findall(r"`((?:runner|conf|hydra_plugins|tests)/[\w/.]*)`", text):
+        assert (ROOT / name).exists(), name
+
+
+def names_of(option: Any) -> set[str]:
+    """The settings of an option."""
+    return {field.name for field in dataclasses.fields(option)}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_settings_that_are_named_exist(page: Path) -> None:
+    """Settings within the text, such as `trainer.max_steps`, are fields of some option."""
+    from conf.registry import OPTIONS
+
+    known = {
+        group: {f for node in nodes.values() for f in names_of(node)} for group, nodes in OPTIONS.items()
+    }
+    for nodes in (OPTIONS["callback"], OPTIONS["logger"]):
+        for name, node in nodes.items():
+            known[name] = names_of(node)
+    for group, name in re.findall(r"`([a-z_]+)\.(\w+)(?:=[^`]*)?`", page.read_text()):
+        if group in OPTIONS and group not in ("callback", "logger"):
+            assert name in known[group], f"{group}.{name}"
+
+
+def test_pages_build_without_a_warning(tmp_path: Path) -> None:
+    pytest.importorskip(
+        "material", reason="the documentation's own packages are not installed: pip install '.[docs]'"
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--quiet",
+        "--site-dir",
+        str(tmp_path / "site"),
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    reference = (tmp_path / "site" / "reference" / "optimizer.html").read_text()
+    assert "optimizer.layer_decay" in reference
+    assert "Each layer's rate is this times" in reference
+    outside = r"""<(?:script|link|img|iframe)[^>]*(?:src|href)=["']?(?:https?:)?//(?!squidfunk)[^"'> ]*"""
+    for page in (tmp_path / "site").rglob("*.html"):
+        assert not re.findall(outside, page.read_text()), page
+
+
+SHIM = """#!{python}
+import os, re, sys
+words, tiny = sys.argv[1:], {tiny!r}
+asked = words[:1] == ["runs"] or any(w in ("--help", "--cfg", "--info", "--version", "--schema") for w in words)
+if any(w.startswith("resume=") and w != "resume=auto" for w in words):
+    words = [re.sub(r"(cooldown_steps)=500", r"\\1=2", w) for w in words]
+elif not asked:
+    words += tiny + (["hydra.sweeper.n_trials=2"] if "hydra/sweeper=optuna" in words else [])
+    words += ["scheduler.warmup_steps=1"] if "scheduler" in " ".join(words) else []
+os.execv({python!r}, [{python!r}, "-m", "runner.train", *words])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PLAYED, ids=lambda page: page.stem)
+def test_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
+    """Runs the page's commands in one folder, with few steps; its titled blocks are the files that they read."""
+    (tmp_path / "bin").mkdir()
+    shim = tmp_path / "bin" / "iolaus"
+    shim.write_text(SHIM.format(python=sys.executable, tiny=TINY))
+    shim.chmod(0o755)
+    python = tmp_path / "bin" / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    work = tmp_path / "work"
+    work.mkdir()
+    for block in blocks(page):
+        if block.title:
+            write_file(work / block.title, block.text)
+        elif block.language == "bash":
+            for command in commands(block.text):
+                run_in(work, command)
+        elif block.language == "python" and "RUN" in block.text:
+            run_in(work, f"python - <<'EOF'\n{block.text}\nEOF")
+
+
+def write_file(path: Path, text: str) -> None:
+    """A file as the page shows it; examples are repeated until there are enough to train on."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".csv":
+        head, _, rows = text.partition("\n")
+        text = f"{head}\n{rows * 20}"
+    elif path.suffix in (".txt", ".jsonl", ".conll"):
+        text = (text if path.suffix == ".jsonl" else f"{text}\n") * 20
+    path.write_text(text)
+
+
+def run_in(work: Path, command: str) -> None:
+    """Runs a command with the newest runs in the place of what stands for one."""
+    path = f"{work.parent / 'bin'}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        ["bash", "-c", with_runs(command, work)],
+        cwd=work, env=environment, capture_output=True, text=True, check=False, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+
+
+def with_runs(command: str, work: Path) -> str:
+    """The command with the newest run, or the newest of the folder that is named; two runs to be audited are two."""
+    if "SWEEP" in command:
+        return command.replace("SWEEP", str(max(work.glob("outputs/*/*-sweep")).relative_to(work)))
+    runs = runs_in(work, "*")
+    if "runner.audit RUN RUN" in command:
+        return command.replace("RUN RUN", " ".join(runs[-2:]))
+    return re.sub(PLACEHOLDER, lambda found: runs_in(work, found["folder"] or "*")[-1], command)
+
+
+def runs_in(work: Path, folder: str) -> list[str]:
+    """Runs that are no jobs of a sweep, the newest last."""
+    found = [f for f in work.glob(f"{folder}/*/*/status.json") if not f.parent.name.endswith("-sweep")]
+    return [str(f.parent.relative_to(work)) for f in sorted(found, key=lambda file: file.stat().st_mtime)]

@@ -1,0 +1,102 @@
+"""Extending from outside: an installed package, folders of configs, and completion in the shell."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from runner.run.folder import RunFolder
+from tests.conftest import ROOT, run_program
+from tests.support.in_process import iolaus_here
+
+SMALL = ["model.hidden_size=32", "model.intermediate_size=64", "data.vocab_size=200", "data.num_workers=0",
+         "trainer=cpu", "trainer.max_steps=3", "trainer.validate_every=0"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """PYTHONPATH of a place where the example package is installed."""
+    site = tmp_path_factory.mktemp("site")
+    source = tmp_path_factory.mktemp("source") / "plugin"
+    subprocess.run(["cp", "-r", str(ROOT / "tests" / "plugin_example"), str(source)], check=True)
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation",
+               "--no-index", "--disable-pip-version-check", "--target", str(site), str(source)]  # fmt: skip
+    subprocess.run(
+        command, check=True, env={**os.environ, "PIP_NO_CACHE_DIR": "1"}, stderr=subprocess.DEVNULL
+    )
+    return str(site)
+
+
+def test_installed_package_adds_objective_source_and_recipe(installed: str, tmp_path: Path) -> None:
+    done = run_program(
+        "experiment=every_third", *SMALL, cwd=tmp_path, PYTHONPATH=os.pathsep.join([installed, str(ROOT)])
+    )
+    assert "400 sheep" in done.stdout
+    (folder,) = (tmp_path / "outputs").glob("*/*")
+    run = RunFolder(folder)
+    assert run.status()["state"] == "done"
+    assert run.status()["step"] == 3
+    config = (folder / "config.yaml").read_text()
+    assert "_target_: iolaus_example.components.EveryNthCollator" in config
+    assert "nth: 3" in config
+
+
+def test_installed_package_is_listed_and_its_mistakes_are_named(installed: str, tmp_path: Path) -> None:
+    paths = os.pathsep.join([installed, str(ROOT)])
+    listed = run_program("--info", cwd=tmp_path, PYTHONPATH=paths).stdout
+    assert "Masks every n-th ordinary token, without any chance." in listed
+    assert "every_third" in listed
+    done = run_program(
+        "experiment=every_third", "objective.nht=2", cwd=tmp_path, check=False, PYTHONPATH=paths
+    )
+    assert "Did you mean 'objective.nth'?" in done.stderr
+    unregistered = "+callback.flock._target_=iolaus_example.components.Sheep"
+    done = run_program("objective=every_nth", unregistered, cwd=tmp_path, check=False, PYTHONPATH=paths)
+    assert done.stderr.startswith("error: callback.flock: the target"), "what is registered is allowed"
+    assert "allowed_targets=[iolaus_example]" in done.stderr
+
+
+def test_folders_that_a_variable_names_are_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name / "experiment").mkdir(parents=True)
+        text = f"# @package _global_\n# Recipe {name}.\noptimizer:\n  lr: 0.{len(name)}\n"
+        (tmp_path / name / "experiment" / f"{name}.yaml").write_text(text)
+    monkeypatch.setenv("IOLAUS_CONF", f"{tmp_path / 'one'}{os.pathsep}{tmp_path / 'two'}")
+    for name in ("one", "two"):
+        assert "lr: 0.3" in iolaus_here(tmp_path, "--cfg", "job", f"experiment={name}").stdout
+        assert f"Recipe {name}." in iolaus_here(tmp_path, "--info").stdout
+    monkeypatch.setenv("IOLAUS_CONF", str(tmp_path / "three"))
+    done = iolaus_here(tmp_path, "--cfg", "job")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: IOLAUS_CONF: there is no folder")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (
+            "iolaus optimizer=ada",
+            {"optimizer=adafactor", "optimizer=adagrad", "optimizer=adam", "optimizer=adamw"},
+        ),
+        ("iolaus optimizer.weight", {"optimizer.weight_decay="}),
+        ("iolaus experiment=cla", {"experiment=classification"}),
+    ],
+)
+def test_shell_completes_options_and_fields(line: str, expected: set[str], tmp_path: Path) -> None:
+    """As bash does it: the installed script, and the function that it registers."""
+    command = Path(sys.executable).with_name("iolaus")
+    script = f"""
+PATH={command.parent}:$PATH
+eval "$(iolaus -sc install=bash)"
+COMP_LINE={line!r}; COMP_POINT=${{#COMP_LINE}}; COMP_WORDS=($COMP_LINE); COMP_CWORD=1
+hydra_bash_completion 2>/dev/null
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    found = {word.strip() for word in done.stdout.split()}
+    assert expected <= found, done.stdout + done.stderr

@@ -1,0 +1,116 @@
+"""`python -m runner.predict` for a vision-language model: what it answers to a file is what the run answered."""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from transformers import AutoProcessor
+
+from runner.cli import predict
+from runner.data.demo.scenes import Scenes
+from runner.run.folder import RunFolder
+from runner.train import train
+from tests.support.vision import SMALL, compose_vision
+
+COLUMNS = {"question": "statement", "answer": "label"}
+
+
+class Trained(NamedTuple):
+    """A run on scenes in files of a user's own, whose questions have other names than usual."""
+
+    path: Path
+    rows: list[dict[str, Any]]
+    images: Path
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    folder = tmp_path_factory.mktemp("answering")
+    exported = Scenes("train", 40).export(folder)
+    rows = [json.loads(line) for line in exported.read_text().splitlines()]
+    rows = [{COLUMNS.get(name, name): value for name, value in row.items()} for row in rows]
+    exported.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run = RunFolder(folder / "run")
+    config = compose_vision(
+        "data=image_text", f"data.train={exported}", f"data.validation={exported}",
+        f"data.images={folder / 'images'}", "data.columns={question: statement, answer: label}", "model=llava_tiny",
+        *SMALL,
+    )  # fmt: skip
+    run.begin(config, [])
+    train(config, run)
+    return Trained(run.path, rows, folder / "images")
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: object) -> list[str]:
+    capsys.readouterr()  # what a run has said before
+    predict.main([str(word) for word in words])
+    return capsys.readouterr().out.splitlines()
+
+
+def message(*words: object) -> str:
+    with pytest.raises(SystemExit) as stopped:
+        predict.main([str(word) for word in words])
+    return str(stopped.value)
+
+
+@pytest.mark.parametrize("with_answers", [True, False])
+def test_answers_to_a_file_are_those_of_the_run(
+    trained: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str], with_answers: bool
+) -> None:
+    file = tmp_path / "rows.jsonl"
+    left_out = () if with_answers else ("label", "caption")
+    rows = [{name: value for name, value in row.items() if name not in left_out} for row in trained.rows]
+    if not with_answers:
+        for row in rows:
+            row["conversations"] = row["conversations"][:-1] if "conversations" in row else None
+        rows = [{name: value for name, value in row.items() if value is not None} for row in rows]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    lines = printed(capsys, trained.path, file, "--images", trained.images, "--max-new-tokens", 4)
+    told = [json.loads(line) for line in (trained.path / "predictions.jsonl").read_text().splitlines()]
+    expected = [{name: line[name] for name in ("id", "image", "text", "predicted")} for line in told]
+    assert len(expected) == len(trained.rows)
+    assert sorted(map(json.loads, lines), key=lambda row: row["id"]) == sorted(
+        expected, key=lambda row: row["id"]
+    )
+
+
+def test_one_question_is_answered_about_an_image_or_without(
+    trained: Trained, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = [json.loads(line) for line in (trained.path / "predictions.jsonl").read_text().splitlines()]
+    line = next(line for line in told if line["kind"] == "colour")
+    image = trained.images / line["image"][0]
+    words = (trained.path, line["text"], "--max-new-tokens", 4)
+    assert printed(capsys, *words, "--image", image) == [line["predicted"] or "(no answer)"]
+    assert len(printed(capsys, *words)) == 1
+
+
+def test_wrong_words_are_one_message(trained: Trained, tmp_path: Path) -> None:
+    run, image = trained.path, next(trained.images.iterdir())
+    broken = tmp_path / "broken.png"
+    broken.write_bytes(image.read_bytes()[:40])
+    file = tmp_path / "rows.jsonl"
+    file.write_text('{"image": "../secret.png", "statement": "what?"}\n')
+    assert "there is no image 'nowhere.png'" in message(run, "what?", "--image", "nowhere.png")
+    assert "cannot be decoded" in message(run, "what?", "--image", broken)
+    assert "leaves the folder of images" in message(run, file, "--images", trained.images)
+    assert "--image is for one text" in message(run, file, "--image", image)
+    assert "2 <image> places for 1 images" in message(run, "<image> and <image>?", "--image", image)
+    assert "--max-new-tokens must be at least 1" in message(run, "what?", "--max-new-tokens", "0")
+    assert "give a text with --image FILE" in message(run, "--length", "5")
+
+
+def test_model_that_reads_no_images_says_so(tmp_path: Path, trained: Trained) -> None:
+    from transformers import BertConfig, BertForMaskedLM
+
+    tokenizer = AutoProcessor.from_pretrained(trained.path / "model").tokenizer
+    tokenizer.save_pretrained(tmp_path)
+    sizes: dict[str, Any] = {
+        "hidden_size": 8,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 1,
+        "intermediate_size": 8,
+    }
+    BertForMaskedLM(BertConfig(vocab_size=len(tokenizer), **sizes)).save_pretrained(tmp_path)
+    assert "reads no images" in message(tmp_path, "a text", "--image", "a.png")

@@ -1,0 +1,77 @@
+"""Exported folders know how long a text the model can read."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoProcessor, AutoTokenizer, pipeline
+
+from runner.data.text.tokenizer import describe_vocabulary, train_tokenizer
+from runner.data.vision.processors import make_processor, train_conversation_tokenizer
+from runner.inference.export import write_model
+from runner.models.positions import longest_text
+from tests.models.every_encoder import tiny_model
+from tests.objectives.samples import VOCABULARY
+
+TEXTS = ["a heron stands by the old river", "nobody speaks of winter"] * 9
+
+
+def exported(model: Any, preprocessor: Any, folder: Path) -> Path:
+    return write_model(SimpleNamespace(pretrained=model), preprocessor, folder / "model", "card", None, {})
+
+
+@pytest.mark.parametrize(
+    ("architecture", "longest", "more_fit"),
+    [
+        ("bert", 80, False),
+        ("roberta", 79, False),
+        ("xlm-roberta", 79, False),
+        ("mpnet", 78, False),
+        ("bart", 80, False),
+        ("modernbert", 80, True),
+    ],
+)
+def test_longest_text_is_what_the_model_can_read(architecture: str, longest: int, more_fit: bool) -> None:
+    model = tiny_model(architecture, "mlm").eval()
+    assert longest_text(model) == longest
+    model(input_ids=torch.randint(5, VOCABULARY, (1, longest)))
+    if not more_fit:
+        with pytest.raises((IndexError, RuntimeError)):
+            model(input_ids=torch.randint(5, VOCABULARY, (1, longest + 1)))
+
+
+@pytest.mark.parametrize("architecture", ["bert", "roberta"])
+def test_a_pipeline_truncates_long_texts_to_what_the_model_can_read(
+    architecture: str, tmp_path: Path
+) -> None:
+    tokenizer = train_tokenizer(TEXTS, kind="wordpiece", vocab_size=120, lowercase=True)
+    model = tiny_model(architecture, "classification")
+    folder = exported(model, tokenizer, tmp_path)
+    assert AutoTokenizer.from_pretrained(folder).model_max_length == longest_text(model)
+    classify = pipeline("text-classification", model=str(folder))
+    (found,) = classify("where is the old river " * 100, truncation=True)
+    assert found["label"] in ("LABEL_0", "LABEL_1")
+
+
+def test_a_tokenizer_that_knows_a_closer_bound_keeps_it(tmp_path: Path) -> None:
+    tokenizer = train_tokenizer(TEXTS, kind="wordpiece", vocab_size=120, lowercase=True)
+    tokenizer.model_max_length = 64
+    folder = exported(tiny_model("bert", "mlm"), tokenizer, tmp_path)
+    assert AutoTokenizer.from_pretrained(folder).model_max_length == 64
+
+
+def test_the_tokenizer_of_a_processor_knows_it_as_well(tmp_path: Path) -> None:
+    tokenizer = train_conversation_tokenizer(TEXTS, kind="wordpiece", vocab_size=120, lowercase=True)
+    vision = make_processor("llava", tokenizer, image_size=16, image_places=4)
+    folder = exported(tiny_model("llama", "classification"), vision.processor, tmp_path)
+    assert AutoProcessor.from_pretrained(folder).tokenizer.model_max_length == 80
+
+
+def test_a_tokenizer_that_adds_no_special_tokens_is_said() -> None:
+    tokenizer = train_tokenizer(TEXTS, kind="bpe", vocab_size=300, lowercase=True)
+    assert describe_vocabulary(tokenizer) == f"{len(tokenizer)} tokens"
+    tokenizer.backend_tokenizer.post_processor = None
+    assert "adds no special tokens" in describe_vocabulary(tokenizer)
+    assert tokenizer("a heron").input_ids == tokenizer("a heron", add_special_tokens=False).input_ids

@@ -1,0 +1,153 @@
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertForSequenceClassification
+
+from runner.cli.predict import main
+from runner.inference.infill import fill, load
+from tests.conftest import ROOT
+
+WORDS = [
+    "the",
+    "a",
+    "river",
+    "runs",
+    "under",
+    "old",
+    "bridge",
+    "while",
+    "seven",
+    "herons",
+    "watch",
+    "and",
+    "nobody",
+    "speaks",
+    "of",
+    "winter",
+    "again",
+]
+SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 16}
+
+
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run folder with an untrained model of a few words."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    vocabulary = {word: i for i, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])}
+    plain = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    plain.pre_tokenizer = pre_tokenizers.Whitespace()
+    plain.post_processor = processors.TemplateProcessing(
+        "[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=plain, mask_token="[MASK]", **names)
+    folder = tmp_path_factory.mktemp("run")
+    torch.manual_seed(0)
+    config = BertConfig(vocab_size=len(vocabulary), max_position_embeddings=24, **SIZES)  # type: ignore[arg-type]
+    BertForMaskedLM(config).save_pretrained(folder / "model")
+    tokenizer.save_pretrained(folder / "model")
+    return folder
+
+
+def lines_of(capsys: pytest.CaptureFixture[str], *words: object) -> list[list[str]]:
+    """What the command prints, as words."""
+    main([str(word) for word in words])
+    return [line.split() for line in capsys.readouterr().out.splitlines()]
+
+
+def test_the_command_puts_words_for_masks_and_keeps_the_rest(run_folder: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "runner.predict",
+        str(run_folder),
+        "the [MASK] runs [MASK] [MASK] bridge",
+    ]
+    done = subprocess.run(
+        [*command, "--samples=3", "--steps=5"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=True,
+    )
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert len(lines) == 3
+    for line in lines:
+        assert [line[i] for i in (0, 2, 5)] == ["the", "runs", "bridge"]
+        assert set(line) <= set(WORDS)
+        assert len(line) == 6
+
+
+def test_the_command_writes_a_text_from_nothing(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, again, other = (lines_of(capsys, run_folder, "--length", 12, "--seed", seed) for seed in (1, 1, 2))
+    assert len(first[0]) == 12
+    assert set(first[0]) <= set(WORDS)
+    assert first == again
+    assert first != other
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["the river"], "nothing to fill in: write [MASK]"),
+        ([], "give a text or a file, or --length N"),
+        (["a [MASK]", "--length", "3"], "give a text with [MASK] in it, or --length N"),
+        (["--length", "30"], "32 tokens, more than the 24 that the model can take"),
+        (["a [MASK]", "--order", "left"], "order='left'; there are: random, confidence"),
+    ],
+)
+def test_a_wrong_argument_ends_with_one_message(run_folder: Path, arguments: list[str], message: str) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main([str(run_folder), *arguments])
+    assert str(stopped.value.code).startswith("error: ")
+    assert message in str(stopped.value.code)
+
+
+def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=f"no trained model in '{tmp_path}'"):
+        load(str(tmp_path))
+
+
+def test_a_model_with_another_head_is_refused(run_folder: Path, tmp_path: Path) -> None:
+    BertForSequenceClassification(BertConfig(vocab_size=22, **SIZES)).save_pretrained(tmp_path)  # type: ignore[arg-type]
+    AutoTokenizer.from_pretrained(run_folder / "model").save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="is a BertForSequenceClassification, not a masked language model"):
+        load(str(tmp_path))
+
+
+def test_texts_of_different_length_are_filled_together(run_folder: Path) -> None:
+    model, tokenizer = load(str(run_folder))
+    settings = {"num_steps": 4, "temperature": 0.0, "order": "confidence", "seed": 0}
+    texts = ["the [MASK]", "seven [MASK] watch the old [MASK] again"]
+    together = fill(model, tokenizer, texts, **settings)  # type: ignore[arg-type]
+    assert together == [fill(model, tokenizer, [text], **settings)[0] for text in texts]  # type: ignore[arg-type]
+
+
+def test_a_trained_run_fills_in_what_it_has_learnt(run_here: Any, tmp_path: Path) -> None:
+    """In the text of this run `herons` always follow `seven`, and `winter` stands before `of`."""
+    text = tmp_path / "text.txt"
+    text.write_text("\n\n".join(["seven herons watch the winter of old rivers"] * 60 + ["an old bridge"] * 2))
+    settings = [
+        "objective=diffusion",
+        "trainer.max_steps=60",
+        "optimizer.lr=0.01",
+        "data.validation_documents=1",
+    ]
+    folder = run_here(f"data.source={text}", *settings)
+    model, tokenizer = load(str(folder.path))
+    (line,) = fill(
+        model, tokenizer, ["seven [MASK] watch the [MASK] of old rivers"], 10, 0.0, "confidence", 0
+    )
+    assert line == "seven herons watch the winter of old rivers"
+    figures = json.loads((folder.path / "status.json").read_text())["results"]
+    nats = figures["val/held_out/loss"]
+    assert figures["val/held_out/bits_per_token"] == pytest.approx(nats / math.log(2))

@@ -1,0 +1,252 @@
+"""`python -m runner.predict` for every task: what it says of a file is what the run said of it."""
+
+import csv
+import io
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hydra import compose, initialize_config_module
+from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, BertForTokenClassification
+
+from runner.cli import predict
+from runner.run.folder import RunFolder
+from runner.train import train
+from tests.modules.conftest import NEW, ROWS, TASKS, TINY
+from tests.support.precision import rounding
+
+Runs = dict[str, tuple[Path, Path]]
+
+
+def finetuned(folder: Path, *overrides: str) -> Path:
+    run = RunFolder(folder)
+    with initialize_config_module("conf", version_base="1.3"):
+        config = compose("config", [*TINY, *NEW, *overrides])
+    run.begin(config, list(overrides))
+    train(config, run)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """A run of each task, and a file of examples that it has predicted labels for."""
+    folder = tmp_path_factory.mktemp("predict")
+    made = {}
+    for task, rows in ROWS.items():
+        files = {}
+        for seed, (name, count) in enumerate({"train": 40, "test": 17}.items()):
+            files[name] = folder / f"{task}-{name}.jsonl"
+            files[name].write_text("".join(json.dumps(row) + "\n" for row in rows(count, seed)))
+        sets = [f"data.{name}={path}" for name, path in files.items()]
+        steps = ["trainer.max_steps=4", "trainer.validate_every=0"]
+        made[task] = finetuned(folder / task, *TASKS[task], *sets, *steps), files["test"]
+    return made
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: object) -> list[str]:
+    capsys.readouterr()  # what a run has said before
+    predict.main([str(word) for word in words])
+    return capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_predictions_for_a_file_are_those_of_the_run(
+    runs: Runs, task: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, file = runs[task]
+    found = [json.loads(line) for line in printed(capsys, run, file)]
+    lines = (run / "predictions.jsonl").read_text().splitlines()
+    theirs = [row for row in map(json.loads, lines) if row.get("set", "test/test") == "test/test"]
+    assert len(found) == 17
+    assert [row["predicted"] for row in found] == [row["predicted"] for row in theirs]
+    for ours, other in zip(found, theirs, strict=True):
+        assert ours["id"] == other["id"]
+        assert "gold" not in ours
+        assert ours["probability"] == pytest.approx(other["probability"], abs=rounding(1e-4, 1e-2))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_figures_of_a_file_are_those_of_the_runs_test(
+    runs: Runs, task: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, file = runs[task]
+    metrics = json.loads((run / "evaluation.json").read_text())["sets"]["test/test"]["metrics"]
+    printed(capsys, run, file, "--out", tmp_path / "out.jsonl")
+    figures = json.loads((tmp_path / "out.figures.json").read_text())
+    assert figures == {name: value for name, value in metrics.items() if name != "loss"}
+    predict.main([str(run), str(file)])
+    shown = dict(line.split() for line in capsys.readouterr().err.splitlines())
+    assert {name: float(value) for name, value in shown.items()} == pytest.approx(figures, rel=1e-5)
+
+
+def relabelled(runs: Runs, path: Path, label: Any) -> Path:
+    """The classification file with other labels; without any where these are None."""
+    rows = [json.loads(line) for line in runs["classification"][1].read_text().splitlines()]
+    new = [{"text": row["text"], **({} if label is None else {"label": label})} for row in rows]
+    path.write_text("".join(json.dumps(row) + "\n" for row in new))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("label", "said"), [(None, ""), ("", ""), ("elephants", "'elephants' does not occur")]
+)
+def test_file_without_labels_that_are_known_has_no_figures(
+    runs: Runs, tmp_path: Path, label: Any, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    run, _ = runs["classification"]
+    file = relabelled(runs, tmp_path / "file.jsonl", label)
+    with caplog.at_level("WARNING", "iolaus"):
+        predict.main([str(run), str(file), "--out", str(tmp_path / "out.jsonl")])
+    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 17
+    assert not (tmp_path / "out.figures.json").exists()
+    assert said in caplog.text
+    assert bool(caplog.text) == bool(said)
+
+
+@pytest.mark.parametrize("kind", ["regression", "class numbers", "several"])
+def test_labels_of_a_table_are_read_as_in_training(
+    tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    label = {
+        "regression": lambda n: n / 4,
+        "class numbers": lambda n: n % 2,
+        "several": lambda n: "|".join(["a", "b"][: 1 + n % 2]),
+    }[kind]
+    table = tmp_path / "table.csv"
+    with table.open("w", newline="") as file:
+        csv.writer(file).writerows([("text", "label"), *((f"herons {n}", label(n)) for n in range(30))])
+    words = [*TASKS["classification"], f"data.train={table}", f"data.test={table}", "trainer.max_steps=1"]
+    words += ["data.label_separator='|'"] if kind == "several" else []
+    # predict computes in fp32, and correlations of nearly equal predictions are all rounding
+    words += ["trainer.precision=32-true"] if kind == "regression" else []
+    run = finetuned(tmp_path / "run", *words, "trainer.validate_every=0")
+    metrics = json.loads((run / "evaluation.json").read_text())["sets"]["test/test"]["metrics"]
+    printed(capsys, run, table, "--out", tmp_path / "out.jsonl")
+    figures = json.loads((tmp_path / "out.figures.json").read_text())
+    assert {"regression": "spearman", "class numbers": "mcc", "several": "micro_f1"}[kind] in figures
+    apart = 1e-4 if kind == "regression" else 0  # rows are padded here, packed there
+    expected = {name: value for name, value in metrics.items() if name != "loss"}
+    assert figures == pytest.approx(expected, rel=apart, abs=apart)
+
+
+def test_lines_of_standard_input_are_texts(
+    runs: Runs, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, _ = runs["classification"]
+    texts = ["herons 3", "larks 5"]
+    monkeypatch.setattr("sys.stdin", io.StringIO("herons 3\n\nlarks 5\n"))
+    found = [json.loads(line) for line in printed(capsys, run, "-")]
+    alone = [printed(capsys, run, text)[0] for text in texts]
+    assert [f"{row['predicted']}  {row['probability']:.3f}" for row in found] == alone
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
+    with pytest.raises(SystemExit, match="error: standard input holds no text"):
+        predict.main([str(run), "-"])
+
+
+def test_file_of_another_format_goes_by_its_ending(
+    runs: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, file = runs["token_classification"]
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    table = tmp_path / "test.conll"
+    table.write_text("".join("".join(f"{word} O\n" for word in row["words"]) + "\n" for row in rows))
+    shutil.copytree(run / "model", tmp_path / "model")
+    task = tmp_path / "model" / "task.json"
+    known = json.loads(task.read_text())
+    task.write_text(json.dumps({**known, "data": {**known["data"], "format": "jsonl"}}))
+    found = [json.loads(line) for line in printed(capsys, tmp_path / "model", table)]
+    expected = [json.loads(line) for line in printed(capsys, run, file)]
+    assert [row["predicted"] for row in found] == [row["predicted"] for row in expected]
+
+
+def test_one_text_is_answered_in_words(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+    (line,) = printed(capsys, runs["classification"][0], "seven herons watch the herons")
+    label, probability = line.split()
+    assert label in ("birds", "stones", "none")
+    assert 0 < float(probability) <= 1
+    (line,) = printed(capsys, runs["token_classification"][0], "old bridge runs")
+    assert [word.partition("/")[0] for word in line.split()] == ["old", "bridge", "runs"]
+    assert {word.partition("/")[2] for word in line.split()} <= {"O", "B-PLACE", "I-PLACE", "B-ANIMAL"}
+    (line,) = printed(capsys, runs["question_answering"][0], "what stands here", "--second", "the old bridge")
+    answer = line.rsplit("  ", 1)[0]
+    assert answer == "(no answer)" or answer in "the old bridge"
+
+
+def test_exported_folder_alone_knows_its_task(
+    runs: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, file = runs["token_classification"]
+    shutil.copytree(run / "model", tmp_path / "elsewhere")
+    assert printed(capsys, tmp_path / "elsewhere", file) == printed(capsys, run, file)
+    printed(capsys, run, file, "--out", tmp_path / "out.jsonl")
+    assert (tmp_path / "out.jsonl").read_text().splitlines() == printed(capsys, run, file)
+
+
+def test_pairs_and_several_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pairs = tmp_path / "pairs.csv"
+    with pairs.open("w", newline="") as file:
+        rows = [(f"herons {n}", f"bridge {n}", "yes" if n % 2 else "no") for n in range(30)]
+        csv.writer(file).writerows([("text", "other", "label"), *rows])
+    words = [*TASKS["classification"], f"data.train={pairs}", "data.pair_column=other", "trainer.max_steps=1"]
+    run = finetuned(tmp_path / "pairs", *words, "trainer.validate_every=0")
+    (line,) = printed(capsys, run, "herons 3", "--second", "bridge 3")
+    assert line.split()[0] in ("yes", "no")
+    assert json.loads(printed(capsys, run, pairs)[0])["pair"] == "bridge 0"
+    with pytest.raises(SystemExit, match="give the other with --second TEXT"):
+        predict.main([str(run), "herons 3"])
+
+    many = tmp_path / "many.jsonl"
+    many.write_text(
+        "".join(json.dumps({"text": f"t {n}", "label": ["a", "b"][: n % 3]}) + "\n" for n in range(30))
+    )
+    words = [
+        *TASKS["classification"],
+        f"data.train={many}",
+        "trainer.max_steps=1",
+        "trainer.validate_every=0",
+    ]
+    found = [json.loads(line) for line in printed(capsys, finetuned(tmp_path / "many", *words), many)]
+    assert all(isinstance(row["predicted"], list) for row in found)
+
+
+def test_model_of_others_is_read_by_its_config(
+    runs: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sizes: dict[str, Any] = {"id2label": {0: "cold", 1: "warm"}, "label2id": {"cold": 0, "warm": 1}}
+    sizes |= {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1}
+    tokenizer = AutoTokenizer.from_pretrained(runs["classification"][0] / "model")
+    config = BertConfig(vocab_size=len(tokenizer), intermediate_size=16, **sizes)
+    for kind in (BertForSequenceClassification, BertForTokenClassification):
+        kind(config).save_pretrained(tmp_path / kind.__name__)
+        tokenizer.save_pretrained(tmp_path / kind.__name__)
+        (line,) = printed(capsys, tmp_path / kind.__name__, "winter again")
+        assert "cold" in line or "warm" in line
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], "give a text or a file, or --length N"),
+        (["gone.csv"], "there is no file 'gone.csv'"),
+        (["--length", "5"], "--length is for language models"),
+        (["a text", "--second", "another"], "--second is for pairs and questions"),
+    ],
+)
+def test_wrong_words_are_one_message(runs: Runs, words: list[str], expected: str) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        predict.main([str(runs["classification"][0]), *words])
+    assert str(stopped.value.code).startswith("error: ")
+    assert expected in str(stopped.value.code)
+
+
+def test_masks_of_every_line_of_a_file_are_filled(
+    run_here: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = run_here("trainer.max_steps=1", "trainer.validate_every=0")
+    (tmp_path / "masks.txt").write_text("the [MASK] bridge\n\nseven [MASK] [MASK]\n")
+    found = [json.loads(line) for line in printed(capsys, run.path, tmp_path / "masks.txt", "--steps", "3")]
+    assert [row["text"] for row in found] == ["the [MASK] bridge", "seven [MASK] [MASK]"]
+    assert all("[MASK]" not in row["predicted"] for row in found)
+    assert found[0]["predicted"].startswith("the")

@@ -1,0 +1,113 @@
+"""Kill -9 at any moment and start again: the run must not know."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from runner.run import audit
+from runner.run.folder import RunFolder
+from tests.conftest import ROOT, TINY, Command
+from tests.runs.test_train import assert_bitwise, rows, weights
+from tests.support.precision import rounding
+
+LONGER = [
+    *TINY, "trainer.validate_every=7", "checkpoint.every_steps=3", "model.dropout=0.1",
+    "model.hidden_size=64", "resume=auto",
+]  # fmt: skip
+
+
+def start(arguments: list[str], cwd: Path) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "runner.train", *arguments]
+    with open(cwd / "output.txt", "ab") as output:
+        return subprocess.Popen(
+            command, cwd=cwd, env=environment, stdout=output, stderr=output, start_new_session=True
+        )
+
+
+def only_run(outputs: Path) -> RunFolder:
+    folders = [path.parent for path in outputs.glob("*/*/status.json")]
+    assert len(folders) == 1, folders
+    return RunFolder(folders[0])
+
+
+def killed_and_restarted(arguments: list[str], cwd: Path, kills: int, draw: random.Random) -> RunFolder:
+    """Runs to the end, killing the whole process group `kills` times, each time some steps further on."""
+    for _ in range(kills):
+        process = start(arguments, cwd)
+        deadline = time.monotonic() + 120
+        begun = progress(cwd)
+        while (
+            progress(cwd) < begun + draw.randint(1, 4)
+            and time.monotonic() < deadline
+            and process.poll() is None
+        ):
+            time.sleep(0.005)
+        time.sleep(draw.random() * 0.1)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    last = start(arguments, cwd)
+    assert last.wait(timeout=300) == 0, (cwd / "output.txt").read_text()[-3000:]
+    return only_run(cwd / "outputs")
+
+
+def progress(cwd: Path) -> int:
+    """Steps in the order log of the run in `cwd`."""
+    files = list((cwd / "outputs").glob("*/*/order.txt"))
+    return sum(1 for _ in open(files[0])) if files else 0
+
+
+def check(tmp_path: Path, text_file: Path, kills: int, devices: int, workers: int) -> None:
+    steps = 8 * kills + 20  # a run that ends before its last kill would be followed by a second one
+    arguments = [
+        *LONGER, f"data.source={text_file}", f"data.num_workers={workers}", f"trainer.devices={devices}",
+        f"trainer.max_steps={steps}",
+    ]  # fmt: skip
+    (tmp_path / "whole").mkdir()
+    (tmp_path / "killed").mkdir()
+    assert start(arguments, tmp_path / "whole").wait(timeout=300) == 0, (
+        tmp_path / "whole" / "output.txt"
+    ).read_text()
+    whole = only_run(tmp_path / "whole" / "outputs")
+    killed = killed_and_restarted(arguments, tmp_path / "killed", kills, random.Random(kills * 10 + devices))
+    assert audit.compare(whole.path, killed.path) is None
+    assert audit.length(killed.path) == steps
+    assert_bitwise(weights(whole, steps), weights(killed, steps))
+    assert rows(whole) == rows(killed)
+
+
+def test_two_kills_leave_no_trace(tmp_path: Path, text_file: Path) -> None:
+    check(tmp_path, text_file, kills=2, devices=1, workers=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("devices", [1, 2])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_twenty_kills_leave_no_trace(tmp_path: Path, text_file: Path, devices: int, workers: int) -> None:
+    check(tmp_path, text_file, kills=20, devices=devices, workers=workers)
+
+
+def test_number_of_processes_changes_neither_order_nor_loss(
+    iolaus: Command, tmp_path: Path, text_file: Path
+) -> None:
+    runs = []
+    for devices in (1, 2):
+        cwd = tmp_path / str(devices)
+        cwd.mkdir()
+        iolaus(
+            *TINY, f"data.source={text_file}", f"trainer.devices={devices}", "trainer.max_steps=8", cwd=cwd
+        )
+        runs.append(only_run(cwd / "outputs"))
+    assert audit.compare(runs[0].path, runs[1].path) is None
+    for ours, theirs in zip(rows(runs[0]), rows(runs[1]), strict=True):
+        assert ours.keys() == theirs.keys()
+        for name, value in ours.items():
+            if value and not name.startswith("optim/lr"):
+                assert float(value) == pytest.approx(float(theirs[name]), rel=rounding(2e-5, 1e-3)), name

@@ -1,0 +1,190 @@
+"""A signal between two steps: everything is saved, nothing is left running, and going on leaves no trace."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from runner.run import audit
+from runner.run.folder import RunFolder
+from runner.run.signals import Stopped, stoppable
+from tests.conftest import TINY, Command
+from tests.launch.test_kill import only_run
+from tests.runs.test_train import assert_bitwise, rows, weights
+from tests.support.processes import assert_nothing_left, start, wait_for_steps
+
+STEPS = 60
+RUN = [
+    *TINY,
+    f"trainer.max_steps={STEPS}",
+    "trainer.validate_every=7",
+    "checkpoint.every_steps=0",
+    "model.dropout=0.1",
+]
+
+
+@pytest.fixture(scope="module")
+def arguments(text_file: Path) -> list[str]:
+    return [*RUN, f"data.source={text_file}"]
+
+
+@pytest.fixture(scope="module")
+def sweep(arguments: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A multirun over the number of processes, which nobody stops."""
+    cwd = tmp_path_factory.mktemp("sweep")
+    assert start(["-m", *arguments, "trainer.devices=2,1"], cwd).wait(timeout=300) == 0, (
+        cwd / "output.txt"
+    ).read_text()
+    assert_nothing_left(cwd)
+    return next(cwd.glob("outputs/*/*-sweep"))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(sweep: Path) -> dict[int, RunFolder]:
+    """The runs of the sweep by their number of processes."""
+    return {2: RunFolder(sweep / "0"), 1: RunFolder(sweep / "1")}
+
+
+def test_sweep_over_the_number_of_processes(undisturbed: dict[int, RunFolder]) -> None:
+    for run in undisturbed.values():
+        assert run.status()["state"] == "done"
+        assert (run.path / "report.html").exists()
+    assert audit.compare(undisturbed[1].path, undisturbed[2].path) is None
+
+
+def stopped(arguments: list[str], cwd: Path, number: int, status: int) -> RunFolder:
+    """A run that was sent a signal after some steps, and what it says of that."""
+    process = start(arguments, cwd)
+    wait_for_steps(process, cwd, 3)
+    os.kill(process.pid, number)
+    output = cwd / "output.txt"
+    assert process.wait(timeout=120) == status, output.read_text()[-3000:]
+    assert_nothing_left(cwd)
+    run = only_run(cwd / "outputs")
+    noted = run.status()
+    assert noted["error"] == f"stopped by {signal.Signals(number).name}"
+    assert 3 <= noted["step"] < STEPS
+    assert audit.length(run.path) == noted["step"], "saved at the step that was trained last"
+    again = f"saved at step {noted['step']}; go on with: python -m runner.train resume={run.path.relative_to(cwd)}"
+    assert again in output.read_text()
+    assert "Traceback" not in output.read_text()
+    return run
+
+
+def assert_same(run: RunFolder, whole: RunFolder) -> None:
+    assert run.status()["state"] == "done"
+    assert audit.compare(whole.path, run.path) is None
+    assert audit.length(run.path) == STEPS
+    assert_bitwise(weights(whole, STEPS), weights(run, STEPS))
+    assert rows(whole) == rows(run)
+
+
+def test_terminated_ranks_save_together_and_go_on_bitwise(
+    arguments: list[str], undisturbed: dict[int, RunFolder], iolaus: Command, tmp_path: Path
+) -> None:
+    run = stopped(
+        [*arguments, "trainer.devices=2", "data.num_workers=1"], tmp_path, signal.SIGTERM, status=75
+    )
+    assert run.status()["state"] == "preempted"
+    iolaus(f"resume={run.path}")
+    assert_same(run, undisturbed[2])
+
+
+def test_run_stopped_by_ctrl_c_goes_on_bitwise(
+    arguments: list[str],
+    undisturbed: dict[int, RunFolder],
+    run_here: Callable[..., RunFolder],
+    tmp_path: Path,
+) -> None:
+    run = stopped([*arguments, "data.num_workers=1"], tmp_path, signal.SIGINT, status=130)
+    assert run.status()["state"] == "interrupted"
+    run_here(*RUN, folder=str(run.path))
+    assert_same(run, undisturbed[1])
+
+
+@pytest.mark.parametrize("step", [6, 8])
+def test_validation_that_a_signal_prevented_is_made_up_for(
+    run_here: Callable[..., RunFolder], step: int
+) -> None:
+    options = ["checkpoint.every_steps=0", "trainer.validate_every=6"]
+    whole = run_here(*options, folder="whole")
+    with stoppable(), pytest.raises(Stopped) as stopped:
+        run_here(
+            *options,
+            "allowed_targets=[tests]",
+            f"+callback.stop={{_target_: tests.support.stopping.Stop, step: {step}}}",
+        )
+    assert stopped.value.saved
+    run = run_here(*options)
+    assert_bitwise(weights(whole, 12), weights(run, 12))
+    assert rows(whole) == rows(run)
+
+
+def test_clock_bounds_what_a_dead_machine_costs(run_here: Callable[..., RunFolder]) -> None:
+    run = run_here("checkpoint.every_steps=0", "checkpoint.every_minutes=1e-9", "checkpoint.keep_last=99")
+    assert len(list(run.checkpoints.glob("step-*.ckpt"))) == 12
+    run = run_here(
+        "checkpoint.every_steps=0", "checkpoint.every_minutes=60", "checkpoint.keep_last=99", folder="rare"
+    )
+    assert {path.name for path in run.checkpoints.glob("step-*.ckpt")} == {
+        "step-00000006.ckpt",
+        "step-00000012.ckpt",
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_killed_sweep_leaves_no_process(arguments: list[str], tmp_path: Path, number: int) -> None:
+    pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
+    process = start(
+        ["-m", *arguments, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "trainer.devices=2", "seed=1,2",
+         "trainer.max_steps=5000", "data.num_workers=1"],
+        tmp_path,
+    )  # fmt: skip
+    wait_for_steps(process, tmp_path, 6)
+    os.kill(process.pid, number)
+    process.wait(timeout=60)
+    assert_nothing_left(tmp_path, seconds=30)
+    states = [RunFolder(file.parent).status()["state"] for file in tmp_path.glob("outputs/**/status.json")]
+    assert "preempted" in states
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", ["basic", "joblib", "submitit_local"])
+@pytest.mark.parametrize(
+    "swept", [["trainer.devices=2", "seed=1,2,3"], ["trainer.devices=1,2"], ["trainer.devices=2,1"]]
+)
+def test_every_launcher_runs_every_job_once(
+    arguments: list[str], iolaus: Command, tmp_path: Path, launcher: str, swept: list[str]
+) -> None:
+    if launcher == "joblib":
+        pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
+        swept = [*swept, "hydra.launcher.n_jobs=2"]
+    iolaus("-m", *arguments, f"hydra/launcher={launcher}", "trainer.max_steps=4", *swept)
+    assert_all_done(tmp_path, sum(word.count(",") for word in swept) + 1)
+
+
+@pytest.mark.slow
+def test_installed_command_sweeps_over_processes(arguments: list[str], tmp_path: Path) -> None:
+    command = Path(sys.executable).with_name("iolaus")
+    words = [*arguments, "trainer=ddp", "trainer.accelerator=cpu", "trainer.max_steps=4", "seed=1,2,3"]
+    done = subprocess.run(
+        [command, "-m", *words], cwd=tmp_path, capture_output=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    assert_all_done(tmp_path, 3)
+
+
+def assert_all_done(cwd: Path, jobs: int) -> None:
+    """So many jobs of a sweep have a folder each, with all their steps and a report, and nothing is left of them."""
+    runs = [RunFolder(file.parent) for file in cwd.glob("outputs/*/*-sweep/*/status.json")]
+    assert len(runs) == jobs
+    for run in runs:
+        assert run.status()["state"] == "done"
+        assert audit.length(run.path) == 4
+        assert (run.path / "report.html").exists()
+    assert_nothing_left(cwd)

@@ -1,0 +1,182 @@
+"""Which run `resume` finds, and branching off a run with a cool-down."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from runner.inference.export import model_folder
+from runner.launch.resume import find_unfinished, inherit, saved_overrides
+from runner.run import audit
+from runner.run.folder import RunFolder
+from tests.conftest import TINY, Command, train_here
+from tests.launch.test_kill import only_run
+from tests.runs.test_train import continued, losses, rows
+
+
+def pretend_run(folder: Path, **status: object) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "status.json").write_text(json.dumps({"config_hash": "abc", "state": "failed", **status}))
+    (folder / "overrides.json").write_text(json.dumps(["seed=7", "model=bert_tiny"]))
+    (folder / "checkpoints").mkdir()
+    for step in (500, 1000):
+        (folder / "checkpoints" / f"step-{step:08d}.ckpt").write_text("")
+    return folder
+
+
+def test_auto_takes_the_newest_unfinished_run_of_the_same_config(tmp_path: Path) -> None:
+    pretend_run(tmp_path / "d" / "old", started="2026-01-01")
+    newest = pretend_run(tmp_path / "d" / "new", started="2026-01-02")
+    pretend_run(tmp_path / "d" / "done", started="2026-01-03", state="done")
+    pretend_run(tmp_path / "d" / "other", started="2026-01-04", config_hash="xyz")
+    busy = pretend_run(tmp_path / "d" / "busy", started="2026-01-05")
+    with RunFolder(busy).lock():
+        assert find_unfinished(tmp_path, "abc") == newest
+    assert find_unfinished(tmp_path, "abc") == busy
+    assert find_unfinished(tmp_path, "none") is None
+
+
+def test_resume_brings_back_the_overrides_of_the_run(tmp_path: Path) -> None:
+    run = pretend_run(tmp_path / "run")
+    assert saved_overrides([f"resume={run}"]) == ["seed=7", "model=bert_tiny", f"resume={run}"]
+    assert saved_overrides(["--cfg", "job", f"resume={run}", "seed=8"]) == [
+        "--cfg", "job", "seed=7", "model=bert_tiny", f"resume={run}", "seed=8",
+    ]  # fmt: skip
+    assert saved_overrides(["resume=auto", "seed=8"]) == ["resume=auto", "seed=8"]
+
+
+def test_new_cooldown_ends_the_run_that_many_steps_after_the_checkpoint(tmp_path: Path) -> None:
+    run = pretend_run(tmp_path / "run")
+    assert saved_overrides([f"resume={run}", "scheduler.cooldown_steps=50"])[-1] == "trainer.max_steps=1050"
+    earlier = run / "checkpoints" / "step-00000500.ckpt"
+    assert (
+        saved_overrides([f"resume={earlier}", "scheduler.cooldown_steps=50"])[-1] == "trainer.max_steps=550"
+    )
+    given = [f"resume={run}", "scheduler.cooldown_steps=50", "trainer.max_steps=2000"]
+    assert saved_overrides(given)[-1] == "trainer.max_steps=2000"
+
+
+def test_resume_of_a_sweep_is_its_command_again(tmp_path: Path) -> None:
+    noted = {
+        "overrides": ["seed=1,2", "optimizer.lr=0.1"],
+        "hydra": ["hydra.sweeper.n_jobs=2"],
+        "flags": ["--config-dir", "mine", "--config-name=other"],
+    }
+    (tmp_path / "sweep.json").write_text(json.dumps(noted))
+    assert saved_overrides(["-m", f"resume={tmp_path}", "optimizer.lr=0.2"]) == [
+        "-m", "--config-dir", "mine", "--config-name=other", "hydra.sweeper.n_jobs=2",
+        f"hydra.sweep.dir='{tmp_path}'", "seed=1,2", "optimizer.lr=0.1", "optimizer.lr=0.2",
+    ]  # fmt: skip
+    for flags in (["mine"], ["--config-dir", "mine", "other"], ["--package", "x"], "--multirun"):
+        (tmp_path / "sweep.json").write_text(json.dumps({**noted, "flags": flags}))
+        with pytest.raises(ValueError, match=r"sweep\.json is damaged: .* is no flag of a sweep"):
+            saved_overrides([f"resume={tmp_path}"])
+
+
+def test_branch_takes_over_the_curves_of_its_run_once(tmp_path: Path) -> None:
+    parent, branch = pretend_run(tmp_path / "run"), RunFolder(pretend_run(tmp_path / "branch"))
+    (parent / "metrics.csv").write_text("parent's")
+    (parent / "order.txt").write_text("parent's")
+    (branch.path / "order.txt").write_text("own")
+    inherit(branch, None)
+    inherit(branch, "auto")
+    assert not (branch.path / "metrics.csv").exists()
+    inherit(branch, str(branch.path))
+    assert not (branch.path / "metrics.csv").exists()
+    inherit(branch, str(parent / "checkpoints" / "step-00000500.ckpt"))
+    assert (branch.path / "metrics.csv").read_text() == "parent's"
+    assert (branch.path / "order.txt").read_text() == "own"
+
+
+def test_run_in_use_and_missing_checkpoint_are_refused(tmp_path: Path) -> None:
+    run = pretend_run(tmp_path / "run")
+    with RunFolder(run).lock(), pytest.raises(ValueError, match="a process is training in"):
+        saved_overrides([f"resume={run}"])
+    with pytest.raises(ValueError, match=r"there are: step-00000500.ckpt, step-00001000.ckpt"):
+        saved_overrides([f"resume={run / 'checkpoints' / 'step-00000700.ckpt'}"])
+
+
+def test_cooldown_branches_off_a_constant_run(iolaus: Command, tmp_path: Path, text_file: Path) -> None:
+    constant = [
+        *TINY,
+        f"data.source={text_file}",
+        "scheduler=constant",
+        "checkpoint.every_steps=4",
+        "checkpoint.keep_last=9",
+    ]
+    iolaus(*constant)
+    parent = only_run(tmp_path / "outputs")
+    checkpoint = parent.checkpoints / "step-00000008.ckpt"
+    done = iolaus(f"resume={checkpoint}", "scheduler.cooldown_steps=5", "outputs=branches")
+    branch = only_run(tmp_path / "branches")
+    assert f"step 8 of {parent.path.resolve()}" in done.stdout.replace("\n", "")
+    assert branch.status()["step"] == 13
+    assert audit.compare(parent.path, branch.path) is None
+    rates = [float(row["optim/lr/decay"]) / 0.003 for row in rows(branch) if row["train/loss"]]
+    expected = [1.0] * 9 + [1 - (s / 5) ** 0.5 for s in range(1, 5)]
+    assert rates == pytest.approx(expected)
+    assert rows(branch)[:8] == rows(parent)[:8]
+    finished = branch.status()
+    assert f"{branch.path} is finished, at step 13" in iolaus(f"resume={branch.path}").stdout
+    assert branch.status() == finished
+    assert parent.status()["step"] == 12, "the parent is untouched"
+
+
+def test_how_a_run_is_executed_may_change_on_resume(
+    run_here: Callable[..., RunFolder], text_file: Path
+) -> None:
+    whole = run_here("checkpoint.every_steps=5", "checkpoint.keep_last=9")
+    copy = continued(whole, 5, "copy")
+    changed = [
+        "module.gradient_checkpointing=true",
+        "module.log_parameter_norms=true",
+        "optimizer.fused=false",
+    ]
+    train_here(copy.path, text_file, "checkpoint.every_steps=5", "checkpoint.keep_last=9", *changed)
+    assert copy.status()["config_hash"] == whole.status()["config_hash"]
+    assert losses(copy) == pytest.approx(losses(whole), rel=1e-5)
+    assert audit.compare(whole.path, copy.path) is None
+
+
+def test_starting_from_a_run_without_a_model_is_refused(tmp_path: Path) -> None:
+    run = pretend_run(tmp_path / "run")
+    with pytest.raises(
+        ValueError, match=r"has left no model/: its state is 'failed'. Finish it with resume="
+    ):
+        model_folder(str(run))
+    (run / "model").mkdir()
+    assert model_folder(str(run)) == str(run / "model")
+    assert model_folder("some/name") == "some/name"
+
+
+HOLDER = """
+import os, sys, time
+from pathlib import Path
+from runner.folder import RunFolder
+with RunFolder(Path(sys.argv[1])).lock():
+    if os.fork() == 0:
+        time.sleep(60)
+        os._exit(0)
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_killed_run_is_free_though_a_worker_of_it_lives(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HOLDER, str(tmp_path)]
+    holder = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        assert RunFolder(tmp_path).is_locked()
+        holder.kill()
+        holder.wait()
+        with RunFolder(tmp_path).lock(patience=30):  # the worker may not have begun yet; it lives for 60 s
+            pass
+    finally:
+        os.killpg(holder.pid, signal.SIGKILL)

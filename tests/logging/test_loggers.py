@@ -1,0 +1,202 @@
+import csv
+import math
+import os
+import signal
+import time
+from pathlib import Path
+
+import hydra
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lightning.pytorch.utilities.rank_zero import rank_zero_only
+
+from runner.logging import loggers
+from runner.logging.loggers import MetricsFile, tensorboard_logger
+from runner.run.metrics_file import read_metrics, whole_rows
+from tests.callbacks.tiny_run import TinyModule, loader, tiny_trainer
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+KEYS = st.sampled_from(["train/loss", "val/books/loss", "optim/lr/decay", 'odd,"name"', "größe"])
+ROWS = st.lists(st.dictionaries(KEYS, st.floats(width=64), min_size=1), min_size=1, max_size=12)
+
+
+def rows_of(folder: Path) -> list[dict[str, str]]:
+    with (folder / "metrics.csv").open(newline="") as file:
+        return [{k: v for k, v in row.items() if k != "time"} for row in csv.DictReader(file)]
+
+
+def test_row_is_on_disk_when_the_call_returns(tmp_path: Path) -> None:
+    metrics = MetricsFile(tmp_path)
+    before = time.time()
+    metrics.log_metrics({"train/loss": 2.5, "train/epoch": 1}, 10)
+    assert rows_of(tmp_path) == [{"step": "10", "train/loss": "2.5", "train/epoch": "1"}]
+    (series, _) = read_metrics(tmp_path / "metrics.csv").values()
+    assert before - 1 <= series.times[0] <= time.time() + 1
+
+
+def test_new_metric_adds_a_column_to_the_rows_before(tmp_path: Path) -> None:
+    metrics = MetricsFile(tmp_path)
+    metrics.log_metrics({"train/loss": 2.5}, 1)
+    metrics.log_metrics({"val/books/loss": 3.5}, 1)
+    metrics.log_metrics({"train/loss": 1.5}, 2)
+    assert rows_of(tmp_path) == [
+        {"step": "1", "train/loss": "2.5", "val/books/loss": ""},
+        {"step": "1", "train/loss": "", "val/books/loss": "3.5"},
+        {"step": "2", "train/loss": "1.5", "val/books/loss": ""},
+    ]
+    assert [file.name for file in tmp_path.iterdir()] == ["metrics.csv"]
+
+
+@given(rows=ROWS, reopened_after=st.integers(0, 12))
+@settings(max_examples=40, deadline=None)
+def test_what_is_logged_is_what_is_read(
+    rows: list[dict[str, float]], reopened_after: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("run")
+    metrics = MetricsFile(folder)
+    for step, row in enumerate(rows):
+        if step == reopened_after:
+            metrics = MetricsFile(folder)
+        metrics.log_metrics(row, step)
+    found = read_metrics(folder / "metrics.csv")
+    for key in {key for row in rows for key in row}:
+        logged = [(step, row[key]) for step, row in enumerate(rows) if key in row]
+        assert found[key].steps.tolist() == [step for step, _ in logged]
+        assert list(map(repr, found[key].values.tolist())) == [repr(value) for _, value in logged]
+
+
+def test_resume_drops_the_rows_after_the_checkpoint(tmp_path: Path) -> None:
+    metrics = MetricsFile(tmp_path)
+    for step in range(1, 8):
+        metrics.log_metrics({"train/loss": float(step)}, step)
+    resumed = MetricsFile(tmp_path)
+    resumed.resume(4)
+    assert [row["step"] for row in rows_of(tmp_path)] == ["1", "2", "3", "4"]
+    resumed.log_metrics({"train/loss": 50.0}, 5)
+    assert [row["train/loss"] for row in rows_of(tmp_path)] == ["1.0", "2.0", "3.0", "4.0", "50.0"]
+
+
+def test_resume_of_a_run_without_metrics_leaves_nothing(tmp_path: Path) -> None:
+    MetricsFile(tmp_path).resume(4)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("resumes", [True, False])
+def test_file_cut_at_any_byte_goes_on_with_its_whole_rows(tmp_path: Path, resumes: bool) -> None:
+    metrics = MetricsFile(tmp_path)
+    for step in (1, 2, 3):
+        metrics.log_metrics({"train/loss": step + 0.125, "val/books/loss": 4.0}, step)
+    whole = (tmp_path / "metrics.csv").read_bytes()
+    for cut in range(len(whole) + 1):
+        (tmp_path / "metrics.csv").write_bytes(whole[:cut])
+        lines = whole[:cut].count(b"\n")
+        again = MetricsFile(tmp_path)
+        if resumes:
+            again.resume(3)
+        again.log_metrics({"train/loss": 9.0}, 4)
+        again.finalize("success")
+        expected = [f"{step}" for step in (1, 2, 3)[: max(0, lines - 1)]] + ["4"]
+        assert [row["step"] for row in rows_of(tmp_path)] == expected
+        assert rows_of(tmp_path)[-1]["train/loss"] == "9.0"
+
+
+def test_killed_writer_leaves_whole_rows(tmp_path: Path) -> None:
+    child = os.fork()
+    if child == 0:
+        metrics = MetricsFile(tmp_path)
+        for step in range(10**9):
+            metrics.log_metrics({f"key{step // 500}": float(step)}, step)
+    deadline = time.time() + 30
+    while not (tmp_path / "metrics.csv").exists() or (tmp_path / "metrics.csv").stat().st_size < 100_000:
+        assert time.time() < deadline
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    metrics = MetricsFile(tmp_path)
+    metrics.log_metrics({"after": 1.0}, 10**9)
+    columns, rows = whole_rows(tmp_path / "metrics.csv")
+    assert [int(row[0]) for row in rows] == [*range(len(rows) - 1), 10**9]
+    assert columns[-1] == "after"
+    assert (tmp_path / "metrics.csv").read_text().count("\n") == len(rows) + 1
+
+
+def test_resumed_training_writes_the_rows_of_one_never_stopped(tmp_path: Path) -> None:
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    tiny_trainer(9, [], MetricsFile(whole)).fit(TinyModule(), loader(9))
+    stopped = tiny_trainer(4, [], MetricsFile(parts))
+    stopped.fit(TinyModule(), loader(9))
+    stopped.save_checkpoint(tmp_path / "a.ckpt")
+    tiny_trainer(7, [], MetricsFile(parts)).fit(TinyModule(), loader(9), ckpt_path=str(tmp_path / "a.ckpt"))
+    resumed = MetricsFile(parts)
+    resumed.resume(4)
+    tiny_trainer(9, [], resumed).fit(TinyModule(), loader(9), ckpt_path=str(tmp_path / "a.ckpt"))
+    assert rows_of(parts) == rows_of(whole)
+    assert len(rows_of(parts)) == 9
+
+
+def test_values_that_are_no_numbers_are_kept(tmp_path: Path) -> None:
+    metrics = MetricsFile(tmp_path)
+    metrics.log_metrics({"a": math.nan, "b": math.inf, "c": -math.inf}, 1)
+    found = {key: series.values[0] for key, series in read_metrics(tmp_path / "metrics.csv").items()}
+    assert math.isnan(found["a"])
+    assert (found["b"], found["c"]) == (math.inf, -math.inf)
+
+
+@pytest.mark.parametrize(("row", "step"), [({"step": 1.0}, 3), ({"time": 1.0}, 3), ({"a": 1.0}, None)])
+def test_row_that_fits_no_table_is_refused(tmp_path: Path, row: dict[str, float], step: int | None) -> None:
+    with pytest.raises(ValueError, match="a row needs a step, and no metric may be named step or time"):
+        MetricsFile(tmp_path).log_metrics(row, step)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match=r"cannot write the metrics to '.*file/metrics\.csv': Not a directory"):
+        MetricsFile(tmp_path / "file").log_metrics({"a": 1.0}, 1)
+
+
+def test_full_disk_is_named(tmp_path: Path) -> None:
+    (tmp_path / "metrics.csv").write_text("step,time,a\n")
+    metrics = MetricsFile(tmp_path)
+    metrics.log_metrics({"a": 1.0}, 1)
+    metrics._file = open("/dev/full", "w")  # noqa: SIM115
+    with pytest.raises(
+        OSError, match=r"cannot write the metrics to '.*metrics\.csv': No space left on device"
+    ):
+        metrics.log_metrics({"a": 1.0}, 2)
+
+
+def test_only_the_main_process_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rank_zero_only, "rank", 1)
+    metrics = MetricsFile(tmp_path)
+    metrics.log_metrics({"a": 1.0}, 1)
+    metrics.resume(0)
+    metrics.log_hyperparams({"a": 1})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tensorboard_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loggers, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match="logger=tensorboard needs the package tensorboard: pip install"):
+        tensorboard_logger(tmp_path)
+
+
+def test_tensorboard_writes_into_the_run_folder(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    logger = tensorboard_logger(tmp_path)
+    logger.log_metrics({"train/loss": 1.0}, 1)
+    logger.finalize("success")
+    assert list((tmp_path / "tensorboard").glob("events.*"))
+
+
+def test_loggers_add_up_when_a_list_is_chosen() -> None:
+    with hydra.initialize_config_module("conf", version_base="1.3"):
+        config = hydra.compose("config", overrides=["logger=[csv,wandb]", "logger.wandb.project=mine"])
+    chosen = config.logger
+    assert {name: node["_target_"] for name, node in chosen.items()} == {
+        "csv": "runner.logging.loggers.MetricsFile",
+        "wandb": "runner.logging.loggers.wandb_logger",
+    }
+    assert chosen["wandb"]["project"] == "mine"

@@ -1,0 +1,280 @@
+"""What `auto` came to when a run began holds wherever it goes on: on another machine, in a branch, in another process."""
+
+import re
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+from torch.nn.attention.varlen import varlen_attn
+
+from runner.checkpoints.files import entry_of
+from runner.loop import resolved as resolving
+from runner.loop.resolved import attention_of, changes, check_agreement, settle
+from runner.models.packed import attention as packed_attention
+from runner.models.wrapped import WrappedModel
+from runner.report import write_report
+from runner.run.folder import RunFolder
+from tests.conftest import TINY
+from tests.launch.test_kill import only_run
+from tests.runs.test_train import Run, assert_bitwise, continued, weights
+from tests.support.in_process import iolaus_here
+
+Machine = Callable[[bool], None]
+SAVING = ["trainer.precision=auto", "checkpoint.every_steps=5", "checkpoint.keep_last=9"]
+PRECISION = {True: "bf16-mixed", False: "32-true"}
+"""What `auto` is on a CPU with bf16 units, and on one without."""
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """Makes this CPU one with bf16 units, or one without."""
+
+    def pretend(has_bf16: bool) -> None:
+        for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"):
+            monkeypatch.setattr(torch.cpu, name, lambda: has_bf16, raising=False)
+
+    return pretend
+
+
+def without_record(run: RunFolder, step: int) -> None:
+    """Makes a run one of a version that noted nothing of what it had decided."""
+    file = run.checkpoints / f"step-{step:08d}.ckpt"
+    checkpoint = torch.load(file, weights_only=True)
+    del checkpoint["resolved"]
+    torch.save(checkpoint, file)
+    run.update_status(resolved=None)
+
+
+def noted(run: RunFolder, step: int = 12) -> list[Any]:
+    """What the run's config, status and checkpoint say was decided."""
+    config = OmegaConf.load(run.path / "config.yaml")
+    checkpoint = run.checkpoints / f"step-{step:08d}.ckpt"
+    return [config.resolved, run.status()["resolved"], entry_of(checkpoint, "resolved")]
+
+
+@pytest.mark.parametrize("begins_with_bf16", [True, False])
+def test_run_goes_on_as_it_began_on_a_machine_of_another_kind(
+    run_here: Run, machine: Machine, begins_with_bf16: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine(begins_with_bf16)
+    whole = run_here(*SAVING, folder="whole")
+    continued(whole, 5, "resumed")
+    machine(not begins_with_bf16)
+    capsys.readouterr()
+    resumed = run_here(*SAVING, folder="resumed")
+    began, here = PRECISION[begins_with_bf16], PRECISION[not begins_with_bf16]
+    assert re.search(rf"precision +{began}, as the run began", capsys.readouterr().out)
+    assert_bitwise(weights(whole, 12), weights(resumed, 12))
+    assert [record["precision"] for record in [*noted(whole), *noted(resumed)]] == [began] * 6
+
+    other = run_here(*SAVING, folder="other")
+    assert re.search(rf"precision +{here}, chosen for this machine", capsys.readouterr().out)
+    assert [record["precision"] for record in noted(other)] == [here] * 3
+    assert not all(torch.equal(value, weights(other, 12)[name]) for name, value in weights(whole, 12).items())
+    assert whole.status()["config_hash"] == other.status()["config_hash"], "one config, whatever the machine"
+
+
+@pytest.mark.parametrize("architecture", ["deberta", "bert"])
+def test_model_that_autocast_breaks_is_computed_in_fp32(
+    run_here: Run, machine: Machine, caplog: pytest.LogCaptureFixture, architecture: str
+) -> None:
+    machine(True)
+    run = run_here(
+        *SAVING, "model=encoder", f"model.architecture={architecture}", "model.num_hidden_layers=1",
+        "model.num_attention_heads=2", "trainer.max_steps=2",
+    )  # fmt: skip
+    breaks = architecture == "deberta"
+    assert run.status()["resolved"]["precision"] == ("32-true" if breaks else "bf16-mixed")
+    assert (
+        "precision is 32-true: DebertaForMaskedLM cannot be computed in bf16-mixed" in caplog.text
+    ) == breaks
+
+
+def test_run_of_an_older_version_decides_where_it_goes_on(run_here: Run, machine: Machine) -> None:
+    machine(False)
+    whole = run_here(*SAVING, folder="whole")
+    old = continued(whole, 5, "old")
+    without_record(old, 5)
+    machine(True)
+    resumed = run_here(*SAVING, folder="old")
+    assert [record["precision"] for record in noted(resumed)] == ["bf16-mixed"] * 3
+    changed = weights(whole, 12)
+    assert not all(torch.equal(value, changed[name]) for name, value in weights(resumed, 12).items())
+
+
+def test_setting_that_is_given_a_value_has_it_and_the_change_is_said(
+    run_here: Run, machine: Machine, caplog: pytest.LogCaptureFixture
+) -> None:
+    machine(True)
+    whole = run_here(*SAVING, folder="whole")
+    continued(whole, 5, "changed")
+    changed = run_here(*SAVING, "trainer.precision=32-true", "data.layout=padded", folder="changed")
+    assert {(record["precision"], record["layout"]) for record in noted(changed)} == {("32-true", "padded")}
+    assert "precision changes from bf16-mixed to 32-true where this run goes on" in caplog.text
+    assert "layout changes from packed to padded where this run goes on" in caplog.text
+    assert "threads changes" not in caplog.text
+    assert changed.status()["resolved"]["threads"] == torch.get_num_threads()
+    assert not all(
+        torch.equal(value, weights(changed, 12)[name]) for name, value in weights(whole, 12).items()
+    )
+
+
+def test_layout_is_the_one_that_the_run_began_in(
+    run_here: Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    saving = ["checkpoint.every_steps=5", "checkpoint.keep_last=9"]
+    padded = run_here("data.layout=padded", *saving, folder="padded")
+    continued(padded, 5, "resumed")
+    resumed = run_here(*saving, folder="resumed")
+    assert_bitwise(weights(padded, 12), weights(resumed, 12))
+    assert "changes from" not in caplog.text
+    packed = run_here(*saving, folder="packed")
+    assert [record["layout"] for record in (*noted(resumed), *noted(packed))] == [
+        *["padded"] * 3,
+        *["packed"] * 3,
+    ]
+    continued(packed, 5, "elsewhere")
+
+    def refuse(model: WrappedModel) -> None:
+        raise ValueError("it lets documents see each other; set data.layout=padded")
+
+    monkeypatch.setattr(WrappedModel, "pack_rows", refuse)
+    with pytest.raises(
+        ValueError,
+        match=r"^the run began with packed rows, which cannot be had here: .* set data\.layout=padded$",
+    ):
+        run_here(*saving, folder="elsewhere")
+    run_here(*saving, "data.layout=padded", folder="elsewhere")
+
+
+def test_branch_takes_over_what_its_parent_decided_and_pages_say_it(
+    tmp_path: Path, text_file: Path, machine: Machine
+) -> None:
+    machine(True)
+    done = iolaus_here(
+        tmp_path, *TINY, f"data.source={text_file}", "trainer.precision=auto", "trainer.max_steps=4"
+    )
+    assert re.search(r"attention +documents", done.stdout)
+    parent = only_run(tmp_path / "outputs")
+    machine(False)
+    done = iolaus_here(tmp_path, f"resume={parent.path}", "trainer.max_steps=6", "outputs=branches")
+    branch = only_run(tmp_path / "branches")
+    assert [record["precision"] for record in noted(branch, 6)] == ["bf16-mixed"] * 3
+    assert "this CPU has no bf16 units, so it is emulated, and slow" in done.stdout + done.stderr
+    page = write_report(branch.path).read_text()
+    assert "decided when it began" in page
+    assert "bf16-mixed" in page
+    named = iolaus_here(
+        tmp_path, f"resume={parent.path}", "trainer.precision=32-true", "trainer.max_steps=6", "outputs=named"
+    )
+    assert named.returncode == 0, named.stderr
+    assert [record["precision"] for record in noted(only_run(tmp_path / "named"), 6)] == ["32-true"] * 3
+
+
+def config(**trainer: Any) -> Any:
+    asked = {"accelerator": "auto", "precision": "auto", "attention": "auto", "devices": 1, "num_nodes": 1}
+    return OmegaConf.create({"trainer": {**asked, **trainer}, "data": {"layout": "auto"}})
+
+
+ON_GPU = {"accelerator": "gpu", "precision": "bf16-mixed", "attention": "varlen_attn"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "before", "message"),
+    [
+        ({}, ON_GPU, r"^the run began on a GPU, .* trainer\.accelerator=cpu goes on without one$"),
+        (
+            {"accelerator": "cpu"},
+            {**ON_GPU, "precision": "16-mixed"},
+            r"^the run began with trainer\.precision=16-mixed, which needs a GPU, .*bf16-mixed or .* with another$",
+        ),
+        ({"accelerator": "cpu", "precision": "16-mixed"}, {}, r"^trainer\.precision=16-mixed, which needs a GPU"),
+        ({"accelerator": "cuda"}, {}, r"trainer\.accelerator=cuda, but there is no GPU"),
+    ],
+)  # fmt: skip
+def test_what_this_machine_cannot_do_is_said_in_a_line(
+    asked: dict[str, str], before: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ValueError, match=message):
+        settle(config(**asked), before)
+
+
+def test_a_run_of_a_cpu_stays_there_beside_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
+    assert settle(config(), {}).trainer.accelerator == "gpu"
+    before = {"accelerator": "cpu", "precision": "32-true", "attention": "documents"}
+    assert settle(config(), before).trainer.accelerator == "cpu"
+    moved = settle(config(accelerator="gpu"), before).trainer
+    assert (moved.accelerator, moved.precision) == ("gpu", "32-true")
+    counted = settle(config(devices="auto"), before).trainer
+    assert counted.accelerator == "gpu", "by which the launching process has counted"
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_kernel_of_attention_is_the_one_that_the_run_began_with(
+    monkeypatch: pytest.MonkeyPatch, installed: bool
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: (9, 0))
+    monkeypatch.setattr(resolving, "find_spec", lambda name: installed or None)
+    fresh = settle(config(), {})
+    assert fresh.trainer.attention == ("flash_attn" if installed else "varlen_attn")
+    assert attention_of(None, "packed", fresh.trainer) == fresh.trainer.attention
+    assert settle(config(), ON_GPU).trainer.attention == "varlen_attn"
+    assert attention_of(None, "packed", settle(config(precision="32-true"), {}).trainer) == "padded_documents"
+    with_package = {**ON_GPU, "attention": "flash_attn"}
+    if installed:
+        assert settle(config(), with_package).trainer.attention == "flash_attn"
+        assert settle(config(attention="varlen_attn"), with_package).trainer.attention == "varlen_attn"
+    else:
+        with pytest.raises(
+            ValueError, match=r"^the run began with trainer\.attention=flash_attn.*=varlen_attn$"
+        ):
+            settle(config(), with_package)
+
+
+def test_chosen_kernel_is_the_one_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    package: Any = ModuleType("flash_attn")
+    package.flash_attn_varlen_func = lambda *_, **__: None
+    monkeypatch.setitem(sys.modules, "flash_attn", package)
+    monkeypatch.setattr(packed_attention, "find_spec", lambda name: package)
+    choose = packed_attention._fused.__wrapped__
+    ran = {}
+    for kernel in ("flash_attn", "varlen_attn", None):
+        chosen = choose((-1, -1), 0.25, 16, kernel)
+        assert isinstance(chosen, partial)
+        ran[kernel] = chosen.func
+    assert ran["flash_attn"] is ran[None] is package.flash_attn_varlen_func
+    assert ran["varlen_attn"] is varlen_attn
+
+
+def test_ranks_that_decided_otherwise_are_named() -> None:
+    alike = {"precision": "32-true", "layout": "packed", "threads": 2}
+    check_agreement([alike, {**alike, "threads": 4}])
+    with pytest.raises(
+        ValueError,
+        match=r"rank 0 would train with precision 32-true, rank 1 with bf16-mixed: .* set trainer\.precision",
+    ):
+        check_agreement([alike, {**alike, "precision": "bf16-mixed"}])
+    with pytest.raises(ValueError, match=r"rank 2 with padded: .* set data\.layout"):
+        check_agreement([alike, alike, {**alike, "layout": "padded"}])
+
+
+def test_nothing_is_said_where_nothing_changes(machine: Machine) -> None:
+    machine(False)
+    now = {"accelerator": "cpu", "precision": "32-true", "processes": 1}
+    assert changes(now, now) == []
+    assert changes({}, now) == []
+    assert changes({**now, "processes": 2}, now) == ["processes changes from 2 to 1 where this run goes on"]
+    assert len(changes({}, {**now, "precision": "bf16-mixed"})) == 1
+    machine(True)
+    assert changes({}, {**now, "precision": "bf16-mixed"}) == []

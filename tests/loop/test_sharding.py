@@ -1,0 +1,197 @@
+"""Training in shards: the weights, the checkpoints and the exported model are those of one process."""
+
+import math
+import shutil
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from runner.checkpoints.files import AtomicCheckpointIO, delete_checkpoint, entry_of
+from runner.cli.consolidate import consolidate
+from runner.run import audit
+from runner.run.folder import RunFolder
+from tests.conftest import TINY, run_program, train_here
+from tests.launch.test_kill import only_run
+from tests.runs.test_train import rows
+from tests.support import precision
+from tests.support.precision import rounding
+
+SAVING = [
+    "checkpoint.every_steps=3",
+    "checkpoint.keep_last=9",
+    "trainer.max_steps=6",
+    "trainer.validate_every=3",
+]
+SHARDED = ["trainer=fsdp", "trainer.accelerator=cpu"]
+EUROBERT = [
+    "model.architecture=eurobert", "model.num_attention_heads=2", "+model.config.num_key_value_heads=2",
+    "+model.config.head_dim=16",
+]  # fmt: skip
+"""An architecture that transformers can split the matrices of."""
+
+
+def on_one(text_file: Path, cwd: Path, *overrides: str) -> RunFolder:
+    return train_here(cwd / "outputs" / "day" / "run", text_file, *SAVING, *overrides)
+
+
+def in_shards(text_file: Path, cwd: Path, *overrides: str) -> RunFolder:
+    cwd.mkdir(exist_ok=True)
+    plain = [o for o in TINY if o != "trainer=cpu"]
+    run_program(*plain, f"data.source={text_file}", *SAVING, *SHARDED, *overrides, "resume=auto", cwd=cwd)
+    return only_run(cwd / "outputs")
+
+
+def cut_at(run: RunFolder, step: int, cwd: Path) -> None:
+    """A copy in `cwd` of the run as it was when it was killed after a checkpoint."""
+    copy = RunFolder(cwd / "outputs" / "day" / "run")
+    shutil.copytree(run.path, copy.path, symlinks=True)
+    for checkpoint in copy.checkpoints.glob("step-*.ckpt"):
+        if int(checkpoint.stem.removeprefix("step-")) > step:
+            delete_checkpoint(checkpoint)
+    copy.update_status(state="running")
+
+
+def assert_same(first: RunFolder, second: RunFolder, apart: float = 0.0) -> None:
+    """Order, figures, weights, optimizer and export agree to rounding; a share of `apart` of a tensor may not."""
+    assert audit.compare(first.path, second.path) is None
+    for ours, theirs in zip(rows(first), rows(second), strict=True):
+        for name, value in ours.items():
+            expected = pytest.approx(float(theirs[name] or 0), rel=rounding(2e-5, 1e-3), abs=1e-7)
+            assert not value or float(value) == expected, name
+    saved = [
+        AtomicCheckpointIO().load_checkpoint(r.checkpoints / "step-00000006.ckpt") for r in (first, second)
+    ]
+    for part in ("state_dict", "optimizer_states"):
+        assert_close(saved[0][part], saved[1][part], part, apart)
+    models = [load_file(run.path / "model" / "model.safetensors") for run in (first, second)]
+    assert_close(models[0], models[1], "model", apart)
+
+
+def assert_close(first: Any, second: Any, name: str, apart: float) -> None:
+    if isinstance(first, dict):
+        assert list(first) == list(second), name
+        for key in first:
+            assert_close(first[key], second[key], f"{name}.{key}", apart)
+    elif isinstance(first, list):
+        assert len(first) == len(second), name
+        for i, (a, b) in enumerate(zip(first, second, strict=True)):
+            assert_close(a, b, f"{name}[{i}]", apart)
+    elif isinstance(first, torch.Tensor):
+        if (apart or precision.BF16) and name.endswith("key.bias"):
+            return  # the softmax takes no notice of it: its gradient is all rounding
+        if precision.BF16:
+            precision.assert_close(first, second, least=1e-7, name=name)  # below it is rounding alone
+            return
+        wrong = ~torch.isclose(first, second, atol=1e-5, rtol=1e-5)
+        assert int(wrong.sum()) <= math.ceil(apart * first.numel()), f"{name}: {(first - second).abs().max()}"
+    else:
+        assert first == second, name
+
+
+class Runs(NamedTuple):
+    whole: RunFolder
+    sharded: RunFolder
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> Runs:
+    folder = tmp_path_factory.mktemp("sharded")
+    return Runs(on_one(text_file, folder / "whole"), in_shards(text_file, folder / "sharded"))
+
+
+def test_two_sharded_processes_train_like_one(runs: Runs) -> None:
+    assert_same(runs.whole, runs.sharded)
+    sizes = [(run.path / "model" / "model.safetensors").stat().st_size for run in runs]
+    assert sizes[0] == sizes[1], "tied weights are exported once"
+    noted = [entry_of(run.checkpoints / "step-00000006.ckpt", "resolved") for run in runs]
+    assert noted[1] == {**noted[0], "processes": 2}
+    assert noted[1]["precision"] == precision.PRECISION
+
+
+def test_sharded_checkpoint_goes_on_in_one_process(runs: Runs, tmp_path: Path, text_file: Path) -> None:
+    cut_at(runs.sharded, 3, tmp_path)
+    assert_same(runs.whole, on_one(text_file, tmp_path))
+
+
+def test_shards_are_consolidated_to_the_exported_model(runs: Runs, tmp_path: Path) -> None:
+    consolidate(runs.sharded.checkpoints / "step-00000006.ckpt", tmp_path / "model")
+    ours, exported = (
+        load_file(folder / "model" / "model.safetensors") for folder in (tmp_path, runs.sharded.path)
+    )
+    assert ours.keys() == exported.keys()
+    assert all(torch.equal(ours[name], exported[name]) for name in ours)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("before", ["whole", "sharded"])
+def test_checkpoint_goes_on_in_shards(runs: Runs, tmp_path: Path, text_file: Path, before: str) -> None:
+    cut_at(getattr(runs, before), 3, tmp_path)
+    assert_same(runs.whole, in_shards(text_file, tmp_path))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["data.micro_batch_tokens=null", "data.micro_batch_size=2", "optimizer=sgd"],
+        ["module.gradient_checkpointing=true", "optimizer=lion"],
+        ["objective=enhanced_mlm", "optimizer=rmsprop"],
+        ["trainer.devices=3", "optimizer=adagrad", "module.log_parameter_norms=true"],
+    ],
+)
+def test_sharded_runs_of_other_kinds_train_like_one(
+    tmp_path: Path, text_file: Path, overrides: list[str]
+) -> None:
+    sharded = in_shards(text_file, tmp_path / "sharded", *overrides)
+    alone = [o for o in overrides if not o.startswith("trainer.devices")]
+    # their first steps are as long for a gradient of rounding as for any other
+    assert_same(on_one(text_file, tmp_path / "whole", *alone), sharded, apart=0.03)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("devices", [2, 4])
+def test_split_matrices_train_like_one(tmp_path: Path, text_file: Path, devices: int) -> None:
+    split = [*EUROBERT, f"trainer.devices={devices}", "trainer.tensor_parallel_size=2"]
+    whole, parted = (
+        on_one(text_file, tmp_path / "whole", *EUROBERT),
+        in_shards(text_file, tmp_path / "split", *split),
+    )
+    assert_same(whole, parted)
+    cut_at(whole, 3, tmp_path / "again")
+    assert_same(whole, in_shards(text_file, tmp_path / "again", *split))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["trainer=ddp", "trainer.tensor_parallel_size=2"], "tensor_parallel_size=2 needs trainer=fsdp"),
+        (
+            ["trainer=fsdp", "trainer.devices=1", "trainer.tensor_parallel_size=2"],
+            "does not divide the 1 processes",
+        ),
+    ],
+)
+def test_impossible_layouts_are_refused(overrides: list[str], message: str, run_here: Any) -> None:
+    with pytest.raises(ValueError, match=message):
+        run_here(*overrides, "trainer.accelerator=cpu", "trainer.devices=1")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["trainer.tensor_parallel_size=2"], "no plan to split the matrices of bert"),
+        (["optimizer=muon"], "the optimizer muon needs whole matrices"),
+    ],
+)
+def test_what_cannot_be_sharded_is_refused(
+    overrides: list[str], message: str, tmp_path: Path, text_file: Path
+) -> None:
+    plain = [o for o in TINY if o != "trainer=cpu"]
+    done = run_program(*plain, f"data.source={text_file}", *SHARDED, *overrides, cwd=tmp_path, check=False)
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr

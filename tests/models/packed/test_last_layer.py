@@ -1,0 +1,61 @@
+import pytest
+import torch
+
+from runner.models import SparseMaskedLM
+from runner.models.sparse_head import rows_at
+from tests.models.tiny import tiny
+from tests.objectives.samples import collator, documents, flat
+
+LENGTHS = [30, 12, 12, 5]
+KNOWN = ("bert", "modernbert", "roberta", "electra", "distilbert", "eurobert", "ernie")
+
+
+def tokens_through(model: SparseMaskedLM, packed: bool) -> tuple[torch.Tensor, torch.Tensor, int]:
+    """Hidden states of the targets, narrowed and whole, and the rows that the last matrices of the network saw."""
+    batch = collator("mlm")(flat(documents(LENGTHS), packed=packed))
+    layers = [m for m in model.pretrained.base_model.modules() if isinstance(m, torch.nn.ModuleList)]
+    seen: list[int] = []
+    matrices = [m for m in layers[-1][-1].modules() if isinstance(m, torch.nn.Linear)]
+    hooks = [m.register_forward_hook(lambda m, i, o: seen.append(i[0].shape[:-1].numel())) for m in matrices]
+    narrowed = model.encode(batch, batch["target_positions"])
+    for hook in hooks:
+        hook.remove()
+    rows = [rows_at(hidden, batch["target_positions"]) for hidden in (narrowed, model.encode(batch))]
+    return rows[0], rows[1], seen.count(len(batch["targets"]))
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("architecture", KNOWN)
+def test_targets_have_the_hidden_states_of_a_whole_pass(architecture: str, packed: bool) -> None:
+    model = SparseMaskedLM(tiny(architecture))
+    if packed:
+        model.pack_rows()
+    narrowed, whole, matrices = tokens_through(model, packed)
+    torch.testing.assert_close(narrowed, whole, atol=2e-6, rtol=0)
+    assert matrices >= 2
+
+
+@pytest.mark.parametrize("architecture", ["bert", "modernbert"])
+def test_gradients_are_those_of_a_whole_pass(architecture: str) -> None:
+    batch = collator("mlm")(flat(documents(LENGTHS)))
+    narrowed, whole = SparseMaskedLM(tiny(architecture)), SparseMaskedLM(tiny(architecture))
+    whole.last_layer.remove()
+    for model in (narrowed, whole):
+        model(batch)["loss"].backward()
+    for one, other in zip(narrowed.parameters(), whole.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, other.grad, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("architecture", ["albert", "mobilebert", "fnet"])
+def test_other_architectures_are_left_alone(architecture: str) -> None:
+    model = SparseMaskedLM(tiny(architecture))
+    narrowed, whole, _ = tokens_through(model, packed=False)
+    assert torch.equal(narrowed, whole)
+
+
+def test_without_positions_every_token_is_computed_after_a_narrowed_pass() -> None:
+    model, plain = SparseMaskedLM(tiny()), tiny()
+    batch = collator("mlm")(flat(documents(LENGTHS)))
+    model(batch)
+    expected = plain.base_model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"])[0]
+    assert torch.equal(model.encode(batch), expected)

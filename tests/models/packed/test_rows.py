@@ -1,0 +1,284 @@
+"""Packed equals unpacked: each document has the hidden states, logits and gradients that it has alone."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from transformers import PreTrainedModel
+
+from runner.data.batches import SUMMED
+from runner.models import SparseMaskedLM
+from runner.models.packed import attention as packed_attention
+from runner.models.packed.rows import set_up_packed_rows
+from tests.models.tiny import tiny
+from tests.objectives.samples import VOCABULARY, collator, documents, flat
+from tests.support.precision import assert_close, assert_gradients_close, gradients, rounding
+
+LENGTHS = [61, 30, 30, 30, 12, 5, 1]
+PACKABLE = (
+    "bert", "modernbert", "roberta", "electra", "distilbert", "eurobert", "nomic_bert", "albert", "ernie",
+    "xlm-roberta", "camembert", "jina_embeddings_v3", "esm",
+)  # fmt: skip
+WINDOWS = {"local_attention": 16, "global_attn_every_n_layers": 2}
+"""A ModernBERT whose second layer sees 8 tokens to each side."""
+
+
+def packed_model(architecture: str, **sizes: Any) -> SparseMaskedLM:
+    model = SparseMaskedLM(tiny(architecture, **sizes))
+    model.pack_rows()
+    return model
+
+
+def micro_batches(texts: list[np.ndarray], objective: str = "mlm") -> tuple[dict[str, Any], dict[str, Any]]:
+    """The same samples packed and padded."""
+    make = collator(objective)
+    return make(flat(texts, packed=True)), make(flat(texts))
+
+
+def sizes_of(architecture: str) -> dict[str, Any]:
+    return WINDOWS if architecture == "modernbert" else {}
+
+
+@pytest.mark.parametrize("architecture", PACKABLE)
+def test_hidden_states_are_those_of_each_document_alone(architecture: str) -> None:
+    texts = documents(LENGTHS)
+    alone: PreTrainedModel = tiny(architecture, **sizes_of(architecture))
+    expected = [alone.base_model(input_ids=torch.from_numpy(text)[None])[0][0] for text in texts]
+    model = packed_model(architecture, **sizes_of(architecture))
+    packed, _ = micro_batches(texts)
+    packed["input_ids"] = torch.from_numpy(np.concatenate(texts))[None]
+    found = model.encode(packed)[0].split(LENGTHS)
+    for one, other in zip(found, expected, strict=True):
+        assert_close(one, other, atol=2e-6, rtol=0)
+
+
+@pytest.mark.parametrize("architecture", ["deberta-v2", "deberta", "mobilebert", "mpnet", "fnet"])
+def test_other_architectures_are_refused_by_name(architecture: str) -> None:
+    pretrained = tiny(architecture)
+    before = pretrained.config._attn_implementation
+    with pytest.raises(ValueError, match=rf"\({architecture}\).*data.layout=padded") as error:
+        set_up_packed_rows(pretrained)
+    assert "differ by" in str(error.value) or "attention of its own" in str(error.value)
+    assert pretrained.config._attn_implementation == before
+
+
+def test_model_that_lets_documents_see_each_other_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = torch.tensor([0, sum([17 + 4, 1, 24, 24, 7])], dtype=torch.int32)
+
+    original: Any = packed_attention.packed_attention
+
+    def everything(*tensors: Tensor, **rest: Any) -> Any:
+        return original(*tensors, **{**rest, "cu_seq_lens_q": one})
+
+    monkeypatch.setitem(
+        packed_attention.AttentionInterface._global_mapping, packed_attention.NAME, everything
+    )
+    with pytest.raises(ValueError, match="differ by"):
+        set_up_packed_rows(tiny("modernbert", local_attention=8))
+
+
+@pytest.mark.parametrize("objective", ["mlm", "diffusion", "enhanced_mlm"])
+@pytest.mark.parametrize("architecture", ["bert", "modernbert", "roberta"])
+def test_loss_and_gradient_are_those_of_padded_rows(architecture: str, objective: str) -> None:
+    packed_batch, padded_batch = micro_batches(documents(LENGTHS), objective)
+    make = collator(objective)
+    ours = make.task_model(tiny(architecture, **sizes_of(architecture)))
+    ours.pack_rows()  # type: ignore[operator]
+    theirs = make.task_model(tiny(architecture, **sizes_of(architecture)))
+    weight = packed_batch["weight"]
+    assert weight == padded_batch["weight"]
+    losses = []
+    for model, batch in ((ours, packed_batch), (theirs, padded_batch)):
+        loss = model(batch)["loss"] / weight
+        loss.backward()
+        losses.append(float(loss.detach()))
+    assert losses[0] == pytest.approx(losses[1], rel=rounding(1e-6, 1e-3))
+    assert_gradients_close(gradients(ours), gradients(theirs), atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("architecture", ["bert", "modernbert"])
+def test_changing_one_document_leaves_the_others_bitwise_alone(architecture: str) -> None:
+    model = packed_model(architecture, **sizes_of(architecture))
+    texts = documents(LENGTHS)
+    packed, _ = micro_batches(texts)
+    before = model.logits(model.encode(packed)[0])
+    changed = dict(packed)
+    changed["input_ids"] = packed["input_ids"].clone()
+    changed["input_ids"][0, 61:91] = torch.randint(5, VOCABULARY, (30,))
+    after = model.logits(model.encode(changed)[0])
+    others = torch.ones(sum(LENGTHS), dtype=torch.bool)
+    others[61:91] = False
+    assert torch.equal(before[others], after[others])
+    assert not torch.equal(before[~others], after[~others])
+
+
+def test_masks_targets_and_hashes_are_those_of_padded_rows() -> None:
+    for objective in ("mlm", "diffusion", "enhanced_mlm"):
+        packed, padded = micro_batches(documents(LENGTHS), objective)
+        real = padded["attention_mask"].bool()
+        for name in ("input_ids", "labels"):
+            assert torch.equal(packed[name][0], padded[name][real])
+        for name in ("targets", "target_weights"):
+            assert name not in packed or torch.equal(packed[name], padded[name])
+        for name in set(SUMMED) - {"padded_tokens"}:
+            assert packed[name] == padded[name], name
+        assert packed["padded_tokens"] == packed["tokens"] == sum(LENGTHS) < padded["padded_tokens"]
+        assert packed["cu_seqlens"].dtype == torch.int32
+        assert packed["cu_seqlens"].tolist() == [0, *np.cumsum(LENGTHS)]
+        assert packed["max_length"] == max(LENGTHS)
+        assert packed["position_ids"][0].tolist() == [i for n in LENGTHS for i in range(n)]
+
+
+def test_bf16_autocast_runs_and_is_close() -> None:
+    packed, padded = micro_batches(documents(LENGTHS))
+    model, plain = packed_model("modernbert", **WINDOWS), SparseMaskedLM(tiny("modernbert", **WINDOWS))
+    with torch.autocast("cpu", torch.bfloat16):
+        loss, expected = model(packed)["loss"], plain(padded)["loss"]
+    assert loss.dtype == torch.float32
+    assert float(loss) == pytest.approx(float(expected), rel=2e-2)
+    loss.backward()
+    assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
+
+
+def test_compiled_encoder_takes_any_documents_without_compiling_anew() -> None:
+    model, plain = packed_model("modernbert", **WINDOWS), packed_model("modernbert", **WINDOWS)
+    compiled = 0
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        nonlocal compiled
+        compiled += 1
+        return graph.forward
+
+    model.pretrained.base_model.compile(backend=backend, dynamic=True, fullgraph=True)
+    for lengths in (LENGTHS, [40, 3, 3, 2], [9, 8], [64, 64, 64]):
+        packed, _ = micro_batches(documents(lengths))
+        one, other = model(packed)["loss"], plain(packed)["loss"]
+        assert_close(one, other)
+        one.backward()
+    assert compiled <= 2
+
+
+def test_gradient_checkpointing_keeps_the_gradient() -> None:
+    packed, _ = micro_batches(documents(LENGTHS))
+    no_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    plain, saving = packed_model("bert", **no_dropout), packed_model("bert", **no_dropout)
+    saving.recompute_activations()
+    for model in (plain, saving):
+        model.train()
+        model(packed)["loss"].backward()
+    assert_gradients_close(gradients(saving), gradients(plain))
+
+
+def test_rows_of_the_other_layout_are_refused_rather_than_mixed_up() -> None:
+    packed, padded = micro_batches(documents(LENGTHS))
+    with pytest.raises(ValueError, match="do not say where documents begin"):
+        packed_model("bert")(padded)
+    with pytest.raises(AssertionError, match="pack_rows"):
+        SparseMaskedLM(tiny())(packed)
+
+
+def test_exported_model_is_an_ordinary_one(tmp_path: Any) -> None:
+    from transformers import AutoModelForMaskedLM
+
+    model = packed_model("bert")
+    model.pretrained.save_pretrained(tmp_path)
+    loaded = AutoModelForMaskedLM.from_pretrained(tmp_path)
+    assert packed_attention.NAME not in (tmp_path / "config.json").read_text()
+    ids = torch.from_numpy(documents([9])[0])[None]
+    assert_close(loaded(input_ids=ids).logits, tiny()(input_ids=ids).logits)
+
+
+def block_attention(
+    query: Tensor, key: Tensor, value: Tensor, ends: Tensor, window: int | None, causal: bool = False
+) -> Tensor:
+    """The same attention with one mask over all pairs."""
+    document = torch.repeat_interleave(torch.arange(len(ends) - 1), ends.diff().cpu()).to(query.device)
+    place = torch.arange(len(document), device=query.device)
+    mask = document[:, None] == document
+    if window is not None:
+        mask &= (place[:, None] - place).abs() < window
+    if causal:
+        mask &= place[:, None] >= place
+    groups = query.shape[1] // key.shape[1]
+    key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
+    return functional.scaled_dot_product_attention(query, key, value, mask, scale=0.3).transpose(1, 2)
+
+
+@pytest.mark.parametrize("way", ["flash", "loop", "padded"])
+@pytest.mark.parametrize("window", [None, 1, 9])
+@pytest.mark.parametrize(("num_key_heads", "causal"), [(4, False), (2, False), (4, True)])
+def test_attention_and_its_gradient_are_those_of_a_mask(
+    monkeypatch: pytest.MonkeyPatch, window: int | None, way: str, num_key_heads: int, causal: bool
+) -> None:
+    torch.manual_seed(0)
+    ends = torch.tensor([0, 40, 52, 64, 76, 77, 80], dtype=torch.int32)
+    if way == "padded":
+        monkeypatch.setattr(packed_attention, "_loop", as_on_a_gpu)
+    heads = (4, num_key_heads, num_key_heads)
+    q, k, v = tensors = [torch.randn(1, n, 80, 8, requires_grad=True) for n in heads]
+    module: Any = torch.nn.Identity()
+    module.is_causal = causal
+    out, _ = packed_attention.packed_attention(
+        module,
+        q,
+        k,
+        v,
+        None,
+        scaling=0.3,
+        dropout=0.0 if way == "flash" else 1e-12,
+        sliding_window=window,
+        cu_seq_lens_q=ends,
+        max_length_q=40,
+    )
+    expected = block_attention(q, k, v, ends, window, causal)
+    assert_close(out, expected, atol=2e-6, rtol=0)
+    gradient = torch.randn_like(out)
+    ours, theirs = (torch.autograd.grad(x, tensors, gradient) for x in (out, expected))
+    for one, other in zip(ours, theirs, strict=True):
+        assert_close(one, other, atol=2e-6, rtol=1e-5)
+
+
+def as_on_a_gpu(_: Any, query: Tensor, key: Tensor, value: Tensor, ends: Tensor, *rest: Any) -> Tensor:
+    """What a GPU does where it cannot do flash attention."""
+    return packed_attention._padded(query, key, value, ends, int(ends.diff().max()), *rest)
+
+
+def test_second_derivatives_are_there_where_flash_attention_is_ruled_out() -> None:
+    packed, padded = micro_batches(documents(LENGTHS))
+    curvatures = []
+    for model, batch in ((packed_model("bert"), packed), (SparseMaskedLM(tiny()), padded)):
+        weight = model.get_parameter("pretrained.bert.encoder.layer.0.attention.self.query.weight")
+        with sdpa_kernel(SDPBackend.MATH):
+            (gradient,) = torch.autograd.grad(model(batch)["loss"], weight, create_graph=True)
+        curvatures.append(torch.autograd.grad(gradient.square().sum(), weight)[0])
+    assert_close(curvatures[0], curvatures[1], rtol=1e-3, atol=1e-4)
+
+
+def test_operator_keeps_torchs_contract() -> None:
+    ends = torch.tensor([0, 3, 6, 7], dtype=torch.int32)
+    query, key, value = (torch.randn(7, 2, 4, requires_grad=True) for _ in range(3))
+    torch.library.opcheck(packed_attention.document_attention, (query, key, value, ends, 1, 0, 0.5))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("window", [None, 9])
+def test_attention_on_a_gpu_is_that_of_a_mask(window: int | None, dtype: torch.dtype) -> None:
+    ends = torch.tensor([0, 40, 52, 64, 76, 77, 80], dtype=torch.int32, device="cuda")
+    q, k, v = tensors = [
+        torch.randn(1, 4, 80, 64, dtype=dtype, device="cuda", requires_grad=True) for _ in range(3)
+    ]
+    out, _ = packed_attention.packed_attention(
+        torch.nn.Identity(), q, k, v, None, scaling=0.3, sliding_window=window, cu_seq_lens_q=ends,
+        max_length_q=40,
+    )  # fmt: skip
+    expected = block_attention(q, k, v, ends, window)
+    tolerance = {"atol": 1e-5, "rtol": 1e-4} if dtype == torch.float32 else {"atol": 2e-2, "rtol": 2e-2}
+    torch.testing.assert_close(out, expected, **tolerance)  # type: ignore[arg-type]
+    gradient = torch.randn_like(out)
+    for one, other in zip(*(torch.autograd.grad(x, tensors, gradient) for x in (out, expected)), strict=True):
+        torch.testing.assert_close(one, other, **tolerance)  # type: ignore[arg-type]

@@ -1,0 +1,66 @@
+"""A pretraining run leaves what its model guesses for masked tokens, and that agrees with the model it exports."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+from runner.models.sparse_head import SparseMaskedLM
+from runner.modules.samples import NUM_SAMPLES, guessed_samples
+from runner.objectives import MaskedLanguageModelingCollator
+from runner.order.keyed import sample_keys
+
+
+@pytest.mark.parametrize("overrides", [["data.layout=packed"], ["data.layout=padded", "objective=diffusion"]])
+def test_run_leaves_samples(run_here: Callable[..., Any], text_file: Path, overrides: list[str]) -> None:
+    run = run_here("trainer.max_steps=2", "trainer.validate_every=2", *overrides)
+    (samples,) = json.loads((run.path / "samples.json").read_text()).values()
+    assert 0 < len(samples) <= NUM_SAMPLES
+    text = " ".join(text_file.read_text().split())
+    for sample in samples:
+        whole = "".join(piece if isinstance(piece, str) else piece["true"] for piece in sample)
+        assert "".join(whole.split())[:40] in "".join(text.split())
+        targets = [piece for piece in sample if isinstance(piece, dict)]
+        assert targets
+        for target in targets:
+            shares = [share for _, share in target["guesses"]]
+            assert shares == sorted(shares, reverse=True)
+    assert "Samples" in (run.path / "report.html").read_text()
+
+
+def test_guesses_are_those_of_the_exported_model(run_here: Callable[..., Any]) -> None:
+    run = run_here("trainer.max_steps=2", "trainer.validate_every=0")
+    assert not (run.path / "samples.json").exists()
+    model = AutoModelForMaskedLM.from_pretrained(run.path / "model").eval()
+    tokenizer = AutoTokenizer.from_pretrained(run.path / "model")
+    encoded = tokenizer(["the old river runs under seven herons", "nobody speaks of winter"])["input_ids"]
+    collator = MaskedLanguageModelingCollator(
+        mlm_probability=0.4,
+        pad_token_id=tokenizer.pad_token_id,
+        mask_token_id=tokenizer.mask_token_id,
+        vocab_size=len(tokenizer),
+        special_token_ids=tokenizer.all_special_ids,
+        text_column="text",
+        label_column=None,
+        max_sequence_length=48,
+    )
+    batch = collator(
+        {
+            "input_ids": np.concatenate([np.array(ids) for ids in encoded]),
+            "lengths": np.array([len(ids) for ids in encoded], dtype=np.int32),
+            "keys": sample_keys(0, np.zeros(2, dtype=np.int64), np.arange(2), 0),
+        }
+    )
+    samples = guessed_samples(SparseMaskedLM(model).eval(), batch, tokenizer)
+    with torch.no_grad():
+        logits = model(batch["input_ids"], attention_mask=batch["attention_mask"]).logits.flatten(0, 1)
+    likeliest = logits[batch["target_positions"]].argmax(-1)
+    ours = [piece["guesses"][0][0] for sample in samples for piece in sample if isinstance(piece, dict)]
+    assert ours == [str(tokenizer.decode([token])).strip() for token in likeliest.tolist()]
+    right = [piece["right"] for sample in samples for piece in sample if isinstance(piece, dict)]
+    assert right == (likeliest == batch["targets"]).tolist()

@@ -1,0 +1,66 @@
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.order.packing import pack
+
+some_lengths = st.lists(st.integers(1, 120), max_size=200)
+
+
+def rows_of(lengths: np.ndarray, capacity: int) -> list[list[int]]:
+    order, bounds = pack(lengths, capacity)
+    return [order[a:b].tolist() for a, b in pairwise(bounds)]
+
+
+def one_by_one(lengths: list[int], capacity: int) -> list[int]:
+    """Best fit decreasing as the textbook has it: the room left in each row."""
+    rooms: list[int] = []
+    for length in sorted((min(n, capacity) for n in lengths), reverse=True):
+        fitting = [room for room in rooms if room >= length]
+        if fitting:
+            rooms[rooms.index(min(fitting))] -= length
+        else:
+            rooms.append(capacity - length)
+    return sorted(rooms)
+
+
+@given(some_lengths, st.integers(1, 130))
+def test_every_document_once_and_no_row_over_its_capacity(given_lengths: list[int], capacity: int) -> None:
+    lengths = np.array(given_lengths, dtype=np.int32)
+    rows = rows_of(lengths, capacity)
+    assert sorted(i for row in rows for i in row) == list(range(len(lengths)))
+    for row in rows:
+        assert len(row) == 1 or lengths[row].sum() <= capacity
+        assert (np.diff(lengths[row]) <= 0).all()
+
+
+@given(some_lengths, st.integers(1, 130))
+def test_rows_are_as_full_as_best_fit_decreasing_makes_them(given_lengths: list[int], capacity: int) -> None:
+    lengths = np.array(given_lengths, dtype=np.int32)
+    rooms = [capacity - int(np.minimum(lengths[row], capacity).sum()) for row in rows_of(lengths, capacity)]
+    assert sorted(rooms) == one_by_one(given_lengths, capacity)
+
+
+@given(some_lengths, st.integers(1, 130))
+def test_result_is_a_function_of_its_arguments(given_lengths: list[int], capacity: int) -> None:
+    lengths = np.array(given_lengths, dtype=np.int32)
+    assert rows_of(lengths, capacity) == rows_of(lengths.astype(np.int64), capacity)
+
+
+def test_rows_of_many_documents_are_full() -> None:
+    lengths = np.clip(np.random.default_rng(0).lognormal(5, 1, 100_000), 1, 2048).astype(np.int32)
+    _, bounds = pack(lengths, 2048)
+    assert lengths.sum() / (2048 * (len(bounds) - 1)) >= 0.998
+
+
+def test_a_document_longer_than_a_row_sits_alone() -> None:
+    assert rows_of(np.array([3, 50, 4, 10, 90]), 10) == [[1], [3], [4], [2, 0]]
+
+
+@pytest.mark.parametrize(("lengths", "capacity"), [([1, 0], 4), ([1], 0), ([-2], 3)])
+def test_lengths_and_capacities_below_one_are_refused(lengths: list[int], capacity: int) -> None:
+    with pytest.raises(ValueError, match="must be 1 or more"):
+        pack(np.array(lengths), capacity)

@@ -1,0 +1,149 @@
+import re
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from runner.report.summary import (
+    clock,
+    compared_losses,
+    end_summary,
+    resume_command,
+    start_summary,
+    validation_set,
+)
+from runner.run.folder import RunFolder
+
+FACTS = {
+    "data": {"documents": "12,000", "vocabulary": "8,192 [tokens]"},
+    "run": {"folder": "outputs/2026-11-03/12-30-11-ab12"},
+    "empty": {},
+}
+RESULTS = {
+    "val/books/loss": 3.9,
+    "val/books/unigram_entropy": 6.1,
+    "val/books/accuracy": 0.3412,
+    "uniform_entropy": 9.01,
+    "objective": 3.875,
+    "best_step": 9000.0,
+}
+
+
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_facts_are_plain_lines_outside_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    start_summary(FACTS)
+    assert capsys.readouterr().out.splitlines() == [
+        "data",
+        "  documents   12,000",
+        "  vocabulary  8,192 [tokens]",
+        "run",
+        "  folder      outputs/2026-11-03/12-30-11-ab12",
+    ]
+
+
+def test_facts_are_a_panel_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    with redirect_stdout(Terminal()) as screen:
+        start_summary(FACTS)
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue())
+    assert shown.startswith("╭─ iolaus ─")
+    for section, facts in FACTS.items():
+        assert (section in shown) == bool(facts)
+        for name, value in facts.items():
+            assert re.search(rf"{name} +{re.escape(value)} ", shown)
+
+
+def test_end_holds_the_loss_against_frequencies_and_guessing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "metrics.csv").write_text("")
+    (tmp_path / "model").mkdir()
+    end_summary(tmp_path, RESULTS)
+    out = capsys.readouterr().out
+    assert "validation loss, books  3.900  (2.200 below the unigram entropy 6.100; guessing has 9.010)" in out
+    assert re.search(r"best +3\.875 at step 9,000", out)
+    assert re.search(r"val/books/accuracy +0\.3412", out)
+    assert re.search(rf"model +{tmp_path}/model\n", out)
+    assert re.search(rf"metrics +{tmp_path}/metrics\.csv\n", out)
+    assert "report.html" not in out, "a file that is not there is listed"
+    assert out.endswith(f"go on with: python -m runner.train resume={tmp_path}\n")
+
+
+def test_figures_in_bits_are_held_against_the_same_in_bits(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bits = {
+        "val/books/bits_per_token": 7.0,
+        "val/books/bits_per_byte": 1.75,
+        "val/books/tokens_per_byte": 0.25,
+    }
+    end_summary(tmp_path, {**RESULTS, **bits})
+    out = capsys.readouterr().out
+    assert re.search(r"val/books/bits_per_token +7  \(unigram entropy 8\.8\)", out)
+    assert re.search(r"val/books/bits_per_byte +1\.75  \(unigram entropy 2\.2\)", out)
+    assert "tokens_per_byte" not in out
+
+
+def test_end_says_when_only_frequencies_were_learnt(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    end_summary(tmp_path, {**RESULTS, "val/books/loss": 6.3})
+    assert "0.200 above the unigram entropy" in capsys.readouterr().out
+
+
+def test_end_of_a_run_without_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    end_summary(tmp_path, {})
+    assert capsys.readouterr().out == f"go on with: python -m runner.train resume={tmp_path}\n"
+
+
+def test_command_to_resume_is_spelt_as_the_one_that_started_it(tmp_path: Path) -> None:
+    folder = tmp_path / "my run"
+    folder.mkdir()
+    assert resume_command(folder) == f"python -m runner.train resume='{folder}'"
+    (folder / "command.txt").write_text("iolaus seed=3\n")
+    assert resume_command(folder) == f"iolaus resume='{folder}'"
+    (folder / "command.txt").write_text("iolaus --config-dir 'my configs' seed=3 'allowed_targets=[mine]'\n")
+    wanted = f"iolaus --config-dir 'my configs' resume='{folder}' 'allowed_targets=[mine]'"
+    assert resume_command(folder) == wanted
+
+
+def test_finished_run_is_trained_for_as_long_again(tmp_path: Path) -> None:
+    RunFolder(tmp_path).update_status(state="failed", step=40)
+    assert resume_command(tmp_path).endswith(f"resume={tmp_path}")
+    RunFolder(tmp_path).update_status(state="done", step=40)
+    assert resume_command(tmp_path).endswith(f"resume={tmp_path} trainer.max_steps=80")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (-4, "0:00"),
+        (3.4, "0:03"),
+        (59.6, "1:00"),
+        (760, "12:40"),
+        (3723, "1:02:03"),
+        (2 * 86400 + 3600, "2d 01:00:00"),
+    ],
+)
+def test_durations(seconds: float, shown: str) -> None:
+    assert clock(seconds) == shown
+
+
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [("val/books/loss", "books"), ("val/a/b/loss", "a/b"), ("val/loss", None), ("val/books/accuracy", None)],
+)
+def test_validation_set_of_a_figure(key: str, name: str | None) -> None:
+    assert validation_set(key) == name
+
+
+def test_loss_without_entropy_is_compared_with_nothing() -> None:
+    assert compared_losses({"val/a/loss": 2.0, "val/b/loss": 3.0, "val/b/unigram_entropy": 4.0}) == {
+        "a": (2.0, None),
+        "b": (3.0, 4.0),
+    }

@@ -1,0 +1,184 @@
+"""The contract: how a run is cut, and how often it was stopped, shows neither in the order nor in the loss."""
+
+import shutil
+from pathlib import Path
+from typing import Any, TypedDict
+
+import numpy as np
+import pytest
+import torch
+
+from runner.run import audit
+from runner.run.folder import RunFolder
+from tests.conftest import TINY, Command
+from tests.launch.test_kill import only_run
+from tests.runs.test_train import Run, continued, losses, rows, weights
+from tests.support.precision import BF16_ERROR, rounding
+
+PLAIN_STEP = [
+    "optimizer=sgd", "optimizer.lr=1", "optimizer.momentum=0", "optimizer.weight_decay=0", "scheduler=constant",
+    "module.max_grad_norm=0", "trainer.max_steps=1", "trainer.validate_every=0",
+]  # fmt: skip
+"""One step that moves the weights by exactly their gradient."""
+
+
+class Tolerances(TypedDict):
+    """Keywords of `pytest.approx`."""
+
+    rel: float
+    abs: float
+
+
+FIGURES: Tolerances = {"rel": rounding(1e-5, 5e-3), "abs": rounding(1e-12, 0.03)}
+"""How far figures of validations may be apart; in bf16 one of 39 targets may be guessed another way."""
+
+
+def validation_figures(run: RunFolder) -> list[float]:
+    return [float(row[name]) for row in rows(run) for name in row if row[name] and name.startswith("val/")]
+
+
+def reference_gradient(run: RunFolder, config: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Initial weights, and the gradient of global batch 0 as one padded batch with transformers' own mean loss."""
+    from hydra import compose, initialize_config_module
+
+    from runner.build import bind, build
+    from runner.data.module import MASK_STREAM
+    from runner.order.keyed import sample_keys
+
+    with initialize_config_module("conf", version_base="1.3"):
+        cfg = compose("config", config)
+    data = build(cfg.data)
+    data.prepare_data()
+    torch.manual_seed(cfg.seed)
+    model = build(cfg.model, tokenizer=data.tokenizer)
+    collator = build(cfg.objective, **data.collator_arguments())
+    data.connect(bind(cfg.sampler), collator, 1, None, cfg.seed, accept_changes=False)
+    initial = {name: value.clone() for name, value in model.state_dict().items()}
+    samples = data.sampler.global_batch(0)
+    longest = int(data.train.lengths(samples[:, 1]).max())
+    shape = (len(samples), longest)
+    ids = torch.full(shape, data.tokenizer.pad_token_id)
+    mask, labels = torch.zeros(shape, dtype=torch.long), torch.full(shape, -100)
+    for row, (epoch, index) in enumerate(samples.tolist()):
+        tokens = data.train[index]
+        keys = sample_keys(cfg.seed, np.array([epoch]), np.array([index]), MASK_STREAM)
+        alone = {"input_ids": tokens, "lengths": np.array([len(tokens)], dtype=np.int32), "keys": keys}
+        masked = collator.flat_labels(alone)
+        ids[row, : len(tokens)] = torch.from_numpy(masked["input_ids"])
+        labels[row, : len(tokens)] = torch.from_numpy(masked["labels"])
+        mask[row, : len(tokens)] = 1
+    model(input_ids=ids, attention_mask=mask, labels=labels).loss.backward()
+    return initial, {name: value.grad for name, value in model.named_parameters()}
+
+
+@pytest.mark.parametrize("micro_batch_size", [1, 5, None])
+def test_gradient_is_that_of_one_plain_batch(
+    run_here: Run, text_file: Path, micro_batch_size: int | None
+) -> None:
+    overrides = [
+        *PLAIN_STEP,
+        "data.micro_batch_tokens=null",
+        f"data.micro_batch_size={micro_batch_size or 'null'}",
+    ]
+    run = run_here(*overrides)
+    initial, gradient = reference_gradient(run, [*TINY, f"data.source={text_file}", *overrides])
+    after, error = weights(run, 1), rounding(1e-5, BF16_ERROR)
+    for name, expected in gradient.items():
+        moved = initial[name] - after[f"model.pretrained.{name}"]
+        assert torch.linalg.norm(moved - expected) <= error * torch.linalg.norm(expected) + 1e-7, name
+
+
+@pytest.mark.slow
+def test_fifty_steps_are_the_same_on_one_two_and_four_processes(
+    iolaus: Command, tmp_path: Path, text_file: Path
+) -> None:
+    runs = []
+    cuts = ((1, "null", 0), (1, 4, 2), (1, 16, 4), (2, 16, 0), (2, 4, 1), (4, "null", 0), (4, 4, 2))
+    for devices, micro_batch_size, workers in cuts:
+        cwd = tmp_path / f"{devices}-{micro_batch_size}"
+        cwd.mkdir()
+        iolaus(
+            *TINY, f"data.source={text_file}", f"trainer.devices={devices}", "trainer.max_steps=50",
+            "data.micro_batch_tokens=null", f"data.micro_batch_size={micro_batch_size}",
+            f"data.num_workers={workers}", "sampler.global_batch_size=32", cwd=cwd,
+        )  # fmt: skip
+        runs.append(only_run(cwd / "outputs"))
+    for run in runs[1:]:
+        assert audit.compare(runs[0].path, run.path) is None
+        assert audit.length(run.path) == 50
+        assert losses(run) == pytest.approx(losses(runs[0]), rel=rounding(1e-5, 1e-3))
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1)])
+def test_resume_on_another_number_of_processes(
+    iolaus: Command, tmp_path: Path, text_file: Path, before: int, after: int
+) -> None:
+    arguments = [
+        *TINY,
+        f"data.source={text_file}",
+        "checkpoint.every_steps=5",
+        "checkpoint.keep_last=9",
+        "resume=auto",
+    ]
+    iolaus(*arguments, f"trainer.devices={before}")
+    whole = only_run(tmp_path / "outputs")
+    kept = RunFolder(tmp_path / "kept")
+    shutil.copytree(whole.path, kept.path, symlinks=True)
+    cut = continued(whole, 5, "cut")
+    shutil.rmtree(whole.path)
+    cut.path.rename(whole.path)
+    whole.update_status(state="failed")
+    iolaus(*arguments, f"trainer.devices={after}")
+    assert only_run(tmp_path / "outputs").status()["step"] == 12
+    assert audit.compare(kept.path, whole.path) is None
+    assert audit.length(whole.path) == 12
+    assert losses(whole) == pytest.approx(losses(kept), rel=rounding(1e-5, 1e-3))
+
+
+@pytest.mark.parametrize(
+    "uneven",
+    [
+        [
+            "trainer.max_steps=-1",
+            "trainer.max_epochs=1.5",
+            "sampler.global_batch_size=31",
+        ],  # a last batch of less
+        ["data.micro_batch_tokens=10"],  # sequences over the budget
+        ["sampler.global_batch_size=1", "trainer.max_steps=4"],  # a rank without any
+    ],
+)
+def test_uneven_shares_neither_hang_nor_show(
+    iolaus: Command, tmp_path: Path, text_file: Path, uneven: list[str]
+) -> None:
+    text = tmp_path / "uneven.txt"
+    text.write_text("a\n\nb\n\n" + text_file.read_text())
+    runs = []
+    for devices in (1, 2):
+        cwd = tmp_path / str(devices)
+        cwd.mkdir()
+        arguments = [*TINY, f"data.source={text}", "trainer.validate_every=3", *uneven]
+        iolaus(*arguments, f"trainer.devices={devices}", cwd=cwd)
+        runs.append(only_run(cwd / "outputs"))
+    assert audit.compare(runs[0].path, runs[1].path) is None
+    assert losses(runs[0]) == pytest.approx(losses(runs[1]), rel=rounding(2e-5, 1e-3))
+    assert validation_figures(runs[0]) == pytest.approx(validation_figures(runs[1]), **FIGURES)
+
+
+def test_audit_names_the_first_step_that_differs(run_here: Run) -> None:
+    one = run_here("trainer.max_steps=3", "trainer.validate_every=0", folder="one")
+    other = run_here("trainer.max_steps=3", "trainer.validate_every=0", "seed=43", folder="other")
+    difference = audit.compare(one.path, other.path)
+    assert difference
+    assert difference.startswith("step 1: ")
+    masks = run_here(
+        "trainer.max_steps=3", "trainer.validate_every=0", "objective.mlm_probability=0.31", folder="masks"
+    )
+    assert audit.compare(one.path, masks.path)
+
+
+def test_resume_with_changed_data_can_be_allowed(run_here: Run) -> None:
+    run_here("trainer.max_steps=2", "trainer.validate_every=0")
+    changed = ["trainer.max_steps=4", "trainer.validate_every=0", "sampler.global_batch_size=6"]
+    with pytest.raises(ValueError, match=r"global_batch_size was 12 and is 6.*resume_changed_data=true"):
+        run_here(*changed)
+    assert run_here(*changed, "resume_changed_data=true").status()["step"] == 4

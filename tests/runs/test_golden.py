@@ -1,0 +1,120 @@
+"""What a seed gives, pinned as numbers: no upgrade may change an order, a mask or the format of `order.txt` unseen.
+
+Keyed numbers and permutations are pinned in tests/order/test_keyed.py and tests/order/test_multi_epoch.py.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from runner.models.packed.dropout_keys import DropoutKeys, number_modules
+from runner.modules.training import step_seed
+from runner.order.partition import partition
+from runner.samplers import GlobalBatchSampler, LengthGrouped, Shuffled, SplitModality
+from tests.conftest import train_here
+from tests.objectives.samples import END, START, collator, flat
+from tests.runs.test_train import losses
+from tests.samplers.sequences import Sequences
+
+ORDER = """\
+1 8d855e9699fd
+2 9d80cdfbd4f2
+3 471482b42d7a
+4 874d6eec9b8b
+"""
+LOSSES = [4.6226, 4.5250, 4.4092, 4.2982]
+GOLDEN_TOKENS = [314584089397695746, -2171436173760735421, -6003899057851831767, 1417192746121779585]
+LENGTHS = np.arange(100) * 37 % 91 + 1
+
+
+def test_order_and_losses_of_a_tiny_run_never_change(tmp_path: Path, text_file: Path) -> None:
+    run = train_here(tmp_path / "run", text_file, "trainer.max_steps=4", "trainer.validate_every=0")
+    assert (run.path / "order.txt").read_text() == ORDER
+    assert list(losses(run).values()) == pytest.approx(LOSSES, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("make", "further", "first", "later"),
+    [
+        (Shuffled, {}, [41, 23, 15, 71, 79, 93], [1, 60, 87, 20, 27, 63]),
+        (LengthGrouped, {"pool_batches": 3}, [45, 77, 82, 58, 4, 73], [14, 51, 29, 93, 81, 22]),
+        (
+            SplitModality,
+            {"image_patches": 10, "drop_last": False},
+            [9, 54, 24, 27, 45, 66],
+            [21, 84, 99, 54, 96, 24],
+        ),
+    ],
+)
+def test_orders_of_the_samplers_never_change(
+    make: type[GlobalBatchSampler], further: dict[str, Any], first: list[int], later: list[int]
+) -> None:
+    sampler = make(Sequences(LENGTHS, np.arange(100) % 3 == 0), 2, None, 6, 7, **further)
+    assert [sampler.global_batch(step)[:, 1].tolist() for step in (0, 20)] == [first, later]
+
+
+@pytest.mark.parametrize(
+    ("objective", "hashes"),
+    [
+        ("mlm", (29494912, 40469641)),
+        ("enhanced_mlm", (16584313, 28237189)),
+        ("diffusion", (42783561, 40864664)),
+    ],
+)
+def test_hashes_of_known_samples_never_change(objective: str, hashes: tuple[int, int]) -> None:
+    texts = [np.array([START, *range(5 + 20 * i, 15 + 21 * i), END]) for i in range(4)]
+    batch = collator(objective)(flat(texts, batch_size=4, batch_key=11, batch_places=np.arange(4)))
+    assert (batch["hash_low"], batch["hash_high"]) == hashes
+
+
+@pytest.mark.parametrize(
+    ("packed", "expected"),
+    [
+        (False, [[[7], [2], [9, 4]], [[11, 6], [1, 8, 3], [10, 5, 0]]]),
+        (True, [[[7, 4], [11, 8, 3, 0]], [[2, 9], [6, 1, 10, 5]]]),
+    ],
+)
+def test_cuts_of_a_global_batch_never_change(packed: bool, expected: list[list[list[int]]]) -> None:
+    shares = partition(LENGTHS[:12], 2, 150, 4, packed)
+    assert [[rows.tolist() for rows in rank] for rank in shares] == expected
+
+
+def test_seeds_of_dropout_never_change() -> None:
+    assert [step_seed(42, step, rank) for step, rank in ((0, 0), (1, 0), (0, 1), (10**6, 7))] == [
+        4724518948847375502,
+        9143889921795064059,
+        3420961620015455101,
+        8234502724331592564,
+    ]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_keys_of_dropout_never_change(packed: bool) -> None:
+    texts = [np.array([START, 9, 10, END]), np.array([START, END])]
+    keys = DropoutKeys(collator("mlm")(flat(texts, packed=packed)), seed=step_seed(42, 3, 0))
+    assert keys.tokens[:4].tolist() == GOLDEN_TOKENS
+    assert keys.samples.tolist() == [GOLDEN_TOKENS[0], 2743109689809433271]
+    module = torch.nn.Dropout()
+    number_modules(torch.nn.Sequential(module))
+    calls = [keys.of_elements(module, torch.Size([len(keys.tokens), 2])) for _ in range(2)]
+    assert [bits[0].tolist() for bits in calls if bits is not None] == [[-9729, 8252], [-10063, 3866]]
+
+
+def test_bits_of_dropout_never_change() -> None:
+    micro_batch = {"sample_keys": torch.tensor([11, -12]), "input_ids": torch.zeros(2, 3)}
+    keys, module = DropoutKeys(micro_batch, step_seed(42, 1, 0)), torch.nn.Dropout()
+    module.dropout_salt = 5  # type: ignore[assignment]
+    elements = keys.of_elements(module, torch.Size((2, 3, 8)))
+    assert elements is not None
+    assert elements[:, 2].tolist() == [
+        [-4244, 13111, -16267, -5263, -9336, -31466, -23591, -5493],
+        [-16333, 21951, -3510, -11866, 21578, 2320, 8885, 12699],
+    ]
+    weights = keys.of_weights(keys.of_queries(module).view(2, 3), 2, 3)
+    assert weights[1].tolist() == [
+        [[-11630, 28245, -28741], [7019, -10036, -11888], [5354, -25736, -15831]],
+        [[-119, 2580, 20552], [30863, 7621, 27606], [-5908, -165, -9509]],
+    ]

@@ -1,0 +1,164 @@
+"""A sweep: a folder for each job, jobs that may fail, a page that compares them, and the same sweep run again."""
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from runner.launch.resume import saved_overrides
+from runner.run import audit
+from runner.run.folder import RunFolder
+from runner.sweeps.sweeper import find_sweep, place, problem_of, read_sweep
+from tests.conftest import TINY, run_program
+from tests.report.pages import read
+
+SHORT = [
+    "trainer.max_steps=4",
+    "trainer.validate_every=2",
+    "checkpoint.every_steps=2",
+    "checkpoint.keep_last=9",
+]
+
+
+class Swept(NamedTuple):
+    """A sweep of two learning rates, one of them hopeless, and two seeds; and then the same one again."""
+
+    folder: Path
+    arguments: list[str]
+    first: subprocess.CompletedProcess[str]
+    again: subprocess.CompletedProcess[str]
+    weights: list[float]
+
+    def run(self, number: int) -> RunFolder:
+        return RunFolder(self.folder / str(number))
+
+
+def written(run: RunFolder) -> float:
+    return (run.checkpoints / "step-00000004.ckpt").stat().st_mtime
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> Swept:
+    cwd = tmp_path_factory.mktemp("sweep")
+    arguments = ["-m", *TINY, f"data.source={text_file}", *SHORT, "logger=[csv,wandb]", "resume=auto"]
+    arguments += ["optimizer.lr=0.003,1e30", "seed=1,2"]
+    first = run_program(*arguments, cwd=cwd, check=False)
+    (folder,) = cwd.glob("outputs/*/*-sweep")
+    weights = [written(RunFolder(folder / name)) for name in ("0", "1")]
+    cut = RunFolder(folder / "1")  # as if killed after its checkpoint of step 2
+    (cut.checkpoints / "step-00000004.ckpt").unlink()
+    shutil.copytree(folder, cwd / "outputs" / "2020-01-01" / "copy-sweep", symlinks=True)
+    cut.update_status(state="running")
+    again = run_program(*arguments, cwd=cwd, check=False)
+    return Swept(folder, arguments, first, again, weights)
+
+
+def test_failed_jobs_do_not_end_the_sweep_but_are_named_at_its_end(swept: Swept) -> None:
+    assert swept.first.returncode == 1
+    assert [swept.run(i).status()["state"] for i in range(4)] == ["done", "done", "failed", "failed"]
+    assert "Traceback" not in swept.first.stderr
+    lines = [line for line in swept.first.stderr.splitlines() if line.startswith("failed: ")]
+    assert len(lines) == 2
+    assert lines[0].startswith(
+        "failed: 2 (optimizer.lr=1e+30 seed=1): the loss or its gradient is not a number"
+    )
+    assert "2 of 4 jobs failed; run them again with: python -m runner.train resume=" in swept.first.stderr
+
+
+def test_page_ranks_the_jobs_and_gives_the_best_its_own_command(swept: Swept) -> None:
+    assert str(swept.folder.relative_to(swept.folder.parents[2]) / "report.html") in swept.first.stdout
+    page = read(swept.folder / "report.html")
+    heads = page.texts("button")
+    assert heads[:5] == ["run", "optimizer.lr", "seed", "state", "step"]
+    table = [marks for tag, marks, _ in page.elements if tag == "tr" and "data-run" in marks]
+    assert len(table) == 4
+    results = [swept.run(i).status()["results"]["objective"] for i in (0, 1)]
+    best = results.index(min(results))
+    assert [marks.get("class") for marks in table].index("best") == best
+    (command,) = page.texts("pre", "command")
+    words = shlex.split(command)
+    assert words[:3] == ["python", "-m", "runner.train"]
+    assert f"seed={best + 1}" in words
+    assert "optimizer.lr=0.003" in words
+    assert not {"-m", "--multirun", "resume=auto"} & set(words[3:])
+    mean = sum(results) / 2
+    assert f"{mean:.3f}"[:4] in page.text
+    assert "standard deviation" in page.text.lower()
+    assert page.texts("ul", "legend")[0] == "lr=0.003lr=1e+30"
+
+
+@pytest.mark.slow
+def test_best_jobs_command_trains_the_same_run(swept: Swept, tmp_path: Path) -> None:
+    command = shlex.split((swept.run(0).path / "command.txt").read_text())
+    run_program(*command[3:], "logger=csv", cwd=tmp_path)
+    (alone,) = (RunFolder(path.parent) for path in tmp_path.glob("outputs/*/*/status.json"))
+    assert alone.status()["config_hash"] == swept.run(0).status()["config_hash"]
+    assert alone.status()["results"]["objective"] == swept.run(0).status()["results"]["objective"]
+
+
+def test_same_sweep_again_skips_what_is_done_and_goes_on_with_the_rest(swept: Swept) -> None:
+    assert "1 of 4 jobs are done already" in swept.again.stdout + swept.again.stderr
+    assert len(list(swept.folder.parent.glob("*-sweep"))) == 1
+    assert written(swept.run(0)) == swept.weights[0]
+    assert written(swept.run(1)) > swept.weights[1]
+    assert "continuing at step 2" in swept.again.stdout
+    assert swept.run(1).status()["state"] == "done"
+    assert audit.length(swept.run(1).path) == 4
+    assert swept.again.returncode == 1, "the hopeless ones fail again"
+
+
+def test_wandb_runs_of_a_sweep_are_a_group_and_each_their_own(swept: Swept) -> None:
+    group = "/".join(swept.folder.parts[-2:])
+    ids = set()
+    for i in range(4):
+        run = swept.run(i).path
+        ids.add((run / "wandb_id.txt").read_text())
+        files = list(run.glob("wandb/offline-run-*/*.wandb"))
+        assert files
+        assert all(group.encode() in file.read_bytes() for file in files)
+    assert len(ids) == 4
+
+
+def test_sweep_is_found_by_its_overrides_and_brought_back_by_its_folder(swept: Swept) -> None:
+    outputs = swept.folder.parents[1]
+    noted = read_sweep(swept.folder)
+    wanted = {name: noted[name] for name in ("overrides", "sweeper")}
+    assert find_sweep(outputs, wanted) == swept.folder
+    assert find_sweep(outputs, {**wanted, "overrides": [*wanted["overrides"], "seed=3"]}) is None
+    words = saved_overrides([f"resume={swept.folder}", "seed=1,2,3"])
+    assert words[0] == "-m"
+    assert f"hydra.sweep.dir='{swept.folder}'" in words
+    assert words[-1] == "seed=1,2,3"
+    assert not [word for word in words if word.startswith("resume=")]
+
+
+def test_jobs_keep_their_folders_and_new_ones_get_the_next(tmp_path: Path) -> None:
+    first = place(tmp_path, [["seed=1"], ["seed=2"]], ["a", "b"])
+    assert [job.folder.path.name for job in first] == ["0", "1"]
+    wider = place(tmp_path, [["seed=0"], ["seed=2"], ["seed=1"]], ["c", "b", "a"])
+    assert [job.folder.path.name for job in wider] == ["2", "1", "0"]
+    changed = place(tmp_path, [["seed=1"]], ["another default"])
+    assert changed[0].folder.path.name == "3"
+    both = place(tmp_path, [["data.num_workers=0"], ["data.num_workers=4"]], ["same", "same"])
+    assert [job.folder.path.name for job in both] == ["4", "5"], "what differs in execution alone is two jobs"
+    assert json.loads((tmp_path / "2" / "overrides.json").read_text()) == ["seed=0"]
+
+
+def test_problem_of_a_job_says_how_it_ended(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    states = ("done", "pruned", "preempted", "running", "waiting", "failed")
+    found = {}
+    for state in states:
+        run.update_status(state=state, error="no such file\nand more" if state == "failed" else None)
+        found[state] = problem_of(run)
+    assert [found[state] for state in states[:3]] == [None, None, None]
+    assert found["failed"] == "no such file"
+    assert re.search("killed", str(found["running"]))
+    run.update_status(state="running")
+    with run.lock():
+        assert problem_of(run) is None, "another process is at it"
