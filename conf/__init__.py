@@ -4,7 +4,9 @@ Read `conf/config.py` first: it lists the groups and their defaults. `conf/exper
 Nothing in here imports torch, so help, completion and printing a config answer at once.
 """
 
-from conf import (
+import sys
+
+from iolaus.conf import (
     callback,
     checkpoint,
     config,
@@ -20,9 +22,7 @@ from conf import (
     sweeper,
     trainer,
 )
-from conf.registry import load_plugins
-
-load_plugins()
+from iolaus.conf.registry import load_plugins
 
 __all__ = [
     "callback",
@@ -40,3 +40,10 @@ __all__ = [
     "sweeper",
     "trainer",
 ]
+
+if __name__ == "conf":  # found by its folder, as from a checkout: there is one copy of it, of another name
+    from iolaus import conf
+
+    sys.modules["conf"] = conf
+else:
+    load_plugins()

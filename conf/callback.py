@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from conf.registry import register_parts
-from conf.values import AT_LEAST_0, COUNT, POSITIVE, Bounds, Choice, setting
+from iolaus.conf.registry import register_parts
+from iolaus.conf.values import AT_LEAST_0, COUNT, POSITIVE, Bounds, Choice, setting
 
 
 @dataclass

@@ -6,7 +6,7 @@ from typing import Any
 from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING
 
-from conf.values import Choice, Named, setting
+from iolaus.conf.values import Choice, Named, setting
 
 DEFAULTS: list[Any] = [
     {"data": "stdlib_text"},
@@ -29,8 +29,8 @@ HYDRA: dict[str, Any] = {
     "run": {"dir": "${run_folder:}"},
     "sweep": {"dir": "${sweep_folder:}", "subdir": "${hydra.job.num}"},
     "callbacks": {
-        "checks": {"_target_": "runner.config.checks.EarlyChecks"},
-        "sweep_page": {"_target_": "runner.sweeps.sweeper.SweepPage"},
+        "checks": {"_target_": "iolaus.runner.config.checks.EarlyChecks"},
+        "sweep_page": {"_target_": "iolaus.runner.sweeps.sweeper.SweepPage"},
     },
     "output_subdir": None,
     "job": {"chdir": False},

@@ -11,10 +11,10 @@ from typing import Any, get_type_hints
 
 from omegaconf import MISSING
 
-from conf.config import DEFAULTS, Config
-from conf.registry import OPTIONS
-from conf.values import Choice, Named, Rule, rules_of
-from runner.run.errors import suggest
+from iolaus.conf.config import DEFAULTS, Config
+from iolaus.conf.registry import OPTIONS
+from iolaus.conf.values import Choice, Named, Rule, rules_of
+from iolaus.runner.run.errors import suggest
 
 UNSEEN = ("_target_", "_convert_")
 """Fields that say what is built, not how."""

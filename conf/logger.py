@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from conf.registry import register_parts
-from conf.values import Choice, setting
+from iolaus.conf.registry import register_parts
+from iolaus.conf.values import Choice, setting
 
 
 @dataclass

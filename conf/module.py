@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from conf.registry import register
-from conf.values import AT_LEAST_0, COUNT, WHOLE_FROM_0, setting
+from iolaus.conf.registry import register
+from iolaus.conf.values import AT_LEAST_0, COUNT, WHOLE_FROM_0, setting
 
 
 @dataclass

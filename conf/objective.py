@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from conf.registry import register
-from conf.values import AT_LEAST_0, COUNT, SHARE, Bounds, Choice, setting
+from iolaus.conf.registry import register
+from iolaus.conf.values import AT_LEAST_0, COUNT, SHARE, Bounds, Choice, setting
 
 
 @dataclass

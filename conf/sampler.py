@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from omegaconf import II
 
-from conf.registry import register
-from conf.values import COUNT, WHOLE_FROM_0, setting
+from iolaus.conf.registry import register
+from iolaus.conf.values import COUNT, WHOLE_FROM_0, setting
 
 
 @dataclass

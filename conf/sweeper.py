@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from conf.registry import register
+from iolaus.conf.registry import register
 
 
 @dataclass

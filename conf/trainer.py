@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from conf.registry import register
-from conf.values import AT_LEAST_0, COUNT, POSITIVE, WHOLE_FROM_0, Bounds, Choice, setting
+from iolaus.conf.registry import register
+from iolaus.conf.values import AT_LEAST_0, COUNT, POSITIVE, WHOLE_FROM_0, Bounds, Choice, setting
 
 
 @dataclass

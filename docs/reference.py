@@ -7,9 +7,9 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
-import conf
-from conf.fields import default_options, fields_of, root_fields, summary
-from conf.registry import OPTIONS
+from iolaus import conf
+from iolaus.conf.fields import default_options, fields_of, root_fields, summary
+from iolaus.conf.registry import OPTIONS
 
 RECIPES = sorted((Path(conf.__file__).parent / "experiment").glob("*.yaml"))
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 
-from conf.registry import SEARCHED
-from runner.sweeps import optuna as search
-from runner.sweeps import slurm
-from runner.sweeps import sweeper as sweep
+from iolaus.conf.registry import SEARCHED
+from iolaus.runner.sweeps import optuna as search
+from iolaus.runner.sweeps import slurm
+from iolaus.runner.sweeps import sweeper as sweep
 
 
 class OwnConfigs(SearchPathPlugin):

@@ -1,6 +1,6 @@
 """`python -m runner.audit`: see `runner.run.audit`."""
 
-from runner.run.audit import main
+from iolaus.runner.run.audit import main
 
 if __name__ == "__main__":
     main()

@@ -9,10 +9,10 @@ from typing import Any
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
-from conf.fields import check_fields
-from conf.registry import component_of
-from runner.config.custom_code import allow_custom_code
-from runner.config.targets import allow_targets, check_target, locate
+from iolaus.conf.fields import check_fields
+from iolaus.conf.registry import component_of
+from iolaus.runner.config.custom_code import allow_custom_code
+from iolaus.runner.config.targets import allow_targets, check_target, locate
 
 INSTRUCTIONS = ("_target_", "_args_", "_partial_", "_convert_", "_recursive_")
 """Keys of a node that say how it is built."""

@@ -1,6 +1,6 @@
 """`python -m runner.consolidate`: see `runner.cli.consolidate`."""
 
-from runner.cli.consolidate import main
+from iolaus.runner.cli.consolidate import main
 
 if __name__ == "__main__":
     main()

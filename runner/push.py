@@ -1,6 +1,6 @@
 """`python -m runner.push`: see `runner.cli.push`."""
 
-from runner.cli.push import main
+from iolaus.runner.cli.push import main
 
 if __name__ == "__main__":
     main()

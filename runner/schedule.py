@@ -1,6 +1,6 @@
 """`python -m runner.schedule`: see `runner.cli.schedule`."""
 
-from runner.cli.schedule import main
+from iolaus.runner.cli.schedule import main
 
 if __name__ == "__main__":
     main()

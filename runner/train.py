@@ -15,22 +15,22 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-from runner.build import build, build_all
-from runner.cli.commands import answered
-from runner.cli.compose import prepare
-from runner.config.checks import check_config
-from runner.config.permissions import on_command_line
-from runner.launch.hub import spare_retries
-from runner.launch.job import carry_out, in_sweep, report_failure, report_job_failure, report_stop
-from runner.launch.processes import keep_freed_memory, leave_error, run_rank
-from runner.launch.requeue import requeue
-from runner.launch.resume import saved_overrides
-from runner.loop.assembly import assemble, known_task
-from runner.run.cluster import member, refuse_sweep_of_ranks
-from runner.run.errors import explain, wants_traceback
-from runner.run.folder import RunFolder
-from runner.run.redaction import know_secrets, redact_logs
-from runner.run.signals import EXIT_INTERRUPTED, Stopped, ending_with_command, forwarding, stoppable
+from iolaus.runner.build import build, build_all
+from iolaus.runner.cli.commands import answered
+from iolaus.runner.cli.compose import prepare
+from iolaus.runner.config.checks import check_config
+from iolaus.runner.config.permissions import on_command_line
+from iolaus.runner.launch.hub import spare_retries
+from iolaus.runner.launch.job import carry_out, in_sweep, report_failure, report_job_failure, report_stop
+from iolaus.runner.launch.processes import keep_freed_memory, leave_error, run_rank
+from iolaus.runner.launch.requeue import requeue
+from iolaus.runner.launch.resume import saved_overrides
+from iolaus.runner.loop.assembly import assemble, known_task
+from iolaus.runner.run.cluster import member, refuse_sweep_of_ranks
+from iolaus.runner.run.errors import explain, wants_traceback
+from iolaus.runner.run.folder import RunFolder
+from iolaus.runner.run.redaction import know_secrets, redact_logs
+from iolaus.runner.run.signals import EXIT_INTERRUPTED, Stopped, ending_with_command, forwarding, stoppable
 
 log = logging.getLogger("iolaus")
 
@@ -47,7 +47,7 @@ def main() -> None:
             typed, sys.argv[1:] = sys.argv[1:], saved_overrides(sys.argv[1:])
             prepare()
             with forwarding(), on_command_line(typed):
-                hydra.main(version_base="1.3", config_path="pkg://conf", config_name="config")(run)()
+                hydra.main(version_base="1.3", config_path="pkg://iolaus.conf", config_name="config")(run)()
     except BrokenPipeError:  # whoever reads, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains as it ends
         sys.exit(1)
@@ -97,7 +97,7 @@ def run(config: DictConfig) -> float | None:
 
 def inspect(config: DictConfig, folder: RunFolder) -> None:
     """Shows the plan of a run; Hydra's folder for it goes."""
-    from runner.cli.plan import show_plan
+    from iolaus.runner.cli.plan import show_plan
 
     try:
         show_plan(config)
@@ -112,15 +112,15 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     """
     import torch
 
-    from runner.callbacks import Preemption
-    from runner.checkpoints.callback import checkpoint_to_resume
-    from runner.inference.export import export_model
-    from runner.logging.loggers import finish_loggers
-    from runner.loop.resolved import Record, changes, described, note, recorded, resolve, settle
-    from runner.loop.trainer import describe_run, final_validation
-    from runner.report import write_report
-    from runner.report.summary import end_summary, start_summary
-    from runner.sweeps.pruning import pruning_of
+    from iolaus.runner.callbacks import Preemption
+    from iolaus.runner.checkpoints.callback import checkpoint_to_resume
+    from iolaus.runner.inference.export import export_model
+    from iolaus.runner.logging.loggers import finish_loggers
+    from iolaus.runner.loop.resolved import Record, changes, described, note, recorded, resolve, settle
+    from iolaus.runner.loop.trainer import describe_run, final_validation
+    from iolaus.runner.report import write_report
+    from iolaus.runner.report.summary import end_summary, start_summary
+    from iolaus.runner.sweeps.pruning import pruning_of
 
     keep_freed_memory()
     checkpoint = checkpoint_to_resume(folder, config.resume)

@@ -117,14 +117,14 @@ def train_here(folder: Path, text_file: Path, *overrides: str) -> Any:
     from hydra import compose, initialize_config_module
     from omegaconf import OmegaConf
 
-    from runner.launch.resume import run_folder
-    from runner.run.folder import RunFolder
-    from runner.train import train
+    from iolaus.runner.launch.resume import run_folder
+    from iolaus.runner.run.folder import RunFolder
+    from iolaus.runner.train import train
 
     OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
     run = RunFolder(folder)
     arguments = [*TINY, f"data.source={text_file}", *overrides]
-    with initialize_config_module("conf", version_base="1.3"):
+    with initialize_config_module("iolaus.conf", version_base="1.3"):
         config = compose("config", arguments)
     run.begin(config, arguments)
     train(config, run)

@@ -1,5 +1,5 @@
 """Where samples come from: text for pretraining, labelled rows, images with text, data sets of megatron-energon."""
 
-from conf.data import energon, labelled, pretraining, vision
+from iolaus.conf.data import energon, labelled, pretraining, vision
 
 __all__ = ["energon", "labelled", "pretraining", "vision"]

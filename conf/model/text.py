@@ -5,8 +5,8 @@ from typing import Any
 
 from omegaconf import MISSING
 
-from conf.registry import register
-from conf.values import COUNT, NAMED, Bounds, setting
+from iolaus.conf.registry import register
+from iolaus.conf.values import COUNT, NAMED, Bounds, setting
 
 
 @dataclass

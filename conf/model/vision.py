@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from conf.registry import register
-from conf.values import COUNT, setting
+from iolaus.conf.registry import register
+from iolaus.conf.values import COUNT, setting
 
 
 @dataclass

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from omegaconf import MISSING
 
-from conf.registry import register
-from conf.values import AT_LEAST_0, Bounds, setting
+from iolaus.conf.registry import register
+from iolaus.conf.values import AT_LEAST_0, Bounds, setting
 
 
 @dataclass

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from conf.optimizer.elementwise import Optimizer
-from conf.registry import register
+from iolaus.conf.optimizer.elementwise import Optimizer
+from iolaus.conf.registry import register
 
 
 @dataclass

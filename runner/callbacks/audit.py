@@ -5,7 +5,7 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from runner.run.audit import OrderLog
+from iolaus.runner.run.audit import OrderLog
 
 
 class OrderAudit(Callback):

@@ -6,9 +6,9 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from runner.checkpoints.callback import last_good
-from runner.modules.training import first_samples
-from runner.run.errors import TrainingFailure
+from iolaus.runner.checkpoints.callback import last_good
+from iolaus.runner.modules.training import first_samples
+from iolaus.runner.run.errors import TrainingFailure
 
 
 class Divergence(Callback):

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from runner.optim import groups_table
-from runner.report.summary import group_summary
-from runner.run.folder import write_atomically
+from iolaus.runner.optim import groups_table
+from iolaus.runner.report.summary import group_summary
+from iolaus.runner.run.folder import write_atomically
 
 
 class ParameterGroups(Callback):

@@ -6,8 +6,8 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from runner.report.summary import plateau_of
-from runner.run.folder import RunFolder
+from iolaus.runner.report.summary import plateau_of
+from iolaus.runner.run.folder import RunFolder
 
 log = logging.getLogger("iolaus")
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from runner.checkpoints.callback import Checkpoint
-from runner.run import signals
+from iolaus.runner.checkpoints.callback import Checkpoint
+from iolaus.runner.run import signals
 
 
 class Preemption(Callback):

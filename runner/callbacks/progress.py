@@ -9,8 +9,8 @@ from typing import Any
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import ProgressBar
 
-from runner.callbacks.display import Bars, Lines
-from runner.callbacks.throughput import Throughput
+from iolaus.runner.callbacks.display import Bars, Lines
+from iolaus.runner.callbacks.throughput import Throughput
 
 
 class Progress(ProgressBar):

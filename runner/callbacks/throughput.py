@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from runner.models.flops import peak_flops
+from iolaus.runner.models.flops import peak_flops
 
 
 class Throughput(Callback):

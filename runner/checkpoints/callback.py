@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from runner.checkpoints.files import AtomicCheckpointIO, damage_of, delete_checkpoint
-from runner.run.folder import RunFolder
+from iolaus.runner.checkpoints.files import AtomicCheckpointIO, damage_of, delete_checkpoint
+from iolaus.runner.run.folder import RunFolder
 
 log = logging.getLogger("iolaus")
 

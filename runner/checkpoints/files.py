@@ -15,7 +15,7 @@ import torch
 from lightning.fabric.plugins import CheckpointIO
 from torch import Tensor
 
-from runner.checkpoints.sharded import REST, ShardWriter, damage_of_shards, delete_partial, read_whole
+from iolaus.runner.checkpoints.sharded import REST, ShardWriter, damage_of_shards, delete_partial, read_whole
 
 RESERVED_FROM = 64 * 2**20
 """Bytes from which memory for the copy is touched beforehand: a page of new memory costs more than copying it."""

@@ -7,13 +7,13 @@ from importlib.metadata import version
 def answered(arguments: Sequence[str]) -> bool:
     """Answers a command that is no run; False where it is one."""
     if list(arguments[:1]) == ["runs"]:
-        from runner.cli.runs import main
+        from iolaus.runner.cli.runs import main
 
         main(list(arguments[1:]))
     elif "--version" in arguments:
         print(_versions())
     elif "--schema" in arguments:
-        from runner.cli.schema import written
+        from iolaus.runner.cli.schema import written
 
         print(written())
     elif "--info" in arguments:
@@ -25,7 +25,7 @@ def answered(arguments: Sequence[str]) -> bool:
 
 def _informed(arguments: Sequence[str]) -> bool:
     """Hydra's own `--info defaults` and the like are left to Hydra."""
-    from runner.cli.info import HYDRAS_OWN, show_info
+    from iolaus.runner.cli.info import HYDRAS_OWN, show_info
 
     after = list(arguments).index("--info") + 1
     if after < len(arguments) and arguments[after] in HYDRAS_OWN:

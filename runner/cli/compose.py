@@ -12,10 +12,10 @@ from hydra.core.config_loader import ConfigLoader
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
-import conf  # noqa: F401  registers the groups
-from runner.launch.resume import run_folder
-from runner.run.redaction import watch_environment
-from runner.sweeps.sweeper import register_plugins, sweep_folder
+import iolaus.conf  # noqa: F401  registers the groups
+from iolaus.runner.launch.resume import run_folder
+from iolaus.runner.run.redaction import watch_environment
+from iolaus.runner.sweeps.sweeper import register_plugins, sweep_folder
 
 CONFIG_DIR = ("--config-dir", "-cd")
 
@@ -33,7 +33,7 @@ def initialized(folders: Sequence[Path] = ()) -> Iterator[ConfigLoader]:
     """Hydra, set up on the project's configs and those in `folders`, for as long as the block lasts."""
     prepare()
     version.setbase("1.3")
-    search_path = create_config_search_path("pkg://conf")
+    search_path = create_config_search_path("pkg://iolaus.conf")
     for folder in folders:
         search_path.prepend("command-line", f"file://{folder.resolve()}", anchor="schema")
     GlobalHydra.instance().clear()

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from runner.config.permissions import check_permissions
-from runner.run.errors import explain, wants_traceback
-from runner.run.folder import RunFolder
+from iolaus.runner.config.permissions import check_permissions
+from iolaus.runner.run.errors import explain, wants_traceback
+from iolaus.runner.run.folder import RunFolder
 
 
 def main(words: list[str] | None = None) -> None:
@@ -50,10 +50,10 @@ def consolidate(checkpoint: Path, target: Path, allowed: Sequence[str] = ()) -> 
         ValueError: a setting is not allowed, `target` is there, or `checkpoint` is not, or is damaged.
         OSError: `target` cannot be written.
     """
-    from runner.checkpoints.files import AtomicCheckpointIO
-    from runner.inference.export import model_card, write_model
-    from runner.loop.assembly import assemble, known_task
-    from runner.optim import loop_needs
+    from iolaus.runner.checkpoints.files import AtomicCheckpointIO
+    from iolaus.runner.inference.export import model_card, write_model
+    from iolaus.runner.loop.assembly import assemble, known_task
+    from iolaus.runner.optim import loop_needs
 
     if target.exists():
         raise ValueError(f"{str(target)!r} is there already; choose a folder that is not")
@@ -79,7 +79,7 @@ def chosen(checkpoint: Path) -> Path:
     Raises:
         ValueError: there is none.
     """
-    from runner.checkpoints.callback import newest_checkpoint
+    from iolaus.runner.checkpoints.callback import newest_checkpoint
 
     if checkpoint.suffix == ".ckpt" and checkpoint.exists():
         return checkpoint.resolve()

@@ -15,10 +15,10 @@ from typing import Any
 from hydra.core.config_loader import ConfigLoader
 from omegaconf import DictConfig, OmegaConf
 
-from conf.fields import Field, default_options, fields_of, is_part, root_fields, summary
-from conf.registry import OPTIONS
-from runner.cli.compose import compose, initialized, split_words
-from runner.run.errors import suggest
+from iolaus.conf.fields import Field, default_options, fields_of, is_part, root_fields, summary
+from iolaus.conf.registry import OPTIONS
+from iolaus.runner.cli.compose import compose, initialized, split_words
+from iolaus.runner.run.errors import suggest
 
 HYDRAS_OWN = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 """What Hydra's `--info` prints."""
@@ -191,7 +191,7 @@ def _comment(loader: ConfigLoader, config: str) -> list[str]:
 
 
 def _group_fields() -> list[Field]:
-    from conf.config import Config
+    from iolaus.conf.config import Config
 
     return fields_of(Config, "")
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from omegaconf import DictConfig
 
-from runner.launch.processes import processes_per_node, quiet_threads
-from runner.loop.assembly import Parts, assemble
-from runner.modules.texts import marked_texts
-from runner.report.summary import clock, group_summary, show
+from iolaus.runner.launch.processes import processes_per_node, quiet_threads
+from iolaus.runner.loop.assembly import Parts, assemble
+from iolaus.runner.modules.texts import marked_texts
+from iolaus.runner.report.summary import clock, group_summary, show
 
 HISTOGRAM_LINES = 8
 
@@ -34,8 +34,8 @@ def show_plan(config: DictConfig) -> None:
         ValueError: what is wrong with config or data, as the run would say it.
     """
     quiet_threads()
-    from runner.data.module import GlobalBatchDataModule
-    from runner.loop.trainer import quiet_libraries
+    from iolaus.runner.data.module import GlobalBatchDataModule
+    from iolaus.runner.loop.trainer import quiet_libraries
 
     quiet_libraries()
     parts = assemble(config)
@@ -57,8 +57,8 @@ def show_plan(config: DictConfig) -> None:
 
 def _show_optimizer(parts: Parts) -> Any:
     """Prints parameter groups and learning rate; returns the optimizer."""
-    from runner.optim import groups_table
-    from runner.optim.schedule.plot import drawn
+    from iolaus.runner.optim import groups_table
+    from iolaus.runner.optim.schedule.plot import drawn
 
     optimizer = parts.module.make_optimizer(model=parts.module.model)
     scheduler = parts.module.make_scheduler(optimizer=optimizer, max_steps=parts.max_steps)
@@ -117,10 +117,10 @@ def _costs(
     """Memory, FLOPs and time."""
     import torch
 
-    from runner.loop.trainer import resolve_accelerator, resolve_precision
-    from runner.loop.trial import try_step
-    from runner.models.autocast import usable_precision
-    from runner.models.flops import flop_counts, peak_flops, step_flops
+    from iolaus.runner.loop.trainer import resolve_accelerator, resolve_precision
+    from iolaus.runner.loop.trial import try_step
+    from iolaus.runner.models.autocast import usable_precision
+    from iolaus.runner.models.flops import flop_counts, peak_flops, step_flops
 
     accelerator = resolve_accelerator(config.trainer.accelerator)
     device = torch.device("cuda" if accelerator == "gpu" else accelerator)

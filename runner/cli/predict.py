@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-from runner.run.errors import explain, wants_traceback
+from iolaus.runner.run.errors import explain, wants_traceback
 
 MASK = "[MASK]"
 """How masks are typed, whatever the tokenizer calls its own."""
@@ -91,9 +91,9 @@ def _tell(figures: dict[str, float], out: Path | None) -> None:
 
 def _rows(arguments: argparse.Namespace) -> tuple[Iterator[dict[str, Any]], dict[str, float]]:
     """Predictions, as the model's task makes them, and their figures, where a file has labels."""
-    from runner.inference.answering import sees_images
-    from runner.inference.infill import load, open_model
-    from runner.inference.labelled import load_predictor, predict, rows_of_file, rows_of_texts, task_of
+    from iolaus.runner.inference.answering import sees_images
+    from iolaus.runner.inference.infill import load, open_model
+    from iolaus.runner.inference.labelled import load_predictor, predict, rows_of_file, rows_of_texts, task_of
 
     if arguments.input is None and arguments.length is None:
         raise ValueError(f'give a text or a file, or --length N: runner.predict RUN "a {MASK} text"')
@@ -117,7 +117,7 @@ def _rows(arguments: argparse.Namespace) -> tuple[Iterator[dict[str, Any]], dict
 
 
 def _answered(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    from runner.inference.answering import (
+    from iolaus.runner.inference.answering import (
         ImageFiles,
         answer,
         folder_of_images,
@@ -146,7 +146,7 @@ def _answered(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 
 def _filled(model: Any, tokenizer: Any, arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    from runner.inference.infill import fill
+    from iolaus.runner.inference.infill import fill
 
     if (arguments.input is None) == (arguments.length is None):
         raise ValueError(f'give a text with {MASK} in it, or --length N: runner.predict RUN "a {MASK} text"')
@@ -172,8 +172,8 @@ def _given(arguments: argparse.Namespace) -> list[str]:
 
 def _texts(file: Path) -> list[str]:
     """The texts to fill in: the lines of a text file, else the column `text`."""
-    from runner.data.labelled.task import text_of
-    from runner.data.read.task_readers import read_rows
+    from iolaus.runner.data.labelled.task import text_of
+    from iolaus.runner.data.read.task_readers import read_rows
 
     if file.suffix.lower() in ("", ".txt", ".md"):
         texts = [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]

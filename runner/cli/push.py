@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from runner.run.errors import explain, wants_traceback
+from iolaus.runner.run.errors import explain, wants_traceback
 
 
 def main(words: list[str] | None = None) -> None:

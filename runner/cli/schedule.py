@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import hydra
 from omegaconf import DictConfig
 
-import conf  # noqa: F401  registers the groups
-from runner.run.errors import explain, wants_traceback
+import iolaus.conf  # noqa: F401  registers the groups
+from iolaus.runner.run.errors import explain, wants_traceback
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def compose(overrides: Sequence[str]) -> DictConfig:
     """The config that `runner.train` would have with these overrides."""
-    with hydra.initialize_config_module("conf", version_base="1.3"):
+    with hydra.initialize_config_module("iolaus.conf", version_base="1.3"):
         return hydra.compose("config", overrides=list(overrides))
 
 
@@ -45,9 +45,9 @@ def draw(config: DictConfig, png: str) -> str:
     """
     import torch
 
-    from runner.build import allow_code, bind
-    from runner.optim.schedule.plot import draw_schedule
-    from runner.optim.schedule.schedulers import ThreePhaseScheduler
+    from iolaus.runner.build import allow_code, bind
+    from iolaus.runner.optim.schedule.plot import draw_schedule
+    from iolaus.runner.optim.schedule.schedulers import ThreePhaseScheduler
 
     max_steps = int(config.trainer.max_steps)
     if max_steps < 1:

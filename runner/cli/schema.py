@@ -8,9 +8,9 @@ import types
 import typing
 from typing import Any
 
-from conf.fields import Field, default_options, fields_of, is_part, root_fields, summary
-from conf.registry import OPTIONS
-from conf.values import Bounds, Choice, Named, Rule
+from iolaus.conf.fields import Field, default_options, fields_of, is_part, root_fields, summary
+from iolaus.conf.registry import OPTIONS
+from iolaus.conf.values import Bounds, Choice, Named, Rule
 
 INTERPOLATION = {"type": "string", "pattern": r"^.*\$\{.*\}"}
 """Every setting may refer to others: `${seed}`."""

@@ -7,14 +7,14 @@ from typing import Any
 from hydra.experimental.callback import Callback
 from omegaconf import MISSING, DictConfig, OmegaConf
 
-from conf.config import Config
-from conf.fields import check_fields, fields_of
-from conf.registry import OPTIONS, option_of
-from runner.build import allow_code, check_targets
-from runner.config.permissions import check_permissions
-from runner.launch.processes import processes_per_node
-from runner.optim.schedule.phases import ThreePhaseSchedule
-from runner.run.errors import explain, wants_traceback
+from iolaus.conf.config import Config
+from iolaus.conf.fields import check_fields, fields_of
+from iolaus.conf.registry import OPTIONS, option_of
+from iolaus.runner.build import allow_code, check_targets
+from iolaus.runner.config.permissions import check_permissions
+from iolaus.runner.launch.processes import processes_per_node
+from iolaus.runner.optim.schedule.phases import ThreePhaseSchedule
+from iolaus.runner.run.errors import explain, wants_traceback
 
 LABELLED = ("classification", "token_classification", "question_answering")
 """Objectives that learn labels: their data has a task of this name, and their module measures it."""

@@ -15,10 +15,10 @@ from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, ListConfig, Node, OmegaConf
 
-from conf.config import Config
-from conf.registry import OPTIONS
-from conf.values import rules_of
-from runner.config.targets import check_target
+from iolaus.conf.config import Config
+from iolaus.conf.registry import OPTIONS
+from iolaus.conf.values import rules_of
+from iolaus.runner.config.targets import check_target
 
 HYDRAS: dict[str, Any] = {"hydra.job.env_set": {}}
 """Settings of Hydra that let code of others run, such as by a search path, with their defaults."""

@@ -8,14 +8,16 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from omegaconf import OmegaConf
 
-from conf.config import HYDRA
-from conf.registry import OPTIONS
+from iolaus.conf.config import HYDRA
+from iolaus.conf.registry import OPTIONS
 
 LIBRARIES = (
+    "iolaus",
     "runner",
     "torch",
     "transformers",
@@ -150,19 +152,24 @@ def _is_public(target: str) -> bool:
 
 
 def _located(target: str) -> Any:
-    """The module, class or function of a dotted name."""
-    first, *rest = target.split(".")
-    found: Any = None
+    """The module, class or function of a dotted name; `runner` is ours, where it has such a thing, else the user's."""
     try:
-        found, name = import_module(first), first
-        for part in rest:
-            name, outer = f"{name}.{part}", found
-            found = getattr(outer, part, None)
-            if found is None:
-                import_module(name)
-                found = getattr(outer, part)
+        if target.startswith("runner.") and find_spec(".".join(["iolaus", *target.split(".")[:2]])):
+            return _attribute(f"iolaus.{target}")
+        return _attribute(target)
     except Exception as error:
         raise ImportError(f"cannot find the target {target!r}: {error}") from error
+
+
+def _attribute(path: str) -> Any:
+    name, *rest = path.split(".")
+    found: Any = import_module(name)
+    for part in rest:
+        name, outer = f"{name}.{part}", found
+        found = getattr(outer, part, None)
+        if found is None:
+            import_module(name)
+            found = getattr(outer, part)
     return found
 
 

@@ -13,10 +13,10 @@ _HOMES = {
     "EnergonData": ".energon.run",
     "EnergonMultiModalDataModule": ".energon.module",
     "FinetuningData": ".labelled.finetuning",
-    "FinetuningDataModule": "runner.loaders.finetuning",
+    "FinetuningDataModule": "iolaus.runner.loaders.finetuning",
     "ImageTextDataModule": ".vision.image_text",
     "PretrainingData": ".text.pretraining",
-    "PretrainingDataModule": "runner.loaders.pretraining",
+    "PretrainingDataModule": "iolaus.runner.loaders.pretraining",
 }
 
 __all__ = [

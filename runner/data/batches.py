@@ -12,10 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from runner.data.handover import hand_over
-from runner.order.keyed import derive_seed, sample_keys
-from runner.order.partition import partition
-from runner.samplers import GlobalBatchSampler
+from iolaus.runner.data.handover import hand_over
+from iolaus.runner.order.keyed import derive_seed, sample_keys
+from iolaus.runner.order.partition import partition
+from iolaus.runner.samplers import GlobalBatchSampler
 
 MASK_STREAM, VALIDATION_STREAM = 1, 2
 """Streams of the keyed generator, so that training and validation masks do not repeat each other."""
@@ -201,7 +201,7 @@ def _end_workers() -> None:
 
 def settle_worker(worker: int) -> None:
     """Keeps a loader process out of the way: one thread, and signals are the training process's business."""
-    from runner.run.signals import STOPPING
+    from iolaus.runner.run.signals import STOPPING
 
     torch.set_num_threads(1)
     for number in STOPPING:

@@ -5,9 +5,9 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
-from runner.data.batches import VALIDATION_STREAM, GatheredSequences, batch_loader
-from runner.data.module import GlobalBatchDataModule
-from runner.samplers import Sequential
+from iolaus.runner.data.batches import VALIDATION_STREAM, GatheredSequences, batch_loader
+from iolaus.runner.data.module import GlobalBatchDataModule
+from iolaus.runner.samplers import Sequential
 
 EVALUATED_AT_ONCE = 512
 """Samples of an evaluation that are sorted by length together; a model without gradients has room for them."""

@@ -10,9 +10,15 @@ import lightning.pytorch as pl
 import torch
 from torch.utils.data import DataLoader
 
-from runner.data.batches import MASK_STREAM, VALIDATION_STREAM, GatheredSequences, GlobalBatches, batch_loader
-from runner.loop.sharding import replica_of
-from runner.samplers import GlobalBatchSampler, Sequential
+from iolaus.runner.data.batches import (
+    MASK_STREAM,
+    VALIDATION_STREAM,
+    GatheredSequences,
+    GlobalBatches,
+    batch_loader,
+)
+from iolaus.runner.loop.sharding import replica_of
+from iolaus.runner.samplers import GlobalBatchSampler, Sequential
 
 log = logging.getLogger("iolaus")
 

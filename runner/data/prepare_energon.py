@@ -1,6 +1,6 @@
 """`python -m runner.data.prepare_energon`: see `runner.data.energon.prepare`."""
 
-from runner.data.energon.prepare import main
+from iolaus.runner.data.energon.prepare import main
 
 if __name__ == "__main__":
     main()

@@ -3,12 +3,12 @@
 `base` collects and joins; one file per task makes labels, words' labels or texts of it; `files` writes them.
 """
 
-from runner.evaluation.files import write_predictions
-from runner.evaluation.labels import ClassificationPredictions, LabelPredictions, NumberPredictions
-from runner.evaluation.predictions import Gather, Predictions
-from runner.evaluation.spans import QuestionPredictions
-from runner.evaluation.words import TokenPredictions
-from runner.evaluation.written_answers import AnswerPredictions
+from iolaus.runner.evaluation.files import write_predictions
+from iolaus.runner.evaluation.labels import ClassificationPredictions, LabelPredictions, NumberPredictions
+from iolaus.runner.evaluation.predictions import Gather, Predictions
+from iolaus.runner.evaluation.spans import QuestionPredictions
+from iolaus.runner.evaluation.words import TokenPredictions
+from iolaus.runner.evaluation.written_answers import AnswerPredictions
 
 __all__ = [
     "AnswerPredictions",

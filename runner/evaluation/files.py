@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from runner.evaluation.predictions import Predictions
-from runner.evaluation.spans import QuestionPredictions
-from runner.run.folder import write_atomically
+from iolaus.runner.evaluation.predictions import Predictions
+from iolaus.runner.evaluation.spans import QuestionPredictions
+from iolaus.runner.run.folder import write_atomically
 
 
 def write_predictions(

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from runner.evaluation.predictions import Predictions, confusion_tables, measured, metric_names, scores
+from iolaus.runner.evaluation.predictions import Predictions, confusion_tables, measured, metric_names, scores
 
 
 class ClassificationPredictions(Predictions):

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from runner.evaluation.metrics import get_metrics_for_task
+from iolaus.runner.evaluation.metrics import get_metrics_for_task
 
 Gather = Callable[[Any], list[Any]]
 """Hands an object of every rank to every rank."""

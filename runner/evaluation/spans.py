@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from runner.evaluation.metrics import get_metrics_for_task
-from runner.evaluation.predictions import Gather, Predictions, metric_names
+from iolaus.runner.evaluation.metrics import get_metrics_for_task
+from iolaus.runner.evaluation.predictions import Gather, Predictions, metric_names
 
 
 class QuestionPredictions(Predictions):

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from runner.data.labelled.tags import entities, is_bio, most_probable_tags
-from runner.evaluation.metrics import ENTITY_FIGURES
-from runner.evaluation.predictions import (
+from iolaus.runner.data.labelled.tags import entities, is_bio, most_probable_tags
+from iolaus.runner.evaluation.metrics import ENTITY_FIGURES
+from iolaus.runner.evaluation.predictions import (
     Gather,
     Predictions,
     confusion_tables,

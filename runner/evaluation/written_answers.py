@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from runner.data.vision.conversations import IMAGE_PLACE
-from runner.evaluation.predictions import Gather, Predictions
-from runner.evaluation.squad import exact_match, normalized
+from iolaus.runner.data.vision.conversations import IMAGE_PLACE
+from iolaus.runner.evaluation.predictions import Gather, Predictions
+from iolaus.runner.evaluation.squad import exact_match, normalized
 
 SHOWN = 12
 """Examples whose images a report shows."""

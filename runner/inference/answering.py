@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 import torch
 from PIL import Image
 
-from runner.data.read.task_readers import Row, read_rows
-from runner.data.vision.conversation_encoder import ConversationEncoder
-from runner.data.vision.conversations import ROLES, USER, Conversation, ConversationReader
-from runner.data.vision.image_inputs import join_images
-from runner.data.vision.images import ImageFolder, Images, decode_image
-from runner.evaluation.written_answers import question_of
-from runner.inference.export import TASK, model_folder
-from runner.inference.labelled import own_settings
+from iolaus.runner.data.read.task_readers import Row, read_rows
+from iolaus.runner.data.vision.conversation_encoder import ConversationEncoder
+from iolaus.runner.data.vision.conversations import ROLES, USER, Conversation, ConversationReader
+from iolaus.runner.data.vision.image_inputs import join_images
+from iolaus.runner.data.vision.images import ImageFolder, Images, decode_image
+from iolaus.runner.evaluation.written_answers import question_of
+from iolaus.runner.inference.export import TASK, model_folder
+from iolaus.runner.inference.labelled import own_settings
 
 AT_ONCE = 16
 """Questions answered together."""
@@ -62,9 +62,9 @@ def load_answerer(run: str) -> Answerer:
     """
     from transformers import AutoModelForImageTextToText
 
-    from runner.data.vision.processors import load_processor
-    from runner.models.weights import load_trained
-    from runner.objectives import get_collator_cls
+    from iolaus.runner.data.vision.processors import load_processor
+    from iolaus.runner.models.weights import load_trained
+    from iolaus.runner.objectives import get_collator_cls
 
     folder = model_folder(run)
     noted = Path(folder) / TASK

@@ -7,7 +7,7 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from runner.run.folder import RunFolder
+from iolaus.runner.run.folder import RunFolder
 
 TASK = "task.json"
 """In the model's folder: the task it was trained for, for `python -m runner.predict`."""
@@ -75,7 +75,7 @@ def write_model(
 
 def know_longest_text(preprocessor: Any, pretrained: Any) -> None:
     """Tells a tokenizer, or that of a processor, how long a text the model can read, so that it can truncate to that."""
-    from runner.models.positions import longest_text
+    from iolaus.runner.models.positions import longest_text
 
     tokenizer, longest = getattr(preprocessor, "tokenizer", preprocessor), longest_text(pretrained)
     if longest is not None:

@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from runner.cli.predict import MASK
-from runner.config.custom_code import CustomCodeRefused, from_pretrained
+from iolaus.runner.cli.predict import MASK
+from iolaus.runner.config.custom_code import CustomCodeRefused, from_pretrained
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from runner.models.diffusion import MaskedDiffusionLM
+    from iolaus.runner.models.diffusion import MaskedDiffusionLM
 
 
 def open_model(run: str) -> "tuple[Any, PreTrainedTokenizerBase]":
@@ -21,7 +21,7 @@ def open_model(run: str) -> "tuple[Any, PreTrainedTokenizerBase]":
     """
     from transformers import AutoConfig, AutoTokenizer
 
-    from runner.inference.export import model_folder
+    from iolaus.runner.inference.export import model_folder
 
     try:
         folder = model_folder(run)
@@ -40,8 +40,8 @@ def load(run: str) -> "tuple[MaskedDiffusionLM, PreTrainedTokenizerBase]":
     Raises:
         ValueError: nothing is there, or it is no masked language model.
     """
-    from runner.models.diffusion import MaskedDiffusionLM
-    from runner.models.encoder import load_encoder
+    from iolaus.runner.models.diffusion import MaskedDiffusionLM
+    from iolaus.runner.models.encoder import load_encoder
 
     config, tokenizer = open_model(run)
     classes = config.architectures or []
@@ -68,7 +68,7 @@ def fill(
     """
     import torch
 
-    from runner.models.diffusion import infill
+    from iolaus.runner.models.diffusion import infill
 
     mask = str(tokenizer.mask_token)
     batch = tokenizer([t.replace(MASK, mask) for t in texts], padding=True, return_tensors="pt")

@@ -11,18 +11,18 @@ import torch
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from conf.registry import OPTIONS
-from runner.data.batches import VALIDATION_STREAM, GlobalBatches
-from runner.data.evaluated import EVALUATED_AT_ONCE
-from runner.data.labelled.finetuning import make_task
-from runner.data.labelled.task import Task
-from runner.data.read.conll import Row
-from runner.data.read.task_readers import FORMATS_BY_ENDING, Rows, read_rows
-from runner.inference.export import TASK, model_folder
-from runner.models.packed.rows import may_be_padded
-from runner.models.weights import load_trained
-from runner.objectives import get_collator_cls
-from runner.samplers import Sequential
+from iolaus.conf.registry import OPTIONS
+from iolaus.runner.data.batches import VALIDATION_STREAM, GlobalBatches
+from iolaus.runner.data.evaluated import EVALUATED_AT_ONCE
+from iolaus.runner.data.labelled.finetuning import make_task
+from iolaus.runner.data.labelled.task import Task
+from iolaus.runner.data.read.conll import Row
+from iolaus.runner.data.read.task_readers import FORMATS_BY_ENDING, Rows, read_rows
+from iolaus.runner.inference.export import TASK, model_folder
+from iolaus.runner.models.packed.rows import may_be_padded
+from iolaus.runner.models.weights import load_trained
+from iolaus.runner.objectives import get_collator_cls
+from iolaus.runner.samplers import Sequential
 
 log = logging.getLogger("iolaus")
 

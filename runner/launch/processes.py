@@ -19,10 +19,10 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from runner.run import signals
-from runner.run.errors import TrainingFailure
-from runner.run.folder import RunFolder
-from runner.run.redaction import know_secrets
+from iolaus.runner.run import signals
+from iolaus.runner.run.errors import TrainingFailure
+from iolaus.runner.run.folder import RunFolder
+from iolaus.runner.run.redaction import know_secrets
 
 LAUNCHED = (
     "RANK",
@@ -74,7 +74,7 @@ def launch(config: DictConfig, folder: RunFolder, train: Train) -> dict[str, flo
         file.write(OmegaConf.to_yaml(_for_ranks(config)))
     rank_error.unlink(missing_ok=True)
     try:
-        status = run_ranks(num_processes, ["-m", "runner.train", "--rank", str(folder.path)])
+        status = run_ranks(num_processes, ["-m", "iolaus.runner.train", "--rank", str(folder.path)])
     finally:
         rank_config.unlink(missing_ok=True)
     if status == signals.EXIT_PREEMPTED:

@@ -6,9 +6,9 @@ import subprocess
 import time
 from typing import Any
 
-from runner.run.cluster import Member, slurm_job
-from runner.run.environment import output_of
-from runner.run.signals import STOPPING, Stopped, handler_before
+from iolaus.runner.run.cluster import Member, slurm_job
+from iolaus.runner.run.environment import output_of
+from iolaus.runner.run.signals import STOPPING, Stopped, handler_before
 
 SECONDS_TO_BE_ENDED = 60.0
 """How long ranks other than the first wait for the end that a requeue brings."""

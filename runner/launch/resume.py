@@ -15,10 +15,10 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from runner.run.cluster import agreed_folder, member, slurm_job
-from runner.run.folder import CONFIG_FLAGS, RunFolder, config_hash, new_name
-from runner.run.redaction import HIDDEN
-from runner.sweeps.sweeper import SWEEP, quoted, read_sweep
+from iolaus.runner.run.cluster import agreed_folder, member, slurm_job
+from iolaus.runner.run.folder import CONFIG_FLAGS, RunFolder, config_hash, new_name
+from iolaus.runner.run.redaction import HIDDEN
+from iolaus.runner.sweeps.sweeper import SWEEP, quoted, read_sweep
 
 log = logging.getLogger("iolaus")
 

@@ -9,8 +9,8 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 
-from runner.loaders.passes import Passes, PassLoader
-from runner.loop.sharding import replica_of
+from iolaus.runner.loaders.passes import Passes, PassLoader
+from iolaus.runner.loop.sharding import replica_of
 
 EXPECTED_WARNINGS = (
     ".*IterableDataset.* has .__len__. defined.*",

@@ -12,10 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import IterableDataset, get_worker_info
 
-from runner.data.batches import CalmLoader, GatheredSequences, flat_samples, settle_worker
-from runner.data.handover import hand_over
-from runner.order.partition import partition
-from runner.samplers import Sequential, Shuffled
+from iolaus.runner.data.batches import CalmLoader, GatheredSequences, flat_samples, settle_worker
+from iolaus.runner.data.handover import hand_over
+from iolaus.runner.order.partition import partition
+from iolaus.runner.samplers import Sequential, Shuffled
 
 Collate = Callable[[dict[str, Any]], dict[str, Any]]
 """Makes the batch of flat samples."""

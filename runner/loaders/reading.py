@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from runner.data.read.files import SPLIT_NAMES, FileSource, is_saved, split_files, splits_in
-from runner.data.text.sources import CombinedSource, Source, open_source
+from iolaus.runner.data.read.files import SPLIT_NAMES, FileSource, is_saved, split_files, splits_in
+from iolaus.runner.data.text.sources import CombinedSource, Source, open_source
 
 
 def open_splits(

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from runner.data.batches import keyed_samples
-from runner.data.text.chunking import Chunker
-from runner.data.text.sources import Source
-from runner.data.text.stream import Numbered, ShuffledStream
-from runner.loaders.passes import WINDOW, Collate, Passes
-from runner.order.keyed import derive_seed
-from runner.order.packing import pack
-from runner.order.ranges import ranges
+from iolaus.runner.data.batches import keyed_samples
+from iolaus.runner.data.text.chunking import Chunker
+from iolaus.runner.data.text.sources import Source
+from iolaus.runner.data.text.stream import Numbered, ShuffledStream
+from iolaus.runner.loaders.passes import WINDOW, Collate, Passes
+from iolaus.runner.order.keyed import derive_seed
+from iolaus.runner.order.packing import pack
+from iolaus.runner.order.ranges import ranges
 
 
 class StreamedPasses(Passes):

@@ -18,9 +18,9 @@ from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 from omegaconf import OmegaConf
 
-from runner.logging.wandb import LastingWandbLogger, finish_run
-from runner.run.metrics_file import FIXED_COLUMNS, whole_rows
-from runner.sweeps.sweeper import read_sweep
+from iolaus.runner.logging.wandb import LastingWandbLogger, finish_run
+from iolaus.runner.run.metrics_file import FIXED_COLUMNS, whole_rows
+from iolaus.runner.sweeps.sweeper import read_sweep
 
 
 class MetricsFile(Logger):

@@ -15,8 +15,8 @@ from lightning.pytorch.loggers import WandbLogger
 from lightning.pytorch.loggers.logger import rank_zero_experiment
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
-from runner.run.metrics_file import FIXED_COLUMNS, whole_rows
-from runner.run.signals import shielded
+from iolaus.runner.run.metrics_file import FIXED_COLUMNS, whole_rows
+from iolaus.runner.run.signals import shielded
 
 log = logging.getLogger("iolaus")
 

@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 from omegaconf import DictConfig
 
-from runner.build import allow_code, bind, build
-from runner.evaluation.monitor import settle_monitor
+from iolaus.runner.build import allow_code, bind, build
+from iolaus.runner.evaluation.monitor import settle_monitor
 
 
 class Parts(NamedTuple):
@@ -30,7 +30,7 @@ def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
     """
     import torch
 
-    from runner.models.packed.rows import settle_layout
+    from iolaus.runner.models.packed.rows import settle_layout
 
     allow_code(config)
     data = build(config.data)

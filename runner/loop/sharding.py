@@ -25,8 +25,8 @@ from torch.optim import Optimizer
 from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from runner.checkpoints.files import AtomicCheckpointIO
-from runner.checkpoints.sharded import read_shares
+from iolaus.runner.checkpoints.files import AtomicCheckpointIO
+from iolaus.runner.checkpoints.sharded import read_shares
 
 SHARDABLE = ("adam", "adamw", "adagrad", "lion", "rmsprop", "sgd")
 """Optimizers that treat each weight by itself, and so need not see a whole matrix or its norm."""

@@ -10,16 +10,16 @@ from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.strategies import DDPStrategy, Strategy
 from transformers.utils.logging import disable_progress_bar
 
-from runner.checkpoints.callback import ResumePoint
-from runner.checkpoints.files import AtomicCheckpointIO
-from runner.launch.processes import processes_per_node
-from runner.logging.loggers import MetricsFile
-from runner.loop.profiling import Profile
-from runner.loop.sharding import ShardedStrategy
-from runner.models.packed.attention import use_kernel
-from runner.report.summary import near
-from runner.run.cluster import cluster_environment
-from runner.run.folder import RunFolder
+from iolaus.runner.checkpoints.callback import ResumePoint
+from iolaus.runner.checkpoints.files import AtomicCheckpointIO
+from iolaus.runner.launch.processes import processes_per_node
+from iolaus.runner.logging.loggers import MetricsFile
+from iolaus.runner.loop.profiling import Profile
+from iolaus.runner.loop.sharding import ShardedStrategy
+from iolaus.runner.models.packed.attention import use_kernel
+from iolaus.runner.report.summary import near
+from iolaus.runner.run.cluster import cluster_environment
+from iolaus.runner.run.folder import RunFolder
 
 EXPECTED_WARNINGS = (
     ".*`srun` command is available.*",

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from runner.models.packed.dropout_keys import dropout_keys
-from runner.optim import loop_needs
+from iolaus.runner.models.packed.dropout_keys import dropout_keys
+from iolaus.runner.optim import loop_needs
 
 TRIED = 3
 """Micro-batches that are run for the time of a step; all take about the same."""

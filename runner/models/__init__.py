@@ -1,7 +1,7 @@
 """Models: encoders of transformers by config or by name, and the heads that train them."""
 
-from runner.models.encoder import build_encoder, load_encoder
-from runner.models.sparse_head import SparseMaskedLM
-from runner.models.vision.image_text import build_image_text
+from iolaus.runner.models.encoder import build_encoder, load_encoder
+from iolaus.runner.models.sparse_head import SparseMaskedLM
+from iolaus.runner.models.vision.image_text import build_image_text
 
 __all__ = ["SparseMaskedLM", "build_encoder", "build_image_text", "load_encoder"]

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from runner.models.packed.rows import in_one_line, packed_row, padded_rows, trial_documents
+from iolaus.runner.models.packed.rows import in_one_line, packed_row, padded_rows, trial_documents
 
 log = logging.getLogger("iolaus")
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from runner.models.sparse_head import SparseMaskedLM, rows_at
+from iolaus.runner.models.sparse_head import SparseMaskedLM, rows_at
 
 ORDERS = ("random", "confidence")
 

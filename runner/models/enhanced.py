@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from runner.models.flops import FlopCounts
-from runner.models.packed.rows import packed_again, unpacked
-from runner.models.sparse_head import SparseMaskedLM, rows_at
+from iolaus.runner.models.flops import FlopCounts
+from iolaus.runner.models.packed.rows import packed_again, unpacked
+from iolaus.runner.models.sparse_head import SparseMaskedLM, rows_at
 
 
 class EnhancedMaskedLM(SparseMaskedLM):

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from runner.evaluation import (
+from iolaus.runner.evaluation import (
     ClassificationPredictions,
     LabelPredictions,
     NumberPredictions,
@@ -19,9 +19,9 @@ from runner.evaluation import (
     QuestionPredictions,
     TokenPredictions,
 )
-from runner.models.packed.rows import TOLERANCE, packed_row, padded_rows, trial_documents, unpacked
-from runner.models.sparse_head import encoder_giving
-from runner.models.wrapped import WrappedModel
+from iolaus.runner.models.packed.rows import TOLERANCE, packed_row, padded_rows, trial_documents, unpacked
+from iolaus.runner.models.sparse_head import encoder_giving
+from iolaus.runner.models.wrapped import WrappedModel
 
 _NEVER = -1e4
 """The logit of a place that is none."""

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 from transformers import AutoModelForMaskedLM, PretrainedConfig, PreTrainedModel
 
-from runner.config.custom_code import custom_code_allowed
-from runner.models.weights import load_weights
+from iolaus.runner.config.custom_code import custom_code_allowed
+from iolaus.runner.models.weights import load_weights
 
 log = logging.getLogger("iolaus")
 

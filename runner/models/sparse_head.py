@@ -12,7 +12,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
-from runner.models.wrapped import WrappedModel
+from iolaus.runner.models.wrapped import WrappedModel
 
 LOGITS_AT_ONCE = 2**25
 """Logits made at a time: 128 MiB in fp32. More targets go through the head in chunks."""

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
-from runner.config.custom_code import CustomCodeRefused, from_pretrained
-from runner.optim.roles import parts
+from iolaus.runner.config.custom_code import CustomCodeRefused, from_pretrained
+from iolaus.runner.optim.roles import parts
 
 log = logging.getLogger("iolaus")
 

@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from runner.models.flops import FlopCounts, network_flops
-from runner.models.packed import padded_attention  # noqa: F401  which transformers then knows
-from runner.models.packed.dropout import quicken
-from runner.models.packed.last_layer import NarrowedLastLayer
-from runner.models.packed.rows import encoder_inputs, set_up_packed_rows, try_padded_rows
+from iolaus.runner.models.flops import FlopCounts, network_flops
+from iolaus.runner.models.packed import padded_attention  # noqa: F401  which transformers then knows
+from iolaus.runner.models.packed.dropout import quicken
+from iolaus.runner.models.packed.last_layer import NarrowedLastLayer
+from iolaus.runner.models.packed.rows import encoder_inputs, set_up_packed_rows, try_padded_rows
 
 
 class WrappedModel(nn.Module):

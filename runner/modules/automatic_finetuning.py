@@ -6,16 +6,16 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from runner.data.labelled.finetuning import TASKS
-from runner.data.labelled.labels import MULTI, REGRESSION, SINGLE
-from runner.models.finetuning import SequenceClassifier, TaskModel
-from runner.modules.automatic import AutomaticModule, Batch
-from runner.modules.set_figures import SetFigures
-from runner.modules.task_models import load_task_model, own_tokenizer, unnamed_labels
-from runner.objectives.layout import IGNORED
-from runner.optim.schedule.schedulers import ClosedFormScheduler
-from runner.optim.schedule.warmup_decay import check_warmup_decay, warmup_decay_factor
-from runner.run.errors import suggest
+from iolaus.runner.data.labelled.finetuning import TASKS
+from iolaus.runner.data.labelled.labels import MULTI, REGRESSION, SINGLE
+from iolaus.runner.models.finetuning import SequenceClassifier, TaskModel
+from iolaus.runner.modules.automatic import AutomaticModule, Batch
+from iolaus.runner.modules.set_figures import SetFigures
+from iolaus.runner.modules.task_models import load_task_model, own_tokenizer, unnamed_labels
+from iolaus.runner.objectives.layout import IGNORED
+from iolaus.runner.optim.schedule.schedulers import ClosedFormScheduler
+from iolaus.runner.optim.schedule.warmup_decay import check_warmup_decay, warmup_decay_factor
+from iolaus.runner.run.errors import suggest
 
 Task = Literal["classification", "token_classification", "question_answering"]
 SchedulerType = Literal["linear", "cosine", "constant", "polynomial"]

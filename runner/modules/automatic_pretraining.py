@@ -6,14 +6,14 @@ import torch
 from torch import Tensor
 from transformers import AutoConfig, PreTrainedModel
 
-from runner.data.text.tokenizer import load_tokenizer
-from runner.inference.export import model_folder
-from runner.models import build_encoder
-from runner.modules.automatic import AutomaticModule, Batch
-from runner.objectives import get_collator_cls
-from runner.objectives.layout import IGNORED
-from runner.optim import get_scheduler
-from runner.run.errors import suggest
+from iolaus.runner.data.text.tokenizer import load_tokenizer
+from iolaus.runner.inference.export import model_folder
+from iolaus.runner.models import build_encoder
+from iolaus.runner.modules.automatic import AutomaticModule, Batch
+from iolaus.runner.objectives import get_collator_cls
+from iolaus.runner.objectives.layout import IGNORED
+from iolaus.runner.optim import get_scheduler
+from iolaus.runner.run.errors import suggest
 
 OBJECTIVES = ("mlm", "enhanced_mlm", "diffusion")
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule
 
-from runner.loop.sharding import gather, replica_of, shard
-from runner.optim import loop_needs
+from iolaus.runner.loop.sharding import gather, replica_of, shard
+from iolaus.runner.optim import loop_needs
 
 
 class ModelModule(pl.LightningModule):

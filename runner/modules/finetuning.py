@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from runner.evaluation import Predictions, write_predictions
-from runner.modules.training import Batch, TrainingModule
-from runner.run.errors import suggest
-from runner.run.folder import RunFolder
+from iolaus.runner.evaluation import Predictions, write_predictions
+from iolaus.runner.modules.training import Batch, TrainingModule
+from iolaus.runner.run.errors import suggest
+from iolaus.runner.run.folder import RunFolder
 
 log = logging.getLogger("iolaus")
 

@@ -6,10 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from runner.models.sparse_head import SparseMaskedLM
-from runner.modules.samples import Sample, guessed_samples, write_samples
-from runner.modules.training import Batch, TrainingModule
-from runner.run.folder import RunFolder
+from iolaus.runner.models.sparse_head import SparseMaskedLM
+from iolaus.runner.modules.samples import Sample, guessed_samples, write_samples
+from iolaus.runner.modules.training import Batch, TrainingModule
+from iolaus.runner.run.folder import RunFolder
 
 
 class PretrainingRun(TrainingModule):

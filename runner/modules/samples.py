@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from runner.models.sparse_head import SparseMaskedLM, rows_at
-from runner.run.folder import write_atomically
+from iolaus.runner.models.sparse_head import SparseMaskedLM, rows_at
+from iolaus.runner.run.folder import write_atomically
 
 FILE = "samples.json"
 

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from runner.data.labelled.tags import is_bio
-from runner.evaluation import Predictions
-from runner.evaluation.metrics import ENTITY_FIGURES, get_metrics_for_task
-from runner.objectives.layout import IGNORED
+from iolaus.runner.data.labelled.tags import is_bio
+from iolaus.runner.evaluation import Predictions
+from iolaus.runner.evaluation.metrics import ENTITY_FIGURES, get_metrics_for_task
+from iolaus.runner.objectives.layout import IGNORED
 
 Decode = Callable[[Tensor], str]
 """The text of token ids."""

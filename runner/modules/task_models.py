@@ -9,13 +9,13 @@ from transformers import (
     AutoModelForTokenClassification,
 )
 
-from runner.config.custom_code import from_pretrained
-from runner.data.labelled.labels import SINGLE
-from runner.data.text.tokenizer import load_tokenizer
-from runner.inference.export import model_folder
-from runner.models import load_encoder
-from runner.models.finetuning import QuestionAnswerer, SequenceClassifier, TaskModel, TokenClassifier
-from runner.models.head import Head
+from iolaus.runner.config.custom_code import from_pretrained
+from iolaus.runner.data.labelled.labels import SINGLE
+from iolaus.runner.data.text.tokenizer import load_tokenizer
+from iolaus.runner.inference.export import model_folder
+from iolaus.runner.models import load_encoder
+from iolaus.runner.models.finetuning import QuestionAnswerer, SequenceClassifier, TaskModel, TokenClassifier
+from iolaus.runner.models.head import Head
 
 MAX_ANSWER_TOKENS = 30
 """Longest answer that is predicted."""

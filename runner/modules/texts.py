@@ -5,7 +5,7 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from runner.modules.samples import first_documents
+from iolaus.runner.modules.samples import first_documents
 
 IGNORED = -100
 

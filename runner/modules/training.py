@@ -9,15 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from runner.checkpoints.callback import last_good
-from runner.data.batches import SUMMED
-from runner.loop.sharding import check_shardable, clip_shards, replica_of, synchronise, whole
-from runner.models.flops import flop_counts, step_flops
-from runner.models.packed.dropout_keys import dropout_keys
-from runner.modules.base import ModelModule
-from runner.optim import LoopNeeds, loop_needs
-from runner.run.errors import TrainingFailure
-from runner.run.folder import RunFolder
+from iolaus.runner.checkpoints.callback import last_good
+from iolaus.runner.data.batches import SUMMED
+from iolaus.runner.loop.sharding import check_shardable, clip_shards, replica_of, synchronise, whole
+from iolaus.runner.models.flops import flop_counts, step_flops
+from iolaus.runner.models.packed.dropout_keys import dropout_keys
+from iolaus.runner.modules.base import ModelModule
+from iolaus.runner.optim import LoopNeeds, loop_needs
+from iolaus.runner.run.errors import TrainingFailure
+from iolaus.runner.run.folder import RunFolder
 
 log = logging.getLogger("iolaus")
 

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from runner.modules.finetuning import FinetuningRun
-from runner.modules.training import Batch
-from runner.order.permutation import permute
-from runner.run.errors import TrainingFailure
+from iolaus.runner.modules.finetuning import FinetuningRun
+from iolaus.runner.modules.training import Batch
+from iolaus.runner.order.permutation import permute
+from iolaus.runner.run.errors import TrainingFailure
 
 log = logging.getLogger("iolaus")
 

@@ -7,7 +7,7 @@
 from importlib import import_module
 from typing import Any
 
-from runner.objectives.base import COLLATORS, Collator, get_collator_cls
+from iolaus.runner.objectives.base import COLLATORS, Collator, get_collator_cls
 
 __all__ = ["Collator", "get_collator_cls", *(name for _, name in COLLATORS.values())]
 

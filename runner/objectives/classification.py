@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from torch import nn
 from transformers import PreTrainedModel
 
-from runner.objectives.base import FlatCollator
-from runner.objectives.finetuning import (
+from iolaus.runner.objectives.base import FlatCollator
+from iolaus.runner.objectives.finetuning import (
     check_labelled,
     check_length,
     given_labels,
@@ -18,8 +18,8 @@ from runner.objectives.finetuning import (
     task_head,
     token_types,
 )
-from runner.objectives.layout import IGNORED, Flat
-from runner.objectives.rows import column_of
+from iolaus.runner.objectives.layout import IGNORED, Flat
+from iolaus.runner.objectives.rows import column_of
 
 
 class SequenceClassificationCollator(FlatCollator):
@@ -112,7 +112,7 @@ class SequenceClassificationCollator(FlatCollator):
 
     def task_model(self, pretrained: PreTrainedModel) -> nn.Module:
         """The model with its head and loss."""
-        from runner.models.finetuning import SequenceClassifier
+        from iolaus.runner.models.finetuning import SequenceClassifier
 
         check_length(pretrained, self.max_sequence_length)
         return SequenceClassifier(pretrained, self.problem_type)

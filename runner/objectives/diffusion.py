@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from torch import nn
 from transformers import PreTrainedModel
 
-from runner.objectives.base import FlatCollator
-from runner.objectives.layout import IGNORED, Flat
-from runner.order.keyed import mix64, token_bits, uniform
+from iolaus.runner.objectives.base import FlatCollator
+from iolaus.runner.objectives.layout import IGNORED, Flat
+from iolaus.runner.order.keyed import mix64, token_bits, uniform
 
 TIME_SALT = np.uint64(0x7469_6D65)
 """Parts the random time of a sample from the random bits of its tokens."""
@@ -172,7 +172,7 @@ class MaskedDiffusionCollator(FlatCollator):
 
     def task_model(self, pretrained: PreTrainedModel) -> nn.Module:
         """The model with its head on the masked tokens, over the ordinary tokens alone."""
-        from runner.models.diffusion import MaskedDiffusionLM
+        from iolaus.runner.models.diffusion import MaskedDiffusionLM
 
         return MaskedDiffusionLM(pretrained, self.ordinary_ids)
 

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from torch import nn
 from transformers import PreTrainedModel
 
-from runner.objectives.base import FlatCollator
-from runner.objectives.layout import IGNORED, Flat, spread
-from runner.objectives.mlm import check_rate, mask_tokens
-from runner.order.keyed import mix64, token_bits
+from iolaus.runner.objectives.base import FlatCollator
+from iolaus.runner.objectives.layout import IGNORED, Flat, spread
+from iolaus.runner.objectives.mlm import check_rate, mask_tokens
+from iolaus.runner.order.keyed import mix64, token_bits
 
 POOLINGS = ("cls", "mean")
 
@@ -113,7 +113,7 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
 
     def task_model(self, pretrained: PreTrainedModel) -> nn.Module:
         """The model with the enhanced decoder beside its own head."""
-        from runner.models.enhanced import EnhancedMaskedLM
+        from iolaus.runner.models.enhanced import EnhancedMaskedLM
 
         return EnhancedMaskedLM(
             pretrained,

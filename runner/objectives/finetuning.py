@@ -8,13 +8,13 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
-from runner.objectives.base import Collator
-from runner.objectives.layout import Flat, spread
+from iolaus.runner.objectives.base import Collator
+from iolaus.runner.objectives.layout import Flat, spread
 
 
 def task_head(auto: Any, names: Sequence[str], fresh: bool, **config: Any) -> dict[str, Any]:
     """The model argument `head`: an Auto class of transformers, with label names for the model's config."""
-    from runner.models.head import Head
+    from iolaus.runner.models.head import Head
 
     labels = {"id2label": dict(enumerate(names)), "label2id": {name: i for i, name in enumerate(names)}}
     return {"head": Head(auto, {**labels, **config}, fresh)}
@@ -36,7 +36,7 @@ def given_labels(collator: Collator, tokenized: Mapping[str, Any]) -> Any:
 
 def check_length(pretrained: PreTrainedModel, max_sequence_length: int) -> None:
     """Raises ValueError where samples may be longer than the model can read."""
-    from runner.models.positions import longest_text
+    from iolaus.runner.models.positions import longest_text
 
     longest = longest_text(pretrained)
     if longest is not None and longest < max_sequence_length:

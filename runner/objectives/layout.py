@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from runner.order.keyed import mix64
+from iolaus.runner.order.keyed import mix64
 
 IGNORED = -100
 """The label of a token that is no target."""

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from torch import nn
 from transformers import PreTrainedModel
 
-from runner.objectives.base import Collator, FlatCollator
-from runner.objectives.layout import IGNORED, Flat
-from runner.order.keyed import token_bits, uniform
+from iolaus.runner.objectives.base import Collator, FlatCollator
+from iolaus.runner.objectives.layout import IGNORED, Flat
+from iolaus.runner.order.keyed import token_bits, uniform
 
 
 class MaskedLanguageModelingCollator(FlatCollator):
@@ -63,7 +63,7 @@ class MaskedLanguageModelingCollator(FlatCollator):
 
     def task_model(self, pretrained: PreTrainedModel) -> nn.Module:
         """The model with its head on the targets only."""
-        from runner.models.sparse_head import SparseMaskedLM
+        from iolaus.runner.models.sparse_head import SparseMaskedLM
 
         return SparseMaskedLM(pretrained)
 

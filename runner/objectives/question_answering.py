@@ -9,16 +9,16 @@ from numpy.typing import NDArray
 from torch import nn
 from transformers import PreTrainedModel
 
-from runner.objectives.base import FlatCollator
-from runner.objectives.finetuning import (
+from iolaus.runner.objectives.base import FlatCollator
+from iolaus.runner.objectives.finetuning import (
     check_labelled,
     check_length,
     given_labels,
     sample_numbers,
     token_types,
 )
-from runner.objectives.layout import IGNORED, Flat
-from runner.objectives.rows import column_of, flat_column
+from iolaus.runner.objectives.layout import IGNORED, Flat
+from iolaus.runner.objectives.rows import column_of, flat_column
 
 
 class QuestionAnsweringCollator(FlatCollator):
@@ -149,13 +149,13 @@ class QuestionAnsweringCollator(FlatCollator):
         """The head that scores tokens as starts and ends."""
         from transformers import AutoModelForQuestionAnswering
 
-        from runner.models.head import Head
+        from iolaus.runner.models.head import Head
 
         return {"head": Head(AutoModelForQuestionAnswering)}
 
     def task_model(self, pretrained: PreTrainedModel) -> nn.Module:
         """The model with its head and loss."""
-        from runner.models.finetuning import QuestionAnswerer
+        from iolaus.runner.models.finetuning import QuestionAnswerer
 
         check_length(pretrained, self.max_sequence_length)
         return QuestionAnswerer(pretrained, self.max_answer_tokens, self.null_threshold)

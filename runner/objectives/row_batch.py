@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from runner.objectives.base import FlatCollator
-from runner.objectives.finetuning import token_types
-from runner.objectives.layout import IGNORED, Flat, lay_out
+from iolaus.runner.objectives.base import FlatCollator
+from iolaus.runner.objectives.finetuning import token_types
+from iolaus.runner.objectives.layout import IGNORED, Flat, lay_out
 
 
 def row_batch(flat: Flat, collator: FlatCollator, row_tokens: int | None = None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from runner.objectives.layout import IGNORED
+from iolaus.runner.objectives.layout import IGNORED
 
 
 def pad_samples(

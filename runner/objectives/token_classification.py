@@ -9,10 +9,16 @@ from numpy.typing import NDArray
 from torch import nn
 from transformers import PreTrainedModel
 
-from runner.objectives.base import FlatCollator
-from runner.objectives.finetuning import check_labelled, check_length, given_labels, sample_numbers, task_head
-from runner.objectives.layout import IGNORED, Flat
-from runner.objectives.rows import label_tensor
+from iolaus.runner.objectives.base import FlatCollator
+from iolaus.runner.objectives.finetuning import (
+    check_labelled,
+    check_length,
+    given_labels,
+    sample_numbers,
+    task_head,
+)
+from iolaus.runner.objectives.layout import IGNORED, Flat
+from iolaus.runner.objectives.rows import label_tensor
 
 
 class TokenClassificationCollator(FlatCollator):
@@ -101,7 +107,7 @@ class TokenClassificationCollator(FlatCollator):
 
     def task_model(self, pretrained: PreTrainedModel) -> nn.Module:
         """The model with its head and loss."""
-        from runner.models.finetuning import TokenClassifier
+        from iolaus.runner.models.finetuning import TokenClassifier
 
         check_length(pretrained, self.max_sequence_length)
         return TokenClassifier(pretrained, self.constrained_decoding)

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from torch import nn
 from transformers import AutoModelForImageTextToText, PreTrainedModel
 
-from runner.objectives.base import FlatCollator
-from runner.objectives.finetuning import check_length, sample_numbers
-from runner.objectives.layout import IGNORED, Flat
+from iolaus.runner.objectives.base import FlatCollator
+from iolaus.runner.objectives.finetuning import check_length, sample_numbers
+from iolaus.runner.objectives.layout import IGNORED, Flat
 
 
 class VisionLanguageCollator(FlatCollator):
@@ -88,13 +88,13 @@ class VisionLanguageCollator(FlatCollator):
 
     def model_arguments(self) -> dict[str, Any]:
         """A model of images and text with a language model's head."""
-        from runner.models.head import Head
+        from iolaus.runner.models.head import Head
 
         return {"head": Head(AutoModelForImageTextToText)}
 
     def task_model(self, pretrained: PreTrainedModel) -> nn.Module:
         """The model with its head on the tokens that predict answers."""
-        from runner.models.vision.vision_language import VisionLanguageModel
+        from iolaus.runner.models.vision.vision_language import VisionLanguageModel
 
         check_length(pretrained, self.max_sequence_length)
         return VisionLanguageModel(

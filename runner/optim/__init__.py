@@ -9,21 +9,31 @@ What needs torch is imported when it is asked for: a schedule can be checked and
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from runner.optim.schedule.phases import ThreePhaseSchedule
+from iolaus.runner.optim.schedule.phases import ThreePhaseSchedule
 
 if TYPE_CHECKING:
-    from runner.optim.elementwise import adafactor, adagrad, adam, adamw, lamb, lars, lion, rmsprop, sgd
-    from runner.optim.groups import groups_table, parameter_groups
-    from runner.optim.hooks import LoopNeeds, loop_needs
-    from runner.optim.matrixwise import galore, muon, shampoo, soap, sophiah, splus
-    from runner.optim.schedule.schedulers import (
+    from iolaus.runner.optim.elementwise import (
+        adafactor,
+        adagrad,
+        adam,
+        adamw,
+        lamb,
+        lars,
+        lion,
+        rmsprop,
+        sgd,
+    )
+    from iolaus.runner.optim.groups import groups_table, parameter_groups
+    from iolaus.runner.optim.hooks import LoopNeeds, loop_needs
+    from iolaus.runner.optim.matrixwise import galore, muon, shampoo, soap, sophiah, splus
+    from iolaus.runner.optim.schedule.schedulers import (
         ClosedFormScheduler,
         InverseSqrtScheduler,
         ThreePhaseScheduler,
         get_scheduler,
         get_single_scheduler,
     )
-    from runner.optim.table import OPTIMIZERS, get_optimizer
+    from iolaus.runner.optim.table import OPTIMIZERS, get_optimizer
 
 __all__ = [
     "OPTIMIZERS",
@@ -61,7 +71,7 @@ _HOMES = ("elementwise", "matrixwise", "groups", "hooks", "schedule.schedulers",
 def __getattr__(name: str) -> Any:
     if name in __all__:
         for home in _HOMES:
-            module = import_module(f"runner.optim.{home}")
+            module = import_module(f"iolaus.runner.optim.{home}")
             if name in vars(module):
                 return vars(module)[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

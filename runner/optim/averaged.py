@@ -2,7 +2,7 @@
 
 from pytorch_optimizer import SPlus
 
-from runner.optim.hooks import LoopNeeds
+from iolaus.runner.optim.hooks import LoopNeeds
 
 
 class LoopSPlus(SPlus):

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
-from runner.optim.groups import parameter_groups
-from runner.optim.quantized import eight_bit, refuse_options, refuse_quantized
-from runner.optim.roles import ParamsLike
-from runner.optim.state import own_settings
-from runner.optim.trust_ratio import Lamb
+from iolaus.runner.optim.groups import parameter_groups
+from iolaus.runner.optim.quantized import eight_bit, refuse_options, refuse_quantized
+from iolaus.runner.optim.roles import ParamsLike
+from iolaus.runner.optim.state import own_settings
+from iolaus.runner.optim.trust_ratio import Lamb
 
 Overrides = Sequence[Mapping[str, Any]]
 Groups = list[dict[str, Any]]

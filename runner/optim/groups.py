@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from runner.optim.given_groups import groups_as_given
-from runner.optim.roles import ParamsLike, Part, parts
+from iolaus.runner.optim.given_groups import groups_as_given
+from iolaus.runner.optim.roles import ParamsLike, Part, parts
 
 
 def parameter_groups(

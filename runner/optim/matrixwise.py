@@ -9,11 +9,11 @@ from typing import Any
 
 from torch.optim import Optimizer
 
-from runner.optim.elementwise import Groups, Overrides, pair
-from runner.optim.groups import parameter_groups
-from runner.optim.quantized import refuse_quantized
-from runner.optim.roles import ParamsLike
-from runner.optim.state import own_settings
+from iolaus.runner.optim.elementwise import Groups, Overrides, pair
+from iolaus.runner.optim.groups import parameter_groups
+from iolaus.runner.optim.quantized import refuse_quantized
+from iolaus.runner.optim.roles import ParamsLike
+from iolaus.runner.optim.state import own_settings
 
 
 def keep_vocabulary_basis(groups: Groups, limit: str, longest: int) -> Groups:
@@ -113,7 +113,7 @@ def galore(
     groups = parameter_groups(
         model, lr, weight_decay, decay_embeddings, layer_decay, overrides, matrices=projected
     )
-    from runner.optim.plain_state import PlainGaLore
+    from iolaus.runner.optim.plain_state import PlainGaLore
 
     return own_settings(PlainGaLore(with_ranks(groups), betas=pair("betas", betas), eps=eps), "galore")
 
@@ -185,7 +185,7 @@ def shampoo(
     groups = parameter_groups(model, lr, weight_decay, decay_embeddings, layer_decay, overrides)
     from pytorch_optimizer.optimizer.utils.graft import LayerWiseGrafting
 
-    from runner.optim.plain_state import PlainShampoo
+    from iolaus.runner.optim.plain_state import PlainShampoo
 
     known = {kind.name.lower(): int(kind) for kind in LayerWiseGrafting}
     made = PlainShampoo(
@@ -255,7 +255,7 @@ def sophiah(
     refuse_quantized("sophiah", quantized)
     choice("hessian_distribution", hessian_distribution, ("gaussian", "rademacher"))
     groups = parameter_groups(model, lr, weight_decay, decay_embeddings, layer_decay, overrides)
-    from runner.optim.sophia import LoopSophiaH
+    from iolaus.runner.optim.sophia import LoopSophiaH
 
     made = LoopSophiaH(
         groups,
@@ -287,7 +287,7 @@ def splus(
     refuse_quantized("splus", quantized)
     groups = parameter_groups(model, lr, weight_decay, decay_embeddings, layer_decay, overrides, matrices={})
     groups = keep_vocabulary_basis(groups, "max_dim", max_dim)
-    from runner.optim.averaged import LoopSPlus
+    from iolaus.runner.optim.averaged import LoopSPlus
 
     made = LoopSPlus(
         groups,

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
-from runner.optim.trust_ratio import move
+from iolaus.runner.optim.trust_ratio import move
 
 CLASSES = {
     "adagrad": "Adagrad8bit",

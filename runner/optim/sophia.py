@@ -16,7 +16,7 @@ import torch
 from pytorch_optimizer import SophiaH
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from runner.optim.hooks import LoopNeeds
+from iolaus.runner.optim.hooks import LoopNeeds
 
 
 class LoopSophiaH(SophiaH):

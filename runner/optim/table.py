@@ -7,11 +7,11 @@ from typing import Any
 from torch import nn
 from torch.optim import Optimizer
 
-from runner.optim.elementwise import adafactor, adagrad, adam, adamw, lamb, lars, lion, rmsprop, sgd
-from runner.optim.given_groups import check_entries
-from runner.optim.matrixwise import galore, muon, shampoo, soap, sophiah, splus
-from runner.optim.roles import ParamsLike
-from runner.run.errors import suggest
+from iolaus.runner.optim.elementwise import adafactor, adagrad, adam, adamw, lamb, lars, lion, rmsprop, sgd
+from iolaus.runner.optim.given_groups import check_entries
+from iolaus.runner.optim.matrixwise import galore, muon, shampoo, soap, sophiah, splus
+from iolaus.runner.optim.roles import ParamsLike
+from iolaus.runner.run.errors import suggest
 
 OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {
     function.__name__: function
@@ -88,8 +88,8 @@ def get_optimizer(
 
 def defaults(optimizer_name: str) -> dict[str, Any]:
     """The settings of an optimizer with the values they have in `conf`."""
-    import conf.optimizer.elementwise  # noqa: F401  registers the options
-    from conf.registry import OPTIONS
+    import iolaus.conf  # noqa: F401  registers the options
+    from iolaus.conf.registry import OPTIONS
 
     settings = dataclasses.asdict(OPTIONS["optimizer"][optimizer_name]())
     del settings["_target_"]

@@ -9,7 +9,7 @@ from typing import Generic, NamedTuple, Protocol, SupportsIndex, TypeVar, overlo
 import numpy as np
 from torch.utils.data import Dataset
 
-from runner.order.permutation import epoch_seed, permute
+from iolaus.runner.order.permutation import epoch_seed, permute
 
 T = TypeVar("T")
 U = TypeVar("U")

@@ -9,7 +9,7 @@ Letters in shapes: D documents, R rows.
 
 import numpy as np
 
-from runner.order.ranges import ranges
+from iolaus.runner.order.ranges import ranges
 
 Range = tuple[int, int]
 """Numbers from the first to before the second."""

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from runner.order.packing import pack
+from iolaus.runner.order.packing import pack
 
 _EXACT = 4096
 """So many of the smallest items are dealt one by one, each to the rank with the least so far."""

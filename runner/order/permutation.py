@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from runner.order.keyed import derive_seed
+from iolaus.runner.order.keyed import derive_seed
 
 MAX_LENGTH = 1 << 60
 """The longest range `permute` serves."""

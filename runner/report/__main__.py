@@ -5,10 +5,10 @@ import os
 import sys
 from pathlib import Path
 
-from runner.report.comparison import comparison_page
-from runner.report.runs import find_runs, load_run
-from runner.report.single import report_page, save
-from runner.report.table import as_csv, as_markdown
+from iolaus.runner.report.comparison import comparison_page
+from iolaus.runner.report.runs import find_runs, load_run
+from iolaus.runner.report.single import report_page, save
+from iolaus.runner.report.table import as_csv, as_markdown
 
 TABLES = {"md": as_markdown, "csv": as_csv}
 

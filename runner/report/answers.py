@@ -3,8 +3,8 @@
 from html import escape
 from typing import Any
 
-from runner.report import page
-from runner.report.page import Cell
+from iolaus.runner.report import page
+from iolaus.runner.report.page import Cell
 
 DATA_URI = "data:image/png;base64,"
 """What the embedded images begin with; anything else is not put into a page."""

@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from runner.report import page
-from runner.report.curves import Chart, Curve, curves_of, loss_levels
-from runner.report.page import Cell, Tile, number_cell
-from runner.report.runs import EXECUTION, Run, load_run
-from runner.report.single import save
-from runner.report.summary import validation_set
-from runner.report.svg import colour_class, legend
+from iolaus.runner.report import page
+from iolaus.runner.report.curves import Chart, Curve, curves_of, loss_levels
+from iolaus.runner.report.page import Cell, Tile, number_cell
+from iolaus.runner.report.runs import EXECUTION, Run, load_run
+from iolaus.runner.report.single import save
+from iolaus.runner.report.summary import validation_set
+from iolaus.runner.report.svg import colour_class, legend
 
 MAX_SETTINGS = 12
 """Settings that have a column where the runs do not say which they were started with."""

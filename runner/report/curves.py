@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from runner.report.summary import bits_level, validation_set
-from runner.run.metrics_file import Series
+from iolaus.runner.report.summary import bits_level, validation_set
+from iolaus.runner.run.metrics_file import Series
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

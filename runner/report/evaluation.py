@@ -5,10 +5,10 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from runner.report import page
-from runner.report.answers import kinds_table, shown_images
-from runner.report.page import Cell
-from runner.report.predictions import predictions_table
+from iolaus.runner.report import page
+from iolaus.runner.report.answers import kinds_table, shown_images
+from iolaus.runner.report.page import Cell
+from iolaus.runner.report.predictions import predictions_table
 
 MATRIX_LABELS = 30
 """With more labels than this, the most frequent confusions are listed instead of the whole matrix."""

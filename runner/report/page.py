@@ -6,10 +6,10 @@ from datetime import datetime
 from html import escape
 from typing import NamedTuple
 
-from runner.report.curves import Chart
-from runner.report.script import SCRIPT
-from runner.report.style import STYLE
-from runner.report.svg import draw, span_of
+from iolaus.runner.report.curves import Chart
+from iolaus.runner.report.script import SCRIPT
+from iolaus.runner.report.style import STYLE
+from iolaus.runner.report.svg import draw, span_of
 
 
 class Tile(NamedTuple):

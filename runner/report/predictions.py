@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from runner.evaluation.squad import exact_match
-from runner.report import page
-from runner.report.page import Cell
+from iolaus.runner.evaluation.squad import exact_match
+from iolaus.runner.report import page
+from iolaus.runner.report.page import Cell
 
 LISTED = 150
 """Wrong predictions on the page, and as many right ones at most; all are in `predictions.jsonl`."""

@@ -11,8 +11,8 @@ from typing import Any
 import yaml
 from omegaconf import OmegaConf
 
-from runner.report.summary import AT_UNIGRAM, plateau_of
-from runner.run.metrics_file import Series, read_metrics
+from iolaus.runner.report.summary import AT_UNIGRAM, plateau_of
+from iolaus.runner.run.metrics_file import Series, read_metrics
 
 MARKS = ("status.json", "metrics.csv", "config.yaml")
 """A folder is a run's when it holds one of these."""
@@ -157,12 +157,12 @@ def _default_settings() -> dict[str, tuple[Any, Any]]:
     from hydra import compose, initialize_config_module
     from hydra.core.global_hydra import GlobalHydra
 
-    import conf  # noqa: F401  registers the groups
+    import iolaus.conf  # noqa: F401  registers the groups
 
     if GlobalHydra.instance().is_initialized():
         config = compose("config")
     else:
-        with initialize_config_module("conf", version_base="1.3"):
+        with initialize_config_module("iolaus.conf", version_base="1.3"):
             config = compose("config")
     resolved = dict(flatten(OmegaConf.to_container(config, resolve=True)))
     raw = dict(flatten(OmegaConf.to_container(config, resolve=False)))

@@ -5,7 +5,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from runner.report import page
+from iolaus.runner.report import page
 
 
 def samples_section(folder: Path) -> str:

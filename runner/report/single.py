@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from runner.report import page
-from runner.report.curves import run_charts
-from runner.report.evaluation import evaluation_sections
-from runner.report.page import Cell, Tile
-from runner.report.runs import Run, changed_settings, load_run
-from runner.report.samples import samples_section
-from runner.report.summary import FILES, clock, compared_losses, near, resume_command
+from iolaus.runner.report import page
+from iolaus.runner.report.curves import run_charts
+from iolaus.runner.report.evaluation import evaluation_sections
+from iolaus.runner.report.page import Cell, Tile
+from iolaus.runner.report.runs import Run, changed_settings, load_run
+from iolaus.runner.report.samples import samples_section
+from iolaus.runner.report.summary import FILES, clock, compared_losses, near, resume_command
 
 
 def write_report(run_folder: Path) -> Path:

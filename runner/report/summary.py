@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from runner.config.permissions import words_to_repeat
-from runner.run.folder import RunFolder, flags
+from iolaus.runner.config.permissions import words_to_repeat
+from iolaus.runner.run.folder import RunFolder, flags
 
 FILES = {
     "model": "model",

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from runner.report.curves import Chart, Curve, Floats, Ints
+from iolaus.runner.report.curves import Chart, Curve, Floats, Ints
 
 SCALE = 10_000
 """Width and height of a drawing in its own units; fine enough to be zoomed into."""

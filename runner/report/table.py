@@ -4,8 +4,8 @@ import csv
 import io
 from typing import Any
 
-from runner.report.comparison import best_run, columns_of, entries, goal_of, notes_of
-from runner.report.runs import Run
+from iolaus.runner.report.comparison import best_run, columns_of, entries, goal_of, notes_of
+from iolaus.runner.report.runs import Run
 
 
 def comparison_table(runs: list[Run]) -> tuple[list[str], list[list[Any]], int | None]:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from runner.run.environment import output_of
-from runner.run.folder import RunFolder, write_atomically
+from iolaus.runner.run.environment import output_of
+from iolaus.runner.run.folder import RunFolder, write_atomically
 
 LAUNCH_FILE = ".launch"
 """In the run folder: the launch whose first rank has prepared it."""

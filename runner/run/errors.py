@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Iterable
 
-from runner.run.redaction import redacted
+from iolaus.runner.run.redaction import redacted
 
 USER_ERRORS = (ValueError, OSError, ImportError, KeyError)
 """What a wrong config, file or environment raises; anything else is a defect and keeps its traceback."""
@@ -149,21 +149,21 @@ def _line(names: list[str]) -> str:
 
 
 def _groups() -> list[str]:
-    from conf.registry import OPTIONS
+    from iolaus.conf.registry import OPTIONS
 
     return [*OPTIONS, "experiment"]
 
 
 def _options(group: str) -> list[str]:
-    from conf.registry import OPTIONS
+    from iolaus.conf.registry import OPTIONS
 
     return [*OPTIONS.get(group, {}), "default"]
 
 
 def _config_keys() -> dict[str, list[str]]:
     """Every dotted key that some option of some group has, and which options have it."""
-    from conf.fields import fields_of, is_part, root_fields
-    from conf.registry import OPTIONS
+    from iolaus.conf.fields import fields_of, is_part, root_fields
+    from iolaus.conf.registry import OPTIONS
 
     keys: dict[str, list[str]] = {field.key: [] for field in root_fields()}
     for group, nodes in OPTIONS.items():

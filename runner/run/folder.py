@@ -17,12 +17,12 @@ from typing import IO, Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from conf.config import Config
-from conf.registry import OPTIONS, execution_names
-from conf.values import rules_of
-from runner.run.environment import environment
-from runner.run.errors import explain
-from runner.run.redaction import HIDDEN, is_secret, num_lookups, redacted, watch_environment
+from iolaus.conf.config import Config
+from iolaus.conf.registry import OPTIONS, execution_names
+from iolaus.conf.values import rules_of
+from iolaus.runner.run.environment import environment
+from iolaus.runner.run.errors import explain
+from iolaus.runner.run.redaction import HIDDEN, is_secret, num_lookups, redacted, watch_environment
 
 _NAMES_A_PLACE = re.compile(r"""['"]?\$\{[^{}]*\}['"]?""")
 

@@ -15,8 +15,8 @@ from typing import Any
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.resolvers import oc
 
-from conf.registry import OPTIONS
-from conf.values import Choice, rules_of
+from iolaus.conf.registry import OPTIONS
+from iolaus.conf.values import Choice, rules_of
 
 SECRET_WORDS = ("key", "token", "secret", "password", "credential", "credentials")
 """A setting or an environment variable whose name ends in one of these words holds a secret."""

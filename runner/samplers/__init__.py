@@ -10,11 +10,11 @@ Ranks, loader workers and micro-batches play no part here: `runner.order.partiti
 them.
 """
 
-from runner.samplers.base import GlobalBatchSampler
-from runner.samplers.length_grouped import LengthGrouped
-from runner.samplers.sequential import Sequential
-from runner.samplers.shuffled import Shuffled
-from runner.samplers.split_modality import SplitModality, SplitModalitySampler
+from iolaus.runner.samplers.base import GlobalBatchSampler
+from iolaus.runner.samplers.length_grouped import LengthGrouped
+from iolaus.runner.samplers.sequential import Sequential
+from iolaus.runner.samplers.shuffled import Shuffled
+from iolaus.runner.samplers.split_modality import SplitModality, SplitModalitySampler
 
 __all__ = [
     "GlobalBatchSampler",

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 from torch.utils.data import Sampler
 
-from runner.order.multi_epoch import EpochIndex, SizedSequences
+from iolaus.runner.order.multi_epoch import EpochIndex, SizedSequences
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -65,8 +65,8 @@ class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
 
     Example:
         >>> from torch.utils.data import DataLoader
-        >>> from runner.order.multi_epoch import IdentityMultiEpochDatasetWrapper
-        >>> from runner.samplers import Sequential
+        >>> from iolaus.runner.order.multi_epoch import IdentityMultiEpochDatasetWrapper
+        >>> from iolaus.runner.samplers import Sequential
         >>> letters = IdentityMultiEpochDatasetWrapper("abc")
         >>> sampler = Sequential(letters, num_epochs=2, num_batches=None, global_batch_size=2, seed=0)
         >>> list(DataLoader(letters, batch_sampler=sampler))

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from runner.order.keyed import derive_seed
-from runner.order.multi_epoch import SizedSequences
-from runner.order.permutation import epoch_seed, permute_block
-from runner.samplers.base import SeamlessSampler
+from iolaus.runner.order.keyed import derive_seed
+from iolaus.runner.order.multi_epoch import SizedSequences
+from iolaus.runner.order.permutation import epoch_seed, permute_block
+from iolaus.runner.samplers.base import SeamlessSampler
 
 _BATCHES = 0x62617463686573
 """What a derived seed is for ("batches" in ASCII)."""

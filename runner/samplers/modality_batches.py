@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from runner.order.keyed import derive_seed
-from runner.order.permutation import permute_block
+from iolaus.runner.order.keyed import derive_seed
+from iolaus.runner.order.permutation import permute_block
 
 _BATCHES = 0x62617463686573
 """What a derived seed is for ("batches" in ASCII)."""

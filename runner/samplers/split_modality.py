@@ -14,10 +14,10 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from runner.order.multi_epoch import SizedSequences
-from runner.order.permutation import epoch_seed
-from runner.samplers.base import GlobalBatchSampler, ResumableSampler, check_fingerprint, check_sizes
-from runner.samplers.modality_batches import INDEX, Epoch, ModalityBatches, deal_evenly
+from iolaus.runner.order.multi_epoch import SizedSequences
+from iolaus.runner.order.permutation import epoch_seed
+from iolaus.runner.samplers.base import GlobalBatchSampler, ResumableSampler, check_fingerprint, check_sizes
+from iolaus.runner.samplers.modality_batches import INDEX, Epoch, ModalityBatches, deal_evenly
 
 log = logging.getLogger("iolaus")
 

@@ -13,8 +13,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf, flag_override
 
-from runner.config.checks import check_config
-from runner.run.folder import config_hash
+from iolaus.runner.config.checks import check_config
+from iolaus.runner.run.folder import config_hash
 
 MOST_KEPT = 200
 """Configs kept between check and launch; each takes some hundred KiB."""

@@ -16,10 +16,10 @@ from typing import Any
 
 from hydra.core.override_parser.types import IntervalSweep, Override, RangeSweep
 
-from runner.evaluation.monitor import direction_of
-from runner.run.errors import TrainingFailure
-from runner.run.folder import RunFolder, write_atomically
-from runner.sweeps.sweeper import ENDED, Job, JobSweeper, as_typed
+from iolaus.runner.evaluation.monitor import direction_of
+from iolaus.runner.run.errors import TrainingFailure
+from iolaus.runner.run.folder import RunFolder, write_atomically
+from iolaus.runner.sweeps.sweeper import ENDED, Job, JobSweeper, as_typed
 
 log = logging.getLogger("iolaus")
 

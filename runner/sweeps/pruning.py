@@ -5,9 +5,9 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from runner.checkpoints.callback import Checkpoint
-from runner.run.folder import RunFolder
-from runner.sweeps.optuna import STUDY, TRIAL, import_optuna, open_journal
+from iolaus.runner.checkpoints.callback import Checkpoint
+from iolaus.runner.run.folder import RunFolder
+from iolaus.runner.sweeps.optuna import STUDY, TRIAL, import_optuna, open_journal
 
 
 def pruning_of(folder: RunFolder, saver: Checkpoint) -> "list[Pruning]":

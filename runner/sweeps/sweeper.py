@@ -25,9 +25,9 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf, flag_override
 
-from runner.config.permissions import words_to_repeat
-from runner.run.errors import explain
-from runner.run.folder import (
+from iolaus.runner.config.permissions import words_to_repeat
+from iolaus.runner.run.errors import explain
+from iolaus.runner.run.folder import (
     RunFolder,
     flags,
     new_name,
@@ -36,7 +36,7 @@ from runner.run.folder import (
     typed_overrides,
     write_atomically,
 )
-from runner.sweeps.job_configs import JobConfigs
+from iolaus.runner.sweeps.job_configs import JobConfigs
 
 log = logging.getLogger("iolaus")
 
@@ -249,7 +249,7 @@ class SweepPage(Callback):
         runs = runs_of(folder)
         if not runs or config.hydra.launcher.get("wait") is False:  # the jobs have hardly begun
             return
-        from runner.report import write_sweep_report
+        from iolaus.runner.report import write_sweep_report
 
         print(f"the runs compared: {write_sweep_report(folder, runs)}", flush=True)
         problems = {run: problem for run in runs if (problem := problem_of(RunFolder(run)))}

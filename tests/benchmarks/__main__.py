@@ -15,7 +15,7 @@ import torch
 import transformers
 
 import tests.benchmarks as package
-from runner.run.environment import environment
+from iolaus.runner.run.environment import environment
 from tests.benchmarks.measured import PAGES, fill, keep
 
 

@@ -16,12 +16,12 @@ import torch
 from torch import nn
 from transformers import BertConfig, BertForMaskedLM
 
-from runner.launch.processes import keep_freed_memory
-from runner.models import SparseMaskedLM
-from runner.models.packed import attention as packed_attention
-from runner.models.packed import dropout
-from runner.models.packed.dropout_keys import dropout_keys
-from runner.models.packed.rows import packed_row
+from iolaus.runner.launch.processes import keep_freed_memory
+from iolaus.runner.models import SparseMaskedLM
+from iolaus.runner.models.packed import attention as packed_attention
+from iolaus.runner.models.packed import dropout
+from iolaus.runner.models.packed.dropout_keys import dropout_keys
+from iolaus.runner.models.packed.rows import packed_row
 from tests.benchmarks.bench_permute import table
 
 ROUNDS = 8

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from runner.loop.trainer import cpu_has_bf16
+from iolaus.runner.loop.trainer import cpu_has_bf16
 from tests.benchmarks.peer_pretraining import (
     CLIP,
     MASKED,
@@ -188,8 +188,8 @@ def prepared(
     from hydra import compose, initialize_config_module
     from omegaconf import OmegaConf
 
-    from runner.build import build
-    from runner.launch.resume import run_folder
+    from iolaus.runner.build import build
+    from iolaus.runner.launch.resume import run_folder
 
     OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
     model = "bert_tiny" if small else options.model
@@ -202,7 +202,7 @@ def prepared(
     ]  # fmt: skip
     if options.text:
         overrides += ["data=files", f"data.source={options.text}"]
-    with initialize_config_module("conf", version_base="1.3"):
+    with initialize_config_module("iolaus.conf", version_base="1.3"):
         config = compose("config", [*overrides, *further])
     with silence():
         data = build(config.data)

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from runner.run.folder import RunFolder
+from iolaus.runner.run.folder import RunFolder
 from tests.benchmarks.bench_permute import table
 from tests.conftest import TINY, run_program, train_here
 from tests.runs.test_train import losses, weights

@@ -92,7 +92,7 @@ def packaged_model() -> str | None:
 
 def load(folder: Path, case: Case, examples: int | None) -> dict[str, list[dict[str, Any]]]:
     """Training and validation rows as mappings, the same for both sides."""
-    from runner.data.read.task_readers import read_rows
+    from iolaus.runner.data.read.task_readers import read_rows
 
     parts = {"train": case.files.format("train"), "validation": case.files.format("valid")}
     rows = {
@@ -136,9 +136,9 @@ def train_ours(case: Case, rows: Any, model: str, folder: Path) -> float:
     from hydra import compose, initialize_config_module
     from omegaconf import OmegaConf
 
-    from runner.launch.resume import run_folder
-    from runner.run.folder import RunFolder
-    from runner.train import train
+    from iolaus.runner.launch.resume import run_folder
+    from iolaus.runner.run.folder import RunFolder
+    from iolaus.runner.train import train
 
     files = []
     for name, some in rows.items():
@@ -154,7 +154,7 @@ def train_ours(case: Case, rows: Any, model: str, folder: Path) -> float:
         "trainer.max_steps=-1", f"trainer.max_epochs={case.epochs}", "trainer.validate_every=1000000",
         "checkpoint.every_steps=0",
     ]  # fmt: skip
-    with initialize_config_module("conf", version_base="1.3"):
+    with initialize_config_module("iolaus.conf", version_base="1.3"):
         config = compose("config", overrides)
     run = RunFolder(folder / "run")
     run.begin(config, overrides)

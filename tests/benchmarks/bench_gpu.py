@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from runner.models.flops import count_flops, peak_flops
+from iolaus.runner.models.flops import count_flops, peak_flops
 from tests.benchmarks.bench_end_to_end import Column, prepared, silence
 from tests.benchmarks.peer_pretraining import MASKED, Case, hugging_face, ours
 

@@ -7,7 +7,7 @@ what independence costs.
 import numpy as np
 import torch
 
-from runner.order.keyed import sample_keys, token_bits, uniform
+from iolaus.runner.order.keyed import sample_keys, token_bits, uniform
 from tests.benchmarks.bench_permute import interleaved, table
 
 NUM_DOCUMENTS = 20_000

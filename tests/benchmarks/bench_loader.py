@@ -20,8 +20,8 @@ GPU_TOKENS = 1e6
 
 def global_batches(config: Any) -> Any:
     """The default run's training batches and its module."""
-    from runner.data.batches import MASK_STREAM, GlobalBatches
-    from runner.loop.assembly import assemble
+    from iolaus.runner.data.batches import MASK_STREAM, GlobalBatches
+    from iolaus.runner.loop.assembly import assemble
 
     data, module, _ = assemble(config)
     batches = GlobalBatches(
@@ -34,7 +34,7 @@ def global_batches(config: Any) -> Any:
 
 def loading(batches: Any, workers: int) -> float:
     """Tokens per wall second of a loader, once it runs."""
-    from runner.data.batches import batch_loader
+    from iolaus.runner.data.batches import batch_loader
 
     count = max(40, LOADED * 32 // batches.sampler.global_batch_size)
     batches.sampler.num_batches = count

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from runner.objectives import MaskedLanguageModelingCollator
-from runner.order.keyed import sample_keys
+from iolaus.runner.objectives import MaskedLanguageModelingCollator
+from iolaus.runner.order.keyed import sample_keys
 from tests.benchmarks.bench_permute import interleaved, table
 
 VOCABULARY, DOCUMENTS, AT_ONCE, SHARE = 30_522, 4_096, 128, 0.15

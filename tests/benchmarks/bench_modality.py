@@ -53,14 +53,14 @@ def side(sampler: str, layout: str) -> Side:
     from hydra import compose, initialize_config_module
     from omegaconf import OmegaConf
 
-    from runner.build import bind, build
-    from runner.data.batches import GlobalBatches
-    from runner.launch.resume import run_folder
-    from runner.models.packed.rows import settle_layout
+    from iolaus.runner.build import bind, build
+    from iolaus.runner.data.batches import GlobalBatches
+    from iolaus.runner.launch.resume import run_folder
+    from iolaus.runner.models.packed.rows import settle_layout
 
     OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
     chosen = [f"sampler={sampler}", f"data.layout={layout}"]
-    with initialize_config_module("conf", version_base="1.3"):
+    with initialize_config_module("iolaus.conf", version_base="1.3"):
         config = compose("config", [*OVERRIDES, *chosen])
     data = build(config.data)
     data.prepare_data()

@@ -14,10 +14,10 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 from torch.optim import Optimizer
 from transformers import BertConfig, BertForMaskedLM
 
-from runner.data.demo.stdlib_text import StdlibText
-from runner.optim import LoopNeeds, ThreePhaseScheduler, get_optimizer, get_scheduler, loop_needs
-from runner.optim.quantized import CLASSES
-from runner.optim.table import OPTIMIZERS
+from iolaus.runner.data.demo.stdlib_text import StdlibText
+from iolaus.runner.optim import LoopNeeds, ThreePhaseScheduler, get_optimizer, get_scheduler, loop_needs
+from iolaus.runner.optim.quantized import CLASSES
+from iolaus.runner.optim.table import OPTIMIZERS
 
 VOCABULARY, LENGTH, ROWS = 1024, 32, 16
 MASK = 1

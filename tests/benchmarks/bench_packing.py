@@ -8,7 +8,7 @@ import bisect
 
 import numpy as np
 
-from runner.order.packing import pack
+from iolaus.runner.order.packing import pack
 from tests.benchmarks.bench_permute import interleaved, table
 
 DOCUMENTS = 100_000

@@ -6,8 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from runner.order.partition import partition as cut
-from runner.samplers import GlobalBatchSampler, LengthGrouped, Shuffled, SplitModalitySampler
+from iolaus.runner.order.partition import partition as cut
+from iolaus.runner.samplers import GlobalBatchSampler, LengthGrouped, Shuffled, SplitModalitySampler
 from tests.benchmarks.bench_permute import exhaust, interleaved, peak_mib, table
 
 NUM_EXAMPLES, NUM_RANKS, GLOBAL_BATCH = 1_000_000, 8, 256

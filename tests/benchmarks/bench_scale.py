@@ -37,10 +37,10 @@ def make_store(folder: Path, documents: int) -> None:
 
 def measure(folder: Path) -> dict[str, float]:
     """Opens the store, draws batches in random order, masks and collates them."""
-    from runner.data.batches import MASK_STREAM, GlobalBatches
-    from runner.data.store.reader import TokenStore
-    from runner.objectives.mlm import MaskedLanguageModelingCollator
-    from runner.samplers import Shuffled
+    from iolaus.runner.data.batches import MASK_STREAM, GlobalBatches
+    from iolaus.runner.data.store.reader import TokenStore
+    from iolaus.runner.objectives.mlm import MaskedLanguageModelingCollator
+    from iolaus.runner.samplers import Shuffled
 
     before = own_memory()
     began = time.process_time()

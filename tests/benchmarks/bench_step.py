@@ -36,10 +36,10 @@ def compose_config(folder: Path, overrides: list[str]) -> Any:
     from hydra import compose, initialize_config_module
     from omegaconf import OmegaConf
 
-    from runner.launch.resume import run_folder
+    from iolaus.runner.launch.resume import run_folder
 
     OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
-    with initialize_config_module("conf", version_base="1.3"):
+    with initialize_config_module("iolaus.conf", version_base="1.3"):
         return compose("config", [*OVERRIDES, *overrides, f"outputs={folder}"])
 
 
@@ -58,9 +58,9 @@ class Clock(Callback):
 
 def runner_seconds(config: Any, folder: Path) -> float:
     """Seconds of the steps after the first in a fit as `runner.train` builds it."""
-    from runner.build import build, build_all
-    from runner.loop.assembly import assemble
-    from runner.run.folder import RunFolder
+    from iolaus.runner.build import build, build_all
+    from iolaus.runner.loop.assembly import assemble
+    from iolaus.runner.run.folder import RunFolder
 
     run = RunFolder(folder)
     run.begin(config, [])
@@ -85,8 +85,8 @@ def runner_seconds(config: Any, folder: Path) -> float:
 
 def ready(config: Any) -> tuple[list[Any], Any, Any, Any]:
     """All batches of the run, its model, optimizer and schedule."""
-    from runner.data.batches import GlobalBatches
-    from runner.loop.assembly import assemble
+    from iolaus.runner.data.batches import GlobalBatches
+    from iolaus.runner.loop.assembly import assemble
 
     data, module, steps = assemble(config)
     batches = GlobalBatches(

@@ -16,13 +16,13 @@ from typing import Any
 import datasets
 import numpy as np
 
-from runner.data.demo.stdlib_text import StdlibText
-from runner.data.store.reader import TokenStore
-from runner.data.store.writer import Batch, StoreWriter
-from runner.data.text.chunking import Chunker
-from runner.data.text.holdout import TRAIN, divide
-from runner.data.text.tokenise import rust_threads, tokenise
-from runner.data.text.tokenizer import train_tokenizer
+from iolaus.runner.data.demo.stdlib_text import StdlibText
+from iolaus.runner.data.store.reader import TokenStore
+from iolaus.runner.data.store.writer import Batch, StoreWriter
+from iolaus.runner.data.text.chunking import Chunker
+from iolaus.runner.data.text.holdout import TRAIN, divide
+from iolaus.runner.data.text.tokenise import rust_threads, tokenise
+from iolaus.runner.data.text.tokenizer import train_tokenizer
 
 ROUNDS, COPIES, MAX_LENGTH = 5, 6, 128
 NUM_SHORT, BATCH = 200_000, 4096

@@ -51,10 +51,10 @@ def ours(case: Case) -> tuple[Clock, nn.Module]:
     """A fit as `runner.train` builds it: loading, schedule, logging, audit and throughput included."""
     from lightning.pytorch import Callback
 
-    from runner.build import bind, build, build_all
-    from runner.launch.processes import keep_freed_memory
-    from runner.models.packed.rows import settle_layout
-    from runner.run.folder import RunFolder
+    from iolaus.runner.build import bind, build, build_all
+    from iolaus.runner.launch.processes import keep_freed_memory
+    from iolaus.runner.models.packed.rows import settle_layout
+    from iolaus.runner.run.folder import RunFolder
 
     keep_freed_memory()
     config, clock = case.config, clock_of(case)
@@ -249,7 +249,7 @@ def loader(case: Case) -> DataLoader[Any]:
 
 def held_out_loss(case: Case, model: Any, documents: list[np.ndarray], objective: Any) -> float:
     """Nats per masked token of held-out documents, masked the same for everybody."""
-    from runner.order.keyed import sample_keys
+    from iolaus.runner.order.keyed import sample_keys
 
     model.eval()
     model.set_attn_implementation("sdpa")  # ours reads packed rows else

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-from runner.callbacks import Divergence
-from runner.run.errors import TrainingFailure
+from iolaus.runner.callbacks import Divergence
+from iolaus.runner.run.errors import TrainingFailure
 
 
 def ends_at(losses: list[float], watch: Divergence, folder: str = "nowhere", first: int = 1) -> int | None:

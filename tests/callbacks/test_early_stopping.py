@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from runner.callbacks import EarlyStopping
+from iolaus.runner.callbacks import EarlyStopping
 
 
 def stops_after(values: list[float], stopping: EarlyStopping | None = None, **settings: Any) -> int | None:

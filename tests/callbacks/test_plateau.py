@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import torch
 
-from runner.callbacks import Plateau
-from runner.optim import get_scheduler
-from runner.report.comparison import write_comparison
-from runner.report.single import write_report
-from runner.report.summary import end_summary, plateau_of
-from runner.run.folder import RunFolder
+from iolaus.runner.callbacks import Plateau
+from iolaus.runner.optim import get_scheduler
+from iolaus.runner.report.comparison import write_comparison
+from iolaus.runner.report.single import write_report
+from iolaus.runner.report.summary import end_summary, plateau_of
+from iolaus.runner.run.folder import RunFolder
 from tests.report.pages import make_run, read
 from tests.support.in_process import iolaus_here
 

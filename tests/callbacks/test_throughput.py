@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from runner.callbacks import Throughput, throughput
+from iolaus.runner.callbacks import Throughput, throughput
 from tests.callbacks.tiny_run import TinyModule, loader, tiny_trainer
 
 pytestmark = pytest.mark.filterwarnings("ignore")

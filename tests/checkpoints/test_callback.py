@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from runner.checkpoints.callback import Checkpoint
-from runner.run.folder import RunFolder
+from iolaus.runner.checkpoints.callback import Checkpoint
+from iolaus.runner.run.folder import RunFolder
 from tests.runs.test_train import Run
 
 

@@ -7,7 +7,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from runner.checkpoints.files import RESERVED_FROM, AtomicCheckpointIO, Buffers, damage_of, write_checkpoint
+from iolaus.runner.checkpoints.files import (
+    RESERVED_FROM,
+    AtomicCheckpointIO,
+    Buffers,
+    damage_of,
+    write_checkpoint,
+)
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ import pytest
 from hydra import compose
 from omegaconf import OmegaConf
 
-from conf import fields as options
-from conf.registry import OPTIONS
-from conf.values import Bounds, Choice
-from runner.cli.compose import initialized
-from runner.cli.schema import schema
+from iolaus.conf import fields as options
+from iolaus.conf.registry import OPTIONS
+from iolaus.conf.values import Bounds, Choice
+from iolaus.runner.cli.compose import initialized
+from iolaus.runner.cli.schema import schema
 from tests.support.in_process import iolaus_here
 
 RECIPES = sorted((Path(__file__).parents[2] / "conf" / "experiment").glob("*.yaml"))

@@ -8,8 +8,8 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from runner.cli import consolidate
-from runner.run.folder import RunFolder
+from iolaus.runner.cli import consolidate
+from iolaus.runner.run.folder import RunFolder
 from tests.conftest import train_here
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from runner.models.packed import dropout
-from runner.models.packed.dropout_keys import current_keys
+from iolaus.runner.models.packed import dropout
+from iolaus.runner.models.packed.dropout_keys import current_keys
 from tests.conftest import TINY
 from tests.support.in_process import Done, iolaus_here
 from tests.support.malformed import write

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from runner.report.__main__ import main as report
-from runner.run.folder import RunFolder
+from iolaus.runner.report.__main__ import main as report
+from iolaus.runner.run.folder import RunFolder
 from tests.report.pages import sweep
 from tests.support.in_process import Done, iolaus_here
 

@@ -10,7 +10,7 @@ from hydra import compose, initialize_config_module
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
-from runner.run import errors
+from iolaus.runner.run import errors
 from tests.conftest import ROOT, Command
 
 NO_TORCH = """
@@ -75,7 +75,7 @@ def own_configs(tmp_path: Path) -> Path:
     (folder / "objective").mkdir()
     (folder / "objective" / "shouted.yaml").write_text("_target_: my_objective.Shouted\nvolume: 11\n")
     (tmp_path / "my_objective.py").write_text(
-        "from runner.objectives import MaskedLanguageModelingCollator\n\n\n"
+        "from iolaus.runner.objectives import MaskedLanguageModelingCollator\n\n\n"
         "class Shouted(MaskedLanguageModelingCollator):\n"
         "    def __init__(self, volume, **collator):\n"
         "        super().__init__(**collator)\n"
@@ -126,12 +126,15 @@ def test_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
 )
 def test_mapping_takes_any_key_with_or_without_a_plus(override: str, mapping: str) -> None:
     chosen = ["data=energon", "data.path=x", "model=llava_tiny", "hydra/launcher=slurm", override]
-    with initialize_config_module("conf", version_base="1.3"):
+    with initialize_config_module("iolaus.conf", version_base="1.3"):
         config = compose("config", chosen, return_hydra_config=True)
     _, _, key = override.replace("={", ".").partition(f"{mapping}.")
     assert re.split("[=:]", key)[0] in OmegaConf.select(config, mapping)
 
 
 def test_mapping_with_keys_of_its_own_still_refuses_others() -> None:
-    with initialize_config_module("conf", version_base="1.3"), pytest.raises(HydraException, match="sizee"):
+    with (
+        initialize_config_module("iolaus.conf", version_base="1.3"),
+        pytest.raises(HydraException, match="sizee"),
+    ):
         compose("config", ["data=shapes", "data.train.sizee=3"])

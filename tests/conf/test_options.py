@@ -12,9 +12,9 @@ import hydra
 import pytest
 from hydra.core.config_store import ConfigStore
 
-import conf
-from conf.config import DEFAULTS, Config
-from conf.registry import OPTIONS
+from iolaus import conf
+from iolaus.conf.config import DEFAULTS, Config
+from iolaus.conf.registry import OPTIONS
 
 GIVEN = {
     "data": set(),

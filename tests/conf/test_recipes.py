@@ -7,8 +7,8 @@ import pytest
 from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf
 
-from runner.build import check_targets
-from runner.launch.resume import run_folder
+from iolaus.runner.build import check_targets
+from iolaus.runner.launch.resume import run_folder
 
 RECIPES = sorted((Path(__file__).parents[2] / "conf" / "experiment").glob("*.yaml"))
 
@@ -16,7 +16,7 @@ RECIPES = sorted((Path(__file__).parents[2] / "conf" / "experiment").glob("*.yam
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
 def test_recipe_composes(recipe: Path) -> None:
     OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
-    with initialize_config_module("conf", version_base="1.3"):
+    with initialize_config_module("iolaus.conf", version_base="1.3"):
         config = compose("config", [f"experiment={recipe.stem}"])
     for group in ("data", "objective", "sampler", "model", "module", "optimizer", "scheduler", "trainer"):
         check_targets(config[group])

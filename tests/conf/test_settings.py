@@ -8,17 +8,17 @@ import pytest
 from hydra import compose, initialize_config_module
 from omegaconf import DictConfig, OmegaConf
 
-import conf.values
-import runner.run.folder
-from conf.registry import OPTIONS, execution_names
-from conf.values import Bounds, rules_of, setting
-from runner.build import bind
-from runner.config.checks import check_config
-from runner.run.folder import config_hash
+import iolaus.conf.values
+import iolaus.runner.run.folder
+from iolaus.conf.registry import OPTIONS, execution_names
+from iolaus.conf.values import Bounds, rules_of, setting
+from iolaus.runner.build import bind
+from iolaus.runner.config.checks import check_config
+from iolaus.runner.run.folder import config_hash
 
 
 def composed(*overrides: str) -> DictConfig:
-    with initialize_config_module("conf", version_base="1.3"):
+    with initialize_config_module("iolaus.conf", version_base="1.3"):
         return compose("config", list(overrides))
 
 
@@ -55,10 +55,10 @@ def test_field_declared_again_keeps_the_rules_of_its_base() -> None:
 
 def test_rules_stand_at_the_fields_and_nowhere_else() -> None:
     """A rule belongs into `setting(...)` at the field, in the file of its group: a table of names is not read."""
-    assert not hasattr(conf.values, "ALLOWED"), (
+    assert not hasattr(iolaus.conf.values, "ALLOWED"), (
         "write allowed=... at the field: setting(default, allowed=...)"
     )
-    assert not hasattr(runner.run.folder, "EXECUTION_KEYS"), "write execution=True at the field"
+    assert not hasattr(iolaus.runner.run.folder, "EXECUTION_KEYS"), "write execution=True at the field"
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_part_is_built_by_the_rules_of_its_fields(
 @pytest.mark.parametrize("data", ["stdlib_text", "files", "classification"])
 def test_tokenizer_is_that_of_the_pretrained_model_unless_another_one_is_named(data: str) -> None:
     named = ["model=pretrained", "model.name_or_path=some/model"]
-    with initialize_config_module("conf", version_base="1.3"):
+    with initialize_config_module("iolaus.conf", version_base="1.3"):
         assert compose("config", [f"data={data}"]).data.tokenizer is None
         assert compose("config", [f"data={data}", *named]).data.tokenizer == "some/model"
         assert compose("config", [f"data={data}", *named, "data.tokenizer=null"]).data.tokenizer is None

@@ -7,7 +7,7 @@ from tests.conftest import ROOT
 
 PROGRAM = """
 import sys
-import runner.train
+import iolaus.runner.train
 from hydra.core.plugins import Plugins
 Plugins.instance()
 print([name for name in ("torch", "transformers", "megatron", "multistorageclient") if name in sys.modules])

@@ -45,7 +45,7 @@ def test_wrong_setting_is_named(
     run_here: Callable[..., object], monkeypatch: pytest.MonkeyPatch, override: str, words: list[str]
 ) -> None:
     """In this process, for speed; `explain` is what the command line prints."""
-    from runner.run.errors import explain
+    from iolaus.runner.run.errors import explain
 
     with pytest.raises(Exception) as caught:  # noqa: PT011  what matters is that it is explained
         run_here(override)
@@ -56,7 +56,7 @@ def test_wrong_setting_is_named(
 
 
 def test_token_ids_beyond_the_vocabulary_are_named(iolaus: Command, tmp_path: Path) -> None:
-    from runner.data.text.tokenizer import train_tokenizer
+    from iolaus.runner.data.text.tokenizer import train_tokenizer
 
     tokenizer = train_tokenizer(iter(["some words to learn from"] * 20), "wordpiece", 60, True)
     tokenizer.save_pretrained(tmp_path / "tokenizer")

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from omegaconf import DictConfig, OmegaConf
 
-from runner.launch.resume import saved_overrides
-from runner.run import redaction
-from runner.run.folder import RunFolder, command_line, public_overrides, without_secrets
-from runner.run.redaction import know_secrets, num_lookups, redacted
+from iolaus.runner.launch.resume import saved_overrides
+from iolaus.runner.run import redaction
+from iolaus.runner.run.folder import RunFolder, command_line, public_overrides, without_secrets
+from iolaus.runner.run.redaction import know_secrets, num_lookups, redacted
 from tests.conftest import TINY
 from tests.support.in_process import iolaus_here
 

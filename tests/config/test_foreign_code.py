@@ -8,13 +8,13 @@ import pytest
 import torch
 from omegaconf import DictConfig, OmegaConf, flag_override
 
-from conf.registry import OPTIONS
-from runner.build import bind, build, check_targets
-from runner.cli.compose import compose, initialized
-from runner.cli.consolidate import consolidate
-from runner.config.permissions import check_hydra, check_permissions, on_command_line, words_to_repeat
-from runner.config.targets import KINDS, allow_targets, check_target, locate
-from runner.launch.resume import saved_overrides
+from iolaus.conf.registry import OPTIONS
+from iolaus.runner.build import bind, build, check_targets
+from iolaus.runner.cli.compose import compose, initialized
+from iolaus.runner.cli.consolidate import consolidate
+from iolaus.runner.config.permissions import check_hydra, check_permissions, on_command_line, words_to_repeat
+from iolaus.runner.config.targets import KINDS, allow_targets, check_target, locate
+from iolaus.runner.launch.resume import saved_overrides
 from tests.conftest import run_program
 from tests.support.foreign_code import PLACES, RECIPES, TARGETS
 from tests.support.in_process import Done, iolaus_here

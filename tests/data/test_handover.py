@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from runner.data.handover import LARGE, Letter, hand_over
+from iolaus.runner.data.handover import LARGE, Letter, hand_over
 
 BATCH = {
     "micro_batches": [{"ids": torch.arange(6).view(2, 3), "mask": torch.tensor([True, False])}, {}],

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from runner.data.module import GlobalBatchDataModule
-from runner.samplers import Shuffled
+from iolaus.runner.data.module import GlobalBatchDataModule
+from iolaus.runner.samplers import Shuffled
 from tests.objectives.samples import collator
 from tests.samplers.sequences import Sequences
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 import transformers
 
-from runner.data.text.tokenizer import train_tokenizer
+from iolaus.runner.data.text.tokenizer import train_tokenizer
 from tests.documented.notebook import SIZES, TEXTS, VOCABULARY
 
 TrainerMaker = Callable[..., lightning.Trainer]

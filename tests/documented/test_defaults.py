@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-import conf  # noqa: F401  registers the options
-from conf.registry import OPTIONS
-from runner.data.energon.module import EnergonMultiModalDataModule
-from runner.objectives import get_collator_cls
-from runner.optim import get_scheduler
+import iolaus.conf  # noqa: F401  registers the options
+from iolaus.conf.registry import OPTIONS
+from iolaus.runner.data.energon.module import EnergonMultiModalDataModule
+from iolaus.runner.objectives import get_collator_cls
+from iolaus.runner.optim import get_scheduler
 
 COLLATORS = (
     "mlm",

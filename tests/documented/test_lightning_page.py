@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from runner.data import FinetuningDataModule, PretrainingDataModule
-from runner.modules import FinetuningModule, PretrainingModule
+from iolaus.runner.data import FinetuningDataModule, PretrainingDataModule
+from iolaus.runner.modules import FinetuningModule, PretrainingModule
 from tests.conftest import ROOT
 
 

@@ -14,8 +14,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.evaluation.metrics import TASKS, EntityScore, get_metrics_for_task
-from runner.evaluation.squad import exact_match, token_f1
+from iolaus.runner.evaluation.metrics import TASKS, EntityScore, get_metrics_for_task
+from iolaus.runner.evaluation.squad import exact_match, token_f1
 from tests.conftest import ROOT
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from runner.data.labelled.tags import keeps_iob2
-from runner.evaluation import (
+from iolaus.runner.data.labelled.tags import keeps_iob2
+from iolaus.runner.evaluation import (
     ClassificationPredictions,
     LabelPredictions,
     NumberPredictions,

@@ -16,9 +16,9 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import IntervalSweep, Override, ValueType
 from omegaconf import OmegaConf
 
-from runner.build import check_targets
-from runner.launch.resume import run_folder
-from runner.sweeps.sweeper import register_plugins, sweep_folder
+from iolaus.runner.build import check_targets
+from iolaus.runner.launch.resume import run_folder
+from iolaus.runner.sweeps.sweeper import register_plugins, sweep_folder
 from tests.conftest import ROOT
 from tests.support.commands import PAGES, RECIPES, blocks, commands, recipe_commands, shown_commands, words_of
 
@@ -82,7 +82,7 @@ def assert_composes(words: list[str]) -> None:
     OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
     OmegaConf.register_new_resolver("sweep_folder", sweep_folder, replace=True)
     register_plugins()
-    with initialize_config_module("conf", version_base="1.3"):
+    with initialize_config_module("iolaus.conf", version_base="1.3"):
         config = compose("config", [first_value(override) for override in parsed])
     check_targets(config)
 
@@ -116,7 +116,7 @@ def names_of(option: Any) -> set[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_settings_that_are_named_exist(page: Path) -> None:
     """Settings within the text, such as `trainer.max_steps`, are fields of some option."""
-    from conf.registry import OPTIONS
+    from iolaus.conf.registry import OPTIONS
 
     known = {
         group: {f for node in nodes.values() for f in names_of(node)} for group, nodes in OPTIONS.items()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.run.folder import RunFolder
+from iolaus.runner.run.folder import RunFolder
 from tests.conftest import ROOT, run_program
 from tests.support.in_process import iolaus_here
 

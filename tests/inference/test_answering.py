@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import pytest
 from transformers import AutoProcessor
 
-from runner.cli import predict
-from runner.data.demo.scenes import Scenes
-from runner.run.folder import RunFolder
-from runner.train import train
+from iolaus.runner.cli import predict
+from iolaus.runner.data.demo.scenes import Scenes
+from iolaus.runner.run.folder import RunFolder
+from iolaus.runner.train import train
 from tests.support.vision import SMALL, compose_vision
 
 COLUMNS = {"question": "statement", "answer": "label"}

@@ -8,10 +8,10 @@ import pytest
 import torch
 from transformers import AutoProcessor, AutoTokenizer, pipeline
 
-from runner.data.text.tokenizer import describe_vocabulary, train_tokenizer
-from runner.data.vision.processors import make_processor, train_conversation_tokenizer
-from runner.inference.export import write_model
-from runner.models.positions import longest_text
+from iolaus.runner.data.text.tokenizer import describe_vocabulary, train_tokenizer
+from iolaus.runner.data.vision.processors import make_processor, train_conversation_tokenizer
+from iolaus.runner.inference.export import write_model
+from iolaus.runner.models.positions import longest_text
 from tests.models.every_encoder import tiny_model
 from tests.objectives.samples import VOCABULARY
 

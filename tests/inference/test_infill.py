@@ -9,8 +9,8 @@ import pytest
 import torch
 from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertForSequenceClassification
 
-from runner.cli.predict import main
-from runner.inference.infill import fill, load
+from iolaus.runner.cli.predict import main
+from iolaus.runner.inference.infill import fill, load
 from tests.conftest import ROOT
 
 WORDS = [

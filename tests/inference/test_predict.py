@@ -11,9 +11,9 @@ import pytest
 from hydra import compose, initialize_config_module
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, BertForTokenClassification
 
-from runner.cli import predict
-from runner.run.folder import RunFolder
-from runner.train import train
+from iolaus.runner.cli import predict
+from iolaus.runner.run.folder import RunFolder
+from iolaus.runner.train import train
 from tests.modules.conftest import NEW, ROWS, TASKS, TINY
 from tests.support.precision import rounding
 
@@ -22,7 +22,7 @@ Runs = dict[str, tuple[Path, Path]]
 
 def finetuned(folder: Path, *overrides: str) -> Path:
     run = RunFolder(folder)
-    with initialize_config_module("conf", version_base="1.3"):
+    with initialize_config_module("iolaus.conf", version_base="1.3"):
         config = compose("config", [*TINY, *NEW, *overrides])
     run.begin(config, list(overrides))
     train(config, run)

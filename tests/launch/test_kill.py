@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.run import audit
-from runner.run.folder import RunFolder
+from iolaus.runner.run import audit
+from iolaus.runner.run.folder import RunFolder
 from tests.conftest import ROOT, TINY, Command
 from tests.runs.test_train import assert_bitwise, rows, weights
 from tests.support.precision import rounding

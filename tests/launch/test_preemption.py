@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from runner.run import audit
-from runner.run.folder import RunFolder
-from runner.run.signals import Stopped, stoppable
+from iolaus.runner.run import audit
+from iolaus.runner.run.folder import RunFolder
+from iolaus.runner.run.signals import Stopped, stoppable
 from tests.conftest import TINY, Command
 from tests.launch.test_kill import only_run
 from tests.runs.test_train import assert_bitwise, rows, weights

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from runner.run.folder import RunFolder
+from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY, run_program, train_here
 from tests.runs.test_train import continued, losses
 from tests.support.wandb_files import history, of_run

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from runner.logging.loggers import MetricsFile, finish_loggers, wandb_logger
-from runner.logging.wandb import UNFINISHED
+from iolaus.runner.logging.loggers import MetricsFile, finish_loggers, wandb_logger
+from iolaus.runner.logging.wandb import UNFINISHED
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

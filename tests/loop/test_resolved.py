@@ -13,13 +13,13 @@ import torch
 from omegaconf import OmegaConf
 from torch.nn.attention.varlen import varlen_attn
 
-from runner.checkpoints.files import entry_of
-from runner.loop import resolved as resolving
-from runner.loop.resolved import attention_of, changes, check_agreement, settle
-from runner.models.packed import attention as packed_attention
-from runner.models.wrapped import WrappedModel
-from runner.report import write_report
-from runner.run.folder import RunFolder
+from iolaus.runner.checkpoints.files import entry_of
+from iolaus.runner.loop import resolved as resolving
+from iolaus.runner.loop.resolved import attention_of, changes, check_agreement, settle
+from iolaus.runner.models.packed import attention as packed_attention
+from iolaus.runner.models.wrapped import WrappedModel
+from iolaus.runner.report import write_report
+from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY
 from tests.launch.test_kill import only_run
 from tests.runs.test_train import Run, assert_bitwise, continued, weights

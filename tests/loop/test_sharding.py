@@ -9,10 +9,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from runner.checkpoints.files import AtomicCheckpointIO, delete_checkpoint, entry_of
-from runner.cli.consolidate import consolidate
-from runner.run import audit
-from runner.run.folder import RunFolder
+from iolaus.runner.checkpoints.files import AtomicCheckpointIO, delete_checkpoint, entry_of
+from iolaus.runner.cli.consolidate import consolidate
+from iolaus.runner.run import audit
+from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY, run_program, train_here
 from tests.launch.test_kill import only_run
 from tests.runs.test_train import rows

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import transformers.dynamic_module_utils
 
-from runner.config.custom_code import allow_custom_code
-from runner.data.text.tokenizer import load_tokenizer
-from runner.data.vision.processors import load_processor
-from runner.inference.answering import load_answerer
-from runner.inference.infill import open_model
-from runner.models.encoder import load_encoder
+from iolaus.runner.config.custom_code import allow_custom_code
+from iolaus.runner.data.text.tokenizer import load_tokenizer
+from iolaus.runner.data.vision.processors import load_processor
+from iolaus.runner.inference.answering import load_answerer
+from iolaus.runner.inference.infill import open_model
+from iolaus.runner.models.encoder import load_encoder
 from tests.conftest import ROOT
 from tests.models.tiny import tiny
 from tests.support.in_process import iolaus_here

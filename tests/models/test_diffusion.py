@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from runner.models.diffusion import MaskedDiffusionLM, infill
+from iolaus.runner.models.diffusion import MaskedDiffusionLM, infill
 from tests.models.tiny import tiny
 from tests.objectives.samples import END, MASK, PAD, SPECIAL, START, VOCABULARY, collator, documents, flat
 

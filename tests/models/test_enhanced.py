@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.models.enhanced import EnhancedMaskedLM, visible_pairs
+from iolaus.runner.models.enhanced import EnhancedMaskedLM, visible_pairs
 from tests.models.tiny import ARCHITECTURES, tiny
 from tests.objectives.samples import SPECIAL, VOCABULARY, collator, documents, flat
 from tests.support.precision import assert_close
@@ -98,7 +98,7 @@ def test_random_tokens_cannot_be_guessed_without_the_sentence_embedding(
 
 def test_a_token_that_saw_itself_would_be_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The leak check can fail: with the diagonal open the same training brings the loss far down."""
-    from runner.models import enhanced as module
+    from iolaus.runner.models import enhanced as module
 
     make, model = enhanced(encoder_mlm_probability=0.0, spread=0.02)
     pool = model.sentence_embedding

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from runner.models import SparseMaskedLM
-from runner.models.packed.rows import settle_layout
-from runner.objectives.base import Collator
+from iolaus.runner.models import SparseMaskedLM
+from iolaus.runner.models.packed.rows import settle_layout
+from iolaus.runner.objectives.base import Collator
 from tests.models.every_encoder import EVERY, tasks_of, tiny_model
 from tests.models.packed.test_tasks import CHOSEN, micro_batch
 from tests.objectives.samples import collator, documents, flat

@@ -8,9 +8,9 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import PreTrainedModel
 
-from runner.models.flops import count_flops, flop_counts, peak_flops, step_flops
-from runner.models.sparse_head import SparseMaskedLM
-from runner.run.folder import RunFolder
+from iolaus.runner.models.flops import count_flops, flop_counts, peak_flops, step_flops
+from iolaus.runner.models.sparse_head import SparseMaskedLM
+from iolaus.runner.run.folder import RunFolder
 from tests.models.tiny import tiny
 from tests.objectives.samples import collator, documents, flat
 from tests.support.vision import tiny_vision

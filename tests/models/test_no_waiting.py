@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from runner.models.packed import attention as packed_attention
+from iolaus.runner.models.packed import attention as packed_attention
 from tests.models.packed.test_tasks import micro_batch, task_model
 from tests.models.tiny import tiny
 from tests.objectives.samples import VOCABULARY, collator, documents, flat

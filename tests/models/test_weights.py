@@ -11,9 +11,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, PreTrainedModel
 
-from runner.models.encoder import load_encoder
-from runner.models.head import Head
-from runner.models.weights import load_trained
+from iolaus.runner.models.encoder import load_encoder
+from iolaus.runner.models.head import Head
+from iolaus.runner.models.weights import load_trained
 from tests.models.every_encoder import ENCODERS, HEADS, tasks_of, tiny_model
 
 CLASSES = {"id2label": {0: "a", 1: "b", 2: "c"}, "label2id": {"a": 0, "b": 1, "c": 2}}

@@ -9,9 +9,9 @@ import pytest
 from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf
 
-from runner.launch.resume import run_folder
-from runner.run.folder import RunFolder
-from runner.train import train
+from iolaus.runner.launch.resume import run_folder
+from iolaus.runner.run.folder import RunFolder
+from iolaus.runner.train import train
 from tests.data.labelled.tasks import questions, sentences, texts
 from tests.support.precision import PRECISION
 
@@ -62,7 +62,7 @@ def finetune(tmp_path: Path, task_files: dict[str, list[str]]) -> Finetune:
         run = RunFolder(tmp_path / folder)
         model = NEW if start is None else ["model=pretrained", f"model.name_or_path={start.path}"]
         arguments = [*task_files[task], *TINY, *model, *overrides]
-        with initialize_config_module("conf", version_base="1.3"):
+        with initialize_config_module("iolaus.conf", version_base="1.3"):
             config = compose("config", arguments)
         run.begin(config, arguments)
         train(config, run)

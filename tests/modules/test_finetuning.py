@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification
 
-from runner.run.folder import RunFolder
+from iolaus.runner.run.folder import RunFolder
 from tests.conftest import Command
 from tests.data.labelled.tasks import questions, sentences, texts
 from tests.modules.conftest import NEW, TINY, Finetune
@@ -60,7 +60,7 @@ def test_classification_leaves_metrics_predictions_and_a_model_with_its_labels(f
 
 
 def test_token_classification_agrees_with_its_predictions(finetune: Finetune) -> None:
-    from runner.evaluation.metrics import EntityScore
+    from iolaus.runner.evaluation.metrics import EntityScore
 
     run = finetune("token_classification", "trainer.max_steps=40")
     lines = [line for line in predictions(run) if line["set"] == "test/test"]

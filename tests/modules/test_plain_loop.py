@@ -12,7 +12,7 @@ from transformers import (
     get_linear_schedule_with_warmup,
 )
 
-from runner.modules import FinetuningRun
+from iolaus.runner.modules import FinetuningRun
 from tests.modules.conftest import ROWS, Finetune
 from tests.support.precision import rounding
 

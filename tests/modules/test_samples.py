@@ -10,10 +10,10 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from runner.models.sparse_head import SparseMaskedLM
-from runner.modules.samples import NUM_SAMPLES, guessed_samples
-from runner.objectives import MaskedLanguageModelingCollator
-from runner.order.keyed import sample_keys
+from iolaus.runner.models.sparse_head import SparseMaskedLM
+from iolaus.runner.modules.samples import NUM_SAMPLES, guessed_samples
+from iolaus.runner.objectives import MaskedLanguageModelingCollator
+from iolaus.runner.order.keyed import sample_keys
 
 
 @pytest.mark.parametrize("overrides", [["data.layout=packed"], ["data.layout=padded", "objective=diffusion"]])

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from runner.modules.set_figures import SetFigures
+from iolaus.runner.modules.set_figures import SetFigures
 
 NAMES = ["O", "B-X", "I-X", "B-Y"]
 

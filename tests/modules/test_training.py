@@ -11,9 +11,9 @@ from hydra import compose, initialize_config_module
 from lightning.pytorch import Trainer
 from lightning.pytorch.strategies import SingleDeviceStrategy
 
-from runner.loop.assembly import assemble
-from runner.loop.trainer import quiet_libraries
-from runner.modules.training import check_same_model, seed_generators, step_seed
+from iolaus.runner.loop.assembly import assemble
+from iolaus.runner.loop.trainer import quiet_libraries
+from iolaus.runner.modules.training import check_same_model, seed_generators, step_seed
 from tests.conftest import TINY
 
 
@@ -37,7 +37,7 @@ class Blocking(SingleDeviceStrategy):
 @pytest.mark.filterwarnings("ignore:You defined a `validation_step`")
 def test_ranks_synchronise_in_the_last_micro_batch_alone(text_file: Path) -> None:
     words = [*TINY, f"data.source={text_file}", "data.micro_batch_size=5", "trainer.log_every=9"]
-    with initialize_config_module("conf", version_base="1.3"):
+    with initialize_config_module("iolaus.conf", version_base="1.3"):
         parts = assemble(compose("config", words))
     share = parts.data.train_batches(0, 1)[0]
     quiet_libraries()

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from runner.objectives import get_collator_cls
-from runner.objectives.base import Collator
-from runner.order.keyed import sample_keys
+from iolaus.runner.objectives import get_collator_cls
+from iolaus.runner.objectives.base import Collator
+from iolaus.runner.order.keyed import sample_keys
 
 PAD, UNKNOWN, START, END, MASK = range(5)
 SPECIAL = (PAD, UNKNOWN, START, END, MASK)

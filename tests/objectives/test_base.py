@@ -9,9 +9,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conf.registry import OPTIONS
-from runner.objectives import get_collator_cls
-from runner.objectives.base import COLLATORS, IGNORED, Collator
+from iolaus.conf.registry import OPTIONS
+from iolaus.runner.objectives import get_collator_cls
+from iolaus.runner.objectives.base import COLLATORS, IGNORED, Collator
 from tests.models.tiny import tiny
 from tests.objectives.samples import MASK, PAD, VOCABULARY, collator, documents, flat
 
@@ -151,7 +151,7 @@ def test_figures_are_known_before_any_batch(objective: str, fields: dict[str, An
 
 def test_a_loss_is_compared_with_the_unigram_entropy_where_its_objective_says_so() -> None:
     """A subclass, whose loss may be another, says it anew."""
-    from runner.loop.assembly import baselines_of
+    from iolaus.runner.loop.assembly import baselines_of
 
     data = SimpleNamespace(
         baselines=lambda: {"val/books/majority_accuracy": 0.5},

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.objectives.base import IGNORED
-from runner.objectives.diffusion import lowest
+from iolaus.runner.objectives.base import IGNORED
+from iolaus.runner.objectives.diffusion import lowest
 from tests.objectives.samples import MASK, SPECIAL, collator, documents, flat
 
 LENGTHS = [5, 9, 3, 12, 2, 7, 7, 4]

@@ -7,9 +7,9 @@ import pytest
 import torch
 from transformers import BertConfig
 
-from runner.objectives import get_collator_cls
-from runner.objectives.base import IGNORED, Collator
-from runner.order.keyed import sample_keys
+from iolaus.runner.objectives import get_collator_cls
+from iolaus.runner.objectives.base import IGNORED, Collator
+from iolaus.runner.order.keyed import sample_keys
 from tests.data.labelled.tasks import data_module, questions, sentences, texts
 from tests.support.precision import assert_gradients_close, gradients, rounding
 
@@ -210,7 +210,7 @@ def test_answer_that_no_window_holds_trains_as_unanswerable() -> None:
 
 
 def test_best_span_is_that_of_exhaustive_search() -> None:
-    from runner.models.finetuning import best_spans
+    from iolaus.runner.models.finetuning import best_spans
 
     draw = torch.Generator().manual_seed(5)
     starts, ends = torch.randn(2, 40, 23, generator=draw).unbind()

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from runner.report.summary import plateau_of
-from runner.run.audit import compare
+from iolaus.runner.report.summary import plateau_of
+from iolaus.runner.run.audit import compare
 from tests.support.precision import rounding
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from runner.optim import get_optimizer
+from iolaus.runner.optim import get_optimizer
 from tests.optim.tiny import EIGHT_BIT, NAMES, make, state_bytes, tiny_bert, train
 
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from runner.optim import get_optimizer
-from runner.optim.roles import parts
+from iolaus.runner.optim import get_optimizer
+from iolaus.runner.optim.roles import parts
 from tests.models.every_encoder import ENCODERS, tasks_of, tiny_model
 from tests.objectives.samples import END, VOCABULARY
 

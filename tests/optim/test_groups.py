@@ -16,8 +16,8 @@ from transformers import (
     ViTConfig,
 )
 
-from runner.optim import get_optimizer, groups_table, parameter_groups
-from runner.optim.roles import roles
+from iolaus.runner.optim import get_optimizer, groups_table, parameter_groups
+from iolaus.runner.optim.roles import roles
 from tests.optim.tiny import VOCABULARY, make, tiny_bert, train
 
 LAYER = "bert.encoder.layer.{}."

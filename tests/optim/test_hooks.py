@@ -10,8 +10,8 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from transformers import BertForMaskedLM
 
-from runner.optim import LoopNeeds, get_optimizer, loop_needs
-from runner.optim.sophia import LoopSophiaH
+from iolaus.runner.optim import LoopNeeds, get_optimizer, loop_needs
+from iolaus.runner.optim.sophia import LoopSophiaH
 from tests.optim.tiny import batch, make, tiny_bert, train
 
 

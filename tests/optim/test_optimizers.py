@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch.optim import Optimizer
 
-from conf.registry import OPTIONS
-from runner.build import build
-from runner.optim import OPTIMIZERS, get_optimizer
-from runner.optim.table import defaults
+from iolaus.conf.registry import OPTIONS
+from iolaus.runner.build import build
+from iolaus.runner.optim import OPTIMIZERS, get_optimizer
+from iolaus.runner.optim.table import defaults
 from tests.optim.tiny import NAMES, QUICK, VARIANTS, make, short_schedule, state_bytes, tiny_bert, train
 
 
@@ -233,7 +233,7 @@ def test_the_command_line_reaches_groups_and_settings() -> None:
         "optimizer.adamw_lr=0.004",
         "optimizer.overrides=[{pattern: '*.layer.0.*', lr_scale: 0.1}]",
     ]
-    with hydra.initialize_config_module("conf", version_base="1.3"):
+    with hydra.initialize_config_module("iolaus.conf", version_base="1.3"):
         config = hydra.compose("config", overrides=overrides)
     optimizer = build(config.optimizer, model=tiny_bert())
     rates = {name: group["lr"] for group in optimizer.param_groups for name in group["param_names"]}

@@ -7,7 +7,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from runner.optim import get_optimizer
+from iolaus.runner.optim import get_optimizer
 from tests.optim.tiny import make, tiny_bert, train
 
 SHAPES = ((200, 300), (70, 80), (300,), (1,))

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.order.multi_epoch import (
+from iolaus.runner.order.multi_epoch import (
     EpochIndex,
     IdentityMultiEpochDatasetWrapper,
     MultiEpochDatasetResampler,
     MultiEpochDatasetWrapper,
 )
-from runner.order.permutation import MAX_LENGTH, epoch_seed, permute, permute_block
+from iolaus.runner.order.permutation import MAX_LENGTH, epoch_seed, permute, permute_block
 
 SMALL, LARGE = st.integers(1, 2000), st.integers(1, 2**40)
 SEEDS = st.integers(-(2**70), 2**70)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.report.curves import Chart, Curve, smooth, thin_out
-from runner.report.svg import SCALE, draw, frame_of, label, span_of, step_ticks, ticks, value_ticks
-from runner.run.metrics_file import read_metrics
+from iolaus.runner.report.curves import Chart, Curve, smooth, thin_out
+from iolaus.runner.report.svg import SCALE, draw, frame_of, label, span_of, step_ticks, ticks, value_ticks
+from iolaus.runner.run.metrics_file import read_metrics
 from tests.report.pages import Page
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.report import write_comparison, write_report
-from runner.report.runs import changed_settings, load_run
+from iolaus.runner.report import write_comparison, write_report
+from iolaus.runner.report.runs import changed_settings, load_run
 from tests.report.pages import make_run, read
 
 

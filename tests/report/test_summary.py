@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.report.summary import (
+from iolaus.runner.report.summary import (
     clock,
     compared_losses,
     end_summary,
@@ -13,7 +13,7 @@ from runner.report.summary import (
     start_summary,
     validation_set,
 )
-from runner.run.folder import RunFolder
+from iolaus.runner.run.folder import RunFolder
 
 FACTS = {
     "data": {"documents": "12,000", "vocabulary": "8,192 [tokens]"},

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from runner.run import audit
+from iolaus.runner.run import audit
 from tests.conftest import TINY, Command
 from tests.launch.test_kill import only_run
 from tests.runs.test_train import Run, assert_bitwise, continued, losses, rows, weights

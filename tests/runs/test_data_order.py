@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from runner.run import audit
-from runner.run.folder import RunFolder
+from iolaus.runner.run import audit
+from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY, Command
 from tests.launch.test_kill import only_run
 from tests.runs.test_train import Run, continued, losses, rows, weights
@@ -41,11 +41,11 @@ def reference_gradient(run: RunFolder, config: list[str]) -> tuple[dict[str, Any
     """Initial weights, and the gradient of global batch 0 as one padded batch with transformers' own mean loss."""
     from hydra import compose, initialize_config_module
 
-    from runner.build import bind, build
-    from runner.data.module import MASK_STREAM
-    from runner.order.keyed import sample_keys
+    from iolaus.runner.build import bind, build
+    from iolaus.runner.data.module import MASK_STREAM
+    from iolaus.runner.order.keyed import sample_keys
 
-    with initialize_config_module("conf", version_base="1.3"):
+    with initialize_config_module("iolaus.conf", version_base="1.3"):
         cfg = compose("config", config)
     data = build(cfg.data)
     data.prepare_data()

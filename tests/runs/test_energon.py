@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from runner.checkpoints.files import entry_of
-from runner.data.demo.scenes import Scenes
-from runner.data.energon.prepare import prepare
-from runner.run import audit
+from iolaus.runner.checkpoints.files import entry_of
+from iolaus.runner.data.demo.scenes import Scenes
+from iolaus.runner.data.energon.prepare import prepare
+from iolaus.runner.run import audit
 from tests.conftest import run_program
 from tests.launch.test_kill import killed_and_restarted, only_run, start
 from tests.runs.test_train import assert_bitwise, losses, weights

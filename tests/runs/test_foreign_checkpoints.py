@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import pytest
 
-from runner.cli import predict
-from runner.run.folder import RunFolder
+from iolaus.runner.cli import predict
+from iolaus.runner.run.folder import RunFolder
 from tests.conftest import ROOT
 from tests.data.labelled.tasks import questions, sentences, texts
 from tests.launch.test_kill import only_run

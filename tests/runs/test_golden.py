@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from runner.models.packed.dropout_keys import DropoutKeys, number_modules
-from runner.modules.training import step_seed
-from runner.order.partition import partition
-from runner.samplers import GlobalBatchSampler, LengthGrouped, Shuffled, SplitModality
+from iolaus.runner.models.packed.dropout_keys import DropoutKeys, number_modules
+from iolaus.runner.modules.training import step_seed
+from iolaus.runner.order.partition import partition
+from iolaus.runner.samplers import GlobalBatchSampler, LengthGrouped, Shuffled, SplitModality
 from tests.conftest import train_here
 from tests.objectives.samples import END, START, collator, flat
 from tests.runs.test_train import losses

@@ -2,7 +2,7 @@
 
 import pytest
 
-from runner.optim import OPTIMIZERS, ThreePhaseSchedule
+from iolaus.runner.optim import OPTIMIZERS, ThreePhaseSchedule
 from tests.runs.test_train import Run, assert_bitwise, continued, rows, weights
 
 STEPS = 9

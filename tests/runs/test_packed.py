@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.run import audit
-from runner.run.folder import RunFolder
+from iolaus.runner.run import audit
+from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY, Command
 from tests.launch.test_kill import only_run
 from tests.runs.test_data_order import FIGURES, losses, validation_figures

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from runner.checkpoints.callback import checkpoint_to_resume
-from runner.run import audit
-from runner.run.folder import RunFolder
+from iolaus.runner.checkpoints.callback import checkpoint_to_resume
+from iolaus.runner.run import audit
+from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY, Command
 from tests.support.precision import rounding
 
@@ -158,14 +158,14 @@ def test_resume_with_other_data_is_refused(run_here: Run) -> None:
 
 
 def test_diverging_run_stops_and_names_step_and_samples(run_here: Run) -> None:
-    from runner.run.errors import TrainingFailure
+    from iolaus.runner.run.errors import TrainingFailure
 
     with pytest.raises(TrainingFailure, match=r"not a number at step \d+ \(samples epoch:index 0:\d+"):
         run_here("optimizer.lr=1e30", "module.max_grad_norm=0", "optimizer=sgd")
 
 
 def test_diverging_run_on_a_cpu_does_not_wait_for_a_logged_step(run_here: Run) -> None:
-    from runner.run.errors import TrainingFailure
+    from iolaus.runner.run.errors import TrainingFailure
 
     with pytest.raises(TrainingFailure, match=r"not a number at step [23] "):
         run_here("optimizer.lr=1e30", "module.max_grad_norm=0", "optimizer=sgd", "trainer.log_every=12")

@@ -22,11 +22,11 @@ from lightning.pytorch import Trainer
 from lightning.pytorch.strategies import SingleDeviceStrategy
 from numpy.typing import NDArray
 
-from runner.loop.assembly import Parts, assemble
-from runner.loop.trainer import quiet_libraries
-from runner.models.enhanced import visible_pairs
-from runner.objectives.base import IGNORED
-from runner.samplers import GlobalBatchSampler
+from iolaus.runner.loop.assembly import Parts, assemble
+from iolaus.runner.loop.trainer import quiet_libraries
+from iolaus.runner.models.enhanced import visible_pairs
+from iolaus.runner.objectives.base import IGNORED
+from iolaus.runner.samplers import GlobalBatchSampler
 from tests.conftest import TINY
 
 TABLE = """
@@ -125,7 +125,7 @@ def assembled(text_file: Path) -> Callable[..., Parts]:
     def build(objective: str, *overrides: str) -> Parts:
         own = DIFFUSION if objective == "diffusion" else []
         words = [*TINY, *FIXED, *own, f"data.source={text_file}", f"objective={objective}", *overrides]
-        with initialize_config_module("conf", version_base="1.3"):
+        with initialize_config_module("iolaus.conf", version_base="1.3"):
             return assemble(compose("config", words))
 
     return build

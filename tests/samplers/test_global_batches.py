@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.order.multi_epoch import EpochIndex, MultiEpochDatasetResampler
-from runner.samplers import GlobalBatchSampler, LengthGrouped, Sequential, Shuffled, SplitModality
+from iolaus.runner.order.multi_epoch import EpochIndex, MultiEpochDatasetResampler
+from iolaus.runner.samplers import GlobalBatchSampler, LengthGrouped, Sequential, Shuffled, SplitModality
 from tests.samplers.sequences import sequences
 
 Make = Callable[..., GlobalBatchSampler]

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from runner.samplers import LengthGrouped, Shuffled
+from iolaus.runner.samplers import LengthGrouped, Shuffled
 from tests.samplers.sequences import Sequences, sequences
 
 

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.samplers import SplitModality, SplitModalitySampler, split_modality
+from iolaus.runner.samplers import SplitModality, SplitModalitySampler, split_modality
 from tests.samplers.sequences import Sequences, sequences
 
 pairs_of = st.lists(st.tuples(st.booleans(), st.integers(1, 40)), min_size=1, max_size=60)

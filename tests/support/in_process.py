@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from hydra.core.global_hydra import GlobalHydra
 
-from runner.train import main
+from iolaus.runner.train import main
 
 
 class Done(NamedTuple):

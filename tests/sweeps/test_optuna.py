@@ -13,8 +13,8 @@ import optuna
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from runner.run.folder import RunFolder
-from runner.sweeps.optuna import STUDY, open_journal, repair, search_space
+from iolaus.runner.run.folder import RunFolder
+from iolaus.runner.sweeps.optuna import STUDY, open_journal, repair, search_space
 from tests.conftest import ROOT, TINY, run_program
 from tests.report.pages import read
 
@@ -24,10 +24,10 @@ from pathlib import Path
 import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
-import conf
-from runner.folder import RunFolder
-from runner.resume import saved_overrides
-from runner.sweep import register_plugins, sweep_folder
+from iolaus import conf
+from iolaus.runner.folder import RunFolder
+from iolaus.runner.resume import saved_overrides
+from iolaus.runner.sweep import register_plugins, sweep_folder
 
 def task(config):
     """A parabola over the logarithm of the rate; notes every start, and dies where it is told to."""
@@ -46,7 +46,7 @@ def task(config):
 sys.argv[1:] = saved_overrides(sys.argv[1:])
 OmegaConf.register_new_resolver("sweep_folder", sweep_folder)
 register_plugins()
-hydra.main(version_base="1.3", config_path="pkg://conf", config_name="config")(task)()
+hydra.main(version_base="1.3", config_path="pkg://iolaus.conf", config_name="config")(task)()
 '''
 """A job that costs nothing, in place of a training."""
 

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import pytest
 
-from runner.launch.resume import saved_overrides
-from runner.run import audit
-from runner.run.folder import RunFolder
-from runner.sweeps.sweeper import find_sweep, place, problem_of, read_sweep
+from iolaus.runner.launch.resume import saved_overrides
+from iolaus.runner.run import audit
+from iolaus.runner.run.folder import RunFolder
+from iolaus.runner.sweeps.sweeper import find_sweep, place, problem_of, read_sweep
 from tests.conftest import TINY, run_program
 from tests.report.pages import read
 

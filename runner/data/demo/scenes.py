@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from PIL import Image, ImageDraw
 
-from runner.data.vision.conversations import IMAGE_PLACE
-from runner.data.vision.image_inputs import Size
-from runner.run.folder import write_atomically
+from iolaus.runner.data.vision.conversations import IMAGE_PLACE
+from iolaus.runner.data.vision.image_inputs import Size
+from iolaus.runner.run.folder import write_atomically
 
 PARTS = ("train", "validation", "test")
 

@@ -21,7 +21,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from runner.data.demo.stdlib_text import SHORTEST, docstrings, source_files
+from iolaus.runner.data.demo.stdlib_text import SHORTEST, docstrings, source_files
 
 PARTS = ("train", "validation", "test")
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import torch
 
-from runner.data.batches import share_of
-from runner.data.energon.loader import EnergonDataloader, EnergonPass
-from runner.loop.sharding import Replica
+from iolaus.runner.data.batches import share_of
+from iolaus.runner.data.energon.loader import EnergonDataloader, EnergonPass
+from iolaus.runner.loop.sharding import Replica
 
 
 class GlobalBatchStream:

@@ -9,10 +9,10 @@ from megatron.energon.cache.file_store import WebdatasetFileStore
 from megatron.energon.epathlib import EPath
 from PIL import Image
 
-from runner.data.energon.tasks import ConversationTaskEncoder, identity, read_conversation
-from runner.data.vision.conversation_encoder import ConversationEncoder
-from runner.data.vision.conversations import Conversation, ConversationReader
-from runner.data.vision.images import decode_image
+from iolaus.runner.data.energon.tasks import ConversationTaskEncoder, identity, read_conversation
+from iolaus.runner.data.vision.conversation_encoder import ConversationEncoder
+from iolaus.runner.data.vision.conversations import Conversation, ConversationReader
+from iolaus.runner.data.vision.images import decode_image
 
 
 @sample_type

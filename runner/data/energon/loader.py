@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from megatron.energon import SavableDataset, get_savable_loader
 
-from runner.data.batches import rest_before_fork, settle_worker
-from runner.data.energon.errors import Stock
-from runner.data.energon.state import from_plain, to_plain
+from iolaus.runner.data.batches import rest_before_fork, settle_worker
+from iolaus.runner.data.energon.errors import Stock
+from iolaus.runner.data.energon.state import from_plain, to_plain
 
 COLLECT_EVERY = 10
 """Batches after which a worker collects garbage: tensors in cycles would pile up (energon's own default)."""

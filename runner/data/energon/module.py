@@ -14,20 +14,26 @@ from megatron.energon import (
     get_val_dataset,
 )
 
-from runner.data.energon.errors import Stock, Troubles, check_least, guard
-from runner.data.energon.loader import EnergonDataloader, EnergonPass, cyclic_iter, savable_loader, settled
-from runner.data.energon.replicas import find_replica, gathered
-from runner.data.energon.source import check_readers, check_source, count_samples, fingerprint
-from runner.data.energon.state import differences
-from runner.data.energon.tasks import (
+from iolaus.runner.data.energon.errors import Stock, Troubles, check_least, guard
+from iolaus.runner.data.energon.loader import (
+    EnergonDataloader,
+    EnergonPass,
+    cyclic_iter,
+    savable_loader,
+    settled,
+)
+from iolaus.runner.data.energon.replicas import find_replica, gathered
+from iolaus.runner.data.energon.source import check_readers, check_source, count_samples, fingerprint
+from iolaus.runner.data.energon.state import differences
+from iolaus.runner.data.energon.tasks import (
     ConversationTaskEncoder,
     MultiModalSampleConfig,
     flat_tensors,
     sample_config,
 )
-from runner.data.vision.conversation_encoder import ConversationEncoder
-from runner.data.vision.conversations import ConversationReader
-from runner.loop.sharding import Replica
+from iolaus.runner.data.vision.conversation_encoder import ConversationEncoder
+from iolaus.runner.data.vision.conversations import ConversationReader
+from iolaus.runner.loop.sharding import Replica
 
 logger = logging.getLogger("iolaus")
 

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from runner.data.demo.scenes import Scenes
-from runner.data.energon.shards import numbered, write_shards
-from runner.data.read.task_readers import Row, read_rows
-from runner.data.text.holdout import digest, split_documents
-from runner.data.vision.conversations import COLUMNS, Conversation, ConversationReader
-from runner.data.vision.images import ImageFolder, decode_image
-from runner.run.errors import explain, wants_traceback
+from iolaus.runner.data.demo.scenes import Scenes
+from iolaus.runner.data.energon.shards import numbered, write_shards
+from iolaus.runner.data.read.task_readers import Row, read_rows
+from iolaus.runner.data.text.holdout import digest, split_documents
+from iolaus.runner.data.vision.conversations import COLUMNS, Conversation, ConversationReader
+from iolaus.runner.data.vision.images import ImageFolder, decode_image
+from iolaus.runner.run.errors import explain, wants_traceback
 
 TRAIN, VALIDATION = "train", "val"
 """What energon calls the splits."""

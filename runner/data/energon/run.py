@@ -5,16 +5,16 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from runner.data.energon.batches import EvaluationPass, GlobalBatchStream
-from runner.data.energon.errors import Troubles
-from runner.data.energon.examples import Examples, ReadConversations
-from runner.data.energon.module import EnergonMultiModalDataModule
-from runner.data.energon.source import count_samples, samples_in_order
-from runner.data.energon.tasks import ConversationTaskEncoder
-from runner.data.module import LAYOUTS
-from runner.data.vision.conversation_encoder import ConversationEncoder
-from runner.data.vision.conversations import ConversationReader
-from runner.data.vision.processors import VisionProcessor, conversation_texts, find_processor
+from iolaus.runner.data.energon.batches import EvaluationPass, GlobalBatchStream
+from iolaus.runner.data.energon.errors import Troubles
+from iolaus.runner.data.energon.examples import Examples, ReadConversations
+from iolaus.runner.data.energon.module import EnergonMultiModalDataModule
+from iolaus.runner.data.energon.source import count_samples, samples_in_order
+from iolaus.runner.data.energon.tasks import ConversationTaskEncoder
+from iolaus.runner.data.module import LAYOUTS
+from iolaus.runner.data.vision.conversation_encoder import ConversationEncoder
+from iolaus.runner.data.vision.conversations import ConversationReader
+from iolaus.runner.data.vision.processors import VisionProcessor, conversation_texts, find_processor
 
 VALIDATION = "validation"
 """What the one validation set is called."""

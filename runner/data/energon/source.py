@@ -11,7 +11,7 @@ from megatron.energon.flavors.webdataset.empty_dataset_error import EmptyDataset
 from megatron.energon.flavors.webdataset.metadata import EnergonDatasetType, get_dataset_type
 from megatron.energon.metadataset import load_dataset
 
-from runner.data.energon.errors import Troubles, guard
+from iolaus.runner.data.energon.errors import Troubles, guard
 
 META = ".nv-meta"
 

@@ -22,14 +22,14 @@ from megatron.energon import (
 )
 from megatron.energon import edataclass as sample_type
 
-from runner.data.energon.errors import Troubles
-from runner.data.read.conll import Row
-from runner.data.text.holdout import digest
-from runner.data.vision.conversation_encoder import ConversationEncoder, SampleTooLong
-from runner.data.vision.conversations import Conversation, ConversationReader
-from runner.data.vision.image_inputs import EncodesInPlaces, ImageEncoder, join_images
-from runner.data.vision.images import decode_image
-from runner.order.packing import pack
+from iolaus.runner.data.energon.errors import Troubles
+from iolaus.runner.data.read.conll import Row
+from iolaus.runner.data.text.holdout import digest
+from iolaus.runner.data.vision.conversation_encoder import ConversationEncoder, SampleTooLong
+from iolaus.runner.data.vision.conversations import Conversation, ConversationReader
+from iolaus.runner.data.vision.image_inputs import EncodesInPlaces, ImageEncoder, join_images
+from iolaus.runner.data.vision.images import decode_image
+from iolaus.runner.order.packing import pack
 
 
 @dataclass(frozen=True)

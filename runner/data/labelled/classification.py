@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from runner.data.labelled.labels import REGRESSION, SINGLE, UNLABELLED, Found, Labels
-from runner.data.labelled.task import (
+from iolaus.runner.data.labelled.labels import REGRESSION, SINGLE, UNLABELLED, Found, Labels
+from iolaus.runner.data.labelled.task import (
     TOKENISED_AT_ONCE,
     Task,
     TaskSequences,
@@ -18,7 +18,7 @@ from runner.data.labelled.task import (
     text_of,
     uses_token_types,
 )
-from runner.data.read.task_readers import Rows
+from iolaus.runner.data.read.task_readers import Rows
 
 
 class Labelled(NamedTuple):

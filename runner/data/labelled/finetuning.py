@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
-from runner.data.evaluated import EvaluatedDataModule, by_name
-from runner.data.labelled.classification import Classification
-from runner.data.labelled.labels import Labels
-from runner.data.labelled.question_answering import QuestionAnswering
-from runner.data.labelled.task import Task, TaskSequences
-from runner.data.labelled.token_classification import TokenClassification
-from runner.data.read.task_readers import Rows, read_rows
-from runner.data.text.holdout import digest, split_documents
-from runner.data.text.tokenizer import describe_vocabulary, load_tokenizer, train_tokenizer
-from runner.inference.export import model_folder
-from runner.run.errors import suggest
+from iolaus.runner.data.evaluated import EvaluatedDataModule, by_name
+from iolaus.runner.data.labelled.classification import Classification
+from iolaus.runner.data.labelled.labels import Labels
+from iolaus.runner.data.labelled.question_answering import QuestionAnswering
+from iolaus.runner.data.labelled.task import Task, TaskSequences
+from iolaus.runner.data.labelled.token_classification import TokenClassification
+from iolaus.runner.data.read.task_readers import Rows, read_rows
+from iolaus.runner.data.text.holdout import digest, split_documents
+from iolaus.runner.data.text.tokenizer import describe_vocabulary, load_tokenizer, train_tokenizer
+from iolaus.runner.inference.export import model_folder
+from iolaus.runner.run.errors import suggest
 
 log = logging.getLogger("iolaus")
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from runner.data.labelled.task import (
+from iolaus.runner.data.labelled.task import (
     TOKENISED_AT_ONCE,
     Task,
     TaskSequences,
@@ -17,7 +17,7 @@ from runner.data.labelled.task import (
     text_of,
     uses_token_types,
 )
-from runner.data.read.task_readers import Row, Rows
+from iolaus.runner.data.read.task_readers import Row, Rows
 
 log = logging.getLogger("iolaus")
 

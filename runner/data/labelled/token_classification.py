@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from runner.data.labelled.labels import UNLABELLED
-from runner.data.labelled.tags import is_bio, keeps_iob2
-from runner.data.labelled.task import (
+from iolaus.runner.data.labelled.labels import UNLABELLED
+from iolaus.runner.data.labelled.tags import is_bio, keeps_iob2
+from iolaus.runner.data.labelled.task import (
     TOKENISED_AT_ONCE,
     Task,
     TaskSequences,
@@ -20,8 +20,8 @@ from runner.data.labelled.task import (
     few,
     identity,
 )
-from runner.data.read.task_readers import Row, Rows
-from runner.run.errors import suggest
+from iolaus.runner.data.read.task_readers import Row, Rows
+from iolaus.runner.run.errors import suggest
 
 log = logging.getLogger("iolaus")
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from conf.values import NAMED
-from runner.data.read.conll import Row, read_conll, read_conllu
-from runner.data.read.formats import decode
-from runner.run.errors import suggest
+from iolaus.conf.values import NAMED
+from iolaus.runner.data.read.conll import Row, read_conll, read_conllu
+from iolaus.runner.data.read.formats import decode
+from iolaus.runner.run.errors import suggest
 
 
 class Rows(NamedTuple):

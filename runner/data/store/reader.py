@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from runner.order.ranges import ranges
+from iolaus.runner.order.ranges import ranges
 
 FORMAT_VERSION = 2
 """Version of the format; another one is refused."""

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from runner.data.store.cached import locked, sync, write_errors, write_json
-from runner.data.store.reader import FORMAT_VERSION, Content, TokenStore
+from iolaus.runner.data.store.cached import locked, sync, write_errors, write_json
+from iolaus.runner.data.store.reader import FORMAT_VERSION, Content, TokenStore
 
 SECONDS_BETWEEN_MARKS = 15.0
 """How much work a killed writer can lose."""

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from runner.data.text.encoding import encoder_for
-from runner.order.ranges import ranges
+from iolaus.runner.data.text.encoding import encoder_for
+from iolaus.runner.order.ranges import ranges
 
 LONG_DOCUMENTS = ("truncate", "sentences", "tokens")
 """What can be done with a document over the length."""

@@ -8,8 +8,8 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-from runner.data.text.sources import Document, Source
-from runner.order.keyed import derive_seed, mix64
+from iolaus.runner.data.text.sources import Document, Source
+from iolaus.runner.order.keyed import derive_seed, mix64
 
 log = logging.getLogger("iolaus")
 

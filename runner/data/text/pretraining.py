@@ -7,13 +7,13 @@ from typing import Any
 
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from runner.config.custom_code import from_pretrained
-from runner.data.module import GlobalBatchDataModule
-from runner.data.store.reader import TokenStore
-from runner.data.text.prepare import PreparedText, prepare_text
-from runner.data.text.sources import Source, open_source
-from runner.data.text.tokenizer import describe_vocabulary
-from runner.inference.export import model_folder
+from iolaus.runner.config.custom_code import from_pretrained
+from iolaus.runner.data.module import GlobalBatchDataModule
+from iolaus.runner.data.store.reader import TokenStore
+from iolaus.runner.data.text.prepare import PreparedText, prepare_text
+from iolaus.runner.data.text.sources import Source, open_source
+from iolaus.runner.data.text.tokenizer import describe_vocabulary
+from iolaus.runner.inference.export import model_folder
 
 
 class PretrainingData(GlobalBatchDataModule):
@@ -68,7 +68,7 @@ class PretrainingData(GlobalBatchDataModule):
     @wraps(__init__)  # type: ignore[misc]  # signatures are read from here
     def __new__(cls, *args: Any, **settings: Any) -> "PretrainingData":  # noqa: D102  documented as __init__ is
         if cls is PretrainingData and settings.get("streaming"):
-            from runner.data.text.streamed import StreamedPretrainingData
+            from iolaus.runner.data.text.streamed import StreamedPretrainingData
 
             cls = StreamedPretrainingData
         return super().__new__(cls)

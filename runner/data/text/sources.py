@@ -7,8 +7,8 @@ from glob import glob, has_magic
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from conf.values import NAMED
-from runner.data.read.files import (
+from iolaus.conf.values import NAMED
+from iolaus.runner.data.read.files import (
     TEXT_UNITS,
     FileSource,
     choose_column,

@@ -4,10 +4,10 @@ from collections.abc import Collection, Iterator
 from itertools import count, islice
 from typing import Any
 
-from runner.data.text.holdout import digest
-from runner.data.text.sources import Source
-from runner.order.keyed import derive_seed
-from runner.order.permutation import epoch_seed, permute_block
+from iolaus.runner.data.text.holdout import digest
+from iolaus.runner.data.text.sources import Source
+from iolaus.runner.order.keyed import derive_seed
+from iolaus.runner.order.permutation import epoch_seed, permute_block
 
 _BUFFER = 0x62756666
 """What the derived seed is for ("buff" in ASCII)."""

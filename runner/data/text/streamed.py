@@ -8,17 +8,17 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from runner.data.store.cached import key_of
-from runner.data.store.reader import TokenStore
-from runner.data.text.chunking import Chunker
-from runner.data.text.holdout import HELD_OUT, digest
-from runner.data.text.prepare import PreparedText, token_figures
-from runner.data.text.pretraining import PretrainingData
-from runner.data.text.sources import Source
-from runner.data.text.stream import FirstDocuments, OtherDocuments
-from runner.data.text.streamed_batches import StreamedGlobalBatches, StreamLoader, StreamOrder
-from runner.data.text.tokenizer import load_tokenizer, tokenizer_fingerprint
-from runner.loop.sharding import replica_of
+from iolaus.runner.data.store.cached import key_of
+from iolaus.runner.data.store.reader import TokenStore
+from iolaus.runner.data.text.chunking import Chunker
+from iolaus.runner.data.text.holdout import HELD_OUT, digest
+from iolaus.runner.data.text.prepare import PreparedText, token_figures
+from iolaus.runner.data.text.pretraining import PretrainingData
+from iolaus.runner.data.text.sources import Source
+from iolaus.runner.data.text.stream import FirstDocuments, OtherDocuments
+from iolaus.runner.data.text.streamed_batches import StreamedGlobalBatches, StreamLoader, StreamOrder
+from iolaus.runner.data.text.tokenizer import load_tokenizer, tokenizer_fingerprint
+from iolaus.runner.loop.sharding import replica_of
 
 
 class StreamedPretrainingData(PretrainingData):

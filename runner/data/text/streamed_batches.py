@@ -9,14 +9,14 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import IterableDataset, get_worker_info
 
-from runner.data.batches import MASK_STREAM, SUMMED, CalmLoader, keyed_samples, settle_worker, share_of
-from runner.data.handover import hand_over
-from runner.data.text.chunking import Chunker
-from runner.data.text.sources import Source
-from runner.data.text.stream import ShuffledStream
-from runner.loop.sharding import Replica
-from runner.order.keyed import derive_seed
-from runner.order.partition import partition
+from iolaus.runner.data.batches import MASK_STREAM, SUMMED, CalmLoader, keyed_samples, settle_worker, share_of
+from iolaus.runner.data.handover import hand_over
+from iolaus.runner.data.text.chunking import Chunker
+from iolaus.runner.data.text.sources import Source
+from iolaus.runner.data.text.stream import ShuffledStream
+from iolaus.runner.loop.sharding import Replica
+from iolaus.runner.order.keyed import derive_seed
+from iolaus.runner.order.partition import partition
 
 CHUNKS = 1 << 40
 """Chunk c of document n is sample n + c times this, so that each has a key of its own."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runner.config.custom_code import CustomCodeRefused, from_pretrained
+from iolaus.runner.config.custom_code import CustomCodeRefused, from_pretrained
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast

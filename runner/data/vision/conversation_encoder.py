@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from runner.data.vision.conversations import (
+from iolaus.runner.data.vision.conversations import (
     ASSISTANT,
     IMAGE_PLACE,
     USER,
@@ -19,8 +19,8 @@ from runner.data.vision.conversations import (
     Turn,
     check_places,
 )
-from runner.data.vision.image_inputs import ImageEncoder, ImageInputs, ImageTokens, Size
-from runner.run.errors import suggest
+from iolaus.runner.data.vision.image_inputs import ImageEncoder, ImageInputs, ImageTokens, Size
+from iolaus.runner.run.errors import suggest
 
 TOO_LONG = ("error", "truncate", "skip")
 """What may be done with a sample that is longer than the sequence."""

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from runner.data.labelled.task import TaskSequences
-from runner.data.vision.conversation_encoder import ConversationEncoder, EncodedText, SampleTooLong
-from runner.data.vision.conversations import Conversation
-from runner.data.vision.image_inputs import EXAMPLE_SIZE, ImageInputs, Size, join_images
-from runner.data.vision.images import SizedImages, UndecodableImage
+from iolaus.runner.data.labelled.task import TaskSequences
+from iolaus.runner.data.vision.conversation_encoder import ConversationEncoder, EncodedText, SampleTooLong
+from iolaus.runner.data.vision.conversations import Conversation
+from iolaus.runner.data.vision.image_inputs import EXAMPLE_SIZE, ImageInputs, Size, join_images
+from iolaus.runner.data.vision.images import SizedImages, UndecodableImage
 
 log = logging.getLogger("iolaus")
 

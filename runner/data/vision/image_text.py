@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from runner.data.evaluated import EvaluatedDataModule, by_name
-from runner.data.read.task_readers import read_rows
-from runner.data.text.holdout import digest, split_documents
-from runner.data.vision.conversation_sequences import ConversationSequences, encode_conversations
-from runner.data.vision.conversations import Conversation, ConversationReader
-from runner.data.vision.images import ImageFolder, SizedImages
-from runner.data.vision.processors import conversation_texts, find_processor
+from iolaus.runner.data.evaluated import EvaluatedDataModule, by_name
+from iolaus.runner.data.read.task_readers import read_rows
+from iolaus.runner.data.text.holdout import digest, split_documents
+from iolaus.runner.data.vision.conversation_sequences import ConversationSequences, encode_conversations
+from iolaus.runner.data.vision.conversations import Conversation, ConversationReader
+from iolaus.runner.data.vision.images import ImageFolder, SizedImages
+from iolaus.runner.data.vision.processors import conversation_texts, find_processor
 
 log = logging.getLogger("iolaus")
 

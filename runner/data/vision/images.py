@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from PIL import ExifTags, Image, ImageOps
 
-from runner.data.vision.image_inputs import Size
+from iolaus.runner.data.vision.image_inputs import Size
 
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 """What is decoded; others, some of which run programs of their own, are refused."""

@@ -23,9 +23,9 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import AttentionInterface
 
-from runner.models.packed.documents import documents, flat_places, padded_places, runs, window_mask
-from runner.models.packed.dropout import DroppedAttention, can_drop, plain_attention
-from runner.models.packed.dropout_keys import current_keys
+from iolaus.runner.models.packed.documents import documents, flat_places, padded_places, runs, window_mask
+from iolaus.runner.models.packed.dropout import DroppedAttention, can_drop, plain_attention
+from iolaus.runner.models.packed.dropout_keys import current_keys
 
 NAME = "packed_documents"
 """What transformers knows this attention by."""

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from runner.models.packed.documents import Bucket, buckets
-from runner.models.packed.dropout_keys import DropoutKeys, bits_drawn, current_keys, number_modules
+from iolaus.runner.models.packed.documents import Bucket, buckets
+from iolaus.runner.models.packed.dropout_keys import DropoutKeys, bits_drawn, current_keys, number_modules
 
 _FATES = 1 << 16
 """16 bits decide, so a rate is met to one in 65,536."""

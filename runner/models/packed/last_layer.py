@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from runner.models.packed.dropout_keys import current_keys
+from iolaus.runner.models.packed.dropout_keys import current_keys
 
 PLACES = (
     ("encoder.layer", "intermediate", "output.dense"),

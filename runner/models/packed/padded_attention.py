@@ -12,8 +12,8 @@ from torch import Tensor
 from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-from runner.models.packed.dropout import can_drop, plain_attention
-from runner.models.packed.dropout_keys import current_keys
+from iolaus.runner.models.packed.dropout import can_drop, plain_attention
+from iolaus.runner.models.packed.dropout_keys import current_keys
 
 _OTHER_WAYS = ("position_bias", "cache", "softcap")
 """What transformers' own knows beside a mask."""

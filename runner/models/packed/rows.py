@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel
 
-from runner.models.packed.attention import NAME
-from runner.models.packed.documents import flat_places, padded_places
+from iolaus.runner.models.packed.attention import NAME
+from iolaus.runner.models.packed.documents import flat_places, padded_places
 
 log = logging.getLogger("iolaus")
 

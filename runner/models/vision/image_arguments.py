@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from runner.models.packed.rows import packed_again, unpacked
+from iolaus.runner.models.packed.rows import packed_again, unpacked
 
 OF_THE_TOWER = ("last_hidden_state", "pooler_output", "hidden_states", "attentions")
 """What a vision tower may tell of itself beside what the language model is given of it (such as `deepstack_features`)."""

@@ -15,12 +15,12 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import GenerationConfig, PreTrainedModel
 
-from runner.data.vision.image_inputs import EncodedImage
-from runner.evaluation import AnswerPredictions, Predictions
-from runner.models.flops import FlopCounts
-from runner.models.packed.rows import TOLERANCE, packed_row, set_up_packed_rows, trial_documents
-from runner.models.sparse_head import SparseMaskedLM
-from runner.models.vision.image_arguments import ImageArguments
+from iolaus.runner.data.vision.image_inputs import EncodedImage
+from iolaus.runner.evaluation import AnswerPredictions, Predictions
+from iolaus.runner.models.flops import FlopCounts
+from iolaus.runner.models.packed.rows import TOLERANCE, packed_row, set_up_packed_rows, trial_documents
+from iolaus.runner.models.sparse_head import SparseMaskedLM
+from iolaus.runner.models.vision.image_arguments import ImageArguments
 
 log = logging.getLogger("iolaus")
 

@@ -3,7 +3,7 @@
 from itertools import pairwise
 from pathlib import Path
 
-from runner.optim.schedule.phases import Phase, ThreePhaseSchedule
+from iolaus.runner.optim.schedule.phases import Phase, ThreePhaseSchedule
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 SIZE = (960, 480)

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
-from runner.optim.schedule.phases import Steps, ThreePhaseSchedule, check_decay, check_kind, shape
+from iolaus.runner.optim.schedule.phases import Steps, ThreePhaseSchedule, check_decay, check_kind, shape
 
 
 class ClosedFormScheduler(LambdaLR):

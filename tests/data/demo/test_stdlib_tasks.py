@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from runner.data.demo.stdlib_tasks import (
+from iolaus.runner.data.demo.stdlib_tasks import (
     PARTS,
     StdlibDocstrings,
     StdlibQuestions,

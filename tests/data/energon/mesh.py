@@ -8,7 +8,7 @@ import lightning.pytorch as pl
 import torch
 from lightning.pytorch.strategies import ModelParallelStrategy
 
-from runner.data.energon.module import EnergonMultiModalDataModule
+from iolaus.runner.data.energon.module import EnergonMultiModalDataModule
 from tests.data.energon.sets import NumberedRows
 
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from runner.data.energon.loader import EnergonDataloader, cyclic_iter
-from runner.data.energon.state import from_plain, to_plain
+from iolaus.runner.data.energon.loader import EnergonDataloader, cyclic_iter
+from iolaus.runner.data.energon.state import from_plain, to_plain
 from tests.data.energon.sets import make_set, stream, take
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from runner.data.demo.scenes import Scenes
-from runner.data.energon.errors import Troubles
-from runner.data.energon.prepare import prepare
-from runner.data.energon.source import samples_in_order
-from runner.data.energon.tasks import ConversationTaskEncoder, EncodedSample
+from iolaus.runner.data.demo.scenes import Scenes
+from iolaus.runner.data.energon.errors import Troubles
+from iolaus.runner.data.energon.prepare import prepare
+from iolaus.runner.data.energon.source import samples_in_order
+from iolaus.runner.data.energon.tasks import ConversationTaskEncoder, EncodedSample
 from tests.support.vision import TinyVision, tiny_vision
 
 

@@ -11,10 +11,10 @@ import pytest
 from megatron.energon import WorkerConfig, get_val_dataset
 from PIL import Image
 
-from runner.data.energon.examples import ReadConversations
-from runner.data.energon.prepare import main, prepare
-from runner.data.energon.source import check_source, count_samples, samples_in_order
-from runner.data.vision.conversations import ConversationReader
+from iolaus.runner.data.energon.examples import ReadConversations
+from iolaus.runner.data.energon.prepare import main, prepare
+from iolaus.runner.data.energon.source import check_source, count_samples, samples_in_order
+from iolaus.runner.data.vision.conversations import ConversationReader
 
 
 @pytest.fixture

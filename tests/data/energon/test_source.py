@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.data.energon.source import check_source, fingerprint
+from iolaus.runner.data.energon.source import check_source, fingerprint
 from tests.data.energon.sets import make_set
 
 LOADER = """\

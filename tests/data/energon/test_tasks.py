@@ -12,17 +12,17 @@ import torch
 from megatron.energon import CaptioningSample, VQASample
 from PIL import Image
 
-from runner.data.energon.errors import Troubles
-from runner.data.energon.module import EnergonMultiModalDataModule
-from runner.data.energon.shards import numbered, write_shards
-from runner.data.energon.tasks import (
+from iolaus.runner.data.energon.errors import Troubles
+from iolaus.runner.data.energon.module import EnergonMultiModalDataModule
+from iolaus.runner.data.energon.shards import numbered, write_shards
+from iolaus.runner.data.energon.tasks import (
     ConversationTaskEncoder,
     MultiModalSampleConfig,
     RawConversation,
     flat_tensors,
 )
-from runner.data.vision.conversations import ConversationReader
-from runner.data.vision.processors import (
+from iolaus.runner.data.vision.conversations import ConversationReader
+from iolaus.runner.data.vision.processors import (
     VisionProcessor,
     load_processor,
     make_processor,

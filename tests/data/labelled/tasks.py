@@ -5,9 +5,9 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-import conf  # noqa: F401
-from conf.registry import OPTIONS
-from runner.data import FinetuningData
+import iolaus.conf  # noqa: F401
+from iolaus.conf.registry import OPTIONS
+from iolaus.runner.data import FinetuningData
 
 WORDS = "the a river runs under old bridge while seven herons watch and nobody speaks of winter again"
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from runner.data.labelled.question_answering import place_answer
+from iolaus.runner.data.labelled.question_answering import place_answer
 from tests.data.labelled.tasks import data_module, questions, sentences, texts
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.data.labelled.labels import MULTI, REGRESSION, SINGLE, UNLABELLED, Found, Labels
+from iolaus.runner.data.labelled.labels import MULTI, REGRESSION, SINGLE, UNLABELLED, Found, Labels
 
 
 def learnt(

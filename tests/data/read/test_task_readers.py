@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from runner.data.read.task_readers import read_rows
+from iolaus.runner.data.read.task_readers import read_rows
 
 SQUAD = {
     "version": "v2.0",

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from runner.data.read import files
-from runner.data.text.sources import HubSource, Source, open_source
+from iolaus.runner.data.read import files
+from iolaus.runner.data.text.sources import HubSource, Source, open_source
 
 DOCUMENTS = ["The old bridge.", "Seven herons,\nwatching “it” fly; 冬", 'A "quoted", text\twith tabs.']
 

@@ -10,13 +10,13 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from conf.registry import OPTIONS
-from runner.data import PretrainingData
-from runner.data.text.holdout import digest
-from runner.data.text.streamed import StreamedPretrainingData
-from runner.data.text.tokenizer import train_tokenizer
-from runner.objectives import MaskedDiffusionCollator, MaskedLanguageModelingCollator
-from runner.samplers import LengthGrouped, Sequential, Shuffled
+from iolaus.conf.registry import OPTIONS
+from iolaus.runner.data import PretrainingData
+from iolaus.runner.data.text.holdout import digest
+from iolaus.runner.data.text.streamed import StreamedPretrainingData
+from iolaus.runner.data.text.tokenizer import train_tokenizer
+from iolaus.runner.objectives import MaskedDiffusionCollator, MaskedLanguageModelingCollator
+from iolaus.runner.samplers import LengthGrouped, Sequential, Shuffled
 
 
 @pytest.fixture(scope="module")

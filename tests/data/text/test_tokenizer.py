@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
 
-from runner.data.text.tokenizer import SPECIAL_TOKENS, load_tokenizer, tokenizer_fingerprint, train_tokenizer
+from iolaus.runner.data.text.tokenizer import (
+    SPECIAL_TOKENS,
+    load_tokenizer,
+    tokenizer_fingerprint,
+    train_tokenizer,
+)
 
 TEXTS = [
     "The River runs under the old bridge, while seven herons watch.",

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from runner.data.read.task_readers import Row, read_rows
-from runner.data.vision.conversation_encoder import ConversationEncoder, SampleTooLong
-from runner.data.vision.conversations import ConversationReader, Turn
-from runner.data.vision.processors import (
+from iolaus.runner.data.read.task_readers import Row, read_rows
+from iolaus.runner.data.vision.conversation_encoder import ConversationEncoder, SampleTooLong
+from iolaus.runner.data.vision.conversations import ConversationReader, Turn
+from iolaus.runner.data.vision.processors import (
     VisionProcessor,
     load_processor,
     make_processor,

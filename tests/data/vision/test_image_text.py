@@ -12,10 +12,10 @@ import pytest
 from PIL import Image
 from torch._utils import ExceptionWrapper
 
-from runner.build import build
-from runner.data.batches import GlobalBatches
-from runner.run.errors import explain
-from runner.samplers import Sequential, SplitModality
+from iolaus.runner.build import build
+from iolaus.runner.data.batches import GlobalBatches
+from iolaus.runner.run.errors import explain
+from iolaus.runner.samplers import Sequential, SplitModality
 from tests.conftest import ROOT
 from tests.support.image_text_models import save_image_text_model
 from tests.support.vision import SMALL, compose_vision, tiny_vision
@@ -226,7 +226,7 @@ def test_image_whose_size_cannot_be_told_is_named_or_stood_in_for(sized: Make, t
 
 
 def batches(data: Any) -> GlobalBatches:
-    from runner.objectives import VisionLanguageCollator
+    from iolaus.runner.objectives import VisionLanguageCollator
 
     sampler = Sequential(dataset=data.train, num_epochs=1, num_batches=None, global_batch_size=10, seed=0)
     objective = VisionLanguageCollator(**data.collator_arguments())

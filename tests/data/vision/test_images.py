@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from runner.data.vision.images import MOST_PIXELS, ImageFolder, UndecodableImage, decode_image, size_of_image
+from iolaus.runner.data.vision.images import (
+    MOST_PIXELS,
+    ImageFolder,
+    UndecodableImage,
+    decode_image,
+    size_of_image,
+)
 
 
 def encoded(image: Image.Image, form: str = "PNG", **options: object) -> bytes:

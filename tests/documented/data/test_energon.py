@@ -12,7 +12,7 @@ import torch
 from megatron.energon import WorkerConfig
 from torch.distributed import HashStore
 
-from runner.data.energon.module import (
+from iolaus.runner.data.energon.module import (
     EnergonDataloader,
     EnergonMultiModalDataModule,
     MultiModalSampleConfig,
@@ -240,7 +240,7 @@ def test_test_dataloader_is_none(shards: str) -> None:
 
 
 def test_without_a_task_encoder_conversations_are_encoded(shards: str) -> None:
-    from runner.data.vision.processors import make_processor, train_conversation_tokenizer
+    from iolaus.runner.data.vision.processors import make_processor, train_conversation_tokenizer
 
     texts = ["USER: number one two three? ASSISTANT: 7"] * 20
     tokenizer = train_conversation_tokenizer(texts, kind="wordpiece", vocab_size=80, lowercase=True)

@@ -12,7 +12,7 @@ import torch
 from torch.utils.data import DataLoader
 from transformers import AutoTokenizer
 
-from runner.data import FinetuningDataModule
+from iolaus.runner.data import FinetuningDataModule
 from tests.data.labelled.tasks import questions, sentences, texts
 
 DEFAULTS: dict[str, Any] = {

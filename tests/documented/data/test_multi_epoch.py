@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from torch.utils.data import DataLoader, Dataset
 
-from runner.order.multi_epoch import (
+from iolaus.runner.order.multi_epoch import (
     EpochIndex,
     IdentityMultiEpochDatasetWrapper,
     MultiEpochDataset,

@@ -15,12 +15,12 @@ import torch
 from torch.utils.data import DataLoader
 from transformers import AutoTokenizer
 
-from runner.data import PretrainingDataModule
-from runner.data.batches import MASK_STREAM
-from runner.modules import PretrainingModule
-from runner.objectives import MaskedLanguageModelingCollator
-from runner.order.keyed import sample_keys
-from runner.samplers import Shuffled
+from iolaus.runner.data import PretrainingDataModule
+from iolaus.runner.data.batches import MASK_STREAM
+from iolaus.runner.modules import PretrainingModule
+from iolaus.runner.objectives import MaskedLanguageModelingCollator
+from iolaus.runner.order.keyed import sample_keys
+from iolaus.runner.samplers import Shuffled
 from tests.documented.conftest import TrainerMaker
 from tests.documented.notebook import SIZES, TEXTS, Noted, texts
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Sampler
 
-from runner.samplers import SplitModality, SplitModalitySampler
+from iolaus.runner.samplers import SplitModality, SplitModalitySampler
 from tests.samplers.sequences import sequences
 
 LENGTHS = [(i % 3 == 0, 5 + 7 * i % 40) for i in range(50)]

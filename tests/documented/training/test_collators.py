@@ -9,7 +9,7 @@ import torch
 import transformers
 from torch.utils.data import DataLoader
 
-from runner.objectives import (
+from iolaus.runner.objectives import (
     Collator,
     EnhancedMaskedLanguageModelingCollator,
     MaskedDiffusionCollator,
@@ -19,7 +19,7 @@ from runner.objectives import (
     TokenClassificationCollator,
     get_collator_cls,
 )
-from runner.order.keyed import sample_keys
+from iolaus.runner.order.keyed import sample_keys
 from tests.documented.collators import END, MASK, PAD, START, THREE, UNKNOWN, samples, tiny
 
 PRETRAINING: list[Any] = [

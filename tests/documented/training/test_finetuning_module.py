@@ -15,9 +15,9 @@ from transformers import (
     AutoTokenizer,
 )
 
-from runner.data import FinetuningDataModule
-from runner.modules import FinetuningModule
-from runner.objectives import get_collator_cls
+from iolaus.runner.data import FinetuningDataModule
+from iolaus.runner.modules import FinetuningModule
+from iolaus.runner.objectives import get_collator_cls
 from tests.data.labelled.tasks import questions, sentences, texts
 from tests.documented.conftest import TrainerMaker
 from tests.documented.notebook import Noted, parameters, same

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from runner.optim import get_optimizer, loop_needs
+from iolaus.runner.optim import get_optimizer, loop_needs
 
 NAMES = (
     "adafactor", "adagrad", "adam", "adamw", "galore", "lamb", "lars", "lion", "muon", "sgd", "shampoo", "soap",

@@ -11,10 +11,10 @@ import torch
 from torch.utils.data import DataLoader
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from runner.data import PretrainingDataModule
-from runner.modules import PretrainingModule
-from runner.objectives import get_collator_cls
-from runner.optim import OPTIMIZERS
+from iolaus.runner.data import PretrainingDataModule
+from iolaus.runner.modules import PretrainingModule
+from iolaus.runner.objectives import get_collator_cls
+from iolaus.runner.optim import OPTIMIZERS
 from tests.documented.conftest import TrainerMaker
 from tests.documented.notebook import SIZES, TEXTS, Noted, parameters, same
 

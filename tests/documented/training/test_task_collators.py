@@ -6,7 +6,7 @@ import pytest
 import torch
 import transformers
 
-from runner.objectives import (
+from iolaus.runner.objectives import (
     QuestionAnsweringCollator,
     SequenceClassificationCollator,
     TokenClassificationCollator,

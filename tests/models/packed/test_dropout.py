@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from runner.models.packed.attention import packed_attention
-from runner.models.packed.documents import buckets
-from runner.models.packed.dropout import Dropout, DroppedAttention, can_drop, quicken
+from iolaus.runner.models.packed.attention import packed_attention
+from iolaus.runner.models.packed.documents import buckets
+from iolaus.runner.models.packed.dropout import Dropout, DroppedAttention, can_drop, quicken
 from tests.support.precision import in_fp32
 
 

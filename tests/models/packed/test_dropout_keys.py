@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from runner.models.encoder import DROPOUT_FIELDS
-from runner.models.packed.dropout import quicken
-from runner.models.packed.dropout_keys import DropoutKeys, bits, current_keys, dropout_keys, mix64
-from runner.models.packed.padded_attention import padded_attention
-from runner.order import keyed
+from iolaus.runner.models.encoder import DROPOUT_FIELDS
+from iolaus.runner.models.packed.dropout import quicken
+from iolaus.runner.models.packed.dropout_keys import DropoutKeys, bits, current_keys, dropout_keys, mix64
+from iolaus.runner.models.packed.padded_attention import padded_attention
+from iolaus.runner.order import keyed
 from tests.models.tiny import tiny
 from tests.objectives.samples import collator, documents, flat
 

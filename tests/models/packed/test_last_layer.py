@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from runner.models import SparseMaskedLM
-from runner.models.sparse_head import rows_at
+from iolaus.runner.models import SparseMaskedLM
+from iolaus.runner.models.sparse_head import rows_at
 from tests.models.tiny import tiny
 from tests.objectives.samples import collator, documents, flat
 

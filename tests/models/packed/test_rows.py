@@ -10,10 +10,10 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import PreTrainedModel
 
-from runner.data.batches import SUMMED
-from runner.models import SparseMaskedLM
-from runner.models.packed import attention as packed_attention
-from runner.models.packed.rows import set_up_packed_rows
+from iolaus.runner.data.batches import SUMMED
+from iolaus.runner.models import SparseMaskedLM
+from iolaus.runner.models.packed import attention as packed_attention
+from iolaus.runner.models.packed.rows import set_up_packed_rows
 from tests.models.tiny import tiny
 from tests.objectives.samples import VOCABULARY, collator, documents, flat
 from tests.support.precision import assert_close, assert_gradients_close, gradients, rounding

@@ -7,9 +7,9 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from runner.models.packed.rows import settle_layout
-from runner.objectives.base import Collator
-from runner.order.keyed import sample_keys
+from iolaus.runner.models.packed.rows import settle_layout
+from iolaus.runner.objectives.base import Collator
+from iolaus.runner.order.keyed import sample_keys
 from tests.models.tiny import tiny
 from tests.objectives.test_finetuning import TASKS, case
 from tests.support.precision import BF16, assert_close, assert_gradients_close, gradients

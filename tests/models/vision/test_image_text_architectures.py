@@ -13,12 +13,12 @@ from PIL import Image
 from torch.nn import functional
 from transformers import AutoConfig, AutoModelForImageTextToText
 
-from runner.data.vision.conversations import Conversation, ConversationReader, Turn
-from runner.data.vision.image_inputs import join_images
-from runner.data.vision.processors import VisionProcessor, load_processor
-from runner.models.packed.rows import settle_layout
-from runner.modules.vision_language import images_of, sample_rows
-from runner.objectives.vision_language import VisionLanguageCollator
+from iolaus.runner.data.vision.conversations import Conversation, ConversationReader, Turn
+from iolaus.runner.data.vision.image_inputs import join_images
+from iolaus.runner.data.vision.processors import VisionProcessor, load_processor
+from iolaus.runner.models.packed.rows import settle_layout
+from iolaus.runner.modules.vision_language import images_of, sample_rows
+from iolaus.runner.objectives.vision_language import VisionLanguageCollator
 from tests.support.image_text_models import ARCHITECTURES, TEXT, VARYING, save_image_text_model
 
 

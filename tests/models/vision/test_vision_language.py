@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from runner.models.packed.rows import settle_layout
-from runner.modules.vision_language import images_of, sample_rows
+from iolaus.runner.models.packed.rows import settle_layout
+from iolaus.runner.modules.vision_language import images_of, sample_rows
 from tests.support.precision import assert_close, rounding
 from tests.support.vision import TinyVision, tiny_vision
 

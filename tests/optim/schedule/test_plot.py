@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image, ImageColor, ImageDraw
 
-from runner.optim import ThreePhaseSchedule
-from runner.optim.schedule.plot import COLOURS, MARGIN, SIZE, draw_schedule
+from iolaus.runner.optim import ThreePhaseSchedule
+from iolaus.runner.optim.schedule.plot import COLOURS, MARGIN, SIZE, draw_schedule
 
 ROOT = Path(__file__).parents[3]
 

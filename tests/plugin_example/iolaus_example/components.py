@@ -7,8 +7,8 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from runner.models.sparse_head import SparseMaskedLM
-from runner.objectives import Collator
+from iolaus.runner.models.sparse_head import SparseMaskedLM
+from iolaus.runner.objectives import Collator
 
 
 class EveryNthCollator(Collator):

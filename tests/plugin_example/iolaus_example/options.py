@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from conf.data.pretraining import PretrainingData
-from conf.registry import register, register_configs
+from iolaus.conf.data.pretraining import PretrainingData
+from iolaus.conf.registry import register, register_configs
 
 
 @dataclass
