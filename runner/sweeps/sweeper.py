@@ -36,12 +36,11 @@ from iolaus.runner.run.folder import (
     typed_overrides,
     write_atomically,
 )
+from iolaus.runner.run.sweep_folder import SWEEP, quoted, read_sweep
 from iolaus.runner.sweeps.job_configs import JobConfigs
 
 log = logging.getLogger("iolaus")
 
-SWEEP = "sweep.json"
-"""What a sweep is, in its folder: its overrides, and those of Hydra itself."""
 
 ENDED = ("done", "pruned")
 """States of jobs that are not run again."""
@@ -78,19 +77,6 @@ def find_sweep(outputs: Path, wanted: dict[str, Any]) -> Path | None:
         if {name: noted.get(name) for name in wanted} == wanted:
             found.append((noted.get("started") or "", file.parent))
     return max(found)[1] if found else None
-
-
-def read_sweep(folder: Path) -> dict[str, Any]:
-    """What `sweep.json` says; empty where there is none or it cannot be read."""
-    try:
-        return json.loads((folder / SWEEP).read_text())
-    except (OSError, ValueError):
-        return {}
-
-
-def quoted(value: str) -> str:
-    """A value as Hydra's own grammar quotes it."""
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def as_typed(override: str) -> str:

@@ -22,7 +22,7 @@ def mixed(count: int = 200) -> list[tuple[bool, int]]:
 def make(
     pairs: list[tuple[bool, int]], size: int, num_ranks: int = 1, rank: int = 0, seed: int = 0, **more: int
 ) -> SplitModalitySampler:
-    return SplitModalitySampler(range(len(pairs)), pairs, size, num_ranks, rank, seed, **more)  # type: ignore[arg-type]
+    return SplitModalitySampler(range(len(pairs)), pairs, size, num_ranks, rank, seed, **more)
 
 
 def by_rank(pairs: list[tuple[bool, int]], size: int, num_ranks: int, **more: int) -> np.ndarray:

@@ -129,7 +129,7 @@ FULL = """
 import resource, sys
 from pathlib import Path
 import numpy as np
-from iolaus.runner.data.store_writer import Batch, write_store
+from iolaus.runner.data.store.writer import Batch, write_store
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 tokens = np.zeros(30_000, np.int64)
 batches = lambda _: (Batch(tokens, np.array([30_000], np.int32), k) for k in range(9))
