@@ -108,7 +108,7 @@ def report_stop(folder: RunFolder, why: str, requeued: str | None) -> None:
 def report_failure(folder: RunFolder) -> None:
     """Draws the curves of a run that failed, as far as it got."""
     if (folder.path / "metrics.csv").exists():
-        from iolaus.runner.report import write_report
+        from iolaus.runner.report.single import write_report
 
         write_report(folder.path)
 

@@ -235,7 +235,7 @@ class SweepPage(Callback):
         runs = runs_of(folder)
         if not runs or config.hydra.launcher.get("wait") is False:  # the jobs have hardly begun
             return
-        from iolaus.runner.report import write_sweep_report
+        from iolaus.runner.report.comparison import write_sweep_report
 
         print(f"the runs compared: {write_sweep_report(folder, runs)}", flush=True)
         problems = {run: problem for run in runs if (problem := problem_of(RunFolder(run)))}

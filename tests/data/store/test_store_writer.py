@@ -48,7 +48,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 import numpy as np
-from iolaus.runner.data import store_writer
+from iolaus.runner.data.store import writer as store_writer
 store_writer.SECONDS_BETWEEN_MARKS = 0.0
 def batches(position):
     for k in range(position, 10):
