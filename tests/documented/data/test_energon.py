@@ -12,7 +12,7 @@ import torch
 from megatron.energon import WorkerConfig
 from torch.distributed import HashStore
 
-from iolaus.runner.data.energon.module import (
+from iolaus.runner.data.energon import (
     EnergonDataloader,
     EnergonMultiModalDataModule,
     MultiModalSampleConfig,
