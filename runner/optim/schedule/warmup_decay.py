@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from iolaus.runner.optim.schedule.phases import ThreePhaseSchedule, polynomial
+from iolaus.runner.optim.schedule.phases import ThreePhaseSchedule
 from iolaus.runner.run.errors import suggest
 
 DECAYS: dict[str, dict[str, float]] = {
@@ -63,7 +63,7 @@ def warmup_decay_factor(
     power, end = chosen["power"], chosen["lr_end"] / learning_rate if learning_rate else 0.0
 
     def factor(step: int) -> float:
-        falling = schedule.factor(step)
-        return falling if step < warmup else polynomial(falling, power, end)
+        linear = schedule.factor(step)
+        return linear if step < warmup else end + (1.0 - end) * linear**power
 
     return factor
