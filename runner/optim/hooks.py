@@ -19,7 +19,7 @@ from torch.optim import Optimizer
 
 
 class LoopNeeds:
-    """Needs nothing; optimizers that do come with a subclass, which they return from `loop_needs()`."""
+    """Needs nothing; an optimizer that needs something has a method `loop_needs` that returns a subclass of this."""
 
     create_graph: bool = False
     """Whether this step's backward pass must be differentiable itself; set inside `step`."""
@@ -50,7 +50,16 @@ class LoopNeeds:
 
 
 def loop_needs(optimizer: Optimizer) -> LoopNeeds:
-    """What this optimizer needs of the loop; wrappers such as Lightning's are seen through."""
+    """What this optimizer, or the one inside a wrapper such as Lightning's, needs of the loop.
+
+    Example:
+        >>> import torch
+        >>> weight = torch.nn.Parameter(torch.ones(1))
+        >>> needs = loop_needs(torch.optim.SGD([weight], lr=0.1))
+        >>> with needs.step(0):
+        ...     weight.sum().backward(create_graph=needs.create_graph)
+        ...     needs.after_backward()
+    """
     inner = getattr(optimizer, "_optimizer", None) or getattr(optimizer, "optimizer", None)
     if isinstance(inner, Optimizer):
         return loop_needs(inner)

@@ -10,10 +10,12 @@ estimate is that of the whole global batch however it was cut, and a resumed run
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
+from typing import Any
 
 import torch
 from pytorch_optimizer import SophiaH
+from torch.compiler import set_stance
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from iolaus.runner.optim.hooks import LoopNeeds
@@ -72,11 +74,11 @@ class SophiaNeeds(LoopNeeds):
         if not self.optimizer.is_hessian_step():
             yield
             return
-        parameters = self.optimizer.parameters()
+        parameters: list[Any] = self.optimizer.parameters()
         self._begin(parameters)
         hooks = [p.register_hook(self._take(number)) for number, p in enumerate(parameters)]
         try:
-            with sdpa_kernel(SDPBackend.MATH), eager(), warnings.catch_warnings():
+            with sdpa_kernel(SDPBackend.MATH), set_stance("force_eager"), warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message=r"Using backward\(\) with create_graph=True")
                 yield
         finally:
@@ -131,13 +133,6 @@ class SophiaNeeds(LoopNeeds):
             for number, product in zip(taken, products, strict=True):
                 if product is not None:
                     hessian[number].addcmul_(product, noise[number], value=1.0 / len(self.noise))
-
-
-@contextmanager
-def eager() -> Iterator[None]:
-    """Runs compiled modules uncompiled, since compiled ones cannot be differentiated twice."""
-    with torch.compiler.set_stance("force_eager") if torch.compiler else nullcontext():
-        yield
 
 
 def average_over_ranks(tensors: list[torch.Tensor]) -> None:
