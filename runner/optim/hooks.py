@@ -14,15 +14,22 @@ Where evaluation is not one block, `eval_mode()` and `train_mode()` are its two 
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from torch.optim import Optimizer
 
 
 class LoopNeeds:
-    """Needs nothing; an optimizer that needs something has a method `loop_needs` that returns a subclass of this."""
+    """Switches between weights to train and to evaluate where an optimizer has `train()` and `eval()`; else nothing.
+
+    An optimizer that needs more has a method `loop_needs` that returns a subclass of this.
+    """
 
     create_graph: bool = False
     """Whether this step's backward pass must be differentiable itself; set inside `step`."""
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        self.optimizer: Any = optimizer
 
     @contextmanager
     def step(self, step: int) -> Iterator[None]:
@@ -35,9 +42,13 @@ class LoopNeeds:
 
     def train_mode(self) -> None:
         """Puts the weights that are trained into the model."""
+        if hasattr(self.optimizer, "train"):
+            self.optimizer.train()
 
     def eval_mode(self) -> None:
         """Puts the weights that are evaluated and exported into the model."""
+        if hasattr(self.optimizer, "eval"):
+            self.optimizer.eval()
 
     @contextmanager
     def evaluation(self) -> Iterator[None]:
@@ -64,6 +75,6 @@ def loop_needs(optimizer: Optimizer) -> LoopNeeds:
     if isinstance(inner, Optimizer):
         return loop_needs(inner)
     make = getattr(optimizer, "loop_needs", None)
-    needs = make() if callable(make) else LoopNeeds()
+    needs = make() if callable(make) else LoopNeeds(optimizer)
     assert isinstance(needs, LoopNeeds)
     return needs

@@ -3,8 +3,8 @@
     diag(H) ~ z * (H z),   z ~ N(0, 1),   H z = d(g . z)/dw
 
 On every `update_period`-th step the backward pass is itself differentiable. Hooks on the parameters take
-each micro-batch's gradient with its graph and hand a plain one on, so that accumulation, clipping and
-synchronisation go on as ever. z depends on the step alone: every micro-batch and rank uses the same, so the
+each micro-batch's gradient with its graph and return one without it, so that accumulation, clipping and
+synchronisation work as usual. z depends on the step alone: every micro-batch and rank uses the same, so the
 estimate is that of the whole global batch however it was cut, and a resumed run repeats it.
 """
 
@@ -22,7 +22,7 @@ from iolaus.runner.optim.hooks import LoopNeeds
 
 
 class LoopSophiaH(SophiaH):
-    """SophiaH that is told its Hessian by the loop."""
+    """SophiaH whose estimate of the Hessian is made by the training loop."""
 
     hessian: list[torch.Tensor] | None = None
 
@@ -64,7 +64,7 @@ class SophiaNeeds(LoopNeeds):
     """Takes gradients with their graphs on Hessian steps and turns them into Hessian estimates."""
 
     def __init__(self, optimizer: LoopSophiaH) -> None:
-        self.optimizer = optimizer
+        super().__init__(optimizer)
         self.taken: dict[int, torch.Tensor] = {}
         self.noise: list[list[torch.Tensor]] = []
 
@@ -114,7 +114,7 @@ class SophiaNeeds(LoopNeeds):
         return take
 
     def after_backward(self) -> None:
-        """Adds this micro-batch's share of the estimate, and lets go of its graph."""
+        """Adds this micro-batch's share of the estimate, and frees its graph."""
         if not self.taken:
             return
         taken, self.taken = self.taken, {}

@@ -25,7 +25,7 @@ from typing import Literal
 from iolaus.runner.run.errors import suggest
 
 KINDS = ("constant", "linear", "cosine", "exponential", "inverse_sqrt")
-"""What the rate of a phase may do."""
+"""The kinds of phases."""
 
 Steps = int | float
 """A number of optimizer steps, or a fraction of max_steps strictly between 0 and 1."""
@@ -116,8 +116,8 @@ class ThreePhaseSchedule:
     """The three phases as one function of the step.
 
     Steps are whole numbers, or fractions of max_steps. With training_steps = -1 the middle phase lasts until
-    max_steps less the cool-down. Raises ValueError for what cannot be: an unknown kind, a decay out of range,
-    phases longer than max_steps, a cool-down of which nobody knows the start.
+    max_steps less the cool-down. Raises ValueError for an unknown kind, a decay out of range, phases longer than
+    max_steps, and a cool-down that starts at no known step.
 
     Example:
         >>> schedule = ThreePhaseSchedule(warmup_steps=2, cooldown_steps=0.25, max_steps=8)

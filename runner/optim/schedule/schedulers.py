@@ -1,4 +1,4 @@
-"""The schedule of runner.optim.schedule.phases, applied to every parameter group of an optimizer."""
+"""torch schedulers that apply a closed form of the step to every parameter group of an optimizer."""
 
 from collections.abc import Callable
 from typing import Any, Literal
