@@ -61,7 +61,7 @@ class Field:
         return (
             self.type.__name__
             if isinstance(self.type, type)
-            else str(self.type).replace("conf.optimizer.elementwise.", "")
+            else str(self.type).replace("iolaus.conf.optimizer.elementwise.", "")
         )
 
 

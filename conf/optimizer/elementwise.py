@@ -1,6 +1,6 @@
-"""Group `optimizer`: fifteen update rules, each with its own parameters and defaults from its paper.
+"""Group `optimizer`: optimizers that treat each weight by itself, or each tensor by its norm; and what all have.
 
-Here those that treat each weight, or the norm of each tensor; `optimizer_matrixwise.py` has the other six.
+The defaults are those of the papers. `matrixwise.py` has the others.
 """
 
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ class Optimizer:
 
     _target_: str = MISSING
     lr: float = setting(MISSING, allowed=AT_LEAST_0)
-    """Peak learning rate; the schedule scales it."""
+    """Peak learning rate."""
     weight_decay: float = setting(0.0, allowed=AT_LEAST_0)
     """Decay of matrices outside norms; biases, norms and other vectors never decay."""
     decay_embeddings: bool = False
@@ -65,7 +65,6 @@ class Adagrad(Optimizer):
 
     _target_: str = "runner.optim.adagrad"
     lr: float = 1e-2
-    """Peak learning rate."""
     initial_accumulator_value: float = 0.0
     """What the sum of squared gradients starts from."""
     eps: float = 1e-10
@@ -78,7 +77,6 @@ class Adam(Optimizer):
 
     _target_: str = "runner.optim.adam"
     lr: float = 1e-3
-    """Peak learning rate."""
     betas: list[float] = field(default_factory=lambda: [0.9, 0.999])
     """Decay of the first and second moment."""
     eps: float = 1e-8
@@ -147,7 +145,6 @@ class RMSprop(Optimizer):
 
     _target_: str = "runner.optim.rmsprop"
     lr: float = 1e-3
-    """Peak learning rate."""
     alpha: float = 0.9
     """Decay of the running mean square."""
     eps: float = 1e-8
@@ -162,7 +159,6 @@ class SGD(Optimizer):
 
     _target_: str = "runner.optim.sgd"
     lr: float = 1e-1
-    """Peak learning rate."""
     momentum: float = 0.9
     """Decay of the running gradient; the 8-bit variant needs it above 0."""
     nesterov: bool = False

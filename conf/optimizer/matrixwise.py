@@ -1,4 +1,4 @@
-"""Group `optimizer`, continued: the six that treat a matrix as one, or know its Hessian."""
+"""Group `optimizer`: optimizers that treat a matrix as one, or estimate the Hessian."""
 
 from dataclasses import dataclass, field
 
@@ -86,7 +86,6 @@ class Soap(Optimizer):
 
     _target_: str = "runner.optim.soap"
     lr: float = 3e-3
-    """Peak learning rate."""
     weight_decay: float = 1e-2
     """Decay of matrices outside norms, times the rate."""
     betas: list[float] = field(default_factory=lambda: [0.95, 0.95])

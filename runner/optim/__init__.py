@@ -1,9 +1,9 @@
-"""Optimizers, their parameter groups, and the three-phase schedule.
+"""Optimizers, their parameter groups, and the schedule of the learning rate.
 
-`schedule.py` is the rate as a closed form, `scheduler.py` applies it; `roles.py` tells what each parameter is for,
-`groups.py` what decays;
-`elementwise.py` and `matrixwise.py` hold one function per optimizer; `hooks.py` is what some need of a loop.
-What needs torch is imported when it is asked for: a schedule can be checked and drawn without.
+`elementwise.py` and `matrixwise.py` hold one function per optimizer, `runner.optim.adamw` and so on.
+`shared_settings.py` makes the parameter groups that they take, by way of `groups.py` (what decays, and at which rate)
+and `roles.py` (what each parameter is for). `hooks.py` says what an optimizer needs of the loop around it. `schedule/`
+is the learning rate over the run. What needs torch is imported when it is named: a schedule can be checked without.
 """
 
 from importlib import import_module
@@ -12,20 +12,8 @@ from typing import TYPE_CHECKING, Any
 from iolaus.runner.optim.schedule.phases import ThreePhaseSchedule
 
 if TYPE_CHECKING:
-    from iolaus.runner.optim.elementwise import (
-        adafactor,
-        adagrad,
-        adam,
-        adamw,
-        lamb,
-        lars,
-        lion,
-        rmsprop,
-        sgd,
-    )
     from iolaus.runner.optim.groups import groups_table, parameter_groups
     from iolaus.runner.optim.hooks import LoopNeeds, loop_needs
-    from iolaus.runner.optim.matrixwise import galore, muon, shampoo, soap, sophiah, splus
     from iolaus.runner.optim.schedule.schedulers import (
         ClosedFormScheduler,
         InverseSqrtScheduler,
@@ -42,36 +30,31 @@ __all__ = [
     "LoopNeeds",
     "ThreePhaseSchedule",
     "ThreePhaseScheduler",
-    "adafactor",
-    "adagrad",
-    "adam",
-    "adamw",
-    "galore",
     "get_optimizer",
     "get_scheduler",
     "get_single_scheduler",
     "groups_table",
-    "lamb",
-    "lars",
-    "lion",
     "loop_needs",
-    "muon",
     "parameter_groups",
-    "rmsprop",
-    "sgd",
-    "shampoo",
-    "soap",
-    "sophiah",
-    "splus",
 ]
 
-_HOMES = ("elementwise", "matrixwise", "groups", "hooks", "schedule.schedulers", "table")
+_HOMES = ("groups", "hooks", "schedule.schedulers", "table")
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
-        for home in _HOMES:
-            module = import_module(f"iolaus.runner.optim.{home}")
-            if name in vars(module):
-                return vars(module)[name]
+    """Imports a name of `__all__`, or an optimizer, when it is first named."""
+    homes = _HOMES if name in __all__ else _homes_of_optimizer(name)
+    for home in homes:
+        module = import_module(f"iolaus.runner.optim.{home}")
+        if name in vars(module):
+            return vars(module)[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _homes_of_optimizer(name: str) -> tuple[str, ...]:
+    """The module of an optimizer's function: the one that is called as its dataclass's in `conf/optimizer/`."""
+    from iolaus.conf.registry import OPTIONS
+
+    option = OPTIONS["optimizer"].get(name)
+    ours = getattr(option, "_target_", None) == f"runner.optim.{name}"
+    return (option.__module__.rpartition(".")[2],) if option is not None and ours else ()

@@ -2,15 +2,9 @@
 
 from pytorch_optimizer import SPlus
 
-from iolaus.runner.optim.hooks import LoopNeeds
-
 
 class LoopSPlus(SPlus):
     """SPlus whose two sets of weights may be exchanged at any time, before the first step as well."""
-
-    def loop_needs(self) -> LoopNeeds:
-        """The averaged weights for evaluation and export."""
-        return AveragedNeeds(self)
 
     def eval(self) -> None:
         """Puts the averaged weights into the model; parameters that were never updated stay."""
@@ -31,18 +25,3 @@ class LoopSPlus(SPlus):
                 if "param_buffer" in self.state.get(parameter, {}):
                     parameter.data.copy_(self.state[parameter].pop("param_buffer"))
             group["train_mode"] = True
-
-
-class AveragedNeeds(LoopNeeds):
-    """Exchanges the weights around evaluation."""
-
-    def __init__(self, optimizer: LoopSPlus) -> None:
-        self.optimizer = optimizer
-
-    def train_mode(self) -> None:
-        """The weights that are trained."""
-        self.optimizer.train()
-
-    def eval_mode(self) -> None:
-        """Their average."""
-        self.optimizer.eval()

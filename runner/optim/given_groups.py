@@ -8,6 +8,9 @@ import torch
 from iolaus.conf.values import suggest
 from iolaus.runner.optim.roles import roles
 
+Groups = list[dict[str, Any]]
+"""Parameter groups as torch has them, each with its name and the names of its parameters."""
+
 ENTRIES = ("params", "param_names", "name", "initial_lr", "use_muon")
 """What a group may hold beside settings of its optimizer."""
 
@@ -16,35 +19,35 @@ def groups_as_given(
     given: Sequence[Mapping[str, Any]],
     lr: float,
     weight_decay: float,
-    matrices: Mapping[str, Any] | None,
-    others: Mapping[str, Any] | None,
-) -> list[dict[str, Any]]:
-    """The given groups with rate, decay, names, and the settings of hidden matrices and of the rest.
+    matrices_apart: bool,
+    lr_of_others: float | None,
+) -> Groups:
+    """The given groups with names, and with the rate and the decay where they have none.
 
-    What a group says of itself holds for all of its parameters, biases too. Where matrices have settings, a group
-    becomes two: its hidden matrices (see `runner.optim.roles`; all matrices, where there are no names) and the rest.
+    What a group says of itself holds for all of its parameters, biases too. With `matrices_apart` a group becomes two:
+    its hidden matrices (see `runner.optim.roles`; all matrices, where there are no names) and the rest, whose rate is
+    `lr_of_others`. A group with `use_muon` says itself which of the two it is.
     """
-    found: list[dict[str, Any]] = []
+    found: Groups = []
     named = [_named(group, number) for number, group in enumerate(given)]
     role = {id(p): role for p, role in roles([pair for pairs in named for pair in pairs]).values()}
-    splits, matrices, others = matrices is not None, matrices or {}, others or {}
     for number, group in enumerate(given):
         own = {name: value for name, value in group.items() if name not in ("params", "param_names", "name")}
         parts: dict[bool, list[tuple[str, torch.Tensor]]] = {}
         for name, parameter in named[number]:
-            hidden = splits and parameter.ndim == 2 and role.get(id(parameter)) == "matrix"
+            hidden = matrices_apart and parameter.ndim == 2 and role.get(id(parameter)) == "matrix"
             parts.setdefault(own.get("use_muon", hidden), []).append((name, parameter))
         label = group.get("name", f"group{number}")
+        rest = f"others/{label}" if matrices_apart and label.split("/")[0] == "matrices" else label
         for hidden, members in sorted(parts.items(), reverse=True) or [(False, [])]:
-            defaults = {"lr": lr, "weight_decay": weight_decay, **(matrices if hidden else others)}
-            mine = {n: v for n, v in own.items() if hidden or n not in matrices or n in others}
             found.append(
                 {
-                    "name": f"matrices/{label}" if hidden else label,
+                    "name": f"matrices/{label}" if hidden else rest,
                     "params": [parameter for _, parameter in members],
                     "param_names": [name for name, _ in members],
-                    **defaults,
-                    **mine,
+                    "lr": lr if hidden or lr_of_others is None else lr_of_others,
+                    "weight_decay": weight_decay,
+                    **own,
                 }
             )
     return found

@@ -13,8 +13,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from iolaus.runner.optim.given_groups import groups_as_given
+from iolaus.runner.optim.given_groups import Groups, groups_as_given
 from iolaus.runner.optim.roles import ParamsLike, Part, parts
+
+ORDER = ("matrices", "decay", "embeddings", "no_decay")
+"""The names groups begin with."""
+
+GROUPS = {"matrix": "decay", "projection": "decay", "head": "decay", "embedding": "embeddings"}
+"""The groups of the roles that may decay."""
 
 
 def parameter_groups(
@@ -24,18 +30,24 @@ def parameter_groups(
     decay_embeddings: bool,
     layer_decay: float,
     overrides: Sequence[Mapping[str, Any]],
-    matrices: Mapping[str, Any] | None = None,
-    others: Mapping[str, Any] | None = None,
-) -> list[dict[str, Any]]:
-    """Groups for torch.optim: dicts of name, params, param_names, lr, weight_decay and settings of their own.
+    matrices_apart: bool = False,
+    lr_of_others: float | None = None,
+) -> Groups:
+    """Groups for torch.optim: dicts of name, params, param_names, lr and weight_decay.
 
-    `matrices`: settings of two-dimensional hidden matrices, which form groups of their own then; `others`:
-    those of the rest, heads and projections of embeddings included. An `lr` or `weight_decay` there replaces the
-    general one. Groups of torch (dicts) in the place of a model stay groups; see `runner.optim.given_groups`.
-    Raises ValueError where nothing is trainable, a pattern matches nothing, or layer_decay is out of (0, 1], and for
-    settings that choose parameters by their place in a model where groups are given.
+    With `matrices_apart` two-dimensional hidden matrices form groups of their own; `lr_of_others` is the rate of the
+    rest then, heads and projections of embeddings included. Groups of torch (dicts) in the place of a model stay
+    groups; see `runner.optim.given_groups`. Raises ValueError where nothing is trainable, a pattern matches nothing,
+    or layer_decay is out of (0, 1], and where groups are given with settings that need a model.
+
+    Example:
+        >>> model = nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8))
+        >>> groups = parameter_groups(model, 0.1, 0.01, False, 1.0, [])
+        >>> [(group["name"], group["param_names"], group["weight_decay"]) for group in groups]
+        [('decay', ['0.weight'], 0.01), ('no_decay', ['0.bias', '1.weight', '1.bias'], 0.0)]
     """
-    _check_rates(lr, weight_decay)
+    if lr < 0 or weight_decay < 0:
+        raise ValueError(f"lr={lr} and weight_decay={weight_decay} must not be negative.")
     if not isinstance(model, nn.Module):
         model = list(model)
         if any(isinstance(item, Mapping) for item in model):
@@ -43,7 +55,7 @@ def parameter_groups(
                 raise ValueError(
                     "decay_embeddings, layer_decay and overrides need a model, not groups of it."
                 )
-            return groups_as_given(model, lr, weight_decay, matrices, others)
+            return groups_as_given(model, lr, weight_decay, matrices_apart, lr_of_others)
     named = parts(model)
     if not named:
         raise ValueError("The model has no trainable parameter: everything is frozen.")
@@ -53,10 +65,9 @@ def parameter_groups(
     matching = [(override, _matches(override, named)) for override in overrides]
     groups: dict[tuple[Any, ...], dict[str, Any]] = {}
     for name, (parameter, role, _) in named.items():
-        hidden = matrices is not None and role == "matrix" and parameter.ndim == 2
-        settings = dict((matrices if hidden else others) or {})
-        rate, decay = settings.pop("lr", lr), settings.pop("weight_decay", weight_decay)
-        group = "matrices" if hidden else _decay_group(role)
+        hidden = matrices_apart and role == "matrix" and parameter.ndim == 2
+        rate, decay = lr if hidden or lr_of_others is None else lr_of_others, weight_decay
+        group = "matrices" if hidden else GROUPS.get(role, "no_decay")
         if group == "no_decay" or (group == "embeddings" and not decay_embeddings):
             decay = 0.0
         scale, label = depth_scale[name]
@@ -67,25 +78,15 @@ def parameter_groups(
                 label += f"/{override['pattern']}"
         key = (group + label, rate, decay)
         new = {"name": group + label, "params": [], "param_names": [], "lr": rate, "weight_decay": decay}
-        made = groups.setdefault(key, {**new, **settings})
+        made = groups.setdefault(key, new)
         made["params"].append(parameter)
         made["param_names"].append(name)
     return sorted(groups.values(), key=lambda group: ORDER.index(group["name"].split("/")[0]))
 
 
-def _check_rates(lr: float, weight_decay: float) -> None:
-    if lr < 0 or weight_decay < 0:
-        raise ValueError(f"lr={lr} and weight_decay={weight_decay} must not be negative.")
-
-
-ORDER = ("matrices", "decay", "embeddings", "no_decay")
-"""The names groups begin with."""
-
-
-def _decay_group(role: str) -> str:
-    if role in ("matrix", "projection", "head"):
-        return "decay"
-    return "embeddings" if role == "embedding" else "no_decay"
+def holds_hidden_matrices(group: Mapping[str, Any]) -> bool:
+    """Whether a group is one of those that `matrices_apart` makes."""
+    return bool(group["name"].split("/")[0] == "matrices")
 
 
 def _depth_scales(named: Mapping[str, Part], layer_decay: float) -> dict[str, tuple[float, str]]:

@@ -14,15 +14,22 @@ Where evaluation is not one block, `eval_mode()` and `train_mode()` are its two 
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from torch.optim import Optimizer
 
 
 class LoopNeeds:
-    """Needs nothing; optimizers that do come with a subclass, which they return from `loop_needs()`."""
+    """Switches between weights to train and to evaluate where an optimizer has `train()` and `eval()`; else nothing.
+
+    An optimizer that needs more has a method `loop_needs` that returns a subclass of this.
+    """
 
     create_graph: bool = False
     """Whether this step's backward pass must be differentiable itself; set inside `step`."""
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        self.optimizer: Any = optimizer
 
     @contextmanager
     def step(self, step: int) -> Iterator[None]:
@@ -35,9 +42,13 @@ class LoopNeeds:
 
     def train_mode(self) -> None:
         """Puts the weights that are trained into the model."""
+        if hasattr(self.optimizer, "train"):
+            self.optimizer.train()
 
     def eval_mode(self) -> None:
         """Puts the weights that are evaluated and exported into the model."""
+        if hasattr(self.optimizer, "eval"):
+            self.optimizer.eval()
 
     @contextmanager
     def evaluation(self) -> Iterator[None]:
@@ -50,11 +61,20 @@ class LoopNeeds:
 
 
 def loop_needs(optimizer: Optimizer) -> LoopNeeds:
-    """What this optimizer needs of the loop; wrappers such as Lightning's are seen through."""
+    """What this optimizer, or the one inside a wrapper such as Lightning's, needs of the loop.
+
+    Example:
+        >>> import torch
+        >>> weight = torch.nn.Parameter(torch.ones(1))
+        >>> needs = loop_needs(torch.optim.SGD([weight], lr=0.1))
+        >>> with needs.step(0):
+        ...     weight.sum().backward(create_graph=needs.create_graph)
+        ...     needs.after_backward()
+    """
     inner = getattr(optimizer, "_optimizer", None) or getattr(optimizer, "optimizer", None)
     if isinstance(inner, Optimizer):
         return loop_needs(inner)
     make = getattr(optimizer, "loop_needs", None)
-    needs = make() if callable(make) else LoopNeeds()
+    needs = make() if callable(make) else LoopNeeds(optimizer)
     assert isinstance(needs, LoopNeeds)
     return needs

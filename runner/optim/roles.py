@@ -60,7 +60,7 @@ def parts(model: ParamsLike) -> dict[str, Part]:
     if not isinstance(model, nn.Module):
         return _parts_by_name(list(_named(model)))
     owners = {
-        _join(prefix, name): module
+        f"{prefix}.{name}".lstrip("."): module
         for prefix, module in model.named_modules()
         for name, _ in module.named_parameters(recurse=False)
     }
@@ -220,7 +220,3 @@ def _named(params: Iterable[Any]) -> Iterator[tuple[str, nn.Parameter]]:
         if parameter.requires_grad and id(parameter) not in seen:
             seen.add(id(parameter))
             yield name, parameter  # type: ignore[misc]
-
-
-def _join(prefix: str, name: str) -> str:
-    return f"{prefix}.{name}" if prefix else name

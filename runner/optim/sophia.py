@@ -3,24 +3,26 @@
     diag(H) ~ z * (H z),   z ~ N(0, 1),   H z = d(g . z)/dw
 
 On every `update_period`-th step the backward pass is itself differentiable. Hooks on the parameters take
-each micro-batch's gradient with its graph and hand a plain one on, so that accumulation, clipping and
-synchronisation go on as ever. z depends on the step alone: every micro-batch and rank uses the same, so the
+each micro-batch's gradient with its graph and return one without it, so that accumulation, clipping and
+synchronisation work as usual. z depends on the step alone: every micro-batch and rank uses the same, so the
 estimate is that of the whole global batch however it was cut, and a resumed run repeats it.
 """
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
+from typing import Any
 
 import torch
 from pytorch_optimizer import SophiaH
+from torch.compiler import set_stance
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from iolaus.runner.optim.hooks import LoopNeeds
 
 
 class LoopSophiaH(SophiaH):
-    """SophiaH that is told its Hessian by the loop."""
+    """SophiaH whose estimate of the Hessian is made by the training loop."""
 
     hessian: list[torch.Tensor] | None = None
 
@@ -62,7 +64,7 @@ class SophiaNeeds(LoopNeeds):
     """Takes gradients with their graphs on Hessian steps and turns them into Hessian estimates."""
 
     def __init__(self, optimizer: LoopSophiaH) -> None:
-        self.optimizer = optimizer
+        super().__init__(optimizer)
         self.taken: dict[int, torch.Tensor] = {}
         self.noise: list[list[torch.Tensor]] = []
 
@@ -72,11 +74,11 @@ class SophiaNeeds(LoopNeeds):
         if not self.optimizer.is_hessian_step():
             yield
             return
-        parameters = self.optimizer.parameters()
+        parameters: list[Any] = self.optimizer.parameters()
         self._begin(parameters)
         hooks = [p.register_hook(self._take(number)) for number, p in enumerate(parameters)]
         try:
-            with sdpa_kernel(SDPBackend.MATH), eager(), warnings.catch_warnings():
+            with sdpa_kernel(SDPBackend.MATH), set_stance("force_eager"), warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message=r"Using backward\(\) with create_graph=True")
                 yield
         finally:
@@ -112,7 +114,7 @@ class SophiaNeeds(LoopNeeds):
         return take
 
     def after_backward(self) -> None:
-        """Adds this micro-batch's share of the estimate, and lets go of its graph."""
+        """Adds this micro-batch's share of the estimate, and frees its graph."""
         if not self.taken:
             return
         taken, self.taken = self.taken, {}
@@ -131,13 +133,6 @@ class SophiaNeeds(LoopNeeds):
             for number, product in zip(taken, products, strict=True):
                 if product is not None:
                     hessian[number].addcmul_(product, noise[number], value=1.0 / len(self.noise))
-
-
-@contextmanager
-def eager() -> Iterator[None]:
-    """Runs compiled modules uncompiled, since compiled ones cannot be differentiated twice."""
-    with torch.compiler.set_stance("force_eager") if torch.compiler else nullcontext():
-        yield
 
 
 def average_over_ranks(tensors: list[torch.Tensor]) -> None:

@@ -1,4 +1,4 @@
-"""What a saved optimizer brings back: its state, not its settings, and only where it came from."""
+"""Loading the state of an optimizer: settings stay those of the config, and state of another optimizer is refused."""
 
 from itertools import chain
 from typing import Any, TypeVar

@@ -1,39 +1,22 @@
 """All optimizers by name."""
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from hydra.utils import get_object
 from torch import nn
 from torch.optim import Optimizer
 
+import iolaus.conf  # noqa: F401  registers the options
+from iolaus.conf.registry import OPTIONS
 from iolaus.conf.values import suggest
-from iolaus.runner.optim.elementwise import adafactor, adagrad, adam, adamw, lamb, lars, lion, rmsprop, sgd
 from iolaus.runner.optim.given_groups import check_entries
-from iolaus.runner.optim.matrixwise import galore, muon, shampoo, soap, sophiah, splus
 from iolaus.runner.optim.roles import ParamsLike
 
-OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {
-    function.__name__: function
-    for function in (
-        adafactor,
-        adagrad,
-        adam,
-        adamw,
-        galore,
-        lamb,
-        lars,
-        lion,
-        muon,
-        rmsprop,
-        sgd,
-        shampoo,
-        soap,
-        sophiah,
-        splus,
-    )
-}
-"""The function that makes each optimizer, under its name in the config."""
+OPTIMIZERS: Mapping[str, type] = OPTIONS["optimizer"]
+"""The dataclass of each optimizer under its name: the options of `conf`, those of installed packages too."""
 
 
 def get_optimizer(
@@ -80,17 +63,32 @@ def get_optimizer(
         settings[name] = value
     if not isinstance(params, nn.Module):
         params = list(params)
-    made = OPTIMIZERS[optimizer_name](params, **settings)
+    made = function_of(optimizer_name)(params, **settings)
     given = [] if isinstance(params, nn.Module) else [item for item in params if isinstance(item, Mapping)]
     check_entries(given, [*dict.fromkeys((*settings, *made.defaults))], optimizer_name)
     return made
 
 
+def function_of(optimizer_name: str) -> Callable[..., Optimizer]:
+    """What makes an optimizer: the target of its option."""
+    option: Any = OPTIMIZERS[optimizer_name]
+    target: str = option._target_
+    made: Callable[..., Optimizer] = get_object(
+        f"iolaus.{target}" if target.startswith("runner.") else target
+    )
+    return made
+
+
+def with_8_bit_variant() -> list[str]:
+    """The names of the optimizers whose functions have a parameter `quantized`."""
+    functions = {name: inspect.unwrap(function_of(name)) for name in OPTIMIZERS}
+    return [
+        name for name, function in functions.items() if "quantized" in inspect.signature(function).parameters
+    ]
+
+
 def defaults(optimizer_name: str) -> dict[str, Any]:
     """The settings of an optimizer with the values they have in `conf`."""
-    import iolaus.conf  # noqa: F401  registers the options
-    from iolaus.conf.registry import OPTIONS
-
-    settings = dataclasses.asdict(OPTIONS["optimizer"][optimizer_name]())
+    settings = dataclasses.asdict(OPTIMIZERS[optimizer_name]())
     del settings["_target_"]
     return settings

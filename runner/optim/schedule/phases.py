@@ -25,7 +25,7 @@ from typing import Literal
 from iolaus.conf.values import suggest
 
 KINDS = ("constant", "linear", "cosine", "exponential", "inverse_sqrt")
-"""What the rate of a phase may do."""
+"""The kinds of phases."""
 
 Steps = int | float
 """A number of optimizer steps, or a fraction of max_steps strictly between 0 and 1."""
@@ -50,10 +50,8 @@ def check_kind(kind: str, where: str) -> str:
     """The kind's own spelling (`inverse-sqrt` is taken too); raises ValueError for an unknown one."""
     name = str(kind).replace("-", "_")
     if name not in KINDS:
-        known = ", ".join(KINDS)
-        raise ValueError(
-            f"{where}='{kind}' is no kind of schedule; choose one of {known}{suggest(name, KINDS)}"
-        )
+        near = suggest(name, KINDS)
+        raise ValueError(f"{where}='{kind}' is no kind of schedule; choose one of {', '.join(KINDS)}{near}")
     return name
 
 
@@ -101,13 +99,12 @@ class Phase:
     """The factor a falling phase starts from; the factor a warm-up ends at."""
 
     def factor(self, step: int) -> float:
-        """The factor at a step (of the run) that lies in this phase, or at its end."""
+        """The factor at a step of the run from the phase's start on; after its end that of its end."""
         inside = step - self.start
-        if self.num_steps is None:
-            return self.level * shape(self.kind, inside, 1, self.decay)
-        if self.name == "warmup":
-            inside = self.num_steps - inside
-        return self.level * shape(self.kind, inside, self.num_steps, self.decay)
+        if self.num_steps is not None:
+            inside = min(inside, self.num_steps)
+            inside = self.num_steps - inside if self.name == "warmup" else inside
+        return self.level * shape(self.kind, inside, self.num_steps or 1, self.decay)
 
     @property
     def end(self) -> int | None:
@@ -119,8 +116,13 @@ class ThreePhaseSchedule:
     """The three phases as one function of the step.
 
     Steps are whole numbers, or fractions of max_steps. With training_steps = -1 the middle phase lasts until
-    max_steps less the cool-down. Raises ValueError for what cannot be: an unknown kind, a decay out of range,
-    phases longer than max_steps, a cool-down of which nobody knows the start.
+    max_steps less the cool-down. Raises ValueError for an unknown kind, a decay out of range, phases longer than
+    max_steps, and a cool-down that starts at no known step.
+
+    Example:
+        >>> schedule = ThreePhaseSchedule(warmup_steps=2, cooldown_steps=0.25, max_steps=8)
+        >>> [schedule.factor(step) for step in range(9)]
+        [0.0, 0.5, 1.0, 1.0, 1.0, 1.0, 1.0, 0.5, 0.0]
     """
 
     def __init__(
@@ -144,9 +146,9 @@ class ThreePhaseSchedule:
         exact = sum(n * (max_steps or 0) if 0 < n < 1 else n for n in (warmup_steps, cooldown_steps))
         training = self._training_steps(training_steps, warmup, cooldown, exact)
         self.phases = _chain(
-            ("warmup", check_kind(warmup_kind, "warmup_kind"), warmup, warmup_decay),
-            ("training", check_kind(training_kind, "training_kind"), training, training_decay),
-            ("cooldown", check_kind(cooldown_kind, "cooldown_kind"), cooldown, cooldown_decay),
+            ("warmup", warmup_kind, warmup, warmup_decay),
+            ("training", training_kind, training, training_decay),
+            ("cooldown", cooldown_kind, cooldown, cooldown_decay),
         )
         self._check_rest()
 
@@ -176,12 +178,7 @@ class ThreePhaseSchedule:
 
     def _check_rest(self) -> None:
         end = self.num_steps
-        if (
-            self.max_steps is not None
-            and end is not None
-            and 0 < end < self.max_steps
-            and self.factor(end) == 0.0
-        ):
+        if self.max_steps and end and end < self.max_steps and self.factor(end) == 0.0:
             raise ValueError(
                 f"The schedule ends with a rate of 0 at step {end}, but max_steps={self.max_steps}: the last "
                 f"{self.max_steps - end} steps would train nothing. Set training_steps=-1 or max_steps={end}."
@@ -210,21 +207,17 @@ class ThreePhaseSchedule:
         """What the base rate is multiplied with at this step (0 is the first)."""
         if step < 0:
             raise ValueError(f"step={step}: the first step is 0.")
-        phase = self.phase(step)
-        if phase is not None:
-            return phase.factor(step)
         if not self.phases:
             return 1.0
-        last = self.phases[-1]
-        assert last.end is not None
-        return last.factor(last.end)
+        return (self.phase(step) or self.phases[-1]).factor(step)
 
 
 def _chain(*phases: tuple[Literal["warmup", "training", "cooldown"], str, int | None, float]) -> list[Phase]:
     """The phases that have steps, each starting at the step and the factor where the one before ended."""
     chain: list[Phase] = []
     start, level = 0, 1.0
-    for name, kind, num_steps, decay in phases:
+    for name, chosen, num_steps, decay in phases:
+        kind = check_kind(chosen, f"{name}_kind")
         if num_steps == 0:
             continue
         decay = check_decay(kind, decay, f"{name}_decay")
@@ -243,8 +236,3 @@ def _chain(*phases: tuple[Literal["warmup", "training", "cooldown"], str, int | 
             start += num_steps
             level = phase.factor(start)
     return chain
-
-
-def polynomial(falling: float, power: float, end: float) -> float:
-    """A factor that falls as a power of one that falls linearly from 1 to 0, but to `end`."""
-    return end + (1.0 - end) * falling**power

@@ -1,4 +1,4 @@
-"""The schedule of runner.optim.schedule.phases, applied to every parameter group of an optimizer."""
+"""torch schedulers that apply a closed form of the step to every parameter group of an optimizer."""
 
 from collections.abc import Callable
 from typing import Any, Literal
@@ -7,7 +7,14 @@ from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
-from iolaus.runner.optim.schedule.phases import Steps, ThreePhaseSchedule, check_decay, check_kind, shape
+from iolaus.runner.optim.schedule.phases import (
+    Phase,
+    Steps,
+    ThreePhaseSchedule,
+    check_decay,
+    check_kind,
+    shape,
+)
 
 
 class ClosedFormScheduler(LambdaLR):
@@ -16,6 +23,12 @@ class ClosedFormScheduler(LambdaLR):
     Its state is the number of steps: everything else comes from the config, so that a run resumed with
     another schedule follows the new one from there. With `last_epoch` k, groups that have an `initial_lr` go on at
     step k + 1.
+
+    Example:
+        >>> import torch
+        >>> optimizer = torch.optim.SGD([torch.zeros(1)], lr=0.5)
+        >>> ClosedFormScheduler(optimizer, lambda step: 1 / (step + 2)).get_last_lr()
+        [0.25]
     """
 
     def __init__(self, optimizer: Optimizer, factor: Callable[[int], float], last_epoch: int = -1) -> None:
@@ -40,7 +53,7 @@ class ClosedFormScheduler(LambdaLR):
 
 
 class ThreePhaseScheduler(ClosedFormScheduler):
-    """Follows a three-phase schedule, kept in `schedule`."""
+    """Follows a three-phase schedule, kept in `schedule`; `get_scheduler` makes both."""
 
     def __init__(self, optimizer: Optimizer, schedule: ThreePhaseSchedule) -> None:
         self.schedule = schedule
@@ -104,17 +117,9 @@ def get_scheduler(
         [0.5, 0.75, 1.0, 1.0, 1.0, 0.5, 0.0]
     """
     schedule = ThreePhaseSchedule(
-        warmup_kind,
-        warmup_steps,
-        warmup_decay,
-        training_kind,
-        training_steps,
-        training_decay,
-        cooldown_kind,
-        cooldown_steps,
-        cooldown_decay,
-        max_steps,
-    )
+        warmup_kind, warmup_steps, warmup_decay, training_kind, training_steps, training_decay,
+        cooldown_kind, cooldown_steps, cooldown_decay, max_steps,
+    )  # fmt: skip
     return ThreePhaseScheduler(optimizer, schedule)
 
 
@@ -144,10 +149,6 @@ def get_single_scheduler(
         raise ValueError(f"num_steps={num_steps} must not be negative.")
     if num_steps == 0:
         return None
-    decay = check_decay(kind, decay, "decay")
-
-    def factor(step: int) -> float:
-        inside = min(step, num_steps)
-        return shape(kind, inside if direction == "decrease" else num_steps - inside, num_steps, decay)
-
-    return ClosedFormScheduler(optimizer, factor)
+    name: Literal["training", "warmup"] = "training" if direction == "decrease" else "warmup"
+    phase = Phase(name, kind, 0, num_steps, check_decay(kind, decay, "decay"), 1.0)
+    return ClosedFormScheduler(optimizer, phase.factor)

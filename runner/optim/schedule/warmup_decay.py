@@ -1,11 +1,11 @@
-"""A linear warm-up and one decay over all steps of a training, as finetuning mostly has them."""
+"""A linear warm-up, then one decay over the rest of the training, as is usual in finetuning."""
 
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from iolaus.conf.values import suggest
-from iolaus.runner.optim.schedule.phases import ThreePhaseSchedule, polynomial
+from iolaus.runner.optim.schedule.phases import ThreePhaseSchedule
 
 DECAYS: dict[str, dict[str, float]] = {
     "constant": {},
@@ -19,7 +19,7 @@ DECAYS: dict[str, dict[str, float]] = {
 def check_warmup_decay(
     kind: str, settings: Mapping[str, Any], warmup_steps: int, warmup_ratio: float
 ) -> None:
-    """Raises ValueError for an unknown kind or setting, and for a warm-up that cannot be."""
+    """Raises ValueError for an unknown kind or setting, and for a warm-up out of range."""
     if kind not in DECAYS:
         raise ValueError(f"scheduler_type={kind!r}; there are: {', '.join(DECAYS)}" + suggest(kind, DECAYS))
     if unknown := next((name for name in settings if name not in DECAYS[kind]), None):
@@ -41,10 +41,10 @@ def warmup_decay_factor(
 ) -> Callable[[int], float]:
     """What the learning rate is multiplied with at each step: from 0 up to 1, then down over the rest of the steps.
 
-    `num_steps` is asked only where it matters.
+    `num_steps` is called only where the factor depends on it.
 
     Raises:
-        ValueError: it matters, and nobody knows.
+        ValueError: the factor depends on the number of steps, and `num_steps` gives none.
     """
     falls, by_ratio = kind != "constant", warmup_ratio > 0 and not warmup_steps
     steps = num_steps() if falls or by_ratio else None
@@ -63,7 +63,7 @@ def warmup_decay_factor(
     power, end = chosen["power"], chosen["lr_end"] / learning_rate if learning_rate else 0.0
 
     def factor(step: int) -> float:
-        falling = schedule.factor(step)
-        return falling if step < warmup else polynomial(falling, power, end)
+        linear = schedule.factor(step)
+        return linear if step < warmup else end + (1.0 - end) * linear**power
 
     return factor

@@ -16,8 +16,7 @@ from transformers import BertConfig, BertForMaskedLM
 
 from iolaus.runner.data.demo.stdlib_text import StdlibText
 from iolaus.runner.optim import LoopNeeds, ThreePhaseScheduler, get_optimizer, get_scheduler, loop_needs
-from iolaus.runner.optim.quantized import CLASSES
-from iolaus.runner.optim.table import OPTIMIZERS
+from iolaus.runner.optim.table import OPTIMIZERS, with_8_bit_variant
 
 VOCABULARY, LENGTH, ROWS = 1024, 32, 16
 MASK = 1
@@ -118,8 +117,9 @@ def main() -> None:
     given = parser.parse_args()
     rows = text_rows()
     held_out = [masked(part, seed) for seed, part in enumerate(rows[: 8 * ROWS].split(ROWS))]
+    quantizable = with_8_bit_variant()
     variants = [
-        (name, quantized) for name in given.only for quantized in (False, True)[: 1 + (name in CLASSES)]
+        (name, quantized) for name in given.only for quantized in (False, True)[: 1 + (name in quantizable)]
     ]
     runs = [start(name, quantized, given.steps) for name, quantized in variants]
     for run in runs:

@@ -1,0 +1,68 @@
+"""What `@optimizer()` makes of a function, and that an option is known by its name as soon as it is registered."""
+
+import inspect
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import torch
+from torch.optim import NAdam, Optimizer
+
+import iolaus.conf.optimizer.elementwise
+from iolaus.conf.registry import OPTIONS
+from iolaus.runner import optim
+from iolaus.runner.optim import get_optimizer
+from iolaus.runner.optim.shared_settings import Pair, optimizer
+from tests.optim.tiny import tiny_bert
+
+
+@optimizer()
+def nadam(groups: list[dict[str, Any]], betas: Pair) -> Optimizer:
+    """torch's NAdam."""
+    return NAdam(groups, betas=betas)
+
+
+@dataclass
+class Option(iolaus.conf.optimizer.elementwise.Optimizer):
+    """torch's NAdam."""
+
+    _target_: str = f"{__name__}.nadam"
+    lr: float = 0.25
+    betas: list[float] = field(default_factory=lambda: [0.8, 0.9])
+
+
+def test_a_registered_optimizer_is_made_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(OPTIONS["optimizer"], "nadam", Option)
+    overrides = [{"pattern": "*.bias", "lr_scale": 0.5}]
+    made = get_optimizer("nadam", tiny_bert(), {"weight_decay": 0.1, "overrides": overrides})
+    assert isinstance(made, NAdam)
+    assert made.defaults["betas"] == (0.8, 0.9)
+    found = {group["name"]: (group["lr"], group["weight_decay"]) for group in made.param_groups}
+    rates = {"decay": (0.25, 0.1), "embeddings": (0.25, 0.0), "no_decay": (0.25, 0.0)}
+    assert found == {**rates, "no_decay/*.bias": (0.125, 0.0)}
+    with pytest.raises(
+        ValueError, match=r"nadam has no 8-bit variant; .* adagrad, adam, adamw, lamb, lars, lion"
+    ):
+        get_optimizer("nadam", tiny_bert(), quantized=True)
+    with pytest.raises(ValueError, match="betas must be two numbers"):
+        get_optimizer("nadam", tiny_bert(), {"betas": [0.8, 0.9, 0.9]})
+    with pytest.raises(AttributeError):
+        _ = optim.nadam
+    with pytest.raises(ValueError, match="of the optimizer adamw, this run has nadam"):
+        made.load_state_dict(get_optimizer("adamw", tiny_bert()).state_dict())
+
+
+def test_every_setting_is_a_named_parameter_without_a_default() -> None:
+    shared = ["lr", "weight_decay", "decay_embeddings", "layer_decay", "overrides", "quantized"]
+    for function, own in ((nadam, ["betas"]), (optim.sgd, ["momentum", "nesterov"])):
+        parameters = inspect.signature(function).parameters
+        assert [*parameters] == ["model", *shared, *own]
+        assert {p.default for p in parameters.values()} == {inspect.Parameter.empty}
+    with pytest.raises(TypeError, match="unexpected keyword argument 'momentun'"):
+        optim.sgd(tiny_bert(), 0.1, 0.0, False, 1.0, [], False, momentum=0.9, momentun=0.9, nesterov=False)
+
+
+def test_a_given_group_called_matrices_is_no_hidden_matrix() -> None:
+    vectors = [{"params": [torch.nn.Parameter(torch.ones(3))], "name": "matrices"}]
+    (group,) = get_optimizer("muon", vectors).param_groups
+    assert (group["use_muon"], group["name"]) == (False, "others/matrices")
