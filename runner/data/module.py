@@ -22,8 +22,6 @@ from iolaus.runner.samplers import GlobalBatchSampler, Sequential
 
 log = logging.getLogger("iolaus")
 
-LAYOUTS = ("auto", "packed", "padded", "single")
-
 
 class GlobalBatchDataModule(pl.LightningDataModule):
     """Serves `train` and `validation` sequences as global batches; a subclass makes them in `prepare_data`."""

@@ -11,7 +11,8 @@ from iolaus.runner.report.curves import Chart
 from iolaus.runner.report.svg import draw, span_of
 
 STYLE, SCRIPT = (
-    "\n" + files_of("iolaus.runner.report").joinpath(name).read_text("utf-8") for name in ("page.css", "page.js")
+    "\n" + files_of("iolaus.runner.report").joinpath(name).read_text("utf-8")
+    for name in ("page.css", "page.js")
 )
 """The look of the pages (light and dark, phone and print), and what moves on them; they read without the latter."""
 

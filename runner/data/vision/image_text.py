@@ -1,13 +1,14 @@
 """Conversations about images for vision-language models: from rows and a folder of images, served as global batches."""
 
 import logging
-from collections.abc import Mapping
 from glob import glob
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from iolaus.conf.data import vision as options
+from iolaus.conf.settings import takes_settings
 from iolaus.runner.data.evaluated import EvaluatedDataModule, by_name
 from iolaus.runner.data.read.task_readers import read_rows
 from iolaus.runner.data.text.holdout import digest, split_documents
@@ -29,50 +30,14 @@ class ImageTextDataModule(EvaluatedDataModule):
 
     task_name = "vision_language"
 
-    def __init__(
-        self,
-        train: Any,
-        validation: Any,
-        validation_documents: float,
-        test: Any,
-        images: str | None,
-        format: str,
-        columns: Mapping[str, str] | None,
-        caption_prompt: str,
-        processor: str | None,
-        processor_options: Mapping[str, Any],
-        tokenizer: str | None,
-        tokenizer_kind: str,
-        vocab_size: int,
-        lowercase: bool,
-        architecture: str | None,
-        image_size: int | None,
-        image_places: int | None,
-        max_length: int,
-        too_long: str,
-        max_undecodable: int,
-        seed: int,
-        layout: str,
-        micro_batch_tokens: int | None,
-        micro_batch_size: int | None,
-        num_workers: int,
-    ) -> None:
-        super().__init__(layout, micro_batch_tokens, micro_batch_size, num_workers)
-        self.sources = {"train": train, "validation": validation, "test": test}
-        self.images, self.format = images, format
-        self.read_row = ConversationReader(columns, caption_prompt)
-        self.validation_documents, self.split_seed = validation_documents, seed
-        self.processor_choice: dict[str, Any] = {
-            "processor": processor,
-            "processor_options": processor_options,
-            "tokenizer": tokenizer,
-            "training": {"kind": tokenizer_kind, "vocab_size": vocab_size, "lowercase": lowercase},
-            "architecture": architecture,
-            "image_size": image_size,
-            "image_places": image_places,
-            "max_length": max_length,
-        }
-        self.max_length, self.too_long, self.max_undecodable = max_length, too_long, max_undecodable
+    @takes_settings(options.ImageText)
+    def __init__(self, settings: options.ImageText) -> None:
+        super().__init__(
+            settings.layout, settings.micro_batch_tokens, settings.micro_batch_size, settings.num_workers
+        )
+        self.settings = settings
+        self.sources = {"train": settings.train, "validation": settings.validation, "test": settings.test}
+        self.read_row = ConversationReader(settings.columns, settings.caption_prompt)
         self.test: dict[str, ConversationSequences] = {}
         self.prepared = False
 
@@ -93,16 +58,15 @@ class ImageTextDataModule(EvaluatedDataModule):
         for part in ("validation", "test"):
             for name, source in by_name(self.sources[part], part).items():
                 found[f"{part}/{name}"] = self._read(source, f"data.{part}")
-        if self.sources["validation"] is None and self.validation_documents:
+        if self.sources["validation"] is None and self.settings.validation_documents:
             conversations, images = found["train"]
             rest, held_out = self._hold_out(conversations)
             found["train"], found["validation/validation"] = (rest, images), (held_out, images)
-        self.vision = find_processor(
-            **self.processor_choice, texts=lambda: conversation_texts(found["train"][0])
-        )
-        self._encoder = self.vision.encoder(self.max_length, self.too_long)
+        given = self.settings
+        self.vision = find_processor(given, texts=lambda: conversation_texts(found["train"][0]))
+        self._encoder = self.vision.encoder(given.max_length, given.too_long)
         sets = {
-            name: encode_conversations(some, images, self._encoder, self.max_undecodable, f"data.{name}")
+            name: encode_conversations(some, images, self._encoder, given.max_undecodable, f"data.{name}")
             for name, (some, images) in found.items()
         }
         self.train_set = self.train = sets.pop("train")
@@ -156,7 +120,7 @@ class ImageTextDataModule(EvaluatedDataModule):
         }
 
     def _read(self, source: Any, setting: str) -> tuple[list[Conversation], SizedImages]:
-        rows = read_rows(source, format=self.format, word_field=0, tag_field=None)
+        rows = read_rows(source, format=self.settings.format, word_field=0, tag_field=None)
         if not rows.rows:
             raise ValueError(f"{setting}: {rows.description} holds no examples")
         if setting == "data.train":
@@ -166,8 +130,8 @@ class ImageTextDataModule(EvaluatedDataModule):
 
     def _folder(self, source: Any) -> Path | str:
         """Where the image paths of a source start from."""
-        if self.images is not None:
-            return self.images
+        if self.settings.images is not None:
+            return self.settings.images
         first = source[0] if isinstance(source, list | tuple) and source else source
         if not isinstance(first, str | Path):
             raise ValueError("data.images must name the folder of the images of rows made in code")
@@ -178,7 +142,9 @@ class ImageTextDataModule(EvaluatedDataModule):
         digests = np.array(
             [digest("\n".join(c.images) or c.turns[0].text) for c in conversations], dtype=np.uint64
         )
-        held_out = np.isin(digests, split_documents(digests, self.validation_documents, self.split_seed))
+        held_out = np.isin(
+            digests, split_documents(digests, self.settings.validation_documents, self.settings.seed)
+        )
         return (
             [c for c, held in zip(conversations, held_out, strict=True) if not held],
             [c for c, held in zip(conversations, held_out, strict=True) if held],
