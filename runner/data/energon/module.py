@@ -33,7 +33,7 @@ from iolaus.runner.data.energon.tasks import (
 )
 from iolaus.runner.data.vision.conversation_encoder import ConversationEncoder
 from iolaus.runner.data.vision.conversations import ConversationReader
-from iolaus.runner.loop.sharding import Replica
+from iolaus.runner.run.replicas import Replica
 
 logger = logging.getLogger("iolaus")
 

@@ -10,6 +10,7 @@ from transformers import PreTrainedTokenizerBase
 
 from iolaus.conf.data import labelled as options
 from iolaus.conf.settings import takes_settings
+from iolaus.conf.values import suggest
 from iolaus.runner.data.evaluated import EvaluatedDataModule, by_name
 from iolaus.runner.data.labelled.classification import Classification
 from iolaus.runner.data.labelled.labels import Labels
@@ -19,8 +20,7 @@ from iolaus.runner.data.labelled.token_classification import TokenClassification
 from iolaus.runner.data.read.task_readers import Rows, read_rows
 from iolaus.runner.data.text.holdout import digest, split_documents
 from iolaus.runner.data.text.tokenizer import describe_vocabulary, load_tokenizer, train_tokenizer
-from iolaus.runner.inference.export import model_folder
-from iolaus.runner.run.errors import suggest
+from iolaus.runner.run.model_folder import model_folder
 
 log = logging.getLogger("iolaus")
 

@@ -21,7 +21,13 @@ from iolaus.runner.data.store.reader import TokenStore
 from iolaus.runner.data.text import prepare, tokenise
 from iolaus.runner.data.text.prepare import PreparedText, prepare_text
 from iolaus.runner.data.text.sources import Source, open_source
-from tests.data.text.test_prepare import SETTINGS, paragraphs, text_source
+from tests.data.text.test_prepare import (  # noqa: F401  fixtures among them
+    SETTINGS,
+    paragraphs,
+    prepared_fixture,
+    source_fixture,
+    text_source,
+)
 
 
 def test_a_removed_store_or_tokenizer_is_made_again(prepared: Callable[..., PreparedText]) -> None:
