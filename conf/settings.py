@@ -33,10 +33,12 @@ def takes_settings(option: type) -> Callable[[Callable[..., Made]], Callable[...
     def decorated(function: Callable[..., Made]) -> Callable[..., Made]:
         written = signature(function)
         given = [p for p in written.parameters.values() if p.name != TAKEN]
-        before = [p for p in given if p.name == "self"]
         named = [Parameter(name, Parameter.KEYWORD_ONLY) for name in names]
-        others = [p.replace(kind=Parameter.KEYWORD_ONLY) for p in given if p.name != "self"]
-        known = written.replace(parameters=[*before, *named, *others])
+        others = [
+            p if p.kind is p.VAR_KEYWORD or p.name == "self" else p.replace(kind=p.KEYWORD_ONLY)
+            for p in given
+        ]
+        known = written.replace(parameters=sorted([*named, *others], key=lambda p: p.kind))
 
         @wraps(function)
         def taking(*args: Any, **values: Any) -> Made:
