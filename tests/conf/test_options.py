@@ -37,7 +37,7 @@ GIVEN = {
 """What `runner/train.py` hands to each group's target at run time."""
 
 DOCUMENTED = ("objective", "scheduler")
-"""Groups whose targets are documented for plain Python, with defaults of their own (see tests/documented/test_defaults)."""
+"""Groups whose targets are documented for plain Python, with defaults of their own."""
 
 
 def nodes() -> list[Any]:

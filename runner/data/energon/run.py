@@ -7,6 +7,7 @@ from typing import Any
 
 from iolaus.conf.data import energon as options
 from iolaus.conf.settings import takes_settings
+from iolaus.conf.trainer import check_length
 from iolaus.runner.data.energon.batches import EvaluationPass, GlobalBatchStream
 from iolaus.runner.data.energon.errors import Troubles
 from iolaus.runner.data.energon.examples import Examples, ReadConversations
@@ -134,11 +135,7 @@ class EnergonData(EnergonMultiModalDataModule):
                 f"the sampler {name} chooses samples by their number, but data=energon is a stream that shuffles by "
                 "itself (data.shuffle_buffer_size): leave the sampler at its default, or use data=image_text"
             )
-        if (max_steps > 0) == (max_epochs is not None and max_steps < 0):
-            raise ValueError(
-                f"trainer.max_steps={max_steps} and trainer.max_epochs={max_epochs}: give a positive number of "
-                "steps, or max_steps=-1 and a positive number of epochs"
-            )
+        check_length(max_steps, max_epochs)
         self.collator, self.seed, self.accept_changes = collator, seed, accept_changes
         if max_steps < 0:
             if self.packing_buffer_size is not None:

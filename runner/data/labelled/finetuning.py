@@ -5,7 +5,6 @@ import logging
 from inspect import signature
 from typing import Any
 
-import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from iolaus.conf.data import labelled as options
@@ -18,7 +17,7 @@ from iolaus.runner.data.labelled.question_answering import QuestionAnswering
 from iolaus.runner.data.labelled.task import Task, TaskSequences
 from iolaus.runner.data.labelled.token_classification import TokenClassification
 from iolaus.runner.data.read.task_readers import Rows, read_rows
-from iolaus.runner.data.text.holdout import digest, split_documents
+from iolaus.runner.data.text.holdout import hold_out
 from iolaus.runner.data.text.tokenizer import describe_vocabulary, load_tokenizer, train_tokenizer
 from iolaus.runner.run.model_folder import model_folder
 
@@ -63,17 +62,12 @@ class FinetuningData(EvaluatedDataModule):
 
     @takes_settings(options.FinetuningData)
     def __init__(self, settings: options.FinetuningData) -> None:
-        super().__init__(
-            settings.layout, settings.micro_batch_tokens, settings.micro_batch_size, settings.num_workers
-        )
+        super().__init__(settings)
         self.settings, self.max_length = settings, settings.max_length
         self.task_settings = {name: getattr(settings, name) for name in signature(make_task).parameters}
         self.task = make_task(**self.task_settings)
         self.task_name = settings.task
-        self.sources = {"train": settings.train, "validation": settings.validation, "test": settings.test}
         self.reading = {name: getattr(settings, name) for name in ("format", "word_field", "tag_field")}
-        self.test: dict[str, TaskSequences] = {}
-        self.prepared = False
 
     def set_datasets(self, train: Any, val: Any = None, test: Any = None) -> None:
         """Takes data made in code: mappings in any iterable, or a `datasets.Dataset`; several sets by name in a dict.
@@ -109,7 +103,12 @@ class FinetuningData(EvaluatedDataModule):
             given = self._read(source, f"data.test {name!r}")
             examples[f"test/{name}"] = self.task.examples(given, labelled=False)
         if not validation and self.settings.validation_documents:
-            examples["train"], examples["val/validation"] = self._hold_out(examples["train"])
+            examples["train"], examples["val/validation"] = hold_out(
+                examples["train"],
+                self.task.texts(examples["train"]),
+                self.settings.validation_documents,
+                self.settings.seed,
+            )
         self.task.learn(examples["train"], rows)
         self._tokenizer = self._make_tokenizer(examples["train"])
         sets = {
@@ -162,38 +161,20 @@ class FinetuningData(EvaluatedDataModule):
             for figure, value in self.task.baselines(sequences).items()  # type: ignore[arg-type]
         }
 
-    def describe(self) -> dict[str, str]:
-        """Counts for the summary at the start."""
-        sets = {
-            "training": self.train_set,
-            **self.validation,
-            **{f"test {n}": s for n, s in self.test.items()},
-        }
-        size = self.sampler.global_batch_size
-        return {
-            "source": self.description,
-            **{name: _counts(sequences) for name, sequences in sets.items()},  # type: ignore[arg-type]
-            **self.task.describe(),
-            "vocabulary": describe_vocabulary(self.tokenizer),
-            "global batch": f"{size} samples, about {size * self.train_set.num_tokens // len(self.train_set):,} tokens",
-            "micro-batch": f"{self.micro_batch_tokens or 'any number of'} tokens, {self.layout}",
-        }
+    def counts(self, sequences: TaskSequences) -> str:
+        """How many examples, samples and tokens a set has."""
+        windows = f" in {len(sequences):,} samples" if len(sequences) != len(sequences.examples) else ""
+        return f"{len(sequences.examples):,} examples{windows}, {sequences.num_tokens:,} tokens"
+
+    def facts(self) -> dict[str, str]:
+        """What was learnt of the labels, and the vocabulary."""
+        return {**self.task.describe(), "vocabulary": describe_vocabulary(self.tokenizer)}
 
     def _read(self, source: Any, setting: str) -> Rows:
         rows = read_rows(source, **self.reading)
         if not rows.rows:
             raise ValueError(f"{setting}: {rows.description} holds no examples")
         return rows
-
-    def _hold_out(self, examples: list[Any]) -> tuple[list[Any], list[Any]]:
-        digests = np.array([digest(text) for text in self.task.texts(examples)], dtype=np.uint64)
-        held_out = np.isin(
-            digests, split_documents(digests, self.settings.validation_documents, self.settings.seed)
-        )
-        return (
-            [e for e, held in zip(examples, held_out, strict=True) if not held],
-            [e for e, held in zip(examples, held_out, strict=True) if held],
-        )
 
     def _make_tokenizer(self, examples: list[Any]) -> Any:
         given = self.settings
@@ -207,8 +188,3 @@ class FinetuningData(EvaluatedDataModule):
                 f"of data.tokenizer={given.tokenizer!r} can read"
             )
         return tokenizer
-
-
-def _counts(sequences: TaskSequences) -> str:
-    windows = f" in {len(sequences):,} samples" if len(sequences) != len(sequences.examples) else ""
-    return f"{len(sequences.examples):,} examples{windows}, {sequences.num_tokens:,} tokens"

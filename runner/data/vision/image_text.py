@@ -5,13 +5,11 @@ from glob import glob
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from iolaus.conf.data import vision as options
 from iolaus.conf.settings import takes_settings
 from iolaus.runner.data.evaluated import EvaluatedDataModule, by_name
 from iolaus.runner.data.read.task_readers import read_rows
-from iolaus.runner.data.text.holdout import digest, split_documents
+from iolaus.runner.data.text.holdout import hold_out
 from iolaus.runner.data.vision.conversation_sequences import ConversationSequences, encode_conversations
 from iolaus.runner.data.vision.conversations import Conversation, ConversationReader
 from iolaus.runner.data.vision.images import ImageFolder, SizedImages
@@ -32,14 +30,9 @@ class ImageTextDataModule(EvaluatedDataModule):
 
     @takes_settings(options.ImageText)
     def __init__(self, settings: options.ImageText) -> None:
-        super().__init__(
-            settings.layout, settings.micro_batch_tokens, settings.micro_batch_size, settings.num_workers
-        )
+        super().__init__(settings)
         self.settings = settings
-        self.sources = {"train": settings.train, "validation": settings.validation, "test": settings.test}
         self.read_row = ConversationReader(settings.columns, settings.caption_prompt)
-        self.test: dict[str, ConversationSequences] = {}
-        self.prepared = False
 
     def prepare_data(self) -> None:
         """Reads and tokenises everything, unless that has been done.
@@ -60,7 +53,12 @@ class ImageTextDataModule(EvaluatedDataModule):
                 found[f"{part}/{name}"] = self._read(source, f"data.{part}")
         if self.sources["validation"] is None and self.settings.validation_documents:
             conversations, images = found["train"]
-            rest, held_out = self._hold_out(conversations)
+            texts = (
+                "\n".join(c.images) or c.turns[0].text for c in conversations
+            )  # an image is in one of them alone
+            rest, held_out = hold_out(
+                conversations, texts, self.settings.validation_documents, self.settings.seed
+            )
             found["train"], found["validation/validation"] = (rest, images), (held_out, images)
         given = self.settings
         self.vision = find_processor(given, texts=lambda: conversation_texts(found["train"][0]))
@@ -102,22 +100,14 @@ class ImageTextDataModule(EvaluatedDataModule):
         """None: what answers of one's own choice reach stands beside the metrics, over the same samples."""
         return {}
 
-    def describe(self) -> dict[str, str]:
-        """Counts for the summary at the start."""
-        sets = {
-            "training": self.train_set,
-            **self.validation,
-            **{f"test {n}": s for n, s in self.test.items()},
-        }
-        size = self.sampler.global_batch_size
-        return {
-            "source": self.description,
-            **{name: _counts(sequences) for name, sequences in sets.items()},  # type: ignore[arg-type]
-            "images": self._encoder.images.describe(),
-            "vocabulary": f"{len(self.tokenizer):,} tokens",
-            "global batch": f"{size} samples, about {size * self.train_set.num_tokens // len(self.train_set):,} tokens",
-            "micro-batch": f"{self.micro_batch_tokens or 'any number of'} tokens, {self.layout}",
-        }
+    def counts(self, sequences: ConversationSequences) -> str:
+        """How many samples, those with images, and tokens a set has."""
+        shown = int((sequences.image_counts > 0).sum())
+        return f"{len(sequences):,} samples, {shown:,} with images, {sequences.num_tokens:,} tokens"
+
+    def facts(self) -> dict[str, str]:
+        """What is made of an image, and the vocabulary."""
+        return {"images": self._encoder.images.describe(), "vocabulary": f"{len(self.tokenizer):,} tokens"}
 
     def _read(self, source: Any, setting: str) -> tuple[list[Conversation], SizedImages]:
         rows = read_rows(source, format=self.settings.format, word_field=0, tag_field=None)
@@ -136,21 +126,3 @@ class ImageTextDataModule(EvaluatedDataModule):
         if not isinstance(first, str | Path):
             raise ValueError("data.images must name the folder of the images of rows made in code")
         return Path(sorted(glob(str(Path(first).expanduser()), recursive=True))[0]).parent
-
-    def _hold_out(self, conversations: list[Conversation]) -> tuple[list[Conversation], list[Conversation]]:
-        """Training and held-out conversations; no image, or text without one, is in both."""
-        digests = np.array(
-            [digest("\n".join(c.images) or c.turns[0].text) for c in conversations], dtype=np.uint64
-        )
-        held_out = np.isin(
-            digests, split_documents(digests, self.settings.validation_documents, self.settings.seed)
-        )
-        return (
-            [c for c, held in zip(conversations, held_out, strict=True) if not held],
-            [c for c, held in zip(conversations, held_out, strict=True) if held],
-        )
-
-
-def _counts(sequences: ConversationSequences) -> str:
-    shown = int((sequences.image_counts > 0).sum())
-    return f"{len(sequences):,} samples, {shown:,} with images, {sequences.num_tokens:,} tokens"
