@@ -18,7 +18,12 @@ from iolaus.runner.data.labelled.task import Task, TaskSequences
 from iolaus.runner.data.labelled.token_classification import TokenClassification
 from iolaus.runner.data.read.task_readers import Rows, read_rows
 from iolaus.runner.data.text.holdout import hold_out
-from iolaus.runner.data.text.tokenizer import describe_vocabulary, load_tokenizer, train_tokenizer
+from iolaus.runner.data.text.tokenizer import (
+    describe_vocabulary,
+    load_tokenizer,
+    token_arguments,
+    train_tokenizer,
+)
 from iolaus.runner.run.model_folder import model_folder
 
 log = logging.getLogger("iolaus")
@@ -130,10 +135,7 @@ class FinetuningData(EvaluatedDataModule):
     def collator_arguments(self) -> dict[str, Any]:
         """What the objective needs to know of tokens, columns and labels."""
         return {
-            "pad_token_id": self.tokenizer.pad_token_id,
-            "mask_token_id": self.tokenizer.mask_token_id,
-            "vocab_size": len(self.tokenizer),
-            "special_token_ids": self.tokenizer.all_special_ids,
+            **token_arguments(self.tokenizer),
             "text_column": self.settings.text_column,
             "label_column": self.settings.label_column,
             "max_sequence_length": self.max_length,

@@ -14,7 +14,7 @@ from iolaus.runner.data.module import GlobalBatchDataModule
 from iolaus.runner.data.store.reader import TokenStore
 from iolaus.runner.data.text.prepare import PreparedText, prepare_text
 from iolaus.runner.data.text.sources import Source, open_source
-from iolaus.runner.data.text.tokenizer import describe_vocabulary
+from iolaus.runner.data.text.tokenizer import describe_vocabulary, token_arguments
 from iolaus.runner.run.model_folder import model_folder
 
 
@@ -85,10 +85,7 @@ class PretrainingData(GlobalBatchDataModule):
     def collator_arguments(self) -> dict[str, Any]:
         """What an objective needs to know of tokens and columns."""
         return {
-            "pad_token_id": self.tokenizer.pad_token_id,
-            "mask_token_id": self.tokenizer.mask_token_id,
-            "vocab_size": len(self.tokenizer),
-            "special_token_ids": self.tokenizer.all_special_ids,
+            **token_arguments(self.tokenizer),
             "text_column": "text",
             "label_column": None,
             "max_sequence_length": self.max_length,
