@@ -20,38 +20,30 @@ class Shuffled:
 
 
 @dataclass
-class Sequential:
+class Sequential(Shuffled):
     """Every epoch in the dataset's own order."""
 
     _target_: str = "runner.samplers.Sequential"
-    global_batch_size: int = setting(32, allowed=COUNT)
-    """Sequences per optimizer step, over all ranks and micro-batches."""
     seed: int = II("seed")
     """Changes nothing in the order; samples are transformed and masked under it."""
 
 
 @dataclass
-class LengthGrouped:
+class LengthGrouped(Shuffled):
     """Batches of similar lengths, in shuffled order."""
 
     _target_: str = "runner.samplers.LengthGrouped"
-    global_batch_size: int = setting(32, allowed=COUNT)
-    """Sequences per optimizer step, over all ranks and micro-batches."""
-    seed: int = II("seed")
-    """The order of the epochs follows from it."""
     pool_batches: int = setting(50, allowed=COUNT)
     """Batches whose samples are sorted by length together; 1 groups nothing, more groups closer."""
 
 
 @dataclass
-class SplitModality:
+class SplitModality(Shuffled):
     """Every batch with images or without, the one with the longest example first."""
 
     _target_: str = "runner.samplers.SplitModality"
-    global_batch_size: int = setting(32, allowed=COUNT)
+    global_batch_size: int = 32
     """Examples per optimizer step, over all ranks and micro-batches."""
-    seed: int = II("seed")
-    """The order of the epochs follows from it."""
     image_patches: int = setting(576, allowed=WHOLE_FROM_0)
     """Tokens that an image adds to the length of its example where the data does not count them itself; 576 are those of
     CLIP ViT-L/14 at 336 pixels."""

@@ -79,4 +79,13 @@ class FsdpTrainer(Trainer):
     devices: Any = 2
 
 
+def check_length(max_steps: int, max_epochs: float | None) -> None:
+    """Raises ValueError where neither or both of the two lengths of a run are given."""
+    if (max_steps > 0) == (max_epochs is not None and max_steps < 0):
+        raise ValueError(
+            f"trainer.max_steps={max_steps} and trainer.max_epochs={max_epochs}: give a positive number of steps, or "
+            "max_steps=-1 and a positive number of epochs"
+        )
+
+
 register("trainer", auto=Trainer, cpu=CpuTrainer, gpu=GpuTrainer, ddp=DdpTrainer, fsdp=FsdpTrainer)

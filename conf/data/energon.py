@@ -5,12 +5,13 @@ from typing import Any
 
 from omegaconf import MISSING
 
+from iolaus.conf.data.common import ImagesAndText
 from iolaus.conf.registry import register
-from iolaus.conf.values import COUNT, NAMED, WHOLE_FROM_0, Bounds, Choice, setting
+from iolaus.conf.values import COUNT, NAMED, WHOLE_FROM_0, Choice, setting
 
 
 @dataclass
-class Energon:
+class Energon(ImagesAndText):
     """An energon data set: `data=energon data.path=FOLDER`; `python -m runner.data.prepare_energon` makes one.
 
     Samples are captions, questions or conversations, as `data=image_text` has them. Their order is energon's own.
@@ -22,33 +23,8 @@ class Energon:
     columns: Any = None
     """Other names of the columns of the samples' json: `id`, `image`, `conversations`, `caption`, `question`, `answer`,
     `kind`."""
-    caption_prompt: str = "describe the image."
-    """What is asked for a caption."""
-    processor: Any = setting("${oc.select:model.name_or_path,null}", allowed=NAMED)
-    """Name or folder of a vision-language model whose tokenizer and image processor to use; where the model has no name
-    they are made for it."""
-    processor_options: dict[str, Any] = field(default_factory=dict)
-    """Other settings of its image processor: `{do_image_splitting: false}`, or `{size: {longest_edge: 768}}`."""
-    tokenizer: Any = setting(None, allowed=NAMED)
-    """Name or folder of a language model's tokenizer for a model with random weights; none trains one."""
-    tokenizer_kind: str = setting("wordpiece", allowed=Choice(("wordpiece", "bpe")))
-    """Kind of tokenizer to train: `wordpiece` or `bpe`."""
-    vocab_size: int = setting(4096, allowed=COUNT)
-    """Size of the vocabulary to train, special tokens included."""
-    lowercase: bool = True
-    """Whether a trained tokenizer lower-cases."""
     tokenizer_samples: int = 100_000
     """How many training samples, the first in the shards, a tokenizer is trained on."""
-    architecture: Any = "${oc.select:model.architecture,null}"
-    """Which architecture to make a processor for where none is named."""
-    image_size: Any = "${oc.select:model.image_size,null}"
-    """Height and width in pixels that such a processor brings images to."""
-    image_places: Any = "${oc.select:model.image_places,null}"
-    """Tokens that an image takes in the text."""
-    max_length: int = setting(512, allowed=Bounds(3, whole=True))
-    """Longest sample in tokens, places for images included."""
-    too_long: str = setting("error", allowed=Choice(("error", "truncate", "skip")))
-    """What becomes of longer ones: `error`, `truncate` (their ends are cut off, never images), or `skip` (left out)."""
     max_bad_samples: int = 0
     """How many samples a rank may leave out because shard, json or image cannot be read; each is named in the log."""
     allow_dataset_code: bool = setting(False, runs_code=True)

@@ -5,12 +5,13 @@ from typing import Any
 
 from omegaconf import MISSING
 
+from iolaus.conf.data.common import Batching, Tokenizing
 from iolaus.conf.registry import register
-from iolaus.conf.values import AT_LEAST_0, COUNT, NAMED, WHOLE_FROM_0, Bounds, Choice, setting
+from iolaus.conf.values import AT_LEAST_0, NAMED, WHOLE_FROM_0, Bounds, Choice, setting
 
 
 @dataclass
-class FinetuningData:
+class FinetuningData(Tokenizing, Batching):
     """Labelled examples: read, checked, tokenised in memory, served as global batches."""
 
     _target_: str = "runner.data.FinetuningData"
@@ -55,26 +56,12 @@ class FinetuningData:
     """Tokens that neighbouring windows of a long context share."""
     tokenizer: Any = setting("${oc.select:model.name_or_path,null}", allowed=NAMED)
     """Name or folder of a tokenizer; where the model has no name one is trained on the training texts."""
-    tokenizer_kind: str = setting("wordpiece", allowed=Choice(("wordpiece", "bpe")))
-    """Kind of tokenizer to train: `wordpiece` or `bpe`."""
-    vocab_size: int = setting(4096, allowed=COUNT)
-    """Size of the vocabulary to train, special tokens included."""
-    lowercase: bool = True
-    """Whether a trained tokenizer lower-cases."""
     max_length: int = setting(128, allowed=Bounds(8, whole=True))
     """Longest sample in tokens. Texts are cut there; sentences and contexts go on in further samples."""
     seed: int = 0
     """Chooses the held-out examples; runs of different `seed` are measured on the same ones."""
-    layout: str = setting("auto", allowed=Choice(("auto", "packed", "padded", "single")), execution=True)
-    """`packed`: samples end to end in one row, none of which sees another; `padded`: one row each, padded to the longest
-    of the micro-batch; `single`: a micro-batch for each; `auto`: the first of these that
-    objective and architecture (which is tried) allow."""
-    micro_batch_tokens: Any = setting(1024, allowed=COUNT, execution=True)
-    """Token budget of one micro-batch, padding included; none sets no bound."""
-    micro_batch_size: Any = setting(None, allowed=COUNT, execution=True)
-    """Most rows of one micro-batch; none sets no bound."""
-    num_workers: int = setting(0, allowed=WHOLE_FROM_0, execution=True)
-    """Loader processes per rank; 0 loads in the training process."""
+    micro_batch_tokens: Any = 1024
+    num_workers: int = 0
 
 
 @dataclass

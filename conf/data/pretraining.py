@@ -5,12 +5,13 @@ from typing import Any
 
 from omegaconf import MISSING
 
+from iolaus.conf.data.common import Batching, Tokenizing
 from iolaus.conf.registry import register
-from iolaus.conf.values import AT_LEAST_0, COUNT, NAMED, WHOLE_FROM_0, Bounds, Choice, setting
+from iolaus.conf.values import AT_LEAST_0, NAMED, WHOLE_FROM_0, Bounds, Choice, setting
 
 
 @dataclass
-class PretrainingData:
+class PretrainingData(Tokenizing, Batching):
     """Text for pretraining: read, tokenised once into a memory-mapped store, served as global batches."""
 
     _target_: str = "runner.data.PretrainingData"
@@ -29,12 +30,6 @@ class PretrainingData:
     tokenizer: str | None = setting("${oc.select:model.name_or_path,null}", allowed=NAMED)
     """Name or folder of a Hugging Face tokenizer, that of the pretrained model if there is one; none trains one on the
     training documents."""
-    tokenizer_kind: str = setting("wordpiece", allowed=Choice(("wordpiece", "bpe")))
-    """Kind of tokenizer to train: `wordpiece` or `bpe`."""
-    vocab_size: int = setting(4096, allowed=COUNT)
-    """Size of the vocabulary to train, special tokens included."""
-    lowercase: bool = True
-    """Whether a trained tokenizer lower-cases."""
     max_length: int = setting(128, allowed=Bounds(3, whole=True))
     """Longest sequence in tokens, special tokens included."""
     long_documents: str = setting("sentences", allowed=Choice(("truncate", "sentences", "tokens")))
@@ -43,16 +38,14 @@ class PretrainingData:
     """Where tokenised data and trained tokenizers are kept between runs."""
     seed: int = 0
     """Chooses the held-out documents; runs of different `seed` are measured on the same ones."""
-    layout: str = setting("auto", allowed=Choice(("auto", "packed", "padded", "single")), execution=True)
+    layout: str = "auto"
     """`packed`: whole documents end to end in one row, none of which sees another; `padded`: one row each, padded to the
     longest of the micro-batch; `single`: a micro-batch for each; `auto`: the first of these that
     objective and architecture (which is tried) allow."""
-    micro_batch_tokens: Any = setting(2048, allowed=COUNT, execution=True)
+    micro_batch_tokens: Any = 2048
     """Token budget of one micro-batch, padding included if there is any; none sets no bound."""
-    micro_batch_size: Any = setting(None, allowed=COUNT, execution=True)
+    micro_batch_size: Any = None
     """Most documents of one micro-batch; none sets no bound."""
-    num_workers: int = setting(1, allowed=WHOLE_FROM_0, execution=True)
-    """Loader processes per rank; 0 loads in the training process."""
     streaming: bool = False
     """Tokenises documents as they come, instead of all into the cache first; takes `tokenizer` and `max_steps`."""
     shuffle_buffer_size: int = setting(10_000, allowed=WHOLE_FROM_0)

@@ -5,12 +5,13 @@ from typing import Any
 
 from omegaconf import MISSING
 
+from iolaus.conf.data.common import Batching, ImagesAndText
 from iolaus.conf.registry import register
-from iolaus.conf.values import AT_LEAST_0, COUNT, NAMED, WHOLE_FROM_0, Bounds, Choice, setting
+from iolaus.conf.values import AT_LEAST_0, NAMED, WHOLE_FROM_0, Bounds, Choice, setting
 
 
 @dataclass
-class ImageText:
+class ImageText(ImagesAndText, Batching):
     """Conversations about images: `data=image_text data.train=train.jsonl data.images=folder`.
 
     Rows have `image` (a path, several, or none) and either `conversations` (LLaVA's), `caption`, or `question` and
@@ -33,44 +34,16 @@ class ImageText:
     columns: Any = None
     """Other names of the columns `id`, `image`, `conversations`, `caption`, `question`, `answer`, `kind`:
     `{question: statement, answer: label}`. `kind` is a question's type, to measure each apart."""
-    caption_prompt: str = "describe the image."
-    """What is asked for a caption."""
-    processor: Any = setting("${oc.select:model.name_or_path,null}", allowed=NAMED)
-    """Name or folder of a vision-language model whose tokenizer and image processor to use; where the model has no name
-    they are made for it."""
-    processor_options: dict[str, Any] = field(default_factory=dict)
-    """Other settings of its image processor: `{do_image_splitting: false}`, or `{size: {longest_edge: 768}}`."""
-    tokenizer: Any = setting(None, allowed=NAMED)
-    """Name or folder of a language model's tokenizer for a model with random weights; none trains one."""
-    tokenizer_kind: str = setting("wordpiece", allowed=Choice(("wordpiece", "bpe")))
-    """Kind of tokenizer to train: `wordpiece` or `bpe`."""
-    vocab_size: int = setting(4096, allowed=COUNT)
-    """Size of the vocabulary to train, special tokens included."""
-    lowercase: bool = True
-    """Whether a trained tokenizer lower-cases."""
-    architecture: Any = "${oc.select:model.architecture,null}"
-    """Which architecture to make a processor for where none is named."""
-    image_size: Any = "${oc.select:model.image_size,null}"
-    """Height and width in pixels that such a processor brings images to."""
-    image_places: Any = "${oc.select:model.image_places,null}"
-    """Tokens that an image takes in the text."""
     max_length: int = setting(512, allowed=Bounds(8, whole=True))
-    """Longest sample in tokens, places for images included."""
-    too_long: str = setting("error", allowed=Choice(("error", "truncate", "skip")))
-    """What becomes of longer ones: `error`, `truncate` (their ends are cut off, never images), or `skip` (left out)."""
     max_undecodable: int = setting(0, allowed=WHOLE_FROM_0)
     """Samples whose images may be broken; they are named, and count for nothing. More end the run."""
     seed: int = 0
     """Chooses the held-out images; runs of different `seed` are measured on the same ones."""
-    layout: str = setting("auto", allowed=Choice(("auto", "packed", "padded", "single")), execution=True)
-    """`packed`: samples end to end in one row, none of which sees another; `padded`: one row each, padded to the longest
-    of the micro-batch; `single`: a micro-batch for each; `auto`: the first of these that
-    objective and architecture (which is tried) allow."""
-    micro_batch_tokens: Any = setting(2048, allowed=COUNT, execution=True)
+    micro_batch_tokens: Any = 2048
     """Token budget of one micro-batch, places for images and padding included; none sets no bound."""
-    micro_batch_size: Any = setting(None, allowed=COUNT, execution=True)
+    micro_batch_size: Any = None
     """Most samples of one micro-batch; none sets no bound."""
-    num_workers: int = setting(1, allowed=WHOLE_FROM_0, execution=True)
+    num_workers: int = 1
     """Loader processes per rank, which decode the images; 0 loads in the training process."""
 
 

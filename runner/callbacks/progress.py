@@ -77,8 +77,13 @@ class Progress(ProgressBar):
         self._begin_evaluation("validation", trainer.num_val_batches)
 
     def on_validation_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
-        """Advances the validation's bar."""
-        self._advance_evaluation()
+        """Advances the bar of the validation, or of the test."""
+        self._evaluated += 1
+        display, name = self._display, self._evaluating
+        if display is not None and name is not None and display.is_due(name, self._evaluated):
+            display.update(name, self._evaluated, {}, None)
+
+    on_test_batch_end = on_validation_batch_end
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Closes the validation's bar and prints what was found."""
@@ -87,10 +92,6 @@ class Progress(ProgressBar):
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Opens a bar for the test."""
         self._begin_evaluation("test", trainer.num_test_batches)
-
-    def on_test_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
-        """Advances the test's bar."""
-        self._advance_evaluation()
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Closes the test's bar and prints what was found."""
@@ -129,12 +130,6 @@ class Progress(ProgressBar):
             total = sum(num_batches) if isinstance(num_batches, list) else num_batches
             self._evaluating, self._evaluated = name, 0
             self._open().begin(name, int(total) if math.isfinite(total) else None, 0)
-
-    def _advance_evaluation(self) -> None:
-        self._evaluated += 1
-        display, name = self._display, self._evaluating
-        if display is not None and name is not None and display.is_due(name, self._evaluated):
-            display.update(name, self._evaluated, {}, None)
 
     def _end_evaluation(self, trainer: Trainer, prefix: str) -> None:
         if self._display is None or self._evaluating is None:

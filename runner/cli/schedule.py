@@ -1,6 +1,6 @@
 """`python -m runner.schedule [overrides]`: draws the learning rate of any config without training.
 
-Takes the overrides of `python -m runner.train`, prints the rate over the steps, and writes it as a PNG.
+Takes the overrides of `python -m runner.train` and prints the rate over the steps.
 """
 
 import argparse
@@ -20,11 +20,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "overrides", nargs="*", help="as for runner.train, such as scheduler=cosine optimizer.lr=1e-3"
     )
-    parser.add_argument("--png", default="schedule.png", help="where the picture goes (default: %(default)s)")
     given = parser.parse_args(arguments)
     try:
-        print(draw(compose(given.overrides), given.png))
-        print(f"\nwritten to {given.png}")
+        print(draw(compose(given.overrides)))
     except Exception as error:
         message = explain(error)
         if wants_traceback() or message is None:
@@ -38,15 +36,15 @@ def compose(overrides: Sequence[str]) -> DictConfig:
         return hydra.compose("config", overrides=list(overrides))
 
 
-def draw(config: DictConfig, png: str) -> str:
-    """Writes the config's schedule to a PNG; returns it drawn in characters.
+def draw(config: DictConfig) -> str:
+    """The config's schedule drawn in characters.
 
     Raises ValueError where the number of steps follows from the data, or the scheduler has no closed form.
     """
     import torch
 
     from iolaus.runner.build import allow_code, bind
-    from iolaus.runner.optim.schedule.plot import draw_schedule
+    from iolaus.runner.optim.schedule.plot import drawn
     from iolaus.runner.optim.schedule.schedulers import ThreePhaseScheduler
 
     max_steps = int(config.trainer.max_steps)
@@ -62,7 +60,7 @@ def draw(config: DictConfig, png: str) -> str:
         raise ValueError(
             f"the scheduler {type(scheduler).__name__} has no closed form; draw one of the config's own"
         )
-    return draw_schedule(scheduler.schedule, max_steps, png, lr)
+    return "\n".join(drawn(scheduler.schedule, max_steps, lr))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from iolaus.conf.config import Config
 from iolaus.conf.fields import check_fields, fields_of
 from iolaus.conf.registry import OPTIONS, option_of
+from iolaus.conf.trainer import check_length
 from iolaus.runner.build import allow_code, check_targets
 from iolaus.runner.config.permissions import check_permissions
 from iolaus.runner.optim.schedule.phases import ThreePhaseSchedule
@@ -47,7 +48,7 @@ def check_config(config: DictConfig) -> None:
     check_targets(config)
     _check_values(config, values)
     trainer = values["trainer"]
-    _check_length(trainer)
+    check_length(trainer.get("max_steps", 1), trainer.get("max_epochs"))
     if trainer.get("devices", 1) not in ("auto", -1, "-1"):
         processes_per_node(trainer)
     _check_schedule(values["scheduler"], trainer)
@@ -108,15 +109,6 @@ def _check_groups(values: Values) -> None:
                 fields = (field for option in OPTIONS[group].values() for field in fields_of(option, group))
                 doc = next((field.doc for field in fields if field.key == key), "")
                 raise ValueError(f"{key} has no value. {doc}".rstrip())
-
-
-def _check_length(trainer: Values) -> None:
-    steps, epochs = trainer.get("max_steps", 1), trainer.get("max_epochs")
-    if (steps > 0) == (epochs is not None and steps < 0):
-        raise ValueError(
-            f"trainer.max_steps={steps} and trainer.max_epochs={epochs}: give a positive number of steps, or "
-            "max_steps=-1 and a positive number of epochs"
-        )
 
 
 def _check_schedule(scheduler: Values, trainer: Values) -> None:

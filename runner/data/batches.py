@@ -5,6 +5,7 @@ import multiprocessing
 import signal
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -38,6 +39,7 @@ class GatheredSequences(Protocol):
         ...
 
 
+@dataclass(eq=False)
 class GlobalBatches(Dataset[dict[str, Any]]):
     """Item k is this rank's share of global batch k, collated into micro-batches.
 
@@ -45,26 +47,16 @@ class GlobalBatches(Dataset[dict[str, Any]]):
     weighs nothing, so that no rank waits for another for ever.
     """
 
-    def __init__(
-        self,
-        sequences: GatheredSequences,
-        sampler: GlobalBatchSampler,
-        collator: Callable[[dict[str, Any]], dict[str, Any]],
-        seed: int,
-        stream: int,
-        rank: int,
-        num_ranks: int,
-        micro_batch_tokens: int | None,
-        micro_batch_size: int | None,
-        packed: bool,
-    ) -> None:
-        self.sequences, self.sampler, self.collator = sequences, sampler, collator
-        self.seed, self.stream, self.rank, self.num_ranks = seed, stream, rank, num_ranks
-        self.micro_batch_tokens, self.micro_batch_size, self.packed = (
-            micro_batch_tokens,
-            micro_batch_size,
-            packed,
-        )
+    sequences: GatheredSequences
+    sampler: GlobalBatchSampler
+    collator: Callable[[dict[str, Any]], dict[str, Any]]
+    seed: int
+    stream: int
+    rank: int
+    num_ranks: int
+    micro_batch_tokens: int | None
+    micro_batch_size: int | None
+    packed: bool
 
     def __len__(self) -> int:
         return len(self.sampler)

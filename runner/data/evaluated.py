@@ -1,10 +1,13 @@
 """What data modules with labelled examples share: validation and test sets by name, evaluated once over all ranks."""
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
 from torch.utils.data import DataLoader
 
+from iolaus.conf.data.labelled import FinetuningData
+from iolaus.conf.data.vision import ImageText
 from iolaus.runner.data.batches import VALIDATION_STREAM, GatheredSequences, batch_loader
 from iolaus.runner.data.module import GlobalBatchDataModule
 from iolaus.runner.samplers import Sequential
@@ -16,9 +19,41 @@ EVALUATED_AT_ONCE = 512
 class EvaluatedDataModule(GlobalBatchDataModule):
     """A data module with `test` sets beside those of validation; a subclass makes all of them in `prepare_data`."""
 
-    test: dict[str, Any]
+    train_set: Any
     task_name: str
     """What the examples are examples of."""
+    description: str
+    """Where the training examples are from."""
+
+    def __init__(self, settings: FinetuningData | ImageText) -> None:
+        super().__init__(
+            settings.layout, settings.micro_batch_tokens, settings.micro_batch_size, settings.num_workers
+        )
+        self.sources = {"train": settings.train, "validation": settings.validation, "test": settings.test}
+        self.test: dict[str, Any] = {}
+        self.prepared = False
+
+    @abstractmethod
+    def counts(self, sequences: Any) -> str:
+        """How many examples and tokens a set has."""
+
+    @abstractmethod
+    def facts(self) -> dict[str, str]:
+        """What is known of labels or images, and of the vocabulary."""
+
+    def describe(self) -> dict[str, str]:
+        """Counts for the summary at the start."""
+        tests = {f"test {name}": sequences for name, sequences in self.test.items()}
+        sets: dict[str, Any] = {"training": self.train_set, **self.validation, **tests}
+        size = self.sampler.global_batch_size
+        tokens = size * self.train_set.num_tokens // len(self.train_set)
+        return {
+            "source": self.description,
+            **{name: self.counts(sequences) for name, sequences in sets.items()},
+            **self.facts(),
+            "global batch": f"{size} samples, about {tokens:,} tokens",
+            "micro-batch": f"{self.micro_batch_tokens or 'any number of'} tokens, {self.layout}",
+        }
 
     @property
     def test_names(self) -> list[str]:

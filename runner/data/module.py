@@ -10,6 +10,7 @@ import lightning.pytorch as pl
 import torch
 from torch.utils.data import DataLoader
 
+from iolaus.conf.trainer import check_length
 from iolaus.runner.data.batches import (
     MASK_STREAM,
     VALIDATION_STREAM,
@@ -21,8 +22,6 @@ from iolaus.runner.run.replicas import replica_of
 from iolaus.runner.samplers import GlobalBatchSampler, Sequential
 
 log = logging.getLogger("iolaus")
-
-LAYOUTS = ("auto", "packed", "padded", "single")
 
 
 class GlobalBatchDataModule(pl.LightningDataModule):
@@ -60,11 +59,7 @@ class GlobalBatchDataModule(pl.LightningDataModule):
             ValueError: neither or both of the two lengths of the run are given.
         """
         self.collator, self.seed, self.accept_changes = collator, seed, accept_changes
-        if (max_steps > 0) == (max_epochs is not None and max_steps < 0):
-            raise ValueError(
-                f"trainer.max_steps={max_steps} and trainer.max_epochs={max_epochs}: give a positive number of "
-                "steps, or max_steps=-1 and a positive number of epochs"
-            )
+        check_length(max_steps, max_epochs)
         if max_steps > 0:
             self.sampler = make_sampler(dataset=self.train, num_epochs=None, num_batches=max_steps)
         else:

@@ -4,6 +4,7 @@ Order, masks and packing are those of a run: the samplers', the keyed generator'
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -49,29 +50,29 @@ class Passes(IterableDataset[dict[str, Any]]):
         raise NotImplementedError
 
 
+@dataclass(eq=False)
 class StoredPasses(Passes):
     """Passes over samples that can be read in any order, in batches of `batch_size` for each rank.
 
     The last batch of a pass may be small. With `row_tokens` a batch is one row of whole samples, at most so many tokens.
     """
 
-    def __init__(
-        self,
-        sequences: GatheredSequences,
-        collate: Collate,
-        batch_size: int,
-        shuffle: bool,
-        seed: int,
-        stream: int,
-        rank: int,
-        num_ranks: int,
-        row_tokens: int | None = None,
-    ) -> None:
-        self.sequences, self.collate, self.seed, self.stream = sequences, collate, seed, stream
-        self.rank, self.num_ranks, self.row_tokens = rank, num_ranks, row_tokens
-        self.window = batch_size * num_ranks * (WINDOW if row_tokens else 1)
-        order = Shuffled if shuffle else Sequential
-        self.order = order(dataset=sequences, num_epochs=1, num_batches=None, global_batch_size=1, seed=seed)
+    sequences: GatheredSequences
+    collate: Collate
+    batch_size: int
+    shuffle: bool
+    seed: int
+    stream: int
+    rank: int
+    num_ranks: int
+    row_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        self.window = self.batch_size * self.num_ranks * (WINDOW if self.row_tokens else 1)
+        order = Shuffled if self.shuffle else Sequential
+        self.order = order(
+            self.sequences, num_epochs=1, num_batches=None, global_batch_size=1, seed=self.seed
+        )
 
     def __len__(self) -> int:
         """Batches of a pass. Raises TypeError for packed rows, whose number differs from pass to pass."""

@@ -12,7 +12,7 @@ from iolaus.runner.data.store.reader import TokenStore
 from iolaus.runner.data.text.chunking import Chunker
 from iolaus.runner.data.text.prepare import PreparedText, prepare_text
 from iolaus.runner.data.text.sources import Source
-from iolaus.runner.data.text.tokenizer import load_tokenizer
+from iolaus.runner.data.text.tokenizer import load_tokenizer, token_arguments
 from iolaus.runner.loaders.base import PassesDataModule, cache_folder, check_sizes
 from iolaus.runner.loaders.passes import Passes, PassLoader, StoredPasses
 from iolaus.runner.loaders.reading import open_splits, validation_sets
@@ -133,10 +133,7 @@ class PretrainingDataModule(PassesDataModule):
     def collator(self) -> Any:
         """The objective's collator, which knows all special tokens of the tokenizer."""
         known = {
-            "pad_token_id": self.tokenizer.pad_token_id,
-            "mask_token_id": self.tokenizer.mask_token_id,
-            "vocab_size": len(self.tokenizer),
-            "special_token_ids": self.tokenizer.all_special_ids,
+            **token_arguments(self.tokenizer),
             "max_sequence_length": self.max_sequence_length,
         }
         return get_collator_cls(self.objective)(**{**known, **self.collator_kwargs})

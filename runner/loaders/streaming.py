@@ -6,6 +6,7 @@ came before.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from iolaus.runner.order.packing import pack
 from iolaus.runner.order.ranges import ranges
 
 
+@dataclass(eq=False)
 class StreamedPasses(Passes):
     """Passes over a source in batches of `batch_size` documents for each rank; nothing is kept on disk.
 
@@ -32,30 +34,26 @@ class StreamedPasses(Passes):
         ValueError: no shard, or a negative buffer.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        chunker: Chunker,
-        collate: Collate,
-        batch_size: int,
-        buffer_size: int,
-        num_shards: int,
-        seed: int,
-        stream: int,
-        rank: int,
-        num_ranks: int,
-        row_tokens: int | None = None,
-    ) -> None:
-        if num_shards < 1 or buffer_size < 0:
+    source: Source
+    chunker: Chunker
+    collate: Collate
+    batch_size: int
+    buffer_size: int
+    num_shards: int
+    seed: int
+    stream: int
+    rank: int
+    num_ranks: int
+    row_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.num_shards < 1 or self.buffer_size < 0:
             raise ValueError(
-                f"num_shards={num_shards} must be at least 1, shuffle_buffer_size={buffer_size} 0 or more"
+                f"num_shards={self.num_shards} must be at least 1, shuffle_buffer_size={self.buffer_size} 0 or more"
             )
-        self.source, self.chunker, self.collate = source, chunker, collate
-        self.order, self.num_shards = ShuffledStream(source, buffer_size, seed), num_shards
-        self.seed, self.stream, self.rank, self.num_ranks = seed, stream, rank, num_ranks
-        self.row_tokens = row_tokens
-        self.window = batch_size * (WINDOW if row_tokens else 1)
-        self.can_skip = row_tokens is None
+        self.order = ShuffledStream(self.source, self.buffer_size, self.seed)
+        self.window = self.batch_size * (WINDOW if self.row_tokens else 1)
+        self.can_skip = self.row_tokens is None
 
     def batches(self, mine: Callable[[int], bool]) -> Iterator[dict[str, Any]]:
         """Those of the pass `epoch`; of packed rows those of the windows that are `mine`."""

@@ -10,6 +10,8 @@ from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.strategies import DDPStrategy, Strategy
 from transformers.utils.logging import disable_progress_bar
 
+from iolaus.conf import trainer as options
+from iolaus.conf.settings import takes_settings
 from iolaus.runner.checkpoints.callback import ResumePoint
 from iolaus.runner.checkpoints.files import AtomicCheckpointIO
 from iolaus.runner.logging.loggers import MetricsFile
@@ -36,21 +38,9 @@ EXPECTED_WARNINGS = (
 PROFILED_STEPS = 5
 
 
+@takes_settings(options.Trainer)
 def build_trainer(
-    max_steps: int,
-    max_epochs: float | None,
-    accelerator: str,
-    devices: Any,
-    num_nodes: int,
-    strategy: str,
-    tensor_parallel_size: int,
-    precision: str,
-    attention: str,
-    validate_every: int,
-    validation_batches: int | None,
-    log_every: int,
-    deterministic: bool,
-    profile: bool,
+    settings: options.Trainer,
     callbacks: list[Callback],
     loggers: dict[str, Any],
     folder: RunFolder,
@@ -63,33 +53,34 @@ def build_trainer(
     Raises:
         ValueError: an accelerator or precision that is not there.
     """
-    accelerator = resolve_accelerator(accelerator)
-    use_kernel(None if attention == "auto" else attention)
+    accelerator = resolve_accelerator(settings.accelerator)
+    use_kernel(None if settings.attention == "auto" else settings.attention)
     quiet_libraries()
     loggers.setdefault("csv", MetricsFile(str(folder.path)))  # the report is drawn from it
     for logger in loggers.values():
         if hasattr(logger, "resume"):
             logger.resume(resumed_step)
-    processes = processes_per_node({"devices": devices, "accelerator": accelerator})
+    processes = processes_per_node({"devices": settings.devices, "accelerator": accelerator})
+    size = processes * settings.num_nodes
     trainer = Trainer(
         accelerator=accelerator,
         devices=processes,
-        num_nodes=num_nodes,
-        strategy=_strategy(strategy, processes * num_nodes, tensor_parallel_size, accelerator),
-        inference_mode=strategy != "fsdp",  # weights gathered in it could not be trained on
-        precision=resolve_precision(precision, accelerator),  # type: ignore[arg-type]
-        max_steps=max_steps,
+        num_nodes=settings.num_nodes,
+        strategy=_strategy(settings.strategy, size, settings.tensor_parallel_size, accelerator),
+        inference_mode=settings.strategy != "fsdp",  # weights gathered in it could not be trained on
+        precision=resolve_precision(settings.precision, accelerator),  # type: ignore[arg-type]
+        max_steps=settings.max_steps,
         max_epochs=1,
         check_val_every_n_epoch=None,
-        val_check_interval=validate_every or None,
-        limit_val_batches=0.0 if not validate_every else validation_batches,
+        val_check_interval=settings.validate_every or None,
+        limit_val_batches=settings.validation_batches if settings.validate_every else 0.0,
         num_sanity_val_steps=0,
-        log_every_n_steps=log_every,
+        log_every_n_steps=settings.log_every,
         use_distributed_sampler=False,
-        deterministic=deterministic,
+        deterministic=settings.deterministic,
         enable_checkpointing=False,
         enable_model_summary=False,
-        callbacks=[*callbacks, *([Profile(folder.path, PROFILED_STEPS)] if profile else [])],
+        callbacks=[*callbacks, *([Profile(folder.path, PROFILED_STEPS)] if settings.profile else [])],
         logger=list(loggers.values()),
         plugins=[AtomicCheckpointIO(), cluster_environment()],
         default_root_dir=str(folder.path),

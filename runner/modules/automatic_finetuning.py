@@ -161,46 +161,16 @@ class FinetuningModule(AutomaticModule):
         return real & ~special & separated
 
     def on_validation_start(self) -> None:
-        """Starts the figures of the validation sets, with the weights to evaluate."""
-        self._begin()
+        """Starts the figures of the evaluated sets, with the weights to evaluate."""
+        self._figures = {}
+        self.begin_evaluation()
 
     def validation_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
         """The mean loss per target of a batch, which is added to the figures of its set."""
-        return self._evaluate(batch, batch_idx, dataloader_idx, "val")
-
-    def on_validation_epoch_end(self) -> None:
-        """Logs loss and metrics of every set, over all ranks."""
-        self._finish("val")
-
-    def on_validation_end(self) -> None:
-        """Goes back to the weights that are trained."""
-        self._evaluation.__exit__(None, None, None)
-
-    def on_test_start(self) -> None:
-        """Starts the figures of the test sets, with the weights to evaluate."""
-        self._begin()
-
-    def test_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
-        """The mean loss per target of a batch, which is added to the figures of its set."""
-        return self._evaluate(batch, batch_idx, dataloader_idx, "test")
-
-    def on_test_epoch_end(self) -> None:
-        """Logs loss and metrics of every set, over all ranks."""
-        self._finish("test")
-
-    def on_test_end(self) -> None:
-        """Goes back to the weights that are trained."""
-        self._evaluation.__exit__(None, None, None)
-
-    def _begin(self) -> None:
-        self._figures = {}
-        self._evaluation = self.evaluation_weights()
-        self._evaluation.__enter__()
-
-    def _evaluate(self, batch: Batch, batch_idx: int, dataloader_idx: int, stage: str) -> Tensor:
         loss, micro_batch, output = self._mean_loss(batch)
         if not self.in_loop:
             return loss
+        stage = "test" if self.trainer.testing else "val"
         if dataloader_idx not in self._figures:
             config: Any = self.model.pretrained.config
             names = [name for _, name in sorted(config.id2label.items())]
@@ -218,15 +188,22 @@ class FinetuningModule(AutomaticModule):
         figures.add(micro_batch, output, getattr(self.model, "problem_type", ""))
         return loss
 
+    def on_validation_epoch_end(self) -> None:
+        """Logs loss and metrics of every set, over all ranks."""
+        for number, name in enumerate(self.set_names("test" if self.trainer.testing else "val")):
+            if number in self._figures:
+                found = self._figures[number].figures(self.sum_over_ranks, self.gather_objects)
+                self.publish({f"{name}/{figure}": value for figure, value in found.items()})
+
+    on_test_start, test_step, on_test_epoch_end = (
+        on_validation_start,
+        validation_step,
+        on_validation_epoch_end,
+    )
+
     def _windows(self, stage: str) -> Any:
         """Where windows are joined to questions: over those of our own data module, which knows them."""
         sets = getattr(self.trainer.datamodule, "sets", {})  # type: ignore[attr-defined]
         if self.task != "question_answering" or stage not in sets:
             return None
         return self.model.predictions(sets[stage])
-
-    def _finish(self, stage: str) -> None:
-        for number, name in enumerate(self.set_names(stage)):
-            if number in self._figures:
-                found = self._figures[number].figures(self.sum_over_ranks, self.gather_objects)
-                self.publish({f"{name}/{figure}": value for figure, value in found.items()})

@@ -20,6 +20,7 @@ class ModelModule(pl.LightningModule):
     def __init__(self, model: nn.Module, compile_model: bool, gradient_checkpointing: bool) -> None:
         super().__init__()
         self.model, self.compile_model = model, compile_model
+        self._evaluation = contextlib.ExitStack()
         if gradient_checkpointing:
             model.recompute_activations()  # type: ignore[operator]
 
@@ -66,3 +67,13 @@ class ModelModule(pl.LightningModule):
         optimizers = self.trainer.optimizers
         with loop_needs(optimizers[0]).evaluation() if optimizers else contextlib.nullcontext():
             yield
+
+    def begin_evaluation(self) -> None:
+        """Takes the weights to evaluate, until the evaluation ends."""
+        self._evaluation.enter_context(self.evaluation_weights())
+
+    def on_validation_end(self) -> None:
+        """Goes back to the weights that are trained."""
+        self._evaluation.close()
+
+    on_test_end = on_validation_end

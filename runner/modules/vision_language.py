@@ -1,12 +1,14 @@
 """Vision-language finetuning: the shared step, and evaluation of the answers that the model writes."""
 
 import logging
-from collections.abc import Callable, Sequence
+from dataclasses import fields
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from iolaus.conf import module as options
+from iolaus.conf.settings import takes_settings
 from iolaus.runner.modules.finetuning import FinetuningRun
 from iolaus.runner.modules.training import Batch
 from iolaus.runner.order.permutation import permute
@@ -21,40 +23,13 @@ class VisionLanguageModule(FinetuningRun):
     Samples with an image that cannot be decoded count for nothing; more than `data.max_undecodable` end the run.
     """
 
-    def __init__(
-        self,
-        model: nn.Module,
-        optimizer: Callable[..., Any],
-        scheduler: Callable[..., Any],
-        max_grad_norm: float,
-        compile_model: bool,
-        gradient_checkpointing: bool,
-        log_parameter_norms: bool,
-        freeze: Sequence[str],
-        load_best: bool,
-        generated_samples: int,
-        max_new_tokens: int,
-        max_steps: int,
-        seed: int,
-        log_every: int,
-        baselines: dict[str, float],
-    ) -> None:
-        super().__init__(
-            model=model,
-            optimizer=optimizer,
-            scheduler=scheduler,
-            max_grad_norm=max_grad_norm,
-            compile_model=compile_model,
-            gradient_checkpointing=gradient_checkpointing,
-            log_parameter_norms=log_parameter_norms,
-            freeze=freeze,
-            load_best=load_best,
-            max_steps=max_steps,
-            seed=seed,
-            log_every=log_every,
-            baselines=baselines,
-        )
-        self.generated_samples, self.max_new_tokens = generated_samples, max_new_tokens
+    @takes_settings(options.VisionLanguage)
+    def __init__(self, settings: options.VisionLanguage, **given: Any) -> None:
+        shared = {
+            f.name: getattr(settings, f.name) for f in fields(options.Finetuning) if f.name != "_target_"
+        }
+        super().__init__(**shared, **given)
+        self.generated_samples, self.max_new_tokens = settings.generated_samples, settings.max_new_tokens
         self.votes["undecodable"] = 0.0
         self._undecodable: set[int] = set()
 

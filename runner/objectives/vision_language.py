@@ -3,7 +3,6 @@
 Letters in shapes: D samples, T tokens of a row.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,29 +26,13 @@ class VisionLanguageCollator(FlatCollator):
 
     def __init__(
         self,
-        pad_token_id: int,
-        mask_token_id: int,
-        vocab_size: int,
-        special_token_ids: Sequence[int],
-        text_column: str,
-        label_column: str | None,
-        max_sequence_length: int,
         image_token_id: int | None = None,
         image_example: Any = None,
         end_token_id: int = 0,
-        **foreign: Any,
+        **collator: Any,
     ) -> None:
         """`image_example` is an EncodedImage. Raises ValueError for data that is no conversations about images."""
-        super().__init__(
-            pad_token_id=pad_token_id,
-            mask_token_id=mask_token_id,
-            vocab_size=vocab_size,
-            special_token_ids=special_token_ids,
-            text_column=text_column,
-            label_column=label_column,
-            max_sequence_length=max_sequence_length,
-            **foreign,
-        )
+        super().__init__(**collator)
         if image_token_id is None:
             raise ValueError(
                 "objective=vision_language needs conversations about images, such as data=shapes or data=image_text"

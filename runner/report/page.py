@@ -4,12 +4,17 @@ import math
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from html import escape
+from importlib.resources import files as files_of
 from typing import NamedTuple
 
 from iolaus.runner.report.curves import Chart
-from iolaus.runner.report.script import SCRIPT
-from iolaus.runner.report.style import STYLE
 from iolaus.runner.report.svg import draw, span_of
+
+STYLE, SCRIPT = (
+    "\n" + files_of("iolaus.runner.report").joinpath(name).read_text("utf-8")
+    for name in ("page.css", "page.js")
+)
+"""The look of the pages (light and dark, phone and print), and what moves on them; they read without the latter."""
 
 
 class Tile(NamedTuple):

@@ -16,6 +16,8 @@ from typing import Any
 
 from hydra.core.override_parser.types import IntervalSweep, Override, RangeSweep
 
+from iolaus.conf import sweeper as options
+from iolaus.conf.settings import takes_settings
 from iolaus.runner.evaluation.monitor import direction_of
 from iolaus.runner.run.errors import TrainingFailure
 from iolaus.runner.run.folder import RunFolder, write_atomically
@@ -36,33 +38,18 @@ class Search(JobSweeper):
     of an earlier trial are not run again: a run is a function of its config, so they get the same value.
     """
 
-    def __init__(
-        self,
-        n_trials: int,
-        n_jobs: int,
-        direction: str | None,
-        sampler: str,
-        seed: int,
-        startup_trials: int,
-        pruner: str,
-        storage: str | None,
-        params: dict[str, str] | None,
-    ) -> None:
+    @takes_settings(options.Optuna)
+    def __init__(self, settings: options.Optuna) -> None:
         """Raises ValueError for numbers below 1 and names that are not known."""
-        if min(n_trials, n_jobs) < 1 or startup_trials < 0:
+        if min(settings.n_trials, settings.n_jobs) < 1 or settings.startup_trials < 0:
             raise ValueError("hydra.sweeper: n_trials and n_jobs must be 1 or more, startup_trials 0 or more")
-        for name, value, known in (("sampler", sampler, SAMPLERS), ("pruner", pruner, PRUNERS)):
-            if value not in known:
+        for name, known in (("sampler", SAMPLERS), ("pruner", PRUNERS)):
+            if (value := getattr(settings, name)) not in known:
                 raise ValueError(f"hydra.sweeper.{name} is {', '.join(known)}, not {value!r}")
-        if direction not in ("min", "max", "minimize", "maximize", None):
-            raise ValueError(f"hydra.sweeper.direction is min or max, not {direction!r}")
-        self.n_trials, self.n_jobs, self.direction = (
-            n_trials,
-            n_jobs,
-            f"{direction[:3]}imize" if direction else "",
-        )
-        self.sampler, self.seed, self.startup_trials = sampler, seed, startup_trials
-        self.pruner, self.storage, self.params = pruner, storage, params or {}
+        if settings.direction not in ("min", "max", "minimize", "maximize", None):
+            raise ValueError(f"hydra.sweeper.direction is min or max, not {settings.direction!r}")
+        self.settings, self.params = settings, settings.params or {}
+        self.direction = f"{settings.direction[:3]}imize" if settings.direction else ""
 
     def sweep(self, arguments: list[str]) -> float | None:
         """Searches; returns the best value, None where no trial has one."""
@@ -90,7 +77,7 @@ class Search(JobSweeper):
     def _open_study(self) -> Any:
         """The study in the journal, made there if it is new; raises ValueError if it searches another space."""
         optuna = import_optuna()
-        journal = Path(self.storage or self.folder / JOURNAL).absolute()
+        journal = Path(self.settings.storage or self.folder / JOURNAL).absolute()
         repair(journal)
         self.journal = str(journal)
         study = optuna.create_study(
@@ -118,10 +105,10 @@ class Search(JobSweeper):
             if not self._tell(folder) and not folder.is_locked() and trial.number not in self.over:
                 self.study.sampler = self._sampler(trial.number)
                 left.append(optuna.trial.Trial(self.study, trial._trial_id))
-        batch = left[: self.n_jobs]
+        batch = left[: self.settings.n_jobs]
         while (
-            len(batch) < self.n_jobs
-            and (number := len(self.study.get_trials(deepcopy=False))) < self.n_trials
+            len(batch) < self.settings.n_jobs
+            and (number := len(self.study.get_trials(deepcopy=False))) < self.settings.n_trials
         ):
             self.study.sampler = self._sampler(number)
             trial = self.study.ask(self.space)
@@ -132,10 +119,12 @@ class Search(JobSweeper):
     def _sampler(self, number: int) -> Any:
         """A sampler for one trial, so that what it draws does not depend on how often the search was started."""
         samplers = import_optuna().samplers
-        seed = (self.seed * 0x9E3779B1 + number) % 2**32
-        if self.sampler == "random":
+        seed = (self.settings.seed * 0x9E3779B1 + number) % 2**32
+        if self.settings.sampler == "random":
             return samplers.RandomSampler(seed=seed)
-        return samplers.TPESampler(seed=seed, n_startup_trials=self.startup_trials, multivariate=True)
+        return samplers.TPESampler(
+            seed=seed, n_startup_trials=self.settings.startup_trials, multivariate=True
+        )
 
     def _repeats(self, trial: Any) -> bool:
         """Whether an ended trial had these settings; if so this one ends as that did."""
@@ -156,8 +145,10 @@ class Search(JobSweeper):
         if not folder.status():
             folder.announce(identity, overrides)
         journal = os.path.relpath(self.journal, folder.path)  # the sweep's folder may be moved
-        told = {"journal": journal, "number": trial.number, "pruner": self.pruner}
-        write_atomically(folder.path / TRIAL, json.dumps({**told, "startup_trials": self.startup_trials}))
+        told = {"journal": journal, "number": trial.number, "pruner": self.settings.pruner}
+        write_atomically(
+            folder.path / TRIAL, json.dumps({**told, "startup_trials": self.settings.startup_trials})
+        )
         return Job(overrides, folder)
 
     def _tell(self, folder: RunFolder) -> bool:

@@ -19,6 +19,8 @@ from hydra.core.utils import JobReturn, JobStatus, filter_overrides
 from hydra_plugins.hydra_submitit_launcher.submitit_launcher import BaseSubmititLauncher
 from omegaconf import DictConfig
 
+from iolaus.conf import launcher as options
+from iolaus.conf.settings import takes_settings
 from iolaus.runner.launch.processes import left_error
 from iolaus.runner.run.cluster import processes_per_node
 from iolaus.runner.run.errors import TrainingFailure
@@ -50,52 +52,31 @@ class Launcher(BaseSubmititLauncher):
 
     _EXECUTOR = "slurm"
 
-    def __init__(
-        self,
-        partition: str | None,
-        account: str | None,
-        qos: str | None,
-        constraint: str | None,
-        nodes: int | None,
-        tasks_per_node: int | None,
-        gpus_per_node: int | None,
-        cpus_per_task: int,
-        mem_gb: float | None,
-        timeout_min: int,
-        signal: str,
-        signal_delay_s: int,
-        requeue: bool,
-        max_num_timeout: int,
-        array_parallelism: int,
-        setup: list[str],
-        srun_args: list[str],
-        additional_parameters: dict[str, Any],
-        name: str,
-        submitit_folder: str,
-        wait: bool,
-    ) -> None:
+    @takes_settings(options.Slurm)
+    def __init__(self, settings: options.Slurm) -> None:
         super().__init__()
-        self.nodes, self.tasks_per_node, self.gpus_per_node = nodes, tasks_per_node, gpus_per_node
-        self.submitit_folder, self.wait = submitit_folder, wait
-        self.max_num_timeout = max_num_timeout if requeue else 0
+        self.nodes, self.tasks_per_node = settings.nodes, settings.tasks_per_node
+        self.gpus_per_node = settings.gpus_per_node
+        self.submitit_folder, self.wait = settings.submitit_folder, settings.wait
+        self.max_num_timeout = settings.max_num_timeout if settings.requeue else 0
         # srun takes the cores per task from its own arguments alone since SLURM 22.05
-        arguments = ["--kill-on-bad-exit=1", f"--cpus-per-task={cpus_per_task}", *srun_args]
+        arguments = ["--kill-on-bad-exit=1", f"--cpus-per-task={settings.cpus_per_task}", *settings.srun_args]
         self.parameters = {
-            "name": name,
-            "timeout_min": timeout_min,
-            "cpus_per_task": cpus_per_task,
-            "mem_gb": mem_gb,
-            "slurm_partition": partition,
-            "slurm_account": account,
-            "slurm_qos": qos,
-            "slurm_constraint": constraint,
-            "slurm_array_parallelism": array_parallelism,
-            "slurm_setup": list(setup) or None,
+            "name": settings.name,
+            "timeout_min": settings.timeout_min,
+            "cpus_per_task": settings.cpus_per_task,
+            "mem_gb": settings.mem_gb,
+            "slurm_partition": settings.partition,
+            "slurm_account": settings.account,
+            "slurm_qos": settings.qos,
+            "slurm_constraint": settings.constraint,
+            "slurm_array_parallelism": settings.array_parallelism,
+            "slurm_setup": list(settings.setup) or None,
             "slurm_srun_args": arguments,
             "slurm_additional_parameters": {
-                "signal": f"{signal.removeprefix('SIG')}@{signal_delay_s}",
-                ("requeue" if requeue else "no-requeue"): True,
-                **additional_parameters,
+                "signal": f"{settings.signal.removeprefix('SIG')}@{settings.signal_delay_s}",
+                ("requeue" if settings.requeue else "no-requeue"): True,
+                **settings.additional_parameters,
             },
         }
 

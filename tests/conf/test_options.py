@@ -36,6 +36,9 @@ GIVEN = {
 }  # fmt: skip
 """What `runner/train.py` hands to each group's target at run time."""
 
+DOCUMENTED = ("objective", "scheduler")
+"""Groups whose targets are documented for plain Python, with defaults of their own."""
+
 
 def nodes() -> list[Any]:
     """Every dataclass with a target: the options themselves, and those inside collections of nodes."""
@@ -77,6 +80,15 @@ def test_option_fits_the_signature_it_names(group: str, node: type) -> None:
     assert own <= named, f"no such parameter: {own - named}"
     required = {n for n in named if parameters[n].default is inspect.Parameter.empty}
     assert required <= own | GIVEN[group], f"nobody sets: {required - own - GIVEN[group]}"
+
+
+@pytest.mark.parametrize(("group", "node"), [case for case in nodes() if case.values[0] not in DOCUMENTED])
+def test_constructor_repeats_no_default_of_its_option(group: str, node: type) -> None:
+    parameters = inspect.signature(hydra.utils.get_object(str(node._target_))).parameters  # type: ignore[attr-defined]
+    repeated = {f.name for f in fields(node) if f.name in parameters} - {
+        name for name, parameter in parameters.items() if parameter.default is parameter.empty
+    }
+    assert not repeated
 
 
 @pytest.mark.parametrize(("group", "node"), nodes())

@@ -1,17 +1,19 @@
 """An energon data set as the data of a run: tokenizer and images as its model has them, global batches for its step."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
+from iolaus.conf.data import energon as options
+from iolaus.conf.settings import takes_settings
+from iolaus.conf.trainer import check_length
 from iolaus.runner.data.energon.batches import EvaluationPass, GlobalBatchStream
 from iolaus.runner.data.energon.errors import Troubles
 from iolaus.runner.data.energon.examples import Examples, ReadConversations
 from iolaus.runner.data.energon.module import EnergonMultiModalDataModule
 from iolaus.runner.data.energon.source import count_samples, samples_in_order
 from iolaus.runner.data.energon.tasks import ConversationTaskEncoder
-from iolaus.runner.data.module import LAYOUTS
 from iolaus.runner.data.vision.conversation_encoder import ConversationEncoder
 from iolaus.runner.data.vision.conversations import ConversationReader
 from iolaus.runner.data.vision.processors import VisionProcessor, conversation_texts, find_processor
@@ -29,66 +31,27 @@ class EnergonData(EnergonMultiModalDataModule):
 
     task_name = "vision_language"
 
-    def __init__(
-        self,
-        path: str,
-        columns: Mapping[str, str] | None,
-        caption_prompt: str,
-        processor: str | None,
-        processor_options: Mapping[str, Any],
-        tokenizer: str | None,
-        tokenizer_kind: str,
-        vocab_size: int,
-        lowercase: bool,
-        tokenizer_samples: int,
-        architecture: str | None,
-        image_size: int | None,
-        image_places: int | None,
-        max_length: int,
-        too_long: str,
-        max_bad_samples: int,
-        allow_dataset_code: bool,
-        shuffle_buffer_size: int | None,
-        max_samples_per_sequence: int | None,
-        packing_buffer_size: int | None,
-        row_length: int | None,
-        train_options: Mapping[str, Any],
-        global_batch_size: int,
-        micro_batch_size: int,
-        num_workers: int,
-        num_val_workers: int | None,
-        layout: str,
-    ) -> None:
+    @takes_settings(options.Energon)
+    def __init__(self, settings: options.Energon) -> None:
         super().__init__(
-            path,
+            settings.path,
             None,
             None,
-            seq_length=max_length,
-            micro_batch_size=micro_batch_size,
-            global_batch_size=global_batch_size,
-            num_workers=num_workers,
-            num_val_workers=num_val_workers,
-            shuffle_buffer_size=shuffle_buffer_size,
-            max_samples_per_sequence=max_samples_per_sequence,
-            row_length=row_length,
-            packing_buffer_size=packing_buffer_size,
-            max_bad_samples=max_bad_samples,
-            allow_dataset_code=allow_dataset_code,
-            **train_options,
+            seq_length=settings.max_length,
+            micro_batch_size=settings.micro_batch_size,
+            global_batch_size=settings.global_batch_size,
+            num_workers=settings.num_workers,
+            num_val_workers=settings.num_val_workers,
+            shuffle_buffer_size=settings.shuffle_buffer_size,
+            max_samples_per_sequence=settings.max_samples_per_sequence,
+            row_length=settings.row_length,
+            packing_buffer_size=settings.packing_buffer_size,
+            max_bad_samples=settings.max_bad_samples,
+            allow_dataset_code=settings.allow_dataset_code,
+            **settings.train_options,
         )
-        if layout not in LAYOUTS or layout == "single":  # set data.micro_batch_size=1 for that
-            known = ", ".join(name for name in LAYOUTS if name != "single")
-            raise ValueError(f"data.layout={layout!r}; a stream has: {known}")
-        self.layout, self.too_long = layout, too_long
-        self.read_row = ConversationReader(columns, caption_prompt)
-        self.processor_choice: dict[str, Any] = {
-            "processor": processor,
-            "processor_options": processor_options,
-            "tokenizer": tokenizer,
-            "training": {"kind": tokenizer_kind, "vocab_size": vocab_size, "lowercase": lowercase},
-            **{"architecture": architecture, "image_size": image_size, "image_places": image_places},
-        }
-        self.tokenizer_samples = tokenizer_samples
+        self.settings, self.layout = settings, settings.layout
+        self.read_row = ConversationReader(settings.columns, settings.caption_prompt)
         self.validation: dict[str, Examples] = {}
         self.test: dict[str, Any] = {}
         self.vision: VisionProcessor | None = None
@@ -104,7 +67,7 @@ class EnergonData(EnergonMultiModalDataModule):
             return
         super().prepare_data()
         self.num_samples = count_samples(self.path, "train")
-        self.vision = find_processor(**self.processor_choice, max_length=self.seq_length, texts=self._texts)
+        self.vision = find_processor(self.settings, self._texts)
         self.tokenizer, self.image_processor = self.vision.tokenizer, self.vision.processor.image_processor
         if count_samples(self.path, "val"):
             found = samples_in_order(self.path, "val", ReadConversations(self.read_row))
@@ -129,7 +92,7 @@ class EnergonData(EnergonMultiModalDataModule):
     def make_encoder(self) -> ConversationEncoder:
         """That of the model's processor."""
         assert self.vision is not None, "prepare_data comes first"
-        return self.vision.encoder(self.seq_length, self.too_long)
+        return self.vision.encoder(self.seq_length, self.settings.too_long)
 
     def make_task_encoder(self, split: str, troubles: Troubles) -> ConversationTaskEncoder:
         """Micro-batches as the objective lays them out."""
@@ -172,11 +135,7 @@ class EnergonData(EnergonMultiModalDataModule):
                 f"the sampler {name} chooses samples by their number, but data=energon is a stream that shuffles by "
                 "itself (data.shuffle_buffer_size): leave the sampler at its default, or use data=image_text"
             )
-        if (max_steps > 0) == (max_epochs is not None and max_steps < 0):
-            raise ValueError(
-                f"trainer.max_steps={max_steps} and trainer.max_epochs={max_epochs}: give a positive number of "
-                "steps, or max_steps=-1 and a positive number of epochs"
-            )
+        check_length(max_steps, max_epochs)
         self.collator, self.seed, self.accept_changes = collator, seed, accept_changes
         if max_steps < 0:
             if self.packing_buffer_size is not None:
@@ -250,4 +209,6 @@ class EnergonData(EnergonMultiModalDataModule):
     def _texts(self) -> Iterator[str]:
         """What a tokenizer is trained on: the first training samples."""
         found = samples_in_order(self.path, "train", ReadConversations(self.read_row))
-        return conversation_texts(item.conversation for item in islice(found, self.tokenizer_samples))
+        return conversation_texts(
+            item.conversation for item in islice(found, self.settings.tokenizer_samples)
+        )

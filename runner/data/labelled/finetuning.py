@@ -2,11 +2,13 @@
 
 import hashlib
 import logging
+from inspect import signature
 from typing import Any
 
-import numpy as np
 from transformers import PreTrainedTokenizerBase
 
+from iolaus.conf.data import labelled as options
+from iolaus.conf.settings import takes_settings
 from iolaus.conf.values import suggest
 from iolaus.runner.data.evaluated import EvaluatedDataModule, by_name
 from iolaus.runner.data.labelled.classification import Classification
@@ -15,8 +17,13 @@ from iolaus.runner.data.labelled.question_answering import QuestionAnswering
 from iolaus.runner.data.labelled.task import Task, TaskSequences
 from iolaus.runner.data.labelled.token_classification import TokenClassification
 from iolaus.runner.data.read.task_readers import Rows, read_rows
-from iolaus.runner.data.text.holdout import digest, split_documents
-from iolaus.runner.data.text.tokenizer import describe_vocabulary, load_tokenizer, train_tokenizer
+from iolaus.runner.data.text.holdout import hold_out
+from iolaus.runner.data.text.tokenizer import (
+    describe_vocabulary,
+    load_tokenizer,
+    token_arguments,
+    train_tokenizer,
+)
 from iolaus.runner.run.model_folder import model_folder
 
 log = logging.getLogger("iolaus")
@@ -58,59 +65,14 @@ class FinetuningData(EvaluatedDataModule):
     below 1) are held out of them, no text being in both. `validation` and `test` may name several sets.
     """
 
-    def __init__(
-        self,
-        task: str,
-        train: Any,
-        validation: Any,
-        validation_documents: float,
-        test: Any,
-        format: str,
-        text_column: str,
-        pair_column: str | None,
-        context_column: str,
-        label_column: str,
-        id_column: str | None,
-        word_field: int | str,
-        tag_field: int | str | None,
-        labels: list[Any] | None,
-        problem_type: str,
-        label_separator: str | None,
-        doc_stride: int,
-        tokenizer: str | None,
-        tokenizer_kind: str,
-        vocab_size: int,
-        lowercase: bool,
-        max_length: int,
-        seed: int,
-        layout: str,
-        micro_batch_tokens: int | None,
-        micro_batch_size: int | None,
-        num_workers: int,
-    ) -> None:
-        super().__init__(layout, micro_batch_tokens, micro_batch_size, num_workers)
-        self.task_settings = {
-            "task": task,
-            "text_column": text_column,
-            "pair_column": pair_column,
-            "context_column": context_column,
-            "label_column": label_column,
-            "id_column": id_column,
-            "labels": labels,
-            "problem_type": problem_type,
-            "label_separator": label_separator,
-            "doc_stride": doc_stride,
-        }
-        self.task = make_task(**self.task_settings)  # type: ignore[arg-type]
-        self.task_name = task
-        self.sources = {"train": train, "validation": validation, "test": test}
-        self.reading = {"format": format, "word_field": word_field, "tag_field": tag_field}
-        self.validation_documents, self.split_seed = validation_documents, seed
-        self.tokenizer_name = tokenizer
-        self.training_a_tokenizer = {"kind": tokenizer_kind, "vocab_size": vocab_size, "lowercase": lowercase}
-        self.text_column, self.label_column, self.max_length = text_column, label_column, max_length
-        self.test: dict[str, TaskSequences] = {}
-        self.prepared = False
+    @takes_settings(options.FinetuningData)
+    def __init__(self, settings: options.FinetuningData) -> None:
+        super().__init__(settings)
+        self.settings, self.max_length = settings, settings.max_length
+        self.task_settings = {name: getattr(settings, name) for name in signature(make_task).parameters}
+        self.task = make_task(**self.task_settings)
+        self.task_name = settings.task
+        self.reading = {name: getattr(settings, name) for name in ("format", "word_field", "tag_field")}
 
     def set_datasets(self, train: Any, val: Any = None, test: Any = None) -> None:
         """Takes data made in code: mappings in any iterable, or a `datasets.Dataset`; several sets by name in a dict.
@@ -145,8 +107,13 @@ class FinetuningData(EvaluatedDataModule):
         for name, source in test.items():
             given = self._read(source, f"data.test {name!r}")
             examples[f"test/{name}"] = self.task.examples(given, labelled=False)
-        if not validation and self.validation_documents:
-            examples["train"], examples["val/validation"] = self._hold_out(examples["train"])
+        if not validation and self.settings.validation_documents:
+            examples["train"], examples["val/validation"] = hold_out(
+                examples["train"],
+                self.task.texts(examples["train"]),
+                self.settings.validation_documents,
+                self.settings.seed,
+            )
         self.task.learn(examples["train"], rows)
         self._tokenizer = self._make_tokenizer(examples["train"])
         sets = {
@@ -168,12 +135,9 @@ class FinetuningData(EvaluatedDataModule):
     def collator_arguments(self) -> dict[str, Any]:
         """What the objective needs to know of tokens, columns and labels."""
         return {
-            "pad_token_id": self.tokenizer.pad_token_id,
-            "mask_token_id": self.tokenizer.mask_token_id,
-            "vocab_size": len(self.tokenizer),
-            "special_token_ids": self.tokenizer.all_special_ids,
-            "text_column": self.text_column,
-            "label_column": self.label_column,
+            **token_arguments(self.tokenizer),
+            "text_column": self.settings.text_column,
+            "label_column": self.settings.label_column,
             "max_sequence_length": self.max_length,
             **self.task.collator_arguments(),
         }
@@ -199,49 +163,30 @@ class FinetuningData(EvaluatedDataModule):
             for figure, value in self.task.baselines(sequences).items()  # type: ignore[arg-type]
         }
 
-    def describe(self) -> dict[str, str]:
-        """Counts for the summary at the start."""
-        sets = {
-            "training": self.train_set,
-            **self.validation,
-            **{f"test {n}": s for n, s in self.test.items()},
-        }
-        size = self.sampler.global_batch_size
-        return {
-            "source": self.description,
-            **{name: _counts(sequences) for name, sequences in sets.items()},  # type: ignore[arg-type]
-            **self.task.describe(),
-            "vocabulary": describe_vocabulary(self.tokenizer),
-            "global batch": f"{size} samples, about {size * self.train_set.num_tokens // len(self.train_set):,} tokens",
-            "micro-batch": f"{self.micro_batch_tokens or 'any number of'} tokens, {self.layout}",
-        }
+    def counts(self, sequences: TaskSequences) -> str:
+        """How many examples, samples and tokens a set has."""
+        windows = f" in {len(sequences):,} samples" if len(sequences) != len(sequences.examples) else ""
+        return f"{len(sequences.examples):,} examples{windows}, {sequences.num_tokens:,} tokens"
+
+    def facts(self) -> dict[str, str]:
+        """What was learnt of the labels, and the vocabulary."""
+        return {**self.task.describe(), "vocabulary": describe_vocabulary(self.tokenizer)}
 
     def _read(self, source: Any, setting: str) -> Rows:
-        rows = read_rows(source, **self.reading)  # type: ignore[arg-type]
+        rows = read_rows(source, **self.reading)
         if not rows.rows:
             raise ValueError(f"{setting}: {rows.description} holds no examples")
         return rows
 
-    def _hold_out(self, examples: list[Any]) -> tuple[list[Any], list[Any]]:
-        digests = np.array([digest(text) for text in self.task.texts(examples)], dtype=np.uint64)
-        held_out = np.isin(digests, split_documents(digests, self.validation_documents, self.split_seed))
-        return (
-            [e for e, held in zip(examples, held_out, strict=True) if not held],
-            [e for e, held in zip(examples, held_out, strict=True) if held],
-        )
-
     def _make_tokenizer(self, examples: list[Any]) -> Any:
-        if self.tokenizer_name is None:
-            return train_tokenizer(list(self.task.texts(examples)), **self.training_a_tokenizer)  # type: ignore[arg-type]
-        tokenizer = load_tokenizer(model_folder(self.tokenizer_name))
+        given = self.settings
+        if given.tokenizer is None:
+            texts = list(self.task.texts(examples))
+            return train_tokenizer(texts, given.tokenizer_kind, given.vocab_size, given.lowercase)
+        tokenizer = load_tokenizer(model_folder(given.tokenizer))
         if self.max_length > tokenizer.model_max_length:
             raise ValueError(
                 f"data.max_length={self.max_length} is more than the {tokenizer.model_max_length} tokens that the model "
-                f"of data.tokenizer={self.tokenizer_name!r} can read"
+                f"of data.tokenizer={given.tokenizer!r} can read"
             )
         return tokenizer
-
-
-def _counts(sequences: TaskSequences) -> str:
-    windows = f" in {len(sequences):,} samples" if len(sequences) != len(sequences.examples) else ""
-    return f"{len(sequences.examples):,} examples{windows}, {sequences.num_tokens:,} tokens"

@@ -1,9 +1,10 @@
 """Which documents are trained on and which validate: never the same text in both."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,6 +144,16 @@ def split_documents(digests: NDArray[np.uint64], validation: float, seed: int) -
         )
     keys = mix64(distinct ^ np.uint64(derive_seed(seed, _HELD_OUT)))
     return np.sort(distinct[np.argpartition(keys, count)[:count]])
+
+
+def hold_out(
+    examples: Sequence[Any], texts: Iterable[str], number: float, seed: int
+) -> tuple[list[Any], list[Any]]:
+    """The examples to train on, and those held out by their texts; no text is in both. See `split_documents`."""
+    digests = np.array([digest(text) for text in texts], dtype=np.uint64)
+    held_out = np.isin(digests, split_documents(digests, number, seed))
+    rest = [example for example, held in zip(examples, held_out, strict=True) if not held]
+    return rest, [example for example, held in zip(examples, held_out, strict=True) if held]
 
 
 def check_validation(validation: float) -> None:

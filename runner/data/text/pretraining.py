@@ -7,12 +7,14 @@ from typing import Any
 
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
+from iolaus.conf.data import pretraining as options
+from iolaus.conf.settings import takes_settings
 from iolaus.runner.config.custom_code import from_pretrained
 from iolaus.runner.data.module import GlobalBatchDataModule
 from iolaus.runner.data.store.reader import TokenStore
 from iolaus.runner.data.text.prepare import PreparedText, prepare_text
 from iolaus.runner.data.text.sources import Source, open_source
-from iolaus.runner.data.text.tokenizer import describe_vocabulary
+from iolaus.runner.data.text.tokenizer import describe_vocabulary, token_arguments
 from iolaus.runner.run.model_folder import model_folder
 
 
@@ -22,47 +24,16 @@ class PretrainingData(GlobalBatchDataModule):
     With `streaming` what is made is a `StreamedPretrainingData`, which tokenises as it reads.
     """
 
-    def __init__(
-        self,
-        source: Any,
-        validation: dict[str, Any] | None,
-        validation_documents: float,
-        text_column: str,
-        split: str,
-        text_unit: str,
-        tokenizer: str | None,
-        tokenizer_kind: str,
-        vocab_size: int,
-        lowercase: bool,
-        max_length: int,
-        long_documents: str,
-        cache_dir: str,
-        seed: int,
-        layout: str,
-        micro_batch_tokens: int | None,
-        micro_batch_size: int | None,
-        num_workers: int,
-        streaming: bool,
-        shuffle_buffer_size: int,
-    ) -> None:
-        super().__init__(layout, micro_batch_tokens, micro_batch_size, num_workers)
-        if shuffle_buffer_size < 0:
-            raise ValueError(f"data.shuffle_buffer_size must be 0 or more, not {shuffle_buffer_size}")
-        self.shuffle_buffer_size = shuffle_buffer_size
-        reading: dict[str, Any] = {
-            "text_column": text_column,
-            "split": split,
-            "text_unit": text_unit,
-            "streaming": streaming,
-        }
-        self.source = open_source(source, **reading)
-        self.validation_sources = {name: open_source(s, **reading) for name, s in (validation or {}).items()}
-        self.validation_documents, self.split_seed = validation_documents, seed
-        self.tokenizer_name = model_folder(tokenizer) if tokenizer else None
-        self.tokenizer_kind = tokenizer_kind
-        self.vocab_size, self.lowercase = vocab_size, lowercase
-        self.max_length, self.long_documents = max_length, long_documents
-        self.cache_dir = Path(cache_dir).expanduser()
+    @takes_settings(options.PretrainingData)
+    def __init__(self, settings: options.PretrainingData) -> None:
+        super().__init__(
+            settings.layout, settings.micro_batch_tokens, settings.micro_batch_size, settings.num_workers
+        )
+        self.settings, self.max_length = settings, settings.max_length
+        self.source = self._open(settings.source)
+        given: dict[str, Any] = settings.validation or {}
+        self.validation_sources = {name: self._open(source) for name, source in given.items()}
+        self.tokenizer_name = model_folder(settings.tokenizer) if settings.tokenizer else None
         self.prepared: PreparedText | None = None
 
     @wraps(__init__)  # type: ignore[misc]  # signatures are read from here
@@ -77,7 +48,9 @@ class PretrainingData(GlobalBatchDataModule):
         """Tokenises into the cache, unless that has been done; of several processes one works, the others wait."""
         if self.prepared is not None:
             return
-        self.prepared = self.prepare_sets(self.source, self.validation_sources, self.validation_documents)
+        self.prepared = self.prepare_sets(
+            self.source, self.validation_sources, self.settings.validation_documents
+        )
         self.train = TokenStore(self.prepared.train)
         self.validation = {name: TokenStore(path) for name, path in self.prepared.validation.items()}
 
@@ -90,14 +63,18 @@ class PretrainingData(GlobalBatchDataModule):
             validation_sources,
             validation_documents=validation_documents,
             tokenizer=self.tokenizer_name,
-            tokenizer_kind=self.tokenizer_kind,
-            vocab_size=self.vocab_size,
-            lowercase=self.lowercase,
+            tokenizer_kind=self.settings.tokenizer_kind,
+            vocab_size=self.settings.vocab_size,
+            lowercase=self.settings.lowercase,
             max_length=self.max_length,
-            long_documents=self.long_documents,
-            cache_dir=self.cache_dir,
-            seed=self.split_seed,
+            long_documents=self.settings.long_documents,
+            cache_dir=Path(self.settings.cache_dir).expanduser(),
+            seed=self.settings.seed,
         )
+
+    def _open(self, source: Any) -> Source:
+        given = self.settings
+        return open_source(source, given.text_column, given.split, given.text_unit, streaming=given.streaming)
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
@@ -108,10 +85,7 @@ class PretrainingData(GlobalBatchDataModule):
     def collator_arguments(self) -> dict[str, Any]:
         """What an objective needs to know of tokens and columns."""
         return {
-            "pad_token_id": self.tokenizer.pad_token_id,
-            "mask_token_id": self.tokenizer.mask_token_id,
-            "vocab_size": len(self.tokenizer),
-            "special_token_ids": self.tokenizer.all_special_ids,
+            **token_arguments(self.tokenizer),
             "text_column": "text",
             "label_column": None,
             "max_sequence_length": self.max_length,

@@ -89,7 +89,7 @@ class StreamedPretrainingData(PretrainingData):
                 "trainer.max_epochs, or data.streaming=false"
             )
         settings: dict[str, Any] = make_sampler.keywords  # type: ignore[attr-defined]
-        buffer_size = self.shuffle_buffer_size if name == "Shuffled" else 0
+        buffer_size = self.settings.shuffle_buffer_size if name == "Shuffled" else 0
         self.collator, self.seed, self.accept_changes = collator, seed, accept_changes
         self.sampler = StreamOrder(  # type: ignore[assignment]
             max_steps, settings["global_batch_size"], settings["seed"], buffer_size
@@ -107,7 +107,7 @@ class StreamedPretrainingData(PretrainingData):
 
     def train_batches(self, rank: int, num_ranks: int) -> "StreamedGlobalBatches":  # type: ignore[override]
         """The share that one of so many ranks has of every global batch."""
-        chunker = Chunker(self.tokenizer.backend_tokenizer, self.max_length, self.long_documents)
+        chunker = Chunker(self.tokenizer.backend_tokenizer, self.max_length, self.settings.long_documents)
         cut = (self.micro_batch_tokens, self.micro_batch_size, self.layout == "packed")
         return StreamedGlobalBatches(
             self.stream_source, chunker, self.sampler, self.collator, self.seed, rank, num_ranks, *cut
@@ -123,7 +123,7 @@ class StreamedPretrainingData(PretrainingData):
             "source": self.stream_source.fingerprint(),
             "tokenizer": tokenizer_fingerprint(self.tokenizer),
             "max_length": self.max_length,
-            "long_documents": self.long_documents,
+            "long_documents": self.settings.long_documents,
         }
         return key_of(inputs)
 
@@ -147,7 +147,7 @@ class StreamedPretrainingData(PretrainingData):
         }
 
     def _held_out(self) -> dict[str, Source]:
-        number = self.validation_documents
+        number = self.settings.validation_documents
         if 0 < number < 1:
             raise ValueError(
                 f"data.validation_documents={number} is a share of documents, but nobody knows how many a stream has: "

@@ -1,6 +1,7 @@
 """Global batches of a stream: the share of a rank tokenised, cut and collated, a function of the batch's number alone."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -38,6 +39,7 @@ class StreamOrder:
         return {"sampler": "a stream", **{name: getattr(self, name) for name in names}}
 
 
+@dataclass(eq=False)
 class StreamedGlobalBatches(IterableDataset[dict[str, Any]]):
     """This rank's shares of global batches `start` and on.
 
@@ -45,28 +47,19 @@ class StreamedGlobalBatches(IterableDataset[dict[str, Any]]):
     """
 
     start = 0
+    source: Source
+    chunker: Chunker
+    order: Any
+    collator: Callable[[dict[str, Any]], dict[str, Any]]
+    seed: int
+    rank: int
+    num_ranks: int
+    micro_batch_tokens: int | None
+    micro_batch_size: int | None
+    packed: bool
 
-    def __init__(
-        self,
-        source: Source,
-        chunker: Chunker,
-        order: Any,
-        collator: Callable[[dict[str, Any]], dict[str, Any]],
-        seed: int,
-        rank: int,
-        num_ranks: int,
-        micro_batch_tokens: int | None,
-        micro_batch_size: int | None,
-        packed: bool,
-    ) -> None:
-        self.stream = ShuffledStream(source, order.buffer_size, order.seed)
-        self.chunker, self.order, self.collator, self.seed = chunker, order, collator, seed
-        self.rank, self.num_ranks = rank, num_ranks
-        self.micro_batch_tokens, self.micro_batch_size, self.packed = (
-            micro_batch_tokens,
-            micro_batch_size,
-            packed,
-        )
+    def __post_init__(self) -> None:
+        self.stream = ShuffledStream(self.source, self.order.buffer_size, self.order.seed)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         worker = get_worker_info()

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from iolaus.conf.values import suggest
+from iolaus.runner.data.text.tokenizer import token_arguments
 from iolaus.runner.data.vision.conversations import (
     ASSISTANT,
     IMAGE_PLACE,
@@ -141,10 +142,8 @@ class ConversationEncoder:
     def collator_arguments(self, reader: ConversationReader) -> dict[str, Any]:
         """What an objective needs to know of tokens and images, and of the columns of the rows that `reader` reads."""
         return {
-            "pad_token_id": self.tokenizer.pad_token_id,
+            **token_arguments(self.tokenizer),
             "mask_token_id": self.tokenizer.pad_token_id,
-            "vocab_size": len(self.tokenizer),
-            "special_token_ids": self.tokenizer.all_special_ids,
             "text_column": reader.columns["question"],
             "label_column": reader.columns["answer"],
             "max_sequence_length": self.max_length,

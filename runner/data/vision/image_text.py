@@ -1,16 +1,15 @@
 """Conversations about images for vision-language models: from rows and a folder of images, served as global batches."""
 
 import logging
-from collections.abc import Mapping
 from glob import glob
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from iolaus.conf.data import vision as options
+from iolaus.conf.settings import takes_settings
 from iolaus.runner.data.evaluated import EvaluatedDataModule, by_name
 from iolaus.runner.data.read.task_readers import read_rows
-from iolaus.runner.data.text.holdout import digest, split_documents
+from iolaus.runner.data.text.holdout import hold_out
 from iolaus.runner.data.vision.conversation_sequences import ConversationSequences, encode_conversations
 from iolaus.runner.data.vision.conversations import Conversation, ConversationReader
 from iolaus.runner.data.vision.images import ImageFolder, SizedImages
@@ -29,52 +28,11 @@ class ImageTextDataModule(EvaluatedDataModule):
 
     task_name = "vision_language"
 
-    def __init__(
-        self,
-        train: Any,
-        validation: Any,
-        validation_documents: float,
-        test: Any,
-        images: str | None,
-        format: str,
-        columns: Mapping[str, str] | None,
-        caption_prompt: str,
-        processor: str | None,
-        processor_options: Mapping[str, Any],
-        tokenizer: str | None,
-        tokenizer_kind: str,
-        vocab_size: int,
-        lowercase: bool,
-        architecture: str | None,
-        image_size: int | None,
-        image_places: int | None,
-        max_length: int,
-        too_long: str,
-        max_undecodable: int,
-        seed: int,
-        layout: str,
-        micro_batch_tokens: int | None,
-        micro_batch_size: int | None,
-        num_workers: int,
-    ) -> None:
-        super().__init__(layout, micro_batch_tokens, micro_batch_size, num_workers)
-        self.sources = {"train": train, "validation": validation, "test": test}
-        self.images, self.format = images, format
-        self.read_row = ConversationReader(columns, caption_prompt)
-        self.validation_documents, self.split_seed = validation_documents, seed
-        self.processor_choice: dict[str, Any] = {
-            "processor": processor,
-            "processor_options": processor_options,
-            "tokenizer": tokenizer,
-            "training": {"kind": tokenizer_kind, "vocab_size": vocab_size, "lowercase": lowercase},
-            "architecture": architecture,
-            "image_size": image_size,
-            "image_places": image_places,
-            "max_length": max_length,
-        }
-        self.max_length, self.too_long, self.max_undecodable = max_length, too_long, max_undecodable
-        self.test: dict[str, ConversationSequences] = {}
-        self.prepared = False
+    @takes_settings(options.ImageText)
+    def __init__(self, settings: options.ImageText) -> None:
+        super().__init__(settings)
+        self.settings = settings
+        self.read_row = ConversationReader(settings.columns, settings.caption_prompt)
 
     def prepare_data(self) -> None:
         """Reads and tokenises everything, unless that has been done.
@@ -93,16 +51,20 @@ class ImageTextDataModule(EvaluatedDataModule):
         for part in ("validation", "test"):
             for name, source in by_name(self.sources[part], part).items():
                 found[f"{part}/{name}"] = self._read(source, f"data.{part}")
-        if self.sources["validation"] is None and self.validation_documents:
+        if self.sources["validation"] is None and self.settings.validation_documents:
             conversations, images = found["train"]
-            rest, held_out = self._hold_out(conversations)
+            texts = (
+                "\n".join(c.images) or c.turns[0].text for c in conversations
+            )  # an image is in one of them alone
+            rest, held_out = hold_out(
+                conversations, texts, self.settings.validation_documents, self.settings.seed
+            )
             found["train"], found["validation/validation"] = (rest, images), (held_out, images)
-        self.vision = find_processor(
-            **self.processor_choice, texts=lambda: conversation_texts(found["train"][0])
-        )
-        self._encoder = self.vision.encoder(self.max_length, self.too_long)
+        given = self.settings
+        self.vision = find_processor(given, texts=lambda: conversation_texts(found["train"][0]))
+        self._encoder = self.vision.encoder(given.max_length, given.too_long)
         sets = {
-            name: encode_conversations(some, images, self._encoder, self.max_undecodable, f"data.{name}")
+            name: encode_conversations(some, images, self._encoder, given.max_undecodable, f"data.{name}")
             for name, (some, images) in found.items()
         }
         self.train_set = self.train = sets.pop("train")
@@ -138,25 +100,17 @@ class ImageTextDataModule(EvaluatedDataModule):
         """None: what answers of one's own choice reach stands beside the metrics, over the same samples."""
         return {}
 
-    def describe(self) -> dict[str, str]:
-        """Counts for the summary at the start."""
-        sets = {
-            "training": self.train_set,
-            **self.validation,
-            **{f"test {n}": s for n, s in self.test.items()},
-        }
-        size = self.sampler.global_batch_size
-        return {
-            "source": self.description,
-            **{name: _counts(sequences) for name, sequences in sets.items()},  # type: ignore[arg-type]
-            "images": self._encoder.images.describe(),
-            "vocabulary": f"{len(self.tokenizer):,} tokens",
-            "global batch": f"{size} samples, about {size * self.train_set.num_tokens // len(self.train_set):,} tokens",
-            "micro-batch": f"{self.micro_batch_tokens or 'any number of'} tokens, {self.layout}",
-        }
+    def counts(self, sequences: ConversationSequences) -> str:
+        """How many samples, those with images, and tokens a set has."""
+        shown = int((sequences.image_counts > 0).sum())
+        return f"{len(sequences):,} samples, {shown:,} with images, {sequences.num_tokens:,} tokens"
+
+    def facts(self) -> dict[str, str]:
+        """What is made of an image, and the vocabulary."""
+        return {"images": self._encoder.images.describe(), "vocabulary": f"{len(self.tokenizer):,} tokens"}
 
     def _read(self, source: Any, setting: str) -> tuple[list[Conversation], SizedImages]:
-        rows = read_rows(source, format=self.format, word_field=0, tag_field=None)
+        rows = read_rows(source, format=self.settings.format, word_field=0, tag_field=None)
         if not rows.rows:
             raise ValueError(f"{setting}: {rows.description} holds no examples")
         if setting == "data.train":
@@ -166,25 +120,9 @@ class ImageTextDataModule(EvaluatedDataModule):
 
     def _folder(self, source: Any) -> Path | str:
         """Where the image paths of a source start from."""
-        if self.images is not None:
-            return self.images
+        if self.settings.images is not None:
+            return self.settings.images
         first = source[0] if isinstance(source, list | tuple) and source else source
         if not isinstance(first, str | Path):
             raise ValueError("data.images must name the folder of the images of rows made in code")
         return Path(sorted(glob(str(Path(first).expanduser()), recursive=True))[0]).parent
-
-    def _hold_out(self, conversations: list[Conversation]) -> tuple[list[Conversation], list[Conversation]]:
-        """Training and held-out conversations; no image, or text without one, is in both."""
-        digests = np.array(
-            [digest("\n".join(c.images) or c.turns[0].text) for c in conversations], dtype=np.uint64
-        )
-        held_out = np.isin(digests, split_documents(digests, self.validation_documents, self.split_seed))
-        return (
-            [c for c, held in zip(conversations, held_out, strict=True) if not held],
-            [c for c, held in zip(conversations, held_out, strict=True) if held],
-        )
-
-
-def _counts(sequences: ConversationSequences) -> str:
-    shown = int((sequences.image_counts > 0).sum())
-    return f"{len(sequences):,} samples, {shown:,} with images, {sequences.num_tokens:,} tokens"

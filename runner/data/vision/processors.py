@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import isqrt
 from typing import Any, NamedTuple
 
+from iolaus.conf.data.common import ImagesAndText
 from iolaus.conf.values import suggest
 from iolaus.runner.config.custom_code import CustomCodeRefused
 from iolaus.runner.data.text.tokenizer import load_tokenizer, train_tokenizer
@@ -45,48 +46,39 @@ class VisionProcessor(NamedTuple):
         )
 
 
-def find_processor(
-    processor: str | None,
-    processor_options: Mapping[str, Any],
-    tokenizer: str | None,
-    training: Mapping[str, Any],
-    architecture: str | None,
-    image_size: int | None,
-    image_places: int | None,
-    max_length: int,
-    texts: Callable[[], Iterable[str]],
-) -> VisionProcessor:
-    """That of a model to finetune, `processor`, with other `processor_options` of its image processor; else one for a
-    model with random weights.
+def find_processor(given: ImagesAndText, texts: Callable[[], Iterable[str]]) -> VisionProcessor:
+    """That of a model to finetune, `given.processor`, with other settings of its image processor; else one for a model
+    with random weights.
 
-    The latter has the named `tokenizer`, or one trained on `texts` by the settings in `training`.
+    The latter has the named tokenizer, or one trained on `texts`.
 
     Raises:
-        ValueError: a model that reads no images, or fewer than `max_length` tokens.
+        ValueError: a model that reads no images, or fewer than `given.max_length` tokens.
     """
-    if processor is not None:
-        vision = load_processor(processor, processor_options)
-        if max_length > vision.tokenizer.model_max_length:
+    if given.processor is not None:
+        vision = load_processor(given.processor, given.processor_options)
+        if given.max_length > vision.tokenizer.model_max_length:
             raise ValueError(
-                f"data.max_length={max_length} is more than the {vision.tokenizer.model_max_length} tokens that "
-                f"{processor!r} can read"
+                f"data.max_length={given.max_length} is more than the {vision.tokenizer.model_max_length} tokens that "
+                f"{given.processor!r} can read"
             )
         return vision
-    if processor_options:
+    if given.processor_options:
         raise ValueError(
             "data.processor_options are for the processor of a model that is loaded; one with random weights has its "
             "own (model.image_size, model.image_places)"
         )
-    if architecture is None or image_size is None or image_places is None:
+    if None in (given.architecture, given.image_size, given.image_places):
         raise ValueError(
             "the model reads no images: choose one that does, such as model=llava_tiny, or model=pretrained "
             "model.name_or_path=<a vision-language model>"
         )
-    if tokenizer is None:
-        made = train_conversation_tokenizer(list(texts()), **training)
+    if given.tokenizer is None:
+        training = (given.tokenizer_kind, given.vocab_size, given.lowercase)
+        made = train_conversation_tokenizer(list(texts()), *training)
     else:
-        made = load_tokenizer(tokenizer, needed=("pad", "eos"))
-    return make_processor(architecture, made, image_size, image_places)
+        made = load_tokenizer(given.tokenizer, needed=("pad", "eos"))
+    return make_processor(given.architecture, made, given.image_size, given.image_places)
 
 
 def load_processor(name_or_path: str, options: Mapping[str, Any] | None = None) -> VisionProcessor:

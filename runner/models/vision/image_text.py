@@ -5,30 +5,20 @@ from typing import Any
 
 from transformers import AutoConfig, AutoModelForImageTextToText, PreTrainedModel, PreTrainedTokenizerBase
 
+from iolaus.conf.model.vision import LlavaTiny
+from iolaus.conf.settings import takes_settings
 from iolaus.conf.values import suggest
 from iolaus.runner.data.vision.processors import SPECIAL_TOKENS
 from iolaus.runner.models.encoder import checked_fields, special_tokens
 from iolaus.runner.models.head import Head
 
+SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
+"""Of the language model; those of the vision tower are called `vision_hidden_size` and so on."""
 
+
+@takes_settings(LlavaTiny)
 def build_image_text(
-    architecture: str,
-    hidden_size: int,
-    num_hidden_layers: int,
-    num_attention_heads: int,
-    intermediate_size: int,
-    max_position_embeddings: int,
-    vision_hidden_size: int,
-    vision_num_hidden_layers: int,
-    vision_num_attention_heads: int,
-    vision_intermediate_size: int,
-    image_size: int,
-    image_places: int,
-    scale_factor: int,
-    text_config: dict[str, Any],
-    vision_config: dict[str, Any],
-    tokenizer: PreTrainedTokenizerBase,
-    head: Head | None = None,
+    settings: LlavaTiny, tokenizer: PreTrainedTokenizerBase, head: Head | None = None
 ) -> PreTrainedModel:
     """A vision tower, a projector and a Llama, as `llava` or `idefics3` (SmolVLM's architecture) joins them.
 
@@ -39,6 +29,7 @@ def build_image_text(
         ValueError: another architecture, sizes that do not fit together, an unknown config field, or an objective that
             does not train on images and text.
     """
+    architecture, image_size, image_places = settings.architecture, settings.image_size, settings.image_places
     if architecture not in SPECIAL_TOKENS:
         raise ValueError(
             f"model.architecture={architecture!r} cannot be built here; there are: {', '.join(SPECIAL_TOKENS)}"
@@ -48,7 +39,7 @@ def build_image_text(
         raise ValueError(
             "this model is for images and text: choose objective=vision_language and module=vision_language"
         )
-    side = isqrt(image_places) * (scale_factor if architecture == "idefics3" else 1)
+    side = isqrt(image_places) * (settings.scale_factor if architecture == "idefics3" else 1)
     if image_size % side:
         raise ValueError(
             f"model.image_size={image_size} does not divide into {side} patches a side, which model.image_places="
@@ -56,26 +47,19 @@ def build_image_text(
         )
     vision = {
         "model_type": "clip_vision_model" if architecture == "llava" else "idefics3_vision",
-        "hidden_size": vision_hidden_size,
-        "num_hidden_layers": vision_num_hidden_layers,
-        "num_attention_heads": vision_num_attention_heads,
-        "intermediate_size": vision_intermediate_size,
+        **{name: getattr(settings, f"vision_{name}") for name in SIZES},
         "image_size": image_size,
         "patch_size": image_size // side,
     }
     text = {
         "model_type": "llama",
-        "hidden_size": hidden_size,
-        "num_hidden_layers": num_hidden_layers,
-        "num_attention_heads": num_attention_heads,
-        "num_key_value_heads": num_attention_heads,
-        "intermediate_size": intermediate_size,
-        "max_position_embeddings": max_position_embeddings,
+        **{name: getattr(settings, name) for name in (*SIZES, "max_position_embeddings")},
+        "num_key_value_heads": settings.num_attention_heads,
         **special_tokens(tokenizer),
     }
     known = AutoConfig.for_model(architecture)
     image_token_id = tokenizer.convert_tokens_to_ids("<image>")
-    joint: dict[str, Any] = {"image_token_id": image_token_id, "scale_factor": scale_factor}
+    joint: dict[str, Any] = {"image_token_id": image_token_id, "scale_factor": settings.scale_factor}
     if architecture == "llava":
         joint = {
             "image_token_index": image_token_id,
@@ -85,8 +69,8 @@ def build_image_text(
         }
     config = AutoConfig.for_model(
         architecture,
-        vision_config=vision | checked_fields(vision_config, known.vision_config),
-        text_config=text | checked_fields(text_config, known.text_config),
+        vision_config=vision | checked_fields(settings.vision_config, known.vision_config),
+        text_config=text | checked_fields(settings.text_config, known.text_config),
         tie_word_embeddings=True,
         **joint,
     )

@@ -1,6 +1,3 @@
-"""What moves on the pages: reading values out, zooming all charts together, sorting tables; they read without it."""
-
-SCRIPT = """
 "use strict";
 (() => {
   const SCALE = 10000;
@@ -191,7 +188,7 @@ SCRIPT = """
     if (size >= 1e10) return value.toExponential(1).replace("e+", "e");
     if (size >= 1e6) return Number((value / 1e6).toPrecision(4)) + "M";
     if (size >= 1000) return value.toLocaleString("en-US", { maximumFractionDigits: 0 });
-    if (size && size < 0.0095) return value.toExponential(2).replace(/\\.?0+e/, "e").replace("e+", "e");
+    if (size && size < 0.0095) return value.toExponential(2).replace(/\.?0+e/, "e").replace("e+", "e");
     return String(Number(value.toPrecision(4)));
   }
 
@@ -239,4 +236,3 @@ SCRIPT = """
     for (const part of document.querySelectorAll("details")) part.open = true;
   });
 })();
-"""

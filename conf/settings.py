@@ -1,0 +1,55 @@
+"""How a component that an option describes takes its many settings: as one typed object."""
+
+from collections.abc import Callable
+from dataclasses import fields
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Any, TypeVar
+
+Made = TypeVar("Made")
+
+TAKEN = "settings"
+"""The parameter that the settings are bound to."""
+
+
+def takes_settings(option: type) -> Callable[[Callable[..., Made]], Callable[..., Made]]:
+    """Has a constructor or function be called with the fields of an option, by name, and get them as one `settings`.
+
+    Its signature names every field, all of them required: a misspelt or missing one is a TypeError, as of any other.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> @dataclass
+        ... class Window:
+        ...     size: int = 3
+        >>> @takes_settings(Window)
+        ... def shown(settings: Window, unit: str) -> str:
+        ...     return f"{settings.size} {unit}"
+        >>> shown(size=5, unit="steps")
+        '5 steps'
+    """
+    names = [f.name for f in fields(option) if f.name != "_target_"]
+
+    def decorated(function: Callable[..., Made]) -> Callable[..., Made]:
+        written = signature(function)
+        given = [p for p in written.parameters.values() if p.name != TAKEN]
+        named = [Parameter(name, Parameter.KEYWORD_ONLY) for name in names]
+        others = [
+            p if p.kind is p.VAR_KEYWORD or p.name == "self" else p.replace(kind=p.KEYWORD_ONLY)
+            for p in given
+        ]
+        known = written.replace(parameters=sorted([*named, *others], key=lambda p: p.kind))
+
+        @wraps(function)
+        def taking(*args: Any, **values: Any) -> Made:
+            try:
+                known.bind(*args, **values)
+            except TypeError as error:
+                raise TypeError(f"{function.__qualname__}: {error}") from None
+            settings = option(**{name: values.pop(name) for name in names})
+            return function(*args, **{TAKEN: settings}, **values)
+
+        taking.__signature__ = known  # type: ignore[attr-defined]
+        return taking
+
+    return decorated
