@@ -29,8 +29,8 @@ HYDRA: dict[str, Any] = {
     "run": {"dir": "${run_folder:}"},
     "sweep": {"dir": "${sweep_folder:}", "subdir": "${hydra.job.num}"},
     "callbacks": {
-        "checks": {"_target_": "iolaus.runner.config.checks.EarlyChecks"},
-        "sweep_page": {"_target_": "iolaus.runner.sweeps.sweeper.SweepPage"},
+        "checks": {"_target_": "iolaus.runner.config.EarlyChecks"},
+        "sweep_page": {"_target_": "iolaus.runner.sweeps.SweepPage"},
     },
     "output_subdir": None,
     "job": {"chdir": False},

@@ -9,6 +9,7 @@ from hydra.core.config_store import ConfigNode, ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
 from iolaus.conf.values import rules_of
+from iolaus.old_names import current_name
 
 # Hydra copies the whole store once per group for --help, seconds of work; `load` hands out copies of its nodes anyway
 ConfigStore.__deepcopy__ = lambda store, memo: store  # type: ignore[attr-defined]
@@ -82,10 +83,16 @@ def _store(group: str, name: str, source: Any) -> None:
     store._open(group)[option.name] = option
 
 
+def target_of(node: Any) -> str | None:
+    """What a part of a config, or an option, is made by, under its name of today; None where it does not say."""
+    target = node.get("_target_") if isinstance(node, Mapping) else getattr(node, "_target_", None)
+    return current_name(target) if isinstance(target, str) else None
+
+
 def option_of(group: str, node: Any) -> str | None:
     """The option of a group that a part of a config is made from, by its target; None for one of the user's own."""
-    target = node.get("_target_") if isinstance(node, Mapping) else None
-    named = (name for name, option in OPTIONS[group].items() if getattr(option, "_target_", None) == target)
+    target = target_of(node)
+    named = (name for name, option in OPTIONS[group].items() if target_of(option) == target)
     return None if target is None else next(named, None)
 
 
@@ -93,7 +100,7 @@ def component_of(target: str) -> tuple[str, type] | None:
     """The first group and option that a target is registered by; None for one of the user's own."""
     for group, options in OPTIONS.items():
         for option in options.values():
-            if getattr(option, "_target_", None) == target:
+            if target_of(option) == current_name(target):
                 return group, option
     return None
 

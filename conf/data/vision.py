@@ -75,7 +75,7 @@ class ImageText:
 
 
 def _scenes(part: str, size: int) -> dict[str, Any]:
-    return {"_target_": "runner.data.demo.scenes.Scenes", "part": part, "size": size}
+    return {"_target_": "runner.data.demo.Scenes", "part": part, "size": size}
 
 
 @dataclass

@@ -6,10 +6,9 @@
 What needs torch is imported when it is asked for: a schedule can be checked and drawn without.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from iolaus.runner.optim.schedule.phases import ThreePhaseSchedule
+from iolaus.runner.run.lazy import lazy_names
 
 if TYPE_CHECKING:
     from iolaus.runner.optim.elementwise import (
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from iolaus.runner.optim.groups import groups_table, parameter_groups
     from iolaus.runner.optim.hooks import LoopNeeds, loop_needs
     from iolaus.runner.optim.matrixwise import galore, muon, shampoo, soap, sophiah, splus
+    from iolaus.runner.optim.schedule.phases import ThreePhaseSchedule
     from iolaus.runner.optim.schedule.schedulers import (
         ClosedFormScheduler,
         InverseSqrtScheduler,
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
         get_single_scheduler,
     )
     from iolaus.runner.optim.table import OPTIMIZERS, get_optimizer
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
     "OPTIMIZERS",
@@ -64,14 +66,3 @@ __all__ = [
     "sophiah",
     "splus",
 ]
-
-_HOMES = ("elementwise", "matrixwise", "groups", "hooks", "schedule.schedulers", "table")
-
-
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        for home in _HOMES:
-            module = import_module(f"iolaus.runner.optim.{home}")
-            if name in vars(module):
-                return vars(module)[name]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 from omegaconf import OmegaConf
 
+from iolaus.old_names import current_name
 from iolaus.runner.report.summary import AT_UNIGRAM, plateau_of
 from iolaus.runner.run.metrics_file import Series, read_metrics
 
@@ -174,7 +175,11 @@ def _settings(text: str) -> Settings:
         config = yaml.load(text, Loader=LOADER)
     except Exception:  # cut off or edited by hand: shown as text, compared with nothing
         return {}
-    return dict(flatten(config)) if isinstance(config, dict) else {}
+    settings = flatten(config) if isinstance(config, dict) else ()
+    return {
+        name: current_name(value) if name.endswith("_target_") and isinstance(value, str) else value
+        for name, value in settings
+    }
 
 
 def _overrides(noted: list[Any]) -> dict[str, str]:
