@@ -33,7 +33,9 @@ def lazy_names(
 
     @cache
     def homes() -> dict[str, tuple[str, str]]:
-        return {name: (home, name) for name, home in (elsewhere or {}).items()} | dict(_typed_imports(package))
+        return {name: (home, name) for name, home in (elsewhere or {}).items()} | dict(
+            _typed_imports(package)
+        )
 
     def get(name: str) -> Any:
         if name.startswith("__") or name not in homes():

@@ -117,7 +117,7 @@ FROZEN = {
     "92e924ec11917cd2": {
         "seed": 42,
         "optimizer": {"_target_": "runner.optim.adamw", "lr": 1e-3, "betas": [0.9, 0.999], "fused": True},
-        "trainer": {"_target_": "runner.loop.trainer.build_trainer", "max_steps": 3, "devices": 2},
+        "trainer": {"_target_": "runner.loop.build_trainer", "max_steps": 3, "devices": 2},
         "outputs": "here",
     },
     "d2f8f80346bfcb23": {
@@ -187,7 +187,7 @@ BUILT = [
     ("data", "runner.data.ImageTextDataModule", {"max_undecodable": -1}, "data.max_undecodable=-1: it must be"),
     ("data", "runner.data.PretrainingData", {"layout": "spiral"}, "data.layout=spiral: there are: auto,"),
     ("model", "runner.models.build_encoder", {"hidden_size": 0}, "model.hidden_size=0: it must be a whole number"),
-    ("trainer", "runner.loop.trainer.build_trainer", {"validate_every": -1}, "trainer.validate_every=-1: it must be"),
+    ("trainer", "runner.loop.build_trainer", {"validate_every": -1}, "trainer.validate_every=-1: it must be"),
 ]  # fmt: skip
 
 
