@@ -49,6 +49,7 @@ def compose(*overrides: str, config_dir: Folder | None = None) -> DictConfig:
         (0.0001, 1000)
     """
     with explained(), _composing(config_dir), on_command_line(overrides):
+        _check_words(overrides)
         config = composed(_replayed(overrides))
         check_permissions(config)
         return _without_hydra(config)
@@ -79,8 +80,10 @@ def run(*config: str | DictConfig, config_dir: Folder | None = None) -> Run:
         for given in config:
             words += [given] if isinstance(given, str) else overrides_of(given)
         flags = [f"--config-dir={config_dir}"] if config_dir is not None else []
+        _check_words(words)
         with on_command_line(words), _command([*flags, *words]):
-            job = composed(_replayed(words))
+            whole = any(isinstance(given, DictConfig) for given in config)
+            job = composed(words if whole else _replayed(words))
             if job.mode != "train":
                 raise ValueError(f"mode={job.mode} trains nothing: that is for the command line")
             check_config(job)
@@ -146,13 +149,18 @@ def _option_words(group: str, node: dict[str, Any]) -> list[str]:
     """Chooses the option of a group that is nearest to a part; one of the user's own is written out."""
     if option_of(group, node) is None:
         return [f"~{group}", f"++{group}={_literal(node)}"]
-    near = {
-        name: len(list(_differences(node, _plain(OmegaConf.structured(option)))))
-        for name, option in OPTIONS[group].items()
-        if target_of(option) == target_of(node)
-    }
-    chosen = min(near, key=lambda name: near[name])
+    fields = {name: _plain(OmegaConf.structured(option)) for name, option in OPTIONS[group].items()
+              if target_of(option) == target_of(node)}  # fmt: skip
+    chosen = min(fields, key=lambda name: _distance(node, fields[name]))
     return [f"{group}={chosen}"] if chosen != default_options()[group] else []
+
+
+def _distance(node: dict[str, Any], base: dict[str, Any]) -> tuple[int, int]:
+    """How far a part is from an option: first in what is a node of its own, which no override makes a value of."""
+    other = sum(
+        isinstance(node.get(name), dict) is not isinstance(value, dict) for name, value in base.items()
+    )
+    return other, len(list(_differences(node, base)))
 
 
 def _differences(wanted: Mapping[str, Any], base: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
@@ -166,7 +174,7 @@ def _differences(wanted: Mapping[str, Any], base: Mapping[str, Any], prefix: str
             yield f"++{key}={_literal(value)}"
         elif isinstance(value, dict) and isinstance(base[name], dict) and value and base[name]:
             yield from _differences(value, base[name], f"{key}.")
-        elif value != base[name] or type(value) is not type(base[name]):
+        elif value != base[name] or isinstance(value, bool) is not isinstance(base[name], bool):
             yield f"{key}={_literal(value)}"
 
 
@@ -194,10 +202,13 @@ def _without_hydra(config: DictConfig) -> DictConfig:
     return config
 
 
-def _replayed(words: Sequence[str]) -> list[str]:
-    """Overrides, behind those of the run that `resume` names."""
+def _check_words(words: Sequence[str]) -> None:
     if flag := next((word for word in words if word.startswith("-")), None):
         raise ValueError(f"{flag!r} has no meaning here; give overrides such as optimizer.lr=1e-3")
+
+
+def _replayed(words: Sequence[str]) -> list[str]:
+    """Overrides, behind those of the run that `resume` names."""
     replayed = saved_overrides(list(words))
     if replayed[:1] == ["-m"]:
         raise ValueError(

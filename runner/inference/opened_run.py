@@ -57,7 +57,7 @@ class Run:
 
     @property
     def config(self) -> DictConfig:
-        """The config that the run was started with, secrets left out.
+        """What the run computes: its config, secrets left out. `iolaus.run` of it trains anew.
 
         Raises:
             ValueError: `config.yaml` is missing or damaged.
@@ -68,6 +68,8 @@ class Run:
             raise ValueError(f"{str(self.path / 'config.yaml')!r} is missing or damaged: {error}") from None
         if not isinstance(config, DictConfig):
             raise ValueError(f"{str(self.path / 'config.yaml')!r} is damaged: it holds no settings")
+        config.pop("resolved", None)  # what `auto` came to, which `status` has as well
+        config.resume = None
         return config
 
     def metrics(self) -> dict[str, NDArray[Any]]:

@@ -47,19 +47,21 @@ class Parts:
     max_steps: int
     """Global batches of the whole run."""
 
-    @cached_property
+    @property
     def optimizer(self) -> "Optimizer":
         """The optimizer over the model's parameter groups, made when it is first asked for; a Trainer makes its own."""
-        optimizer: Optimizer = self.module.make_optimizer(model=self.model)
-        return optimizer
+        return self._update[0]
 
-    @cached_property
+    @property
     def scheduler(self) -> "LRScheduler":
         """The schedule of `optimizer` over `max_steps`, to be stepped once per global batch."""
-        scheduler: LRScheduler = self.module.make_scheduler(
-            optimizer=self.optimizer, max_steps=self.max_steps
-        )
-        return scheduler
+        return self._update[1]
+
+    @cached_property
+    def _update(self) -> "tuple[Optimizer, LRScheduler]":
+        """Both at once: the first step is at the schedule's rate already."""
+        optimizer = self.module.make_optimizer(model=self.model)
+        return optimizer, self.module.make_scheduler(optimizer=optimizer, max_steps=self.max_steps)
 
 
 def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:

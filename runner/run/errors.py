@@ -34,7 +34,13 @@ _IN_WORKER = re.compile(r"in DataLoader worker process.*\n[\w.]+: (.*)\Z", re.DO
 
 
 class TrainingFailure(RuntimeError):
-    """Training cannot go on, for a reason the message gives (such as a loss that is not a number)."""
+    """Training cannot go on, for a reason the message gives (such as a loss that is not a number).
+
+    Example:
+        >>> raise TrainingFailure("the loss is not a number at step 3")
+        Traceback (most recent call last):
+        iolaus.runner.run.errors.TrainingFailure: the loss is not a number at step 3
+    """
 
 
 def explain(error: BaseException) -> str | None:

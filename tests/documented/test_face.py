@@ -33,14 +33,20 @@ from tests.support.in_process import iolaus_here
 PAGE = ROOT / "docs" / "python.md"
 
 DOCUMENTED = [
-    *["iolaus.old_names", "iolaus.runner.in_python"],
     *[
-        "iolaus.runner.data",
-        "iolaus.runner.data.energon",
-        "iolaus.runner.modules",
-        "iolaus.runner.objectives",
+        "iolaus.old_names",
+        "iolaus.runner.in_python",
+        "iolaus.runner.run.errors",
+        "iolaus.runner.order.epochs",
     ],
-    *["iolaus.runner.optim", "iolaus.runner.samplers"],
+    *["iolaus.runner.data.energon.tasks", "iolaus.runner.data.text.sources"],
+]
+
+PACKAGES = [
+    *["iolaus.runner.data", "iolaus.runner.data.energon", "iolaus.runner.data.demo", "iolaus.runner.modules"],
+    *["iolaus.runner.objectives", "iolaus.runner.optim", "iolaus.runner.samplers", "iolaus.runner.loop"],
+    *["iolaus.runner.loaders", "iolaus.runner.checkpoints", "iolaus.runner.logging", "iolaus.runner.config"],
+    "iolaus.runner.sweeps",
 ]
 
 
@@ -81,10 +87,10 @@ def test_names_are_the_face_and_what_type_checkers_see() -> None:
         _ = iolaus.nothing  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("package", DOCUMENTED[2:])
+@pytest.mark.parametrize("package", PACKAGES)
 def test_packages_give_their_names_when_they_are_asked_for(package: str) -> None:
     module = import_module(package)
-    assert dir(module) == module.__all__
+    assert dir(module) == sorted(module.__all__)
     assert all(getattr(module, name) is not None for name in module.__all__)
 
 
@@ -176,16 +182,16 @@ def test_run_is_that_of_the_command_line(trained: iolaus.Run, text_file: Path, h
 
 def test_changed_config_is_noted_and_goes_on(text_file: Path, here: Path) -> None:
     config = iolaus.compose(*TINY, f"data.source={text_file}", "optimizer=lion")
-    config.optimizer.lr = 3e-4
+    config.optimizer.lr = 5e-4
     config.trainer.max_steps = 4
     with open_dict(config):
         del config.callback["plateau"]
         config.callback.clock = {"_target_": "lightning.pytorch.callbacks.Timer", "duration": "00:01:00:00"}
     run = iolaus.run(config)
-    assert run.config.optimizer.lr == 3e-4
+    assert run.config.optimizer.lr == 5e-4
     assert "plateau" not in run.config.callback
     noted = RunFolder(run.path).overrides()
-    assert {"optimizer=lion", "optimizer.lr=0.0003", "trainer.max_steps=4", "~callback.plateau"} <= set(noted)
+    assert {"optimizer=lion", "optimizer.lr=0.0005", "trainer.max_steps=4", "~callback.plateau"} <= set(noted)
     RunFolder(run.path).update_status(state="interrupted")
     again = iolaus_here(here, f"resume={run.path}")
     assert again.returncode == 0, again.stderr
@@ -225,11 +231,11 @@ def test_errors_are_exceptions_with_one_message(text_file: Path, here: Path) -> 
     assert not (here / "outputs").exists(), "nothing is written for a wrong config"
     with pytest.raises(ValueError, match="mode=inspect trains nothing"):
         iolaus.run(*tiny, "mode=inspect")
-    with pytest.raises(FileNotFoundError, match="no file or folder nowhere.txt"):
+    with pytest.raises(FileNotFoundError, match=r"no file or folder nowhere.txt"):
         iolaus.run(*TINY, "data.source=nowhere.txt")
     with pytest.raises(iolaus.TrainingFailure, match="not a number at step"):
         iolaus.run(
-            *tiny, "optimizer=sgd", "optimizer.lr=1e30", "module.max_grad_norm=null", "scheduler=constant"
+            *tiny, "optimizer=sgd", "optimizer.lr=1e30", "module.max_grad_norm=0", "scheduler=constant"
         )
     assert iolaus.runs()[0].state == "failed"
     assert "not a number" in iolaus.runs()[0].status["error"]
@@ -242,7 +248,7 @@ def test_failing_rank_is_an_exception_too(text_file: Path, here: Path) -> None:
     assert run.state == "done"
     with pytest.raises(iolaus.TrainingFailure, match="is not a number"):
         iolaus.run(
-            *words, "optimizer=sgd", "optimizer.lr=1e30", "module.max_grad_norm=null", "scheduler=constant"
+            *words, "optimizer=sgd", "optimizer.lr=1e30", "module.max_grad_norm=0", "scheduler=constant"
         )
 
 
@@ -279,23 +285,23 @@ def test_run_is_read(trained: iolaus.Run) -> None:
 
 
 def test_missing_and_damaged_folders_are_told_in_one_line(trained: iolaus.Run, tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="^there is no run folder 'nowhere'$"):
+    with pytest.raises(FileNotFoundError, match=r"^there is no run folder 'nowhere'$"):
         iolaus.open_run("nowhere")
-    with pytest.raises(ValueError, match="is no run folder: it holds none of status.json"):
+    with pytest.raises(ValueError, match=r"is no run folder: it holds none of status.json"):
         iolaus.open_run(tmp_path)
     (tmp_path / "status.json").write_text('{"state": "do')
-    with pytest.raises(ValueError, match="status.json' is damaged"):
+    with pytest.raises(ValueError, match=r"status.json' is damaged"):
         iolaus.open_run(tmp_path)
     (tmp_path / "status.json").write_text(json.dumps({"state": "failed"}))
     run = iolaus.open_run(tmp_path)
     assert list(run.metrics()) == ["step", "time"]
-    with pytest.raises(ValueError, match="config.yaml' is missing or damaged"):
+    with pytest.raises(ValueError, match=r"config.yaml' is missing or damaged"):
         _ = run.config
     (tmp_path / "config.yaml").write_text("seed: [1\n")
-    with pytest.raises(ValueError, match="config.yaml' is missing or damaged"):
+    with pytest.raises(ValueError, match=r"config.yaml' is missing or damaged"):
         _ = run.config
     for ask in (run.model, run.tokenizer, lambda: run.predict("x")):
-        with pytest.raises(ValueError, match="has left no model"):
+        with pytest.raises(ValueError, match="there is no trained model in"):
             ask()
     with pytest.raises(ValueError, match="there is no folder 'nowhere'"):
         iolaus.runs("nowhere")
@@ -315,7 +321,7 @@ def test_language_model_fills_in(trained: iolaus.Run) -> None:
 
 def test_loop_of_ones_own_takes_the_steps_of_the_run(trained: iolaus.Run) -> None:
     config = trained.config
-    config.module.max_grad_norm = None
+    config.module.max_grad_norm = 0
     before = OmegaConf.to_yaml(config)
     unclipped = iolaus.run(config)
     parts = iolaus.assemble(config)
@@ -328,7 +334,7 @@ def test_loop_of_ones_own_takes_the_steps_of_the_run(trained: iolaus.Run) -> Non
         for micro_batch in batch["micro_batches"]:
             share = parts.model(micro_batch)["loss"] / batch["weight"]
             share.backward()
-            loss += float(share)
+            loss += share.item()
         parts.optimizer.step()
         parts.scheduler.step()
         parts.optimizer.zero_grad()
@@ -348,10 +354,11 @@ def test_page(here: Path, options: None) -> None:
         exec(compile(block, "docs/python.md", "exec"), names)
 
 
-@pytest.mark.parametrize("name", DOCUMENTED[:2])
+@pytest.mark.parametrize("name", DOCUMENTED)
 def test_examples_of_docstrings_hold(name: str) -> None:
     failed, tried = doctest.testmod(import_module(name))
-    assert tried and not failed
+    assert tried
+    assert not failed
 
 
 def test_example_of_register_holds(options: None) -> None:
