@@ -11,7 +11,7 @@ from iolaus.conf.values import AT_LEAST_0, COUNT, WHOLE_FROM_0, Choice, setting
 class Checkpoint:
     """Atomic checkpoints: `last.ckpt` always, `best.ckpt` by a validation metric."""
 
-    _target_: str = "runner.checkpoints.callback.Checkpoint"
+    _target_: str = "runner.checkpoints.Checkpoint"
     every_steps: int = setting(500, allowed=WHOLE_FROM_0)
     """Steps between two checkpoints; 0 saves at the end only."""
     every_minutes: Any = setting(10.0, allowed=AT_LEAST_0)

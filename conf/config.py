@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING
 
+from iolaus.conf.registry import register_root
 from iolaus.conf.values import Choice, Named, setting
 
 DEFAULTS: list[Any] = [
@@ -29,8 +29,8 @@ HYDRA: dict[str, Any] = {
     "run": {"dir": "${run_folder:}"},
     "sweep": {"dir": "${sweep_folder:}", "subdir": "${hydra.job.num}"},
     "callbacks": {
-        "checks": {"_target_": "iolaus.runner.config.checks.EarlyChecks"},
-        "sweep_page": {"_target_": "iolaus.runner.sweeps.sweeper.SweepPage"},
+        "checks": {"_target_": "iolaus.runner.config.EarlyChecks"},
+        "sweep_page": {"_target_": "iolaus.runner.sweeps.SweepPage"},
     },
     "output_subdir": None,
     "job": {"chdir": False},
@@ -89,4 +89,4 @@ class Config:
     """Hydra's own settings; see `--hydra-help`."""
 
 
-ConfigStore.instance().store(name="config", node=Config, provider="iolaus")
+register_root(Config)

@@ -10,14 +10,14 @@ from iolaus.conf.values import Choice, setting
 class Csv:
     """`metrics.csv` in the run folder, which the report is drawn from."""
 
-    _target_: str = "runner.logging.loggers.MetricsFile"
+    _target_: str = "runner.logging.MetricsFile"
 
 
 @dataclass
 class Wandb:
     """Weights & Biases; its files lie in the run folder, and a resumed run keeps its id."""
 
-    _target_: str = "runner.logging.loggers.wandb_logger"
+    _target_: str = "runner.logging.wandb_logger"
     project: str = "iolaus"
     """Project the run appears in."""
     group: str | None = None
@@ -32,7 +32,7 @@ class Wandb:
 class Tensorboard:
     """TensorBoard event files in the folder `tensorboard` of the run."""
 
-    _target_: str = "runner.logging.loggers.tensorboard_logger"
+    _target_: str = "runner.logging.tensorboard_logger"
 
 
 register_parts("logger", csv=Csv, wandb=Wandb, tensorboard=Tensorboard)

@@ -11,7 +11,7 @@ from iolaus.conf.values import AT_LEAST_0, COUNT, POSITIVE, WHOLE_FROM_0, Bounds
 class Trainer:
     """Lightning's Trainer, as this project drives it: one optimizer step per global batch."""
 
-    _target_: str = "runner.loop.trainer.build_trainer"
+    _target_: str = "runner.loop.build_trainer"
     max_steps: int = setting(1500, allowed=Bounds(-1, whole=True))
     """Global batches to train on, which is optimizer steps; -1 follows `max_epochs`."""
     max_epochs: Any = setting(None, allowed=POSITIVE)

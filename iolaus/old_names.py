@@ -16,19 +16,37 @@ from typing import cast
 OURS = ("conf", "runner")
 
 MOVED = {
-    "runner.checkpoint": "runner.checkpoints.callback",
+    "runner.checkpoint": "runner.checkpoints",
+    "runner.checks": "runner.config",
+    "runner.data.keyed": "runner.order.keyed",
     "runner.data.microbatches": "runner.loaders.microbatches",
     "runner.data.multi_epoch": "runner.loaders.multi_epoch",
     "runner.data.packing": "runner.order.packing",
+    "runner.data.processors": "runner.data.vision.processors",
+    "runner.data.scenes": "runner.data.demo",
     "runner.data.stdlib_tasks": "runner.data.demo.stdlib_tasks",
-    "runner.data.stdlib_text": "runner.data.demo.stdlib_text",
-    "runner.data.scenes": "runner.data.demo.scenes",
-    "runner.loggers": "runner.logging.loggers",
+    "runner.data.stdlib_text": "runner.data.demo",
+    "runner.data.tokenizer": "runner.data.text.tokenizer",
+    "runner.flops": "runner.models.flops",
+    "runner.loggers": "runner.logging",
     "runner.metrics": "runner.evaluation.metrics",
     "runner.models.packed_rows": "runner.models.packed.rows",
-    "runner.trainer": "runner.loop.trainer",
+    "runner.sweep": "runner.sweeps",
+    "runner.trainer": "runner.loop",
 }
-"""Documented modules that have moved, by the names of version 0.1."""
+"""Modules that version 0.1 documents, or that a target of its options names, and what has their names today."""
+
+
+def current_name(target: str) -> str:
+    """What a `_target_` names, as an option of today has it: `iolaus.runner.x.Y` is `runner.x.Y`, and modules have moved.
+
+    Example:
+        >>> current_name("runner.trainer.build_trainer"), current_name("my_package.trainer.build_trainer")
+        ('runner.loop.build_trainer', 'my_package.trainer.build_trainer')
+    """
+    target = target.removeprefix("iolaus.") if target.startswith("iolaus.runner.") else target
+    module, dot, name = target.rpartition(".")
+    return f"{MOVED.get(module, module)}{dot}{name}"
 
 
 class OldNames(MetaPathFinder):

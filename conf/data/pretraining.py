@@ -56,7 +56,7 @@ class PretrainingData(Tokenizing, Batching):
 class StdlibText(PretrainingData):
     """The English documentation that ships with Python: nothing to download."""
 
-    source: Any = field(default_factory=lambda: {"_target_": "runner.data.demo.stdlib_text.StdlibText"})
+    source: Any = field(default_factory=lambda: {"_target_": "runner.data.demo.StdlibText"})
 
 
 @dataclass

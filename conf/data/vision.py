@@ -48,7 +48,7 @@ class ImageText(ImagesAndText, Batching):
 
 
 def _scenes(part: str, size: int) -> dict[str, Any]:
-    return {"_target_": "runner.data.demo.scenes.Scenes", "part": part, "size": size}
+    return {"_target_": "runner.data.demo.Scenes", "part": part, "size": size}
 
 
 @dataclass

@@ -9,7 +9,7 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 
 from iolaus.conf.config import Config
 from iolaus.conf.fields import check_fields, fields_of
-from iolaus.conf.registry import OPTIONS, option_of
+from iolaus.conf.registry import OPTIONS, option_of, target_of
 from iolaus.conf.trainer import check_length
 from iolaus.runner.build import allow_code, check_targets
 from iolaus.runner.config.permissions import check_permissions
@@ -114,7 +114,7 @@ def _check_groups(values: Values) -> None:
 def _check_schedule(scheduler: Values, trainer: Values) -> None:
     """The phases fit into the run, where its number of steps does not depend on the data."""
     steps = trainer.get("max_steps", -1)
-    if steps > 0 and scheduler.get("_target_") == "runner.optim.get_scheduler":
+    if steps > 0 and target_of(scheduler) == "runner.optim.get_scheduler":
         phases = {name: value for name, value in scheduler.items() if name != "_target_"}
         try:
             ThreePhaseSchedule(**phases, max_steps=steps)
@@ -123,7 +123,7 @@ def _check_schedule(scheduler: Values, trainer: Values) -> None:
 
 
 def _check_network(model: Values, data: Values) -> None:
-    if model.get("_target_") not in ("runner.models.build_encoder", "runner.models.build_image_text"):
+    if target_of(model) not in ("runner.models.build_encoder", "runner.models.build_image_text"):
         return
     size, heads, longest = (
         model[name] for name in ("hidden_size", "num_attention_heads", "max_position_embeddings")
@@ -144,7 +144,7 @@ def _check_task(values: Values) -> None:
     task = data.get("task") if option_of("data", data) else None
     if objective in LABELLED and option_of("module", values["module"]) == "pretraining":
         raise ValueError(f"objective={objective} needs module=finetuning; experiment={objective} has both")
-    if objective in LABELLED and data.get("_target_") == "runner.data.PretrainingData":
+    if objective in LABELLED and target_of(data) == "runner.data.PretrainingData":
         raise ValueError(
             f"objective={objective} needs labelled data, such as data={objective} data.train=train.csv"
         )

@@ -15,6 +15,7 @@ from omegaconf import OmegaConf
 
 from iolaus.conf.config import HYDRA
 from iolaus.conf.registry import OPTIONS
+from iolaus.old_names import current_name
 
 LIBRARIES = (
     "iolaus",
@@ -70,7 +71,7 @@ def allow_targets(names: Iterable[str]) -> None:
                 f"allowed_targets=[{name}] would allow whatever {name} has; name the targets themselves, "
                 f"such as {name}.NAME"
             )
-    _listed = names
+    _listed = tuple(map(current_name, names))
 
 
 def group_of(path: str) -> str | None:
@@ -95,7 +96,7 @@ def check_target(target: str, path: str) -> None:
         ValueError: it may not.
         ImportError: there is no such thing.
     """
-    group = group_of(path)
+    group, target = group_of(path), current_name(target)
     if target in registered(group) or _is_listed(target):
         return
     if group is None or not _is_public(target) or not _is_of_kind(_located(target), group):
@@ -105,9 +106,10 @@ def check_target(target: str, path: str) -> None:
 def locate(target: str, path: str) -> Callable[..., Any]:
     """What the node at this key of a config names; raises as `check_target` does."""
     check_target(target, path)
+    target = current_name(target)
     found, group = _located(target), group_of(path)
     home = getattr(found, "__module__", None) or type(found).__name__
-    own = target in registered(group) or target in _listed or _is_listed(home)
+    own = target in registered(group) or target in _listed or _is_listed(current_name(home))
     if not callable(found) or not (own or _is_of_kind(found, group)):
         raise ValueError(f"the target {target!r} is really of {home}, which is not allowed")
     return found
@@ -116,7 +118,7 @@ def locate(target: str, path: str) -> Callable[..., Any]:
 def registered(group: str | None) -> frozenset[str]:
     """The targets of a group's options; of no group, all of those that can stand inside a component."""
     if group == "hydra/callbacks":
-        return frozenset(node["_target_"] for node in HYDRA["callbacks"].values())
+        return frozenset(current_name(node["_target_"]) for node in HYDRA["callbacks"].values())
     groups = [group] if group else [name for name in OPTIONS if "/" not in name]
     return frozenset().union(*(_targets_of(option) for name in groups for option in OPTIONS[name].values()))
 
@@ -131,7 +133,7 @@ def _named(values: Any) -> Iterator[str]:
     if isinstance(values, dict):
         for name, value in values.items():
             if name == "_target_":
-                yield str(value)
+                yield current_name(str(value))
             else:
                 yield from _named(value)
     elif isinstance(values, list):

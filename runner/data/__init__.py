@@ -6,18 +6,20 @@ all data modules share. `PretrainingDataModule` and `FinetuningDataModule` serve
 parts: see `runner.loaders`.
 """
 
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
-_HOMES = {
-    "EnergonData": ".energon.run",
-    "EnergonMultiModalDataModule": ".energon.module",
-    "FinetuningData": ".labelled.finetuning",
-    "FinetuningDataModule": "iolaus.runner.loaders.finetuning",
-    "ImageTextDataModule": ".vision.image_text",
-    "PretrainingData": ".text.pretraining",
-    "PretrainingDataModule": "iolaus.runner.loaders.pretraining",
-}
+from iolaus.runner.run.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from iolaus.runner.data.energon.module import EnergonMultiModalDataModule
+    from iolaus.runner.data.energon.run import EnergonData
+    from iolaus.runner.data.labelled.finetuning import FinetuningData
+    from iolaus.runner.data.text.pretraining import PretrainingData
+    from iolaus.runner.data.vision.image_text import ImageTextDataModule
+
+__getattr__, __dir__ = lazy_names(
+    __name__, dict.fromkeys(("FinetuningDataModule", "PretrainingDataModule"), "iolaus.runner.loaders")
+)
 
 __all__ = [
     "EnergonData",
@@ -28,10 +30,3 @@ __all__ = [
     "PretrainingData",
     "PretrainingDataModule",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Imports a data module when it is first named, so that the numpy parts stay quick to import."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name], __name__), name)

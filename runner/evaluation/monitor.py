@@ -8,7 +8,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from iolaus.conf.registry import OPTIONS
+from iolaus.conf.registry import OPTIONS, target_of
 from iolaus.conf.values import suggest
 
 SMALLER_IS_BETTER = ("loss", "mse", "perplexity", "bits_per_token", "bits_per_byte")
@@ -73,5 +73,5 @@ def direction_of(config: DictConfig) -> str:
         return str(checkpoint.mode)
     if checkpoint.get("monitor"):
         return better_when(str(checkpoint.monitor))
-    measured = {getattr(OPTIONS["module"][name], "_target_", None) for name in MEASURED}
-    return "max" if config.module.get("_target_") in measured else "min"
+    measured = {target_of(OPTIONS["module"][name]) for name in MEASURED}
+    return "max" if target_of(config.module) in measured else "min"

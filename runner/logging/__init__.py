@@ -1,1 +1,12 @@
 """Where metrics go: `metrics.csv`, Weights & Biases, TensorBoard."""
+
+from typing import TYPE_CHECKING
+
+from iolaus.runner.run.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from iolaus.runner.logging.loggers import MetricsFile, tensorboard_logger, wandb_logger
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
+
+__all__ = ["MetricsFile", "tensorboard_logger", "wandb_logger"]

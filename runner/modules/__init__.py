@@ -4,22 +4,23 @@
 global batches; `PretrainingModule` and `FinetuningModule` take keyword arguments and batches of a collator.
 """
 
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
-_HOMES = {
-    "FinetuningModule": "automatic_finetuning",
-    "FinetuningRun": "finetuning",
-    "PretrainingModule": "automatic_pretraining",
-    "PretrainingRun": "pretraining",
-    "VisionLanguageModule": "vision_language",
-}
+from iolaus.runner.run.lazy import lazy_names
 
-__all__ = ["FinetuningModule", "FinetuningRun", "PretrainingModule", "PretrainingRun", "VisionLanguageModule"]
+if TYPE_CHECKING:
+    from iolaus.runner.modules.automatic_finetuning import FinetuningModule
+    from iolaus.runner.modules.automatic_pretraining import PretrainingModule
+    from iolaus.runner.modules.finetuning import FinetuningRun
+    from iolaus.runner.modules.pretraining import PretrainingRun
+    from iolaus.runner.modules.vision_language import VisionLanguageModule
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
-
-def __getattr__(name: str) -> Any:
-    """Imports a module when it is first named."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+__all__ = [
+    "FinetuningModule",
+    "FinetuningRun",
+    "PretrainingModule",
+    "PretrainingRun",
+    "VisionLanguageModule",
+]

@@ -4,17 +4,30 @@
 `diffusion`.
 """
 
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
-from iolaus.runner.objectives.base import COLLATORS, Collator, get_collator_cls
+from iolaus.runner.run.lazy import lazy_names
 
-__all__ = ["Collator", "get_collator_cls", *(name for _, name in COLLATORS.values())]
+if TYPE_CHECKING:
+    from iolaus.runner.objectives.base import Collator, get_collator_cls
+    from iolaus.runner.objectives.classification import SequenceClassificationCollator
+    from iolaus.runner.objectives.diffusion import MaskedDiffusionCollator
+    from iolaus.runner.objectives.enhanced_mlm import EnhancedMaskedLanguageModelingCollator
+    from iolaus.runner.objectives.mlm import MaskedLanguageModelingCollator
+    from iolaus.runner.objectives.question_answering import QuestionAnsweringCollator
+    from iolaus.runner.objectives.token_classification import TokenClassificationCollator
+    from iolaus.runner.objectives.vision_language import VisionLanguageCollator
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
-
-def __getattr__(name: str) -> Any:
-    """Imports a collator when it is first named."""
-    for module, collator in COLLATORS.values():
-        if collator == name:
-            return getattr(import_module(f".{module}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__all__ = [
+    "Collator",
+    "EnhancedMaskedLanguageModelingCollator",
+    "MaskedDiffusionCollator",
+    "MaskedLanguageModelingCollator",
+    "QuestionAnsweringCollator",
+    "SequenceClassificationCollator",
+    "TokenClassificationCollator",
+    "VisionLanguageCollator",
+    "get_collator_cls",
+]

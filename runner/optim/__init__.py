@@ -6,14 +6,26 @@ and `roles.py` (what each parameter is for). `hooks.py` says what an optimizer n
 is the learning rate over the run. What needs torch is imported when it is named: a schedule can be checked without.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from iolaus.runner.optim.schedule.phases import ThreePhaseSchedule
+from iolaus.runner.run.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from iolaus.runner.optim.elementwise import (
+        adafactor,
+        adagrad,
+        adam,
+        adamw,
+        lamb,
+        lars,
+        lion,
+        rmsprop,
+        sgd,
+    )
     from iolaus.runner.optim.groups import groups_table, parameter_groups
     from iolaus.runner.optim.hooks import LoopNeeds, loop_needs
+    from iolaus.runner.optim.matrixwise import galore, muon, shampoo, soap, sophiah, splus
+    from iolaus.runner.optim.schedule.phases import ThreePhaseSchedule
     from iolaus.runner.optim.schedule.schedulers import (
         ClosedFormScheduler,
         InverseSqrtScheduler,
@@ -22,6 +34,8 @@ if TYPE_CHECKING:
         get_single_scheduler,
     )
     from iolaus.runner.optim.table import OPTIMIZERS, get_optimizer
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
     "OPTIMIZERS",
@@ -30,31 +44,25 @@ __all__ = [
     "LoopNeeds",
     "ThreePhaseSchedule",
     "ThreePhaseScheduler",
+    "adafactor",
+    "adagrad",
+    "adam",
+    "adamw",
+    "galore",
     "get_optimizer",
     "get_scheduler",
     "get_single_scheduler",
     "groups_table",
+    "lamb",
+    "lars",
+    "lion",
     "loop_needs",
+    "muon",
     "parameter_groups",
+    "rmsprop",
+    "sgd",
+    "shampoo",
+    "soap",
+    "sophiah",
+    "splus",
 ]
-
-_HOMES = ("groups", "hooks", "schedule.schedulers", "table")
-
-
-def __getattr__(name: str) -> Any:
-    """Imports a name of `__all__`, or an optimizer, when it is first named."""
-    homes = _HOMES if name in __all__ else _homes_of_optimizer(name)
-    for home in homes:
-        module = import_module(f"iolaus.runner.optim.{home}")
-        if name in vars(module):
-            return vars(module)[name]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def _homes_of_optimizer(name: str) -> tuple[str, ...]:
-    """The module of an optimizer's function: the one that is called as its dataclass's in `conf/optimizer/`."""
-    from iolaus.conf.registry import OPTIONS
-
-    option = OPTIONS["optimizer"].get(name)
-    ours = getattr(option, "_target_", None) == f"runner.optim.{name}"
-    return (option.__module__.rpartition(".")[2],) if option is not None and ours else ()

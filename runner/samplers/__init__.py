@@ -10,14 +10,15 @@ Ranks, loader workers and micro-batches play no part here: `runner.order.partiti
 them.
 """
 
-from importlib import import_module
-from typing import Any
-
+from iolaus.runner.run.lazy import lazy_names
 from iolaus.runner.samplers.base import GlobalBatchSampler
 from iolaus.runner.samplers.length_grouped import LengthGrouped
 from iolaus.runner.samplers.sequential import Sequential
 from iolaus.runner.samplers.shuffled import Shuffled
 from iolaus.runner.samplers.split_modality import SplitModality
+
+# that of a plain DataLoader needs torch
+__getattr__, __dir__ = lazy_names(__name__, {"SplitModalitySampler": "iolaus.runner.loaders.split_modality"})
 
 __all__ = [
     "GlobalBatchSampler",
@@ -27,10 +28,3 @@ __all__ = [
     "SplitModality",
     "SplitModalitySampler",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """The sampler for a plain DataLoader needs torch, which those of runs do not."""
-    if name != "SplitModalitySampler":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return import_module("iolaus.runner.loaders.split_modality").SplitModalitySampler

@@ -19,7 +19,7 @@ from hydra.core.utils import JobReturn, JobStatus, filter_overrides
 from hydra_plugins.hydra_submitit_launcher.submitit_launcher import BaseSubmititLauncher
 from omegaconf import DictConfig
 
-from iolaus.conf import launcher as options
+from iolaus.conf import sweeper as options
 from iolaus.conf.settings import takes_settings
 from iolaus.runner.launch.processes import left_error
 from iolaus.runner.run.cluster import processes_per_node

@@ -117,7 +117,7 @@ FROZEN = {
     "92e924ec11917cd2": {
         "seed": 42,
         "optimizer": {"_target_": "runner.optim.adamw", "lr": 1e-3, "betas": [0.9, 0.999], "fused": True},
-        "trainer": {"_target_": "runner.loop.trainer.build_trainer", "max_steps": 3, "devices": 2},
+        "trainer": {"_target_": "runner.loop.build_trainer", "max_steps": 3, "devices": 2},
         "outputs": "here",
     },
     "d2f8f80346bfcb23": {
@@ -180,14 +180,14 @@ BUILT = [
     ("callback.x", "runner.callbacks.Divergence", {"factor": 1}, "callback.x.factor=1: it must be a number above 1"),
     ("callback.x", "runner.callbacks.EarlyStopping", {"patience": 0}, "callback.x.patience=0: it must be a whole"),
     ("callback.x", "runner.callbacks.EarlyStopping", {"mode": "low"}, "callback.x.mode=low: there are: min, max"),
-    ("checkpoint", "runner.checkpoints.callback.Checkpoint", {"keep_last": 0}, "checkpoint.keep_last=0: it must be"),
+    ("checkpoint", "runner.checkpoints.Checkpoint", {"keep_last": 0}, "checkpoint.keep_last=0: it must be"),
     ("module", "runner.modules.VisionLanguageModule", {"max_new_tokens": 0}, "module.max_new_tokens=0: it must be"),
     ("data", "runner.data.FinetuningData", {"max_length": 4}, "data.max_length=4: it must be a whole number, 8"),
     ("data", "runner.data.FinetuningData", {"doc_stride": -1}, "data.doc_stride=-1: it must be a whole"),
     ("data", "runner.data.ImageTextDataModule", {"max_undecodable": -1}, "data.max_undecodable=-1: it must be"),
     ("data", "runner.data.PretrainingData", {"layout": "spiral"}, "data.layout=spiral: there are: auto,"),
     ("model", "runner.models.build_encoder", {"hidden_size": 0}, "model.hidden_size=0: it must be a whole number"),
-    ("trainer", "runner.loop.trainer.build_trainer", {"validate_every": -1}, "trainer.validate_every=-1: it must be"),
+    ("trainer", "runner.loop.build_trainer", {"validate_every": -1}, "trainer.validate_every=-1: it must be"),
 ]  # fmt: skip
 
 

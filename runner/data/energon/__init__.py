@@ -1,16 +1,15 @@
 """Data sets of megatron-energon: `module` for Lightning, `run` for a run, `tasks` from samples to micro-batches."""
 
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
-_HOMES = {
-    "ConversationTaskEncoder": "tasks",
-    "EnergonDataloader": "loader",
-    "EnergonMultiModalDataModule": "module",
-    "MultiModalSampleConfig": "tasks",
-    "cyclic_iter": "loader",
-    "logger": "module",
-}
+from iolaus.runner.run.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from iolaus.runner.data.energon.loader import EnergonDataloader, cyclic_iter
+    from iolaus.runner.data.energon.module import EnergonMultiModalDataModule, logger
+    from iolaus.runner.data.energon.tasks import ConversationTaskEncoder, MultiModalSampleConfig
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
     "ConversationTaskEncoder",
@@ -20,10 +19,3 @@ __all__ = [
     "cyclic_iter",
     "logger",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Imports what is documented when it is first named."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_HOMES[name]}", __name__), name)
