@@ -11,9 +11,9 @@ from lightning.pytorch.strategies import DDPStrategy, Strategy
 from transformers.utils.logging import disable_progress_bar
 
 from iolaus.conf import trainer as options
-from iolaus.conf.settings import takes_settings
 from iolaus.runner.checkpoints.callback import ResumePoint
 from iolaus.runner.checkpoints.files import AtomicCheckpointIO
+from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.logging.loggers import MetricsFile
 from iolaus.runner.loop.profiling import Profile
 from iolaus.runner.loop.sharding import ShardedStrategy

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from iolaus.conf import module as options
-from iolaus.conf.settings import takes_settings
+from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.modules.finetuning import FinetuningRun
 from iolaus.runner.modules.training import Batch
 from iolaus.runner.order.permutation import permute

@@ -7,16 +7,16 @@ second default here. pytorch_optimizer takes seconds to import, so it is importe
 import torch
 from torch.optim import Optimizer
 
-from iolaus.runner.optim.given_groups import Groups
-from iolaus.runner.optim.quantized import (
+from iolaus.runner.optim.algorithms.quantized import (
     coupled_decay,
     eight_bit,
     gradient_scaled_to_norm,
     refuse_options,
     scaled_to_norm,
 )
+from iolaus.runner.optim.algorithms.trust_ratio import Lamb
+from iolaus.runner.optim.given_groups import Groups
 from iolaus.runner.optim.shared_settings import Pair, optimizer
-from iolaus.runner.optim.trust_ratio import Lamb
 
 
 @optimizer()

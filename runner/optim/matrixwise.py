@@ -27,7 +27,7 @@ def galore(
     _choice("projection_type", projection_type, ("std", "reverse_std", "right", "left", "full"))
     if rank <= 0 or update_proj_gap < 1:
         raise ValueError(f"rank={rank} must be above 0, update_proj_gap={update_proj_gap} at least 1")
-    from iolaus.runner.optim.plain_state import PlainGaLore
+    from iolaus.runner.optim.algorithms.plain_state import PlainGaLore
 
     projected = set_for_matrices(
         groups, rank=rank, update_proj_gap=update_proj_gap, scale=scale, projection_type=projection_type
@@ -82,7 +82,7 @@ def shampoo(
     """
     from pytorch_optimizer.optimizer.utils.graft import LayerWiseGrafting
 
-    from iolaus.runner.optim.plain_state import PlainShampoo
+    from iolaus.runner.optim.algorithms.plain_state import PlainShampoo
 
     known = {kind.name.lower(): int(kind) for kind in LayerWiseGrafting}
     return PlainShampoo(
@@ -131,7 +131,7 @@ def sophiah(
     eps: float,
 ) -> Optimizer:
     """Sophia-H; the loop must run its steps inside `loop_needs(optimizer).step`."""
-    from iolaus.runner.optim.sophia import LoopSophiaH
+    from iolaus.runner.optim.algorithms.sophia import LoopSophiaH
 
     return LoopSophiaH(
         groups,
@@ -156,7 +156,7 @@ def splus(
     max_dim: int,
 ) -> Optimizer:
     """SPlus; the loop must evaluate and export inside `loop_needs(optimizer).evaluation`."""
-    from iolaus.runner.optim.averaged import LoopSPlus
+    from iolaus.runner.optim.algorithms.averaged import LoopSPlus
 
     return LoopSPlus(
         keep_vocabulary_basis(groups, "max_dim", max_dim),

@@ -17,7 +17,7 @@ from typing import Any
 from hydra.core.override_parser.types import IntervalSweep, Override, RangeSweep
 
 from iolaus.conf import sweeper as options
-from iolaus.conf.settings import takes_settings
+from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.evaluation.monitor import direction_of
 from iolaus.runner.run.errors import TrainingFailure
 from iolaus.runner.run.folder import RunFolder, write_atomically

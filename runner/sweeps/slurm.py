@@ -20,7 +20,7 @@ from hydra_plugins.hydra_submitit_launcher.submitit_launcher import BaseSubmitit
 from omegaconf import DictConfig
 
 from iolaus.conf import sweeper as options
-from iolaus.conf.settings import takes_settings
+from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.launch.processes import left_error
 from iolaus.runner.run.cluster import processes_per_node
 from iolaus.runner.run.errors import TrainingFailure

@@ -11,7 +11,7 @@ from torch.nn.parallel import DistributedDataParallel
 from transformers import BertForMaskedLM
 
 from iolaus.runner.optim import LoopNeeds, get_optimizer, loop_needs
-from iolaus.runner.optim.sophia import LoopSophiaH
+from iolaus.runner.optim.algorithms.sophia import LoopSophiaH
 from tests.optim.tiny import batch, make, tiny_bert, train
 
 

@@ -6,8 +6,8 @@ from itertools import islice
 from typing import Any
 
 from iolaus.conf.data import energon as options
-from iolaus.conf.settings import takes_settings
 from iolaus.conf.trainer import check_length
+from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.energon.batches import EvaluationPass, GlobalBatchStream
 from iolaus.runner.data.energon.errors import Troubles
 from iolaus.runner.data.energon.examples import Examples, ReadConversations

@@ -8,8 +8,8 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from iolaus.conf.data import labelled as options
-from iolaus.conf.settings import takes_settings
 from iolaus.conf.values import suggest
+from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.evaluated import EvaluatedDataModule, by_name
 from iolaus.runner.data.labelled.classification import Classification
 from iolaus.runner.data.labelled.labels import Labels

@@ -8,8 +8,8 @@ from typing import Any
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from iolaus.conf.data import pretraining as options
-from iolaus.conf.settings import takes_settings
 from iolaus.runner.config.custom_code import from_pretrained
+from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.module import GlobalBatchDataModule
 from iolaus.runner.data.store.reader import TokenStore
 from iolaus.runner.data.text.prepare import PreparedText, prepare_text

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from iolaus.conf.data import vision as options
-from iolaus.conf.settings import takes_settings
+from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.evaluated import EvaluatedDataModule, by_name
 from iolaus.runner.data.read.task_readers import read_rows
 from iolaus.runner.data.text.holdout import hold_out

@@ -6,8 +6,8 @@ from typing import Any
 from transformers import AutoConfig, AutoModelForImageTextToText, PreTrainedModel, PreTrainedTokenizerBase
 
 from iolaus.conf.model.vision import LlavaTiny
-from iolaus.conf.settings import takes_settings
 from iolaus.conf.values import suggest
+from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.vision.processors import SPECIAL_TOKENS
 from iolaus.runner.models.encoder import checked_fields, special_tokens
 from iolaus.runner.models.head import Head

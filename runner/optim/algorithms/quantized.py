@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
+from iolaus.runner.optim.algorithms.trust_ratio import move
 from iolaus.runner.optim.given_groups import Groups
-from iolaus.runner.optim.trust_ratio import move
 
 Step = Callable[[dict[str, Any]], None]
 """A step of bitsandbytes on one parameter, with the settings of a group."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from iolaus.conf.settings import takes_settings
+from iolaus.runner.config.settings import takes_settings
 
 
 @dataclass
