@@ -83,7 +83,7 @@ class Progress(ProgressBar):
         if display is not None and name is not None and display.is_due(name, self._evaluated):
             display.update(name, self._evaluated, {}, None)
 
-    on_test_batch_end = on_validation_batch_end
+    on_test_batch_end = on_validation_batch_end  # type: ignore[assignment]
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Closes the validation's bar and prints what was found."""

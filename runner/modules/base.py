@@ -20,7 +20,7 @@ class ModelModule(pl.LightningModule):
     def __init__(self, model: nn.Module, compile_model: bool, gradient_checkpointing: bool) -> None:
         super().__init__()
         self.model, self.compile_model = model, compile_model
-        self._evaluation = contextlib.ExitStack()
+        self._evaluation: Any = contextlib.ExitStack()
         if gradient_checkpointing:
             model.recompute_activations()  # type: ignore[operator]
 

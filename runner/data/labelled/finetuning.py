@@ -160,7 +160,7 @@ class FinetuningData(EvaluatedDataModule):
         return {
             f"{name}/{figure}": value
             for name, sequences in sets.items()
-            for figure, value in self.task.baselines(sequences).items()  # type: ignore[arg-type]
+            for figure, value in self.task.baselines(sequences).items()
         }
 
     def counts(self, sequences: TaskSequences) -> str:
