@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING
 
+from iolaus.conf.registry import register_root
 from iolaus.conf.values import Choice, Named, setting
 
 DEFAULTS: list[Any] = [
@@ -89,4 +89,4 @@ class Config:
     """Hydra's own settings; see `--hydra-help`."""
 
 
-ConfigStore.instance().store(name="config", node=Config, provider="iolaus")
+register_root(Config)

@@ -1,7 +1,8 @@
 """Where a config group learns its options: `register("optimizer", adamw=AdamW)` makes `optimizer=adamw` work."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import entry_points
 from typing import Any, get_origin
 
@@ -21,6 +22,9 @@ OPTIONS: dict[str, dict[str, type]] = {}
 """The dataclass behind each registered option, by group and name."""
 
 
+_OWN: dict[tuple[str | None, str], "Option"] = {}
+"""What Hydra's store shall have of ours, by group and file name."""
+
 SEARCHED: list[str] = []
 """Packages of plugins in which YAML options and recipes lie, such as `pkg://my_package.recipes`."""
 
@@ -28,7 +32,7 @@ SEARCHED: list[str] = []
 class Option(ConfigNode):
     """What Hydra's store keeps of an option; it becomes a config when it is asked for, which few are in a command."""
 
-    def __init__(self, group: str, name: str, source: Any) -> None:
+    def __init__(self, group: str | None, name: str, source: Any) -> None:
         self.source = source
         self._node: DictConfig | None = None
         super().__init__(f"{name}.yaml", None, group, None, "iolaus")  # type: ignore[arg-type]
@@ -58,7 +62,19 @@ def _open_mappings(config: DictConfig) -> None:
 
 
 def register(group: str, **options: type) -> None:
-    """Offers each dataclass as an option of `group` under its keyword."""
+    """Offers each dataclass as an option of `group` under its keyword.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> from iolaus import compose, register
+        >>> @dataclass
+        ... class Shouted:
+        ...     _target_: str = "my_package.ShoutedCollator"
+        ...     volume: int = 11
+        >>> register("objective", shouted=Shouted)
+        >>> compose("objective=shouted", "objective.volume=12").objective.volume
+        12
+    """
     for name, node in options.items():
         OPTIONS.setdefault(group, {})[name] = node
         _store(group, name, node)
@@ -76,11 +92,43 @@ def register_parts(group: str, together: str | None = None, **options: type) -> 
         _store(group, together, dict(options))
 
 
+def register_root(node: type) -> None:
+    """Offers the dataclass of the whole config."""
+    _place(None, Option(None, "config", node))
+
+
 def _store(group: str, name: str, source: Any) -> None:
-    store = ConfigStore.instance()
-    store.store(group=group, name=name, node={})  # makes the group
-    option = Option(group, name, source)
-    store._open(group)[option.name] = option
+    _place(group, Option(group, name, source))
+
+
+def _place(group: str | None, option: Option) -> None:
+    """Puts an option into Hydra's store, where a program that stored another by this name before keeps its own."""
+    _OWN[group, option.name] = option
+    if option.provider == getattr(_place_of(group).get(option.name, option), "provider", None):
+        _place_of(group)[option.name] = option
+
+
+def _place_of(group: str | None) -> dict[str, Any]:
+    place = ConfigStore.instance().repo
+    for part in group.split("/") if group else ():
+        place = place.setdefault(part, {})
+    return place
+
+
+@contextmanager
+def own_options() -> Iterator[None]:
+    """Within it Hydra finds our options, whatever the program stores under the same names for a Hydra app of its own."""
+    theirs = {}
+    for (group, name), option in _OWN.items():
+        place = _place_of(group)
+        if (found := place.get(name)) is not option:
+            theirs[group, name] = found
+            place[name] = option
+    try:
+        yield
+    finally:
+        for (group, name), found in theirs.items():
+            _place_of(group)[name] = found
 
 
 def target_of(node: Any) -> str | None:
@@ -118,7 +166,12 @@ def execution_names(group: str, node: Any) -> set[str]:
 
 
 def register_configs(package: str) -> None:
-    """Finds YAML options and recipes in a package too: `my_package.conf` with `experiment/mine.yaml` in it."""
+    """Finds YAML options and recipes in a package too: `my_package.conf` with `experiment/mine.yaml` in it.
+
+    Example:
+        >>> from iolaus import register_configs
+        >>> register_configs("my_package.conf")  # doctest: +SKIP
+    """
     SEARCHED.append(f"pkg://{package}")
 
 

@@ -62,7 +62,22 @@ def main() -> None:
 
 
 def run(config: DictConfig) -> float | None:
-    """One job: writes the run folder, trains in as many processes as the config asks for, records how it ended."""
+    """One job of the command line; what a user has to mend ends it with one message."""
+    try:
+        return work(config).get("objective")
+    except Exception as error:
+        message = explain(error)
+        if message is None or wants_traceback() or in_sweep():
+            raise
+        sys.exit(f"error: {message}")
+
+
+def work(config: DictConfig) -> dict[str, float]:
+    """Writes the run folder, trains in as many processes as the config asks for, records how it ended; its figures.
+
+    Raises:
+        Stopped: a signal has ended it.
+    """
     folder, here = RunFolder(Path(HydraConfig.get().runtime.output_dir)), member()
     know_secrets(config)
     redact_logs()
@@ -73,8 +88,8 @@ def run(config: DictConfig) -> float | None:
             spare_retries(config)
             if config.mode == "inspect":
                 inspect(config, folder)
-                return None
-            return carry_out(config, folder, here, train).get("objective")
+                return {}
+            return carry_out(config, folder, here, train)
         except Stopped as stopped:
             requeued = requeue(stopped, here)
             if first:
@@ -85,14 +100,11 @@ def run(config: DictConfig) -> float | None:
                 report_stop(folder, "interrupted", None)
             sys.exit(EXIT_INTERRUPTED)
         except Exception as error:
-            message = explain(error)
             if first:
                 report_failure(folder)
             if in_sweep():
-                report_job_failure(folder, error, message)
-            if message is None or wants_traceback() or in_sweep():
-                raise
-            sys.exit(f"error: {message}")
+                report_job_failure(folder, error, explain(error))
+            raise
 
 
 def inspect(config: DictConfig, folder: RunFolder) -> None:
@@ -126,7 +138,8 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     checkpoint = checkpoint_to_resume(folder, config.resume)
     before = recorded(folder, checkpoint)
     settled = settle(config, before)
-    data, module, max_steps = assemble(settled, before.get("layout"))
+    parts = assemble(settled, before.get("layout"))
+    data, module = parts.data, parts.module
     resolved = resolve(config, settled, before, data, module.model)
     note(folder, resolved)
     callbacks, saver = build_all(settled.callback), build(settled.checkpoint, folder=folder.checkpoints)
@@ -137,11 +150,11 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
         loggers=build_all(config.logger, folder=str(folder.path)),
         folder=folder,
         resumed_step=checkpoint.step if checkpoint else 0,
-        max_steps=max_steps,
+        max_steps=parts.max_steps,
     )
     if trainer.is_global_zero:
         monitored = {name: settled.checkpoint.get(name) for name in ("monitor", "mode")}
-        folder.update_status(max_steps=max_steps, **monitored)
+        folder.update_status(max_steps=parts.max_steps, **monitored)
         decided = described(config, before, resolved)
         start_summary(describe_run(trainer, module, data, folder, checkpoint, decided))
         for line in changes(before if checkpoint else {}, resolved):

@@ -62,7 +62,8 @@ def consolidate(checkpoint: Path, target: Path, allowed: Sequence[str] = ()) -> 
     config = OmegaConf.load(run.path / "config.yaml")
     assert isinstance(config, DictConfig)
     check_permissions(config, allowed)
-    data, module, _ = assemble(config)
+    parts = assemble(config)
+    data, module = parts.data, parts.module
     saved = AtomicCheckpointIO().load_checkpoint(path)
     module.load_state_dict(saved["state_dict"])
     optimizer = module.make_optimizer(model=module.model)

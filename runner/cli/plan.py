@@ -61,8 +61,7 @@ def _show_optimizer(parts: Parts) -> Any:
     from iolaus.runner.optim import groups_table
     from iolaus.runner.optim.schedule.plot import drawn
 
-    optimizer = parts.module.make_optimizer(model=parts.module.model)
-    scheduler = parts.module.make_scheduler(optimizer=optimizer, max_steps=parts.max_steps)
+    optimizer, scheduler = parts.optimizer, parts.scheduler
     schedule = getattr(scheduler, "schedule", None)
     group_summary(groups_table(optimizer), schedule.describe() if schedule else "")
     if schedule:

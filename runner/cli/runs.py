@@ -54,7 +54,7 @@ def list_runs(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print(
             json.dumps(
-                [{"folder": str(run.path), **run.status(), "state": state_of(run)} for run in runs], indent=1
+                [{"folder": str(run.path), **run.status(), "state": run.state()} for run in runs], indent=1
             )
         )
         return
@@ -72,7 +72,7 @@ def show_run(run: RunFolder) -> None:
     """Prints what a run is: how it stands, its settings unlike the default, and its figures."""
     loaded, status = load_run(run.path), run.status()
     state = {
-        "state": state_of(run) + (f": {status['error']}" if status.get("error") else ""),
+        "state": run.state() + (f": {status['error']}" if status.get("error") else ""),
         "plateau": loaded.plateau or "",
         "step": f"{loaded.step:,} of {status.get('max_steps') or '?'}",
         "time": clock(status.get("seconds") or 0),
@@ -121,17 +121,11 @@ def find_run(outputs: Path, name: str) -> RunFolder:
     return found[0]
 
 
-def state_of(run: RunFolder) -> str:
-    """What the status says; `killed` where it says running and nobody is."""
-    state = str(run.status().get("state") or "unknown")
-    return "killed" if state == "running" and not run.is_locked() else state
-
-
 def _fits(run: RunFolder, arguments: argparse.Namespace) -> bool:
     name = str(run.path.relative_to(arguments.outputs))
     if arguments.name and not fnmatch.fnmatch(name, arguments.name):
         return False
-    if arguments.state and state_of(run) != arguments.state:
+    if arguments.state and run.state() != arguments.state:
         return False
     return all(_has(run, *setting.partition("=")[::2]) for setting in arguments.settings)
 
@@ -156,7 +150,7 @@ def _row(run: RunFolder, outputs: Path) -> list[Any]:
     seconds = status.get("seconds")
     return [
         str(run.path.relative_to(outputs)),
-        state_of(run),
+        run.state(),
         AT_UNIGRAM if status.get("plateau") or plateau_of(status.get("results") or {}) else None,
         status.get("step"),
         clock(seconds) if seconds is not None else None,

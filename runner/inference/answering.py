@@ -92,6 +92,11 @@ def questions_of_file(answerer: Answerer, path: str) -> list[Conversation]:
     rows = read_rows(path, "auto", 0, None).rows
     if not rows:
         raise ValueError(f"{path} holds no examples")
+    return questions_of_rows(answerer, rows)
+
+
+def questions_of_rows(answerer: Answerer, rows: Sequence[Row]) -> list[Conversation]:
+    """The questions of rows, without their answers; raises ValueError for a row of no known kind."""
     return [answerer.reader(_unanswered(row, answerer.reader.columns), i) for i, row in enumerate(rows)]
 
 

@@ -17,7 +17,11 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class SizedDataset(Protocol[T_co]):
-    """Samples by integer index."""
+    """Samples by integer index.
+
+    Example:
+        >>> dataset: SizedDataset[str] = ["a", "list", "is", "one"]
+    """
 
     def __len__(self) -> int: ...
 
@@ -25,7 +29,13 @@ class SizedDataset(Protocol[T_co]):
 
 
 class MultiEpochDataset(Protocol[T_co]):
-    """Samples by `EpochIndex`; the same index always gives the same data."""
+    """Samples by `EpochIndex`; the same index always gives the same data.
+
+    Example:
+        >>> dataset: MultiEpochDataset[str] = IdentityMultiEpochDatasetWrapper(["a", "list"])
+        >>> dataset[EpochIndex(epoch=1, idx=0)]
+        'a'
+    """
 
     def __len__(self) -> int: ...
 

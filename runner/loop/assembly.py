@@ -1,22 +1,67 @@
 """The parts of a run, built and joined as the config says: data, objective, model, and the module that trains it."""
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
 
 from iolaus.runner.build import allow_code, bind, build
 from iolaus.runner.evaluation.monitor import settle_monitor
 
+if TYPE_CHECKING:
+    from torch import nn
+    from torch.optim import Optimizer
+    from torch.optim.lr_scheduler import LRScheduler
 
-class Parts(NamedTuple):
-    """What a run consists of, before anything is launched."""
+    from iolaus.runner.objectives import Collator
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a run consists of, before anything is launched.
+
+    Example:
+        A loop of one's own over the global batches of a run, on one device::
+
+            parts = assemble(compose("experiment=mlm"))
+            batches = parts.data.train_batches(rank=0, num_ranks=1)
+            for step in range(parts.max_steps):
+                batch = batches[step]
+                for micro_batch in batch["micro_batches"]:
+                    (parts.model(micro_batch)["loss"] / batch["weight"]).backward()
+                parts.optimizer.step()
+                parts.scheduler.step()
+                parts.optimizer.zero_grad()
+    """
 
     data: Any
     """The data module, its batches connected to the objective."""
+    objective: "Collator"
+    """The collator, which makes micro-batches with their targets."""
+    model: "nn.Module"
+    """The network with the objective's loss: a micro-batch to a mapping with `loss`, the *sum* over its targets.
+    `model.pretrained` is the model of transformers in it."""
     module: Any
-    """The LightningModule, with the objective's model in it."""
+    """The LightningModule that trains `model`."""
     max_steps: int
     """Global batches of the whole run."""
+
+    @property
+    def optimizer(self) -> "Optimizer":
+        """The optimizer over the model's parameter groups, made when it is first asked for; a Trainer makes its own."""
+        return self._update[0]
+
+    @property
+    def scheduler(self) -> "LRScheduler":
+        """The schedule of `optimizer` over `max_steps`, to be stepped once per global batch."""
+        return self._update[1]
+
+    @cached_property
+    def _update(self) -> "tuple[Optimizer, LRScheduler]":
+        """Both at once: the first step is at the schedule's rate already."""
+        optimizer = self.module.make_optimizer(model=self.model)
+        return optimizer, self.module.make_scheduler(optimizer=optimizer, max_steps=self.max_steps)
 
 
 def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
@@ -59,7 +104,7 @@ def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
         baselines=baselines_of(data, objective),
     )
     settle_monitor(config, module, data)
-    return Parts(data, module, max_steps)
+    return Parts(data, objective, task_model, module, max_steps)
 
 
 def baselines_of(data: Any, objective: Any) -> dict[str, float]:

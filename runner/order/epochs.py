@@ -6,7 +6,12 @@ import numpy as np
 
 
 class EpochIndex(NamedTuple):
-    """Sample `idx` of the dataset as it is in `epoch`: transforms may depend on both."""
+    """Sample `idx` of the dataset as it is in `epoch`: transforms may depend on both.
+
+    Example:
+        >>> EpochIndex(epoch=1, idx=7)
+        EpochIndex(epoch=1, idx=7)
+    """
 
     epoch: int
     idx: int

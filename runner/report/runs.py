@@ -14,9 +14,7 @@ from omegaconf import OmegaConf
 from iolaus.old_names import current_name
 from iolaus.runner.report.summary import AT_UNIGRAM, plateau_of
 from iolaus.runner.run.metrics_file import Series, read_metrics
-
-MARKS = ("status.json", "metrics.csv", "config.yaml")
-"""A folder is a run's when it holds one of these."""
+from iolaus.runner.run.model_folder import MARKS, check_is_run
 
 EXECUTION = ("hydra.", "callback.", "logger.", "resume", "outputs")
 """Settings that say how a run is shown and kept; they are no difference between runs."""
@@ -101,13 +99,7 @@ def load_run(folder: Path) -> Run:
         FileNotFoundError: there is no such folder.
         ValueError: it is not the folder of a run.
     """
-    if not folder.is_dir():
-        raise FileNotFoundError(f"there is no run folder {str(folder)!r}")
-    if not any((folder / mark).is_file() for mark in MARKS):
-        raise ValueError(
-            f"{str(folder)!r} is no run folder: it holds none of {', '.join(MARKS)}. "
-            "Name a folder such as outputs/<date>/<time>-<id>"
-        )
+    check_is_run(folder)
     text = _text(folder / "config.yaml")
     return Run(
         path=folder,

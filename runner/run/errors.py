@@ -2,7 +2,8 @@
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from iolaus.conf.values import close_matches
 from iolaus.runner.run.redaction import redacted
@@ -33,7 +34,13 @@ _IN_WORKER = re.compile(r"in DataLoader worker process.*\n[\w.]+: (.*)\Z", re.DO
 
 
 class TrainingFailure(RuntimeError):
-    """Training cannot go on, for a reason the message gives (such as a loss that is not a number)."""
+    """Training cannot go on, for a reason the message gives (such as a loss that is not a number).
+
+    Example:
+        >>> raise TrainingFailure("the loss is not a number at step 3")
+        Traceback (most recent call last):
+        iolaus.runner.run.errors.TrainingFailure: the loss is not a number at step 3
+    """
 
 
 def explain(error: BaseException) -> str | None:
@@ -43,11 +50,11 @@ def explain(error: BaseException) -> str | None:
 
 
 def _explained(error: BaseException) -> str | None:
-    from hydra.errors import HydraException, OverrideParseException
-    from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseException
+    from hydra.errors import OverrideParseException
+    from omegaconf.errors import InterpolationResolutionError
 
     chain = list(_causes(error))
-    composing = [cause for cause in chain if isinstance(cause, HydraException | OmegaConfBaseException)]
+    composing = [cause for cause in chain if _is_of_hydra(cause)]
     if not composing or any(isinstance(cause, InterpolationResolutionError) for cause in composing):
         for cause in chain:  # our own message, which a resolver may have wrapped
             if isinstance(cause, (*USER_ERRORS, TrainingFailure)) and cause not in composing:
@@ -68,6 +75,31 @@ def wants_traceback() -> bool:
     """Whether the user asked for full tracebacks (`HYDRA_FULL_ERROR=1`)."""
     asked = os.environ.get("IOLAUS_FULL_ERROR", os.environ.get("HYDRA_FULL_ERROR", "0"))
     return asked not in ("0", "", "false")
+
+
+def _is_of_hydra(error: BaseException) -> bool:
+    from hydra.errors import HydraException
+    from omegaconf.errors import OmegaConfBaseException
+
+    return isinstance(error, HydraException | OmegaConfBaseException)
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Within it what a user has to mend is raised as an exception with its message alone, for programs of the user's own.
+
+    Raises:
+        TrainingFailure: training cannot go on.
+        ValueError: for errors of Hydra and OmegaConf too; OSError and ImportError stay what they are.
+    """
+    try:
+        yield
+    except Exception as error:
+        message, kinds = explain(error), (TrainingFailure, OSError, ImportError, ValueError)
+        kind = next((k for k in kinds if isinstance(error, k) and not _is_of_hydra(error)), ValueError)
+        if message is None or (message == str(error) and isinstance(error, kind)) or wants_traceback():
+            raise
+        raise kind(message) from None
 
 
 def _causes(error: BaseException | None) -> Iterable[BaseException]:

@@ -89,6 +89,11 @@ class RunFolder:
         except (OSError, ValueError):
             return {}
 
+    def state(self) -> str:
+        """`running`, `done`, `failed`, ...; `killed` where the status says running and nobody is."""
+        state = str(self.status().get("state") or "unknown")
+        return "killed" if state == "running" and not self.is_locked() else state
+
     def update_status(self, **values: Any) -> None:
         """Changes fields of `status.json`, atomically."""
         write_atomically(self.path / "status.json", json.dumps({**self.status(), **values}, indent=1))

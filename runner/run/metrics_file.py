@@ -2,7 +2,7 @@
 
 import csv
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,18 @@ def read_metrics(path: Path) -> dict[str, Series]:
             values = np.array([float(row[column]) for row, there in zip(rows, logged, strict=True) if there])
             found[key] = Series(steps[logged], values, times[logged])
     return found
+
+
+def read_table(path: Path) -> dict[str, NDArray[Any]]:
+    """The columns of the file by their names: `step` whole, others NaN where there is no number. Without a file: none."""
+    try:
+        columns, rows = whole_rows(path)
+    except FileNotFoundError:
+        columns, rows = [], []
+    table = {
+        name: np.array([_number(row[i]) for row in rows]) for i, name in enumerate(columns or FIXED_COLUMNS)
+    }
+    return {**table, "step": table["step"].astype(np.int64)}
 
 
 def _is_number(cell: str) -> bool:

@@ -1,4 +1,4 @@
-"""The exported model of a run, where it is named by the folder of its run. Imports no torch."""
+"""The folder of a run as a user names it, and the exported model in it. Imports no torch."""
 
 from pathlib import Path
 
@@ -6,6 +6,21 @@ from iolaus.runner.run.folder import RunFolder
 
 TASK = "task.json"
 """In the model's folder: the task it was trained for, for `python -m runner.predict`."""
+
+
+MARKS = ("status.json", "metrics.csv", "config.yaml")
+"""A folder is a run's when it holds one of these."""
+
+
+def check_is_run(folder: Path) -> None:
+    """Raises FileNotFoundError where there is no such folder, and ValueError where it is not that of a run."""
+    if not folder.is_dir():
+        raise FileNotFoundError(f"there is no run folder {str(folder)!r}")
+    if not any((folder / mark).is_file() for mark in MARKS):
+        raise ValueError(
+            f"{str(folder)!r} is no run folder: it holds none of {', '.join(MARKS)}. "
+            "Name a folder such as outputs/<date>/<time>-<id>"
+        )
 
 
 def model_folder(name_or_path: str) -> str:

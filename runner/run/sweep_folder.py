@@ -1,6 +1,7 @@
 """The folder of a sweep on disk. Imports no torch."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,5 +18,5 @@ def read_sweep(folder: Path) -> dict[str, Any]:
 
 
 def quoted(value: str) -> str:
-    """A value as Hydra's own grammar quotes it."""
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    """A value as Hydra's own grammar quotes it: a backslash is doubled before a quotation mark alone."""
+    return "'" + re.sub(r"(\\*)('|\Z)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), value) + "'"

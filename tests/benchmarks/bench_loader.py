@@ -23,7 +23,8 @@ def global_batches(config: Any) -> Any:
     from iolaus.runner.data.batches import MASK_STREAM, GlobalBatches
     from iolaus.runner.loop.assembly import assemble
 
-    data, module, _ = assemble(config)
+    parts = assemble(config)
+    data, module = parts.data, parts.module
     batches = GlobalBatches(
         sequences=data.train, sampler=data.sampler, collator=data.collator, seed=config.seed, stream=MASK_STREAM,
         rank=0, num_ranks=1, micro_batch_tokens=config.data.micro_batch_tokens, micro_batch_size=None,

@@ -64,7 +64,8 @@ def runner_seconds(config: Any, folder: Path) -> float:
 
     run = RunFolder(folder)
     run.begin(config, [])
-    data, module, _ = assemble(config)
+    parts = assemble(config)
+    data, module = parts.data, parts.module
     clock = Clock()
     trainer = build(
         config.trainer,
@@ -88,7 +89,8 @@ def ready(config: Any) -> tuple[list[Any], Any, Any, Any]:
     from iolaus.runner.data.batches import GlobalBatches
     from iolaus.runner.loop.assembly import assemble
 
-    data, module, steps = assemble(config)
+    parts = assemble(config)
+    data, module, steps = parts.data, parts.module, parts.max_steps
     batches = GlobalBatches(
         data.train,
         data.sampler,

@@ -34,7 +34,12 @@ from iolaus.runner.order.packing import pack
 
 @dataclass(frozen=True)
 class MultiModalSampleConfig:
-    """Special tokens of samples with images."""
+    """Special tokens of samples with images.
+
+    Example:
+        >>> MultiModalSampleConfig(image_places=4).image_token
+        '<image>'
+    """
 
     image_token: str = "<image>"
     """The tokenizer's token that stands where a feature of an image goes."""

@@ -26,7 +26,20 @@ _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?(:[\w.-]+)?")
 
 @runtime_checkable
 class Source(Protocol):
-    """Documents that can be read again and again, always in the same order."""
+    """Documents that can be read again and again, always in the same order.
+
+    Example:
+        >>> class Sheep:
+        ...     tokenized = False
+        ...     def documents(self):
+        ...         return (f"{number} sheep" for number in range(100))
+        ...     def fingerprint(self):
+        ...         return {"sheep": 100}
+        ...     def describe(self):
+        ...         return "100 sheep"
+        >>> isinstance(Sheep(), Source)
+        True
+    """
 
     @property
     def tokenized(self) -> bool:
