@@ -97,7 +97,8 @@ class Run:
         with explained():
             config, _ = open_model(str(self.path))
             kind = getattr(transformers, (config.architectures or ["AutoModel"])[0])
-            return load_trained(kind, model_folder(str(self.path))).eval()
+            model: PreTrainedModel = load_trained(kind, model_folder(str(self.path)))
+            return model
 
     def tokenizer(self) -> "PreTrainedTokenizerBase":
         """The tokenizer that was exported with the model; raises ValueError where there is none."""
@@ -194,7 +195,8 @@ class Run:
 
         rows = rows_of(given, lambda text: {"text": text})
         texts = [text_of(row, "text", "the name of the column to text") for row in rows]
-        filled = fill(*self._writer, texts, steps, temperature, order, seed)
+        model, tokenizer = self._writer
+        filled = fill(model, tokenizer, texts, steps, temperature, order, seed)
         return [{"text": text, "predicted": said} for text, said in zip(texts, filled, strict=True)]
 
     def _answered(

@@ -30,6 +30,9 @@ class AutomaticModule(ModelModule):
     A mean over targets is that over the batches of all ranks, so how a batch is dealt to them does not show.
     """
 
+    model: Any
+    """A task model: a micro-batch to the sum of its losses; `pretrained` is the model of transformers in it."""
+
     def __init__(
         self,
         model: nn.Module,
@@ -205,7 +208,7 @@ class AutomaticModule(ModelModule):
         step = self.trainer.global_step
         return (
             "---\nlibrary_name: transformers\ntags: [iolaus]\n---\n\n"
-            f"# {name}, {self.model.describe()}\n\n"  # type: ignore[operator]
+            f"# {name}, {self.model.describe()}\n\n"
             f"Trained for {step:,} steps with `runner.modules.{type(self).__name__}`.\n"
         )
 

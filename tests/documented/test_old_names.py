@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from hydra.errors import HydraException
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from iolaus.conf.registry import OPTIONS, component_of, option_of
 from iolaus.old_names import MOVED
@@ -139,6 +139,7 @@ def test_config_with_old_targets_is_the_same_run() -> None:
         hydra = OmegaConf.merge(
             new, {"hydra": {"callbacks": {"checks": {"_target_": "runner.checks.EarlyChecks"}}}}
         )
+        assert isinstance(hydra, DictConfig)
         check_hydra(hydra)
         wrong = compose([*OLD, "trainer.validate_every=-1"])
         with pytest.raises(ValueError, match=r"trainer\.validate_every=-1: it must be"):

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 from transformers import AutoProcessor
 
+import iolaus
 from iolaus.runner.cli import predict
 from iolaus.runner.data.demo.scenes import Scenes
 from iolaus.runner.run.folder import RunFolder
@@ -114,3 +115,20 @@ def test_model_that_reads_no_images_says_so(tmp_path: Path, trained: Trained) ->
     }
     BertForMaskedLM(BertConfig(vocab_size=len(tokenizer), **sizes)).save_pretrained(tmp_path)
     assert "reads no images" in message(tmp_path, "a text", "--image", "a.png")
+
+
+def test_opened_run_answers_rows_as_the_command_does(
+    trained: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in trained.rows[:5]))
+    command = [json.loads(line) for line in printed(capsys, trained.path, file, "--images", trained.images)]
+    run = iolaus.open_run(trained.path)
+    assert run.predict(trained.rows[:5], images=trained.images) == command
+    monkeypatch.chdir(trained.images)
+    assert run.predict(trained.rows[0])[0]["predicted"] == command[0]["predicted"]
+    assert run.predict("what is there?")[0]["image"] == []
+    with pytest.raises(FileNotFoundError, match=r"there is no image 'nowhere.png'"):
+        run.predict({"statement": "what?", "image": "nowhere.png"})
+    with pytest.raises(ValueError, match="max_new_tokens=0"):
+        run.predict("what?", max_new_tokens=0)

@@ -11,6 +11,7 @@ import pytest
 from hydra import compose, initialize_config_module
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, BertForTokenClassification
 
+import iolaus
 from iolaus.runner.cli import predict
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.train import train
@@ -65,6 +66,26 @@ def test_predictions_for_a_file_are_those_of_the_run(
         assert ours["id"] == other["id"]
         assert "gold" not in ours
         assert ours["probability"] == pytest.approx(other["probability"], abs=rounding(1e-4, 1e-2))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_opened_run_says_of_rows_what_the_command_says_of_their_file(
+    runs: Runs, task: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, file = runs[task]
+    command = [json.loads(line) for line in printed(capsys, path, file)]
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    run = iolaus.open_run(path)
+    said = run.predict(rows)
+    assert [{**row, "id": 0} for row in said] == [{**row, "id": 0} for row in command]
+    assert run.predict(rows[0])[0]["predicted"] == command[0]["predicted"]
+    column = {"classification": "text", "token_classification": "words"}.get(task)
+    if column is None:
+        with pytest.raises(ValueError, match="context"):
+            run.predict("a question without a context")
+    else:
+        text = " ".join(rows[0][column]) if task == "token_classification" else rows[0][column]
+        assert run.predict(text)[0]["predicted"] == command[0]["predicted"]
 
 
 @pytest.mark.parametrize("task", TASKS)
