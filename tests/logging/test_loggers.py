@@ -196,7 +196,7 @@ def test_loggers_add_up_when_a_list_is_chosen() -> None:
         config = hydra.compose("config", overrides=["logger=[csv,wandb]", "logger.wandb.project=mine"])
     chosen = config.logger
     assert {name: node["_target_"] for name, node in chosen.items()} == {
-        "csv": "runner.logging.loggers.MetricsFile",
-        "wandb": "runner.logging.loggers.wandb_logger",
+        "csv": "runner.logging.MetricsFile",
+        "wandb": "runner.logging.wandb_logger",
     }
     assert chosen["wandb"]["project"] == "mine"
