@@ -19,7 +19,7 @@ from hydra.core.utils import JobReturn, JobStatus, filter_overrides
 from hydra_plugins.hydra_submitit_launcher.submitit_launcher import BaseSubmititLauncher
 from omegaconf import DictConfig
 
-from iolaus.runner.launch.processes import left_error
+from iolaus.runner.launch.processes import left_error, same_modules
 from iolaus.runner.run.cluster import processes_per_node
 from iolaus.runner.run.errors import TrainingFailure
 from iolaus.runner.run.folder import RunFolder
@@ -90,7 +90,7 @@ class Launcher(BaseSubmititLauncher):
             "slurm_qos": qos,
             "slurm_constraint": constraint,
             "slurm_array_parallelism": array_parallelism,
-            "slurm_setup": list(setup) or None,
+            "slurm_setup": [*(["export PYTHONSAFEPATH=1"] if same_modules() else []), *setup] or None,
             "slurm_srun_args": arguments,
             "slurm_additional_parameters": {
                 "signal": f"{signal.removeprefix('SIG')}@{signal_delay_s}",
