@@ -32,7 +32,7 @@ class Progress:
 
 @dataclass
 class OrderAudit:
-    """Notes a hash of every global batch in `order.txt`; `python -m runner.audit RUN RUN` compares two runs."""
+    """Notes a hash of every global batch in `order.txt`; `iolaus audit RUN RUN` compares two runs."""
 
     _target_: str = "runner.callbacks.OrderAudit"
 

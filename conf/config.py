@@ -36,7 +36,7 @@ HYDRA: dict[str, Any] = {
     "job": {"chdir": False},
     "help": {
         "app_name": "iolaus",
-        "header": "iolaus GROUP=OPTION ... FIELD=VALUE ...   pretrain or finetune; without arguments, the default run.",
+        "header": "iolaus [train] GROUP=OPTION ... FIELD=VALUE ...   pretrain or finetune; alone, the default run.",
     },
     "job_logging": {"formatters": {"simple": {"format": "%(message)s"}}},
 }
@@ -71,7 +71,7 @@ class Config:
     logger: Any = setting(MISSING, execution=True)
     """Where metrics go; several with `logger=[csv,wandb]`."""
     mode: str = setting("train", allowed=Choice(("train", "inspect")), execution=True)
-    """`train`, or `inspect`: builds everything, shows the plan of the run, and trains nothing."""
+    """`train`, or `inspect`: what `iolaus plan` does, which shows what a run would do and trains nothing."""
     seed: int = 42
     """Every random choice of the run follows from it."""
     resume: str | None = setting(None, allowed=Named("a folder, or auto"), execution=True)

@@ -40,7 +40,7 @@ def pages() -> dict[str, str]:
 def _index() -> Iterator[str]:
     yield "# Configuration\n"
     yield "Every setting of every option, from the dataclasses in `conf/`. `GROUP=OPTION` chooses an option,"
-    yield "`GROUP.FIELD=VALUE` sets a field; `iolaus --info GROUP=OPTION` says the same in a terminal.\n"
+    yield "`GROUP.FIELD=VALUE` sets a field; `iolaus info GROUP=OPTION` says the same in a terminal.\n"
     yield "| group | options | default |"
     yield "|---|---|---|"
     defaults = default_options()

@@ -49,6 +49,14 @@ def current_name(target: str) -> str:
     return f"{MOVED.get(module, module)}{dot}{name}"
 
 
+DOORS = {
+    **{f"runner.{name}": name for name in ("audit", "consolidate", "predict", "push", "schedule")},
+    "runner.data.prepare_energon": "prepare",
+    "runner.report.__main__": "report",
+}
+"""What `python -m` ran in version 0.1, with the subcommand of `iolaus` that it is now."""
+
+
 class OldNames(MetaPathFinder):
     """Finds modules of ours by their old names; `inner` for those inside of `runner` and `conf`, else for these two."""
 
@@ -64,7 +72,8 @@ class OldNames(MetaPathFinder):
             return None
         if rest and sys.modules.get(top) is not sys.modules.get(f"iolaus.{top}"):
             return None  # a package of somebody else
-        found = find_spec(f"iolaus.{MOVED.get(fullname, fullname)}")
+        meant = "runner.cli.commands" if fullname in DOORS else MOVED.get(fullname, fullname)
+        found = find_spec(f"iolaus.{meant}")
         if found is None:
             return None
         inside = found.submodule_search_locations

@@ -1,13 +1,14 @@
 """The program: compose a config, launch its ranks, and in each rank build, fit, export and report.
 
-`python -m runner.train` and the installed command `iolaus` both arrive at `main`. The Hydra process never joins
-a process group; rank processes are started with `--rank <run folder>` and are no Hydra apps.
+`iolaus train` (or `iolaus` with settings alone) arrives at `main`. The Hydra process never joins a process group; rank
+processes are started with `--rank <run folder>` and are no Hydra apps.
 """
 
 import logging
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,13 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from iolaus.runner.build import build, build_all
-from iolaus.runner.cli.commands import answered
-from iolaus.runner.cli.compose import prepare
+from iolaus.runner.cli import commands
+from iolaus.runner.cli.compose import flags_first, prepare
 from iolaus.runner.config.checks import check_config
 from iolaus.runner.config.permissions import on_command_line
 from iolaus.runner.launch.hub import spare_retries
 from iolaus.runner.launch.job import carry_out, in_sweep, report_failure, report_job_failure, report_stop
-from iolaus.runner.launch.processes import keep_freed_memory, leave_error, run_rank
+from iolaus.runner.launch.processes import keep_freed_memory, run_rank
 from iolaus.runner.launch.requeue import requeue
 from iolaus.runner.launch.resume import saved_overrides
 from iolaus.runner.loop.assembly import assemble, known_task
@@ -35,30 +36,19 @@ from iolaus.runner.run.signals import EXIT_INTERRUPTED, Stopped, ending_with_com
 log = logging.getLogger("iolaus")
 
 
-def main() -> None:
-    """Runs the command line; a wrong config or file ends with one message and exit status 1."""
+def main(words: Sequence[str]) -> None:
+    """Trains what the words of a command ask for, or as one rank of a run; `iolaus.runner.cli.commands` calls it."""
+    if words[:1] == ["--rank"]:
+        run_rank(Path(words[1]), train)
+        return
     os.environ.setdefault("IOLAUS_FULL_ERROR", os.environ.get("HYDRA_FULL_ERROR", "0"))
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra hands errors on instead of printing them its own way
-    try:
-        if sys.argv[1:2] == ["--rank"]:
-            run_rank(Path(sys.argv[2]), train)
-        elif not answered(sys.argv[1:]):
-            refuse_sweep_of_ranks(sys.argv[1:])
-            typed, sys.argv[1:] = sys.argv[1:], saved_overrides(sys.argv[1:])
-            prepare()
-            with forwarding(), on_command_line(typed):
-                hydra.main(version_base="1.3", config_path="pkg://iolaus.conf", config_name="config")(run)()
-    except BrokenPipeError:  # whoever reads, such as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains as it ends
-        sys.exit(1)
-    except Exception as error:
-        message = explain(error)
-        if message is None or wants_traceback():
-            raise
-        if sys.argv[1:2] == ["--rank"]:
-            leave_error(Path(sys.argv[2]), message)
-            sys.exit(1)
-        sys.exit(f"error: {message}")
+    refuse_sweep_of_ranks(list(words))
+    typed = flags_first(words)
+    sys.argv[1:] = saved_overrides(typed)  # where Hydra looks for them
+    prepare()
+    with forwarding(), on_command_line(typed):
+        hydra.main(version_base="1.3", config_path="pkg://iolaus.conf", config_name="config")(run)()
 
 
 def run(config: DictConfig) -> float | None:
@@ -182,4 +172,4 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    main()
+    commands.main(["train", *sys.argv[1:]])

@@ -12,7 +12,7 @@ from iolaus.conf.values import COUNT, NAMED, WHOLE_FROM_0, Choice, setting
 
 @dataclass
 class Energon(ImagesAndText):
-    """An energon data set: `data=energon data.path=FOLDER`; `python -m runner.data.prepare_energon` makes one.
+    """An energon data set: `data=energon data.path=FOLDER`; `iolaus prepare` makes one.
 
     Samples are captions, questions or conversations, as `data=image_text` has them. Their order is energon's own.
     """

@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import hydra
 from hydra import version
 from hydra._internal.hydra import Hydra
-from hydra._internal.utils import create_config_search_path
+from hydra._internal.utils import create_config_search_path, get_args_parser
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
@@ -16,8 +17,6 @@ import iolaus.conf  # noqa: F401  registers the groups
 from iolaus.runner.launch.resume import run_folder
 from iolaus.runner.run.redaction import watch_environment
 from iolaus.runner.sweeps.sweeper import register_plugins, sweep_folder
-
-CONFIG_DIR = ("--config-dir", "-cd")
 
 
 def prepare() -> None:
@@ -30,11 +29,17 @@ def prepare() -> None:
 
 @contextmanager
 def initialized(folders: Sequence[Path] = ()) -> Iterator[ConfigLoader]:
-    """Hydra, set up on the project's configs and those in `folders`, for as long as the block lasts."""
+    """Hydra, set up on the project's configs and those in `folders`, for as long as the block lasts.
+
+    Raises:
+        ValueError: one of the folders is not there.
+    """
     prepare()
     version.setbase("1.3")
     search_path = create_config_search_path("pkg://iolaus.conf")
     for folder in folders:
+        if not folder.is_dir():
+            raise ValueError(f"--config-dir: there is no folder {str(folder)!r}")
         search_path.prepend("command-line", f"file://{folder.resolve()}", anchor="schema")
     GlobalHydra.instance().clear()
     try:
@@ -48,21 +53,20 @@ def compose(overrides: Sequence[str]) -> DictConfig:
     return hydra.compose("config", overrides=list(overrides), return_hydra_config=True)
 
 
-def split_words(arguments: Sequence[str]) -> tuple[list[str], list[Path]]:
-    """Overrides, and the folders that `--config-dir` names.
+def flags_first(words: Sequence[str]) -> list[str]:
+    """The words of a command with its flags before its overrides, as Hydra wants them; they may be typed in any order.
 
     Raises:
-        ValueError: another flag, or a folder that is not there.
+        ValueError: a flag that Hydra does not know, or one without its value.
     """
-    overrides, folders, words = [], [], iter(arguments)
-    for word in words:
-        flag, separator, folder = word.partition("=")
-        if flag in CONFIG_DIR:
-            folders.append(Path(folder if separator else next(words, "")))
-            if not folders[-1].is_dir():
-                raise ValueError(f"{flag}: there is no folder {str(folders[-1])!r}")
-        elif word.startswith("-"):
-            raise ValueError(f"{word!r} has no meaning here; give overrides such as optimizer.lr=1e-3")
-        else:
-            overrides.append(word)
-    return overrides, folders
+    parser = get_args_parser()
+    parser.error = _refuse  # type: ignore[method-assign]
+    known, unknown = parser.parse_known_args(words)
+    if flags := [word for word in unknown if word.startswith("-")]:
+        _refuse(f"unrecognized arguments: {' '.join(flags)}")
+    overrides = [*known.overrides, *unknown]
+    return [*(word for word in words if word not in overrides), *overrides]
+
+
+def _refuse(message: str) -> NoReturn:
+    raise ValueError(f"{message}; `iolaus --hydra-help` shows what there is")

@@ -1,4 +1,4 @@
-"""`iolaus --info`: the groups and options; `iolaus --info optimizer=lion ...`: every field of an option.
+"""`iolaus info`: the groups and options; `iolaus info optimizer=lion ...`: every field of an option.
 
 For each field its type, its value in the config that the words make, where that value comes from, and what it means.
 Composes the config and imports nothing heavy.
@@ -7,7 +7,8 @@ Composes the config and imports nothing heavy.
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,21 +19,29 @@ from omegaconf import DictConfig, OmegaConf
 from iolaus.conf.fields import Field, default_options, fields_of, is_part, root_fields, summary
 from iolaus.conf.registry import OPTIONS
 from iolaus.conf.values import suggest
-from iolaus.runner.cli.compose import compose, initialized, split_words
-
-HYDRAS_OWN = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
-"""What Hydra's `--info` prints."""
+from iolaus.runner.cli.compose import compose, initialized
 
 RECIPES = "experiment"
 
 
-def show_info(words: Sequence[str]) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declares the words of the command."""
+    parser.add_argument(
+        "words", nargs="*", metavar="WORD", help="a group, GROUP=OPTION, or an override to apply"
+    )
+    parser.add_argument(
+        "--config-dir", "-cd", dest="folders", action="append", default=[], type=Path, metavar="FOLDER",
+        help="a folder of configs of your own",
+    )  # fmt: skip
+
+
+def main(arguments: Namespace) -> None:
     """Prints what there is, or what the words name: groups, options of groups, and overrides to apply.
 
     Raises:
-        ValueError: a word that is neither a group nor an override.
+        ValueError: a word that is neither a group nor an override, or no such folder.
     """
-    words, folders = split_words(words)
+    words, folders = arguments.words, arguments.folders
     for line in _details(words, folders) if words else _listing(folders):
         print(line)
 
@@ -54,7 +63,7 @@ def _listing(folders: list[Path]) -> Iterator[str]:
             yield ""
     yield f"{_bold('settings of the whole run')}: {', '.join(field.key for field in root_fields())}"
     yield ""
-    yield "iolaus --info GROUP=OPTION [overrides] shows every field of an option, its value, and where that comes from"
+    yield "iolaus info GROUP=OPTION [overrides] shows every field of an option, its value, and where that comes from"
 
 
 _GROUPS = {
@@ -70,7 +79,7 @@ def _details(words: list[str], folders: list[Path]) -> Iterator[str]:
     known = [*OPTIONS, RECIPES]
     for word in words:
         if "=" not in word and not word.startswith("~") and word not in known:
-            raise ValueError(f"--info: there is no group {word!r}" + suggest(word, known))
+            raise ValueError(f"iolaus info: there is no group {word!r}" + suggest(word, known))
     with initialized(folders) as loader:
         config = compose([word for word in words if word not in known])
         overridden = {o.partition("=")[0].lstrip("+~") for o in config.hydra.overrides.task}

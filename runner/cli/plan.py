@@ -1,4 +1,4 @@
-"""`mode=inspect`: builds what a run needs, shows what it would do, and trains nothing.
+"""`iolaus plan`: builds what a run needs, shows what it would do, and trains nothing.
 
 Shown are the data with fingerprints, some samples as the model gets them, lengths and fill, the parameter groups, the
 learning rate, and what a step costs, for which a few micro-batches are run. Nothing is written but tokenised data,
@@ -53,7 +53,7 @@ def show_plan(config: DictConfig) -> None:
     optimizer = _show_optimizer(parts)
     costs = _costs(config, parts, optimizer, batches, ranks) if batches is not None else {}
     show("what it takes", {"model": parts.module.describe(), **costs})
-    print("nothing was trained; without mode=inspect this command trains", flush=True)
+    print("nothing was trained; `iolaus train` with the same words trains", flush=True)
 
 
 def _show_optimizer(parts: Parts) -> Any:

@@ -1,8 +1,8 @@
-"""`iolaus runs`: which runs there are under `outputs/`, what one of them is, and how several differ. Imports no torch."""
+"""Which runs there are under `outputs/`, what one of them is, and how several differ. Imports no torch."""
 
-import argparse
 import fnmatch
 import json
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
@@ -12,43 +12,47 @@ from iolaus.runner.report.summary import AT_UNIGRAM, clock, plateau_of, resume_c
 from iolaus.runner.report.table import as_text, comparison_table
 from iolaus.runner.run.folder import RunFolder
 
+WHAT = {"list": "no RUN", "show": "one RUN", "compare": "RUN RUN ..."}
+"""What there is to do, and which runs it takes."""
+
 STATES = ("waiting", "running", "killed", "interrupted", "preempted", "failed", "pruned", "done")
 
 
-def main(words: list[str]) -> None:
-    """The command, with the words behind `iolaus runs`."""
-    arguments = parser().parse_args(words)
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declares the words of the command."""
+    parser.add_argument(
+        "what", nargs="?", choices=WHAT, default="list",
+        help="list: all runs, or those that fit; show: what a run is, and what it reached; compare: settings in which "
+        "runs differ, and what they reached",
+    )  # fmt: skip
+    parser.add_argument(
+        "runs", nargs="*", metavar="RUN", help="a run folder, or a part of its name that no other has"
+    )
+    parser.add_argument(
+        "--outputs", type=Path, default=Path("outputs"), help="where the run folders lie (outputs)"
+    )
+    parser.add_argument("--state", choices=STATES, help="those in this state")
+    parser.add_argument("--name", metavar="PATTERN", help="those of this name, * for anything")
+    parser.add_argument("--with", dest="settings", action="append", default=[], metavar="KEY=VALUE",
+                        help="those with this setting, such as optimizer=lion or optimizer.lr=0.001")  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="as JSON, for programs")
+
+
+def main(arguments: Namespace) -> None:
+    """Lists runs, shows one, or compares several."""
+    count = len(arguments.runs)
+    if not {"list": count == 0, "show": count == 1, "compare": count > 0}[arguments.what]:
+        raise ValueError(f"iolaus runs {arguments.what} takes {WHAT[arguments.what]}, not {count} of them")
+    found = [find_run(arguments.outputs, run) for run in arguments.runs]
     if arguments.what == "show":
-        show_run(find_run(arguments.outputs, arguments.run))
+        show_run(found[0])
     elif arguments.what == "compare":
-        runs = [load_run(find_run(arguments.outputs, run).path) for run in arguments.runs]
-        print(as_text(*comparison_table(runs)), end="")
+        print(as_text(*comparison_table([load_run(run.path) for run in found])), end="")
     else:
         list_runs(arguments)
 
 
-def parser() -> argparse.ArgumentParser:
-    """The command line."""
-    made = argparse.ArgumentParser(prog="iolaus runs", description=(__doc__ or "").partition(": ")[2])
-    made.add_argument(
-        "--outputs", type=Path, default=Path("outputs"), help="where the run folders lie (outputs)"
-    )
-    kinds = made.add_subparsers(dest="what", metavar="list | show RUN | compare RUN RUN ...")
-    listing = kinds.add_parser("list", help="all runs, or those that fit")
-    for each in (made, listing):
-        each.add_argument("--state", choices=STATES, help="those in this state")
-        each.add_argument("--name", metavar="PATTERN", help="those of this name, * for anything")
-        each.add_argument("--with", dest="settings", action="append", default=[], metavar="KEY=VALUE",
-                          help="those with this setting, such as optimizer=lion or optimizer.lr=0.001")  # fmt: skip
-        each.add_argument("--json", action="store_true", help="as JSON, for programs")
-    one = kinds.add_parser("show", help="what a run is, and what it reached")
-    one.add_argument("run", help="its folder, or a part of its name that no other has")
-    several = kinds.add_parser("compare", help="settings in which runs differ, and what they reached")
-    several.add_argument("runs", nargs="+", metavar="RUN")
-    return made
-
-
-def list_runs(arguments: argparse.Namespace) -> None:
+def list_runs(arguments: Namespace) -> None:
     """Prints a line for each run that fits, the newest last."""
     runs = [run for run in all_runs(arguments.outputs) if _fits(run, arguments)]
     if arguments.json:
@@ -121,7 +125,7 @@ def find_run(outputs: Path, name: str) -> RunFolder:
     return found[0]
 
 
-def _fits(run: RunFolder, arguments: argparse.Namespace) -> bool:
+def _fits(run: RunFolder, arguments: Namespace) -> bool:
     name = str(run.path.relative_to(arguments.outputs))
     if arguments.name and not fnmatch.fnmatch(name, arguments.name):
         return False

@@ -1,39 +1,25 @@
-"""`python -m runner.schedule [overrides]`: draws the learning rate of any config without training.
+"""Draws the learning rate of any config over the steps, without training.
 
-Takes the overrides of `python -m runner.train` and prints the rate over the steps.
+`iolaus schedule [overrides]` takes the overrides of `iolaus train`.
 """
 
-import argparse
-import sys
-from collections.abc import Sequence
+from argparse import ArgumentParser, Namespace
 
-import hydra
 from omegaconf import DictConfig
 
-import iolaus.conf  # noqa: F401  registers the groups
-from iolaus.runner.run.errors import explain, wants_traceback
+from iolaus.runner.cli.compose import compose, initialized
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the command line; a wrong config ends with one message and exit status 1."""
-    parser = argparse.ArgumentParser(prog="python -m runner.schedule", description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "overrides", nargs="*", help="as for runner.train, such as scheduler=cosine optimizer.lr=1e-3"
-    )
-    given = parser.parse_args(arguments)
-    try:
-        print(draw(compose(given.overrides)))
-    except Exception as error:
-        message = explain(error)
-        if wants_traceback() or message is None:
-            raise
-        sys.exit(f"error: {message}")
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declares the words of the command."""
+    parser.add_argument("overrides", nargs="*", help="such as scheduler=cosine optimizer.lr=1e-3")
 
 
-def compose(overrides: Sequence[str]) -> DictConfig:
-    """The config that `runner.train` would have with these overrides."""
-    with hydra.initialize_config_module("iolaus.conf", version_base="1.3"):
-        return hydra.compose("config", overrides=list(overrides))
+def main(arguments: Namespace) -> None:
+    """Prints the drawing."""
+    with initialized():
+        config = compose(arguments.overrides)
+    print(draw(config))
 
 
 def draw(config: DictConfig) -> str:
@@ -61,7 +47,3 @@ def draw(config: DictConfig) -> str:
             f"the scheduler {type(scheduler).__name__} has no closed form; draw one of the config's own"
         )
     return "\n".join(drawn(scheduler.schedule, max_steps, lr))
-
-
-if __name__ == "__main__":
-    main()

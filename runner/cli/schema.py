@@ -1,4 +1,4 @@
-"""`iolaus --schema`: a JSON schema of recipes and of every group's options, for editors that complete and check YAML.
+"""`iolaus schema`: a JSON schema of recipes and of every group's options, for editors that complete and check YAML.
 
 An editor with YAML support takes it by a line at the top of a recipe: `# yaml-language-server: $schema=iolaus.json`.
 """
@@ -6,6 +6,7 @@ An editor with YAML support takes it by a line at the top of a recipe: `# yaml-l
 import json
 import types
 import typing
+from argparse import Namespace
 from typing import Any
 
 from iolaus.conf.fields import Field, default_options, fields_of, is_part, root_fields, summary
@@ -53,9 +54,9 @@ def schema() -> dict[str, Any]:
     }
 
 
-def written() -> str:
-    """The schema as text."""
-    return json.dumps(schema(), indent=1)
+def main(_: Namespace) -> None:
+    """Prints the schema."""
+    print(json.dumps(schema(), indent=1))
 
 
 def _defaults() -> dict[str, Any]:

@@ -24,7 +24,7 @@ from iolaus.runner.run.cluster import (
     slurm_job,
 )
 from iolaus.runner.run.errors import TrainingFailure, explain, wants_traceback
-from iolaus.runner.run.folder import RunFolder, flags, program, typed_overrides
+from iolaus.runner.run.folder import RunFolder, flags, typed_overrides
 from iolaus.runner.run.sweep_folder import read_sweep
 
 log = logging.getLogger("iolaus")
@@ -100,7 +100,7 @@ def report_stop(folder: RunFolder, why: str, requeued: str | None) -> None:
     how = (
         f"requeued as job {requeued}"
         if requeued
-        else f"go on with: {program()} {shlex.join([*flags(), f'resume={near(whole)}', *words_to_repeat()])}"
+        else f"go on with: iolaus {shlex.join([*flags(), f'resume={near(whole)}', *words_to_repeat()])}"
     )
     print(f"{why}; {saved}; {how}", file=sys.stderr, flush=True)
 

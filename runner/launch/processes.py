@@ -21,7 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from iolaus.runner.run import signals
 from iolaus.runner.run.cluster import processes_per_node
-from iolaus.runner.run.errors import TrainingFailure
+from iolaus.runner.run.errors import TrainingFailure, explain, wants_traceback
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.run.redaction import know_secrets
 
@@ -75,7 +75,9 @@ def launch(config: DictConfig, folder: RunFolder, train: Train) -> dict[str, flo
         file.write(OmegaConf.to_yaml(_for_ranks(config)))
     rank_error.unlink(missing_ok=True)
     try:
-        status = run_ranks(num_processes, ["-m", "iolaus.runner.train", "--rank", str(folder.path)])
+        status = run_ranks(
+            num_processes, [*same_modules(), "-m", "iolaus.runner.train", "--rank", str(folder.path)]
+        )
     finally:
         rank_config.unlink(missing_ok=True)
     if status == signals.EXIT_PREEMPTED:
@@ -89,6 +91,14 @@ def launch(config: DictConfig, folder: RunFolder, train: Train) -> dict[str, flo
         message = left_error(folder.path) or "what it printed is above"
         raise TrainingFailure(f"a rank {how}: {message}")
     return dict(folder.status().get("results") or {})
+
+
+def same_modules() -> list[str]:
+    """The flag with which a new `python -m` finds modules where this process does: in the working folder, or not there.
+
+    What lies beside a user's own configs, such as `datasets.py`, must not come before a library in the ranks alone.
+    """
+    return [] if {"", os.getcwd()} & set(sys.path) else ["-P"]
 
 
 def run_ranks(count: int, arguments: list[str]) -> int:
@@ -166,6 +176,12 @@ def run_rank(folder: Path, train: Train) -> None:
             train(config, RunFolder(folder))
         except signals.Stopped as stopped:
             sys.exit(signals.EXIT_PREEMPTED if stopped.saved else signals.EXIT_UNSAVED)
+        except Exception as error:
+            message = explain(error)
+            if message is None or wants_traceback():
+                raise
+            leave_error(folder, message)
+            sys.exit(1)
 
 
 def leave_error(folder: Path, message: str) -> None:

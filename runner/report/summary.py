@@ -66,7 +66,7 @@ def near(folder: Path) -> Path:
 
 
 def resume_command(folder: Path) -> str:
-    """The command that goes on with the run in `folder`, spelt as the one that started it.
+    """The command that goes on with the run in `folder`, with the flags of the one that started it.
 
     That of a finished one trains a branch of it for as long again.
     """
@@ -77,8 +77,7 @@ def resume_command(folder: Path) -> str:
     status = RunFolder(folder).status()
     done = status.get("step") if status.get("state") == "done" else None
     longer = [f"trainer.max_steps={2 * done}"] if done else []
-    program = ["iolaus"] if words[:1] == ["iolaus"] else ["python", "-m", "runner.train"]
-    before, behind = shlex.join([*program, *flags(words)]), shlex.join([*words_to_repeat(words), *longer])
+    before, behind = shlex.join(["iolaus", *flags(words)]), shlex.join([*words_to_repeat(words), *longer])
     return f"{before} resume={shlex.quote(str(folder))} {behind}".rstrip()
 
 

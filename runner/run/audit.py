@@ -1,10 +1,9 @@
 """The order audit: `order.txt` in the run folder names, step by step, what the run trained on.
 
 Each line is a step and a hash of its whole global batch (sample ids, tokens as masked, targets), the same for every
-number of ranks, workers and micro-batches. `python -m runner.audit RUN RUN` names the first step where two runs differ.
+number of ranks, workers and micro-batches. `iolaus audit RUN RUN` names the first step where two runs differ.
 """
 
-import sys
 from itertools import islice
 from pathlib import Path
 from typing import TextIO
@@ -63,24 +62,6 @@ def length(folder: Path) -> int:
     return sum(1 for _ in _lines(folder / FILE_NAME))
 
 
-def main() -> None:
-    """The command; exit status 1 where the runs differ."""
-    if len(sys.argv) != 3:
-        sys.exit("usage: python -m runner.audit RUN RUN")
-    first, second = Path(sys.argv[1]), Path(sys.argv[2])
-    try:
-        difference = compare(first, second)
-    except ValueError as error:
-        sys.exit(f"error: {error}")
-    if difference:
-        sys.exit(f"the runs differ first at {difference}")
-    print(f"the same samples and masks in all {min(length(first), length(second)):,} steps that both have")
-
-
 def _lines(path: Path) -> list[str]:
     """Whole lines; one cut off by a kill is left out."""
     return [line.rstrip("\n") for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
-
-
-if __name__ == "__main__":
-    main()

@@ -107,8 +107,7 @@ class RunFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         kept = public_overrides(overrides)
         write_atomically(self.path / "overrides.json", json.dumps(kept))
-        command = [program(), *map(shlex.quote, [*flags(), *kept])]
-        write_atomically(self.path / "command.txt", " ".join(command) + "\n")
+        write_atomically(self.path / "command.txt", f"iolaus {shlex.join([*flags(), *kept])}".strip() + "\n")
         self.update_status(state="waiting", config_hash=identity)
 
     def begin(self, config: DictConfig, overrides: list[str]) -> None:
@@ -241,12 +240,7 @@ def without_secrets(config: DictConfig) -> DictConfig:
 def command_line() -> str:
     """The command as typed, fit to be pasted into a shell, without the values of secret settings."""
     words = [f"{word.partition('=')[0]}={HIDDEN}" if _holds_secret(word) else word for word in sys.argv[1:]]
-    return f"{program()} {shlex.join(words)}".strip()
-
-
-def program() -> str:
-    """The program as it was called."""
-    return "iolaus" if Path(sys.argv[0]).name == "iolaus" else "python -m runner.train"
+    return f"iolaus {shlex.join(words)}".strip()
 
 
 def flags(words: Sequence[str] | None = None) -> list[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from iolaus.runner.run.folder import RunFolder
 
 TASK = "task.json"
-"""In the model's folder: the task it was trained for, for `python -m runner.predict`."""
+"""In the model's folder: the task it was trained for, for `iolaus predict`."""
 
 
 MARKS = ("status.json", "metrics.csv", "config.yaml")

@@ -21,7 +21,7 @@ from omegaconf import DictConfig
 
 from iolaus.conf import sweeper as options
 from iolaus.runner.config.settings import takes_settings
-from iolaus.runner.launch.processes import left_error
+from iolaus.runner.launch.processes import left_error, same_modules
 from iolaus.runner.run.cluster import processes_per_node
 from iolaus.runner.run.errors import TrainingFailure
 from iolaus.runner.run.folder import RunFolder
@@ -71,7 +71,8 @@ class Launcher(BaseSubmititLauncher):
             "slurm_qos": settings.qos,
             "slurm_constraint": settings.constraint,
             "slurm_array_parallelism": settings.array_parallelism,
-            "slurm_setup": list(settings.setup) or None,
+            "slurm_setup": [*(["export PYTHONSAFEPATH=1"] if same_modules() else []), *settings.setup]
+            or None,
             "slurm_srun_args": arguments,
             "slurm_additional_parameters": {
                 "signal": f"{settings.signal.removeprefix('SIG')}@{settings.signal_delay_s}",

@@ -31,7 +31,6 @@ from iolaus.runner.run.folder import (
     RunFolder,
     flags,
     new_name,
-    program,
     public_overrides,
     typed_overrides,
     write_atomically,
@@ -57,7 +56,7 @@ def register_plugins() -> None:
 def sweep_folder(*, _root_: DictConfig) -> str:
     """The folder of the sweep that a composed config asks for: the resolver `${sweep_folder:}`."""
     if _root_.mode == "inspect":
-        raise ValueError("mode=inspect looks at one config: leave out -m and give each setting one value")
+        raise ValueError("iolaus plan looks at one config: leave out -m and give each setting one value")
     outputs = Path(_root_.outputs)
     found = find_sweep(outputs, identity(_root_)) if _root_.resume == "auto" else None
     return str(found or outputs / f"{new_name()}-sweep")
@@ -246,5 +245,5 @@ class SweepPage(Callback):
             print(f"failed: {run.name} ({words}): {problem}", file=sys.stderr)
         searching = read_sweep(folder).get("sweeper") == "optuna"
         if problems and (not searching or len(problems) == len(runs)):  # some trials may fail
-            again = f"{program()} {shlex.join([f'resume={folder}', *words_to_repeat()])}"
+            again = f"iolaus {shlex.join([f'resume={folder}', *words_to_repeat()])}"
             sys.exit(f"{len(problems)} of {len(runs)} jobs failed; run them again with: {again}")

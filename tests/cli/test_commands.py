@@ -80,7 +80,7 @@ def test_info_of_parts_shows_each_of_them(tmp_path: Path) -> None:
         (["optimzer"], "there is no group 'optimzer'. Did you mean 'optimizer'?"),
         (["optimizer=lionn"], "Did you mean 'lion'?"),
         (["optimizer.lrr=1"], "Did you mean 'optimizer.lr'?"),
-        (["optimizer", "--wrong"], "'--wrong' has no meaning here"),
+        (["optimizer", "--wrong"], "unrecognized arguments: --wrong"),
         (["optimizer", "--config-dir", "nowhere"], "--config-dir: there is no folder 'nowhere'"),
     ],
 )

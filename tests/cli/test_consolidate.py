@@ -1,4 +1,4 @@
-"""`python -m runner.consolidate`: the model of any checkpoint as one folder, equal to what the run exports."""
+"""`iolaus consolidate`: the model of any checkpoint as one folder, equal to what the run exports."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from iolaus.runner.cli import consolidate
+from iolaus.runner.cli.commands import main
 from iolaus.runner.run.folder import RunFolder
 from tests.conftest import train_here
 
@@ -25,7 +25,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> RunFolder:
 
 
 def consolidated(*words: Any) -> Path:
-    consolidate.main([str(word) for word in words])
+    main(["consolidate", *map(str, words)])
     return Path(words[-1])
 
 

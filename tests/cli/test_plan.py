@@ -1,4 +1,4 @@
-"""`mode=inspect`: the plan of a run, which trains and leaves nothing."""
+"""`iolaus plan`: the plan of a run, which trains and leaves nothing."""
 
 import re
 import tempfile
@@ -20,7 +20,7 @@ def inspected(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> tupl
     folder, temporary = tmp_path_factory.mktemp("inspect"), tmp_path_factory.mktemp("temporary")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", str(temporary))
-        done = iolaus_here(folder, *TINY, f"data.source={text_file}", "mode=inspect")
+        done = iolaus_here(folder, "plan", *TINY, f"data.source={text_file}")
     assert not list(temporary.glob("iolaus*")), "Hydra's folder is still there"
     return done, folder
 

@@ -1,11 +1,12 @@
-"""`python -m runner.push`: an exported model goes to a folder whole, or to the hub; what is wrong is said."""
+"""`iolaus push`: an exported model goes to a folder whole, or to the hub; what is wrong is said."""
 
 from pathlib import Path
 
 import pytest
 from transformers import BertConfig, BertForMaskedLM
 
-from iolaus.runner.cli import push
+from iolaus.runner.cli.commands import main
+from iolaus.runner.cli.models import push
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 16}
 
@@ -20,7 +21,7 @@ def run(tmp_path: Path) -> Path:
 
 def message(*words: object) -> str:
     with pytest.raises(SystemExit) as stopped:
-        push.main([str(word) for word in words])
+        main(["push", *map(str, words)])
     return str(stopped.value.code)
 
 
@@ -28,7 +29,7 @@ def test_folder_gets_the_model_with_its_card(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = tmp_path / "models" / "mine"
-    push.main([str(run), str(target)])
+    main(["push", str(run), str(target)])
     assert capsys.readouterr().out == f"{target}\n"
     assert (target / "README.md").read_text() == "# a model\n"
     BertForMaskedLM.from_pretrained(target)
@@ -41,7 +42,7 @@ def test_folder_that_is_there_stays_unless_it_is_to_be_replaced(run: Path, tmp_p
     (target / "letter.txt").write_text("dear")
     assert "is there already; --replace replaces it" in message(run, target)
     assert [path.name for path in target.iterdir()] == ["letter.txt"]
-    push.main([str(run), str(target), "--replace"])
+    main(["push", str(run), str(target), "--replace"])
     assert not (target / "letter.txt").exists()
     assert (target / "config.json").exists()
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
@@ -49,7 +50,7 @@ def test_folder_that_is_there_stays_unless_it_is_to_be_replaced(run: Path, tmp_p
 
 def test_copy_that_fails_leaves_the_old_folder(run: Path, tmp_path: Path) -> None:
     target = tmp_path / "mine"
-    push.main([str(run), str(target)])
+    main(["push", str(run), str(target)])
     (run / "model" / "broken").symlink_to(run / "nowhere")
     assert "cannot write" in message(run, target, "--replace")
     assert (target / "config.json").exists()

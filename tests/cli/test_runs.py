@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from iolaus.runner.report.__main__ import main as report
+from iolaus.runner.cli.commands import main
 from iolaus.runner.run.folder import RunFolder
 from tests.report.pages import sweep
 from tests.support.in_process import Done, iolaus_here
@@ -71,6 +71,10 @@ def test_one_run_is_shown_and_several_compared(outputs: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
+        (["show"], "iolaus runs show takes one RUN, not 0 of them"),
+        (["list", "one"], "iolaus runs list takes no RUN, not 1 of them"),
+        (["compare"], "iolaus runs compare takes RUN RUN ..., not 0 of them"),
+        (["shwo", "nothing"], "invalid choice: 'shwo' (choose from"),
         (["show", "nothing"], "no run under 'outputs' has 'nothing' in the name"),
         (["show", "sweep"], "5 runs under 'outputs' have 'sweep' in the name"),
         (["--outputs", "elsewhere"], "there is no folder 'elsewhere'"),
@@ -85,7 +89,7 @@ def test_wrong_words_are_one_message(outputs: Path, words: list[str], expected: 
 
 def test_comparison_comes_as_markdown_and_csv(outputs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = outputs / "outputs" / "2026-11-03" / "sweep"
-    assert report([str(folder), "--format", "csv"]) == 0
+    main(["report", str(folder), "--format", "csv"])
     heads, *rows = list(csv.reader(io.StringIO(capsys.readouterr().out)))
     assert len(rows) == 5
     figures = {key for key in heads if key.startswith("val/")}
@@ -93,7 +97,7 @@ def test_comparison_comes_as_markdown_and_csv(outputs: Path, capsys: pytest.Capt
     run = json.loads((folder / Path(rows[0][0]).name / "status.json").read_text())
     for key in figures & set(run.get("results", {})):
         assert float(rows[0][heads.index(key)]) == run["results"][key]
-    assert report([str(folder), "--format", "md", "--out", str(outputs / "table.md")]) == 0
+    main(["report", str(folder), "--format", "md", "--out", str(outputs / "table.md")])
     table = (outputs / "table.md").read_text().splitlines()
     assert len(table) == 7
     assert all(line.count("|") == table[0].count("|") for line in table)

@@ -70,9 +70,10 @@ def test_a_process_says_it_as_well(tmp_path: Path, command: list[str]) -> None:
 
 def test_a_wrong_config_is_told_without_importing_torch(tmp_path: Path) -> None:
     program = (
-        "import sys, runner.train\n"
-        "sys.argv = ['iolaus', 'scheduler.warmup_steps=5000']\n"
-        "try:\n    runner.train.main()\nexcept SystemExit as end:\n    assert 'max_steps' in str(end.code)\n"
+        "import sys\n"
+        "from iolaus.runner.cli.commands import main\n"
+        "try:\n    main(['scheduler.warmup_steps=5000'])\n"
+        "except SystemExit as end:\n    assert 'max_steps' in str(end.code)\n"
         "assert not {'torch', 'lightning', 'transformers', 'numpy'} & set(sys.modules)\n"
     )
     command = [sys.executable, "-c", program]

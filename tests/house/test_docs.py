@@ -17,6 +17,7 @@ from hydra.core.override_parser.types import IntervalSweep, Override, ValueType
 from omegaconf import OmegaConf
 
 from iolaus.runner.build import check_targets
+from iolaus.runner.cli.commands import COMMANDS, parser_of
 from iolaus.runner.launch.resume import run_folder
 from iolaus.runner.sweeps.sweeper import register_plugins, sweep_folder
 from tests.conftest import ROOT
@@ -49,10 +50,11 @@ def test_command_is_one_that_exists(page: str, command: str, tmp_path: Path) -> 
         assert_target(words[1])
     elif words[:2] == ["pip", "install"]:
         assert_extra(words[2])
-    elif words[:2] == ["python", "-m"] and words[2] != "runner.train":
+    elif words[:2] == ["python", "-m"]:
         assert find_spec(words[2]), f"{page}: there is no module {words[2]}"
     else:
-        assert_composes([word for word in words[1:] if word != "-m" and word != "runner.train"])
+        assert words[0] == "iolaus"
+        assert_understood(words[1:])
 
 
 def assert_target(name: str) -> None:
@@ -67,13 +69,24 @@ def assert_extra(requirement: str) -> None:
     assert extra[1] in project["optional-dependencies"]
 
 
+def assert_understood(words: list[str]) -> None:
+    """A subcommand that there is, with words that it takes; the settings of a run compose."""
+    name = words[0] if words and "=" not in words[0] and not words[0].startswith(("-", "...")) else ""
+    assert not name or name in COMMANDS, f"there is no command {name!r}"
+    if name not in ("", "train", "plan"):
+        behind = words[1 : words.index(">") if ">" in words else None]
+        assert behind in ([], ["--help"]) or parser_of(name).parse_intermixed_args(behind)
+    else:
+        assert_composes([word for word in words if word != name and word != "-m"])
+
+
 def assert_composes(words: list[str]) -> None:
     """Composes the config that a command asks for, the first job's in a sweep; with files of a user's own, nothing."""
     if any(word.startswith("resume=") and word != "resume=auto" for word in words):
         words = [word for word in words if not word.startswith("resume=")]
     if (
         not words
-        or words[0] in ("...", "--help", "--version", "--schema", "--info", "runs")
+        or words[0] in ("...", "--help", "--version", "--schema", "--info")
         or "--config-dir" in words
     ):
         return
@@ -156,13 +169,13 @@ def test_pages_build_without_a_warning(tmp_path: Path) -> None:
 SHIM = """#!{python}
 import os, re, sys
 words, tiny = sys.argv[1:], {tiny!r}
-asked = words[:1] == ["runs"] or any(w in ("--help", "--cfg", "--info", "--version", "--schema") for w in words)
+asked = set(words) & {{"--help", "--cfg", "--info", "--version", "--schema"}} or set(words[:1]) & set({asking!r})
 if any(w.startswith("resume=") and w != "resume=auto" for w in words):
     words = [re.sub(r"(cooldown_steps)=500", r"\\1=2", w) for w in words]
 elif not asked:
     words += tiny + (["hydra.sweeper.n_trials=2"] if "hydra/sweeper=optuna" in words else [])
     words += ["scheduler.warmup_steps=1"] if "scheduler" in " ".join(words) else []
-os.execv({python!r}, [{python!r}, "-m", "runner.train", *words])
+os.execv({python!r}, [{python!r}, "-c", "from iolaus.runner.cli.commands import main; main()", *words])
 """
 
 
@@ -172,7 +185,8 @@ def test_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
     """Runs the page's commands in one folder, with few steps; its titled blocks are the files that they read."""
     (tmp_path / "bin").mkdir()
     shim = tmp_path / "bin" / "iolaus"
-    shim.write_text(SHIM.format(python=sys.executable, tiny=TINY))
+    asking = [name for name in COMMANDS if name not in ("train", "plan")]
+    shim.write_text(SHIM.format(python=sys.executable, tiny=TINY, asking=asking))
     shim.chmod(0o755)
     python = tmp_path / "bin" / "python"
     python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
@@ -216,7 +230,7 @@ def with_runs(command: str, work: Path) -> str:
     if "SWEEP" in command:
         return command.replace("SWEEP", str(max(work.glob("outputs/*/*-sweep")).relative_to(work)))
     runs = runs_in(work, "*")
-    if "runner.audit RUN RUN" in command:
+    if "iolaus audit RUN RUN" in command:
         return command.replace("RUN RUN", " ".join(runs[-2:]))
     return re.sub(PLACEHOLDER, lambda found: runs_in(work, found["folder"] or "*")[-1], command)
 

@@ -1,4 +1,4 @@
-"""`python -m runner.predict` for a vision-language model: what it answers to a file is what the run answered."""
+"""`iolaus predict` for a vision-language model: what it answers to a file is what the run answered."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from transformers import AutoProcessor
 
 import iolaus
-from iolaus.runner.cli import predict
+from iolaus.runner.cli.commands import main
 from iolaus.runner.data.demo.scenes import Scenes
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.train import train
@@ -45,13 +45,13 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
 
 def printed(capsys: pytest.CaptureFixture[str], *words: object) -> list[str]:
     capsys.readouterr()  # what a run has said before
-    predict.main([str(word) for word in words])
+    main(["predict", *map(str, words)])
     return capsys.readouterr().out.splitlines()
 
 
 def message(*words: object) -> str:
     with pytest.raises(SystemExit) as stopped:
-        predict.main([str(word) for word in words])
+        main(["predict", *map(str, words)])
     return str(stopped.value)
 
 

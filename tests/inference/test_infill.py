@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertForSequenceClassification
 
-from iolaus.runner.cli.predict import main
+from iolaus.runner.cli.commands import main
 from iolaus.runner.inference.infill import fill, load
 from tests.conftest import ROOT
 
@@ -59,7 +59,7 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def lines_of(capsys: pytest.CaptureFixture[str], *words: object) -> list[list[str]]:
     """What the command prints, as words."""
-    main([str(word) for word in words])
+    main(["predict", *map(str, words)])
     return [line.split() for line in capsys.readouterr().out.splitlines()]
 
 
@@ -107,7 +107,7 @@ def test_the_command_writes_a_text_from_nothing(run_folder: Path, capsys: pytest
 )
 def test_a_wrong_argument_ends_with_one_message(run_folder: Path, arguments: list[str], message: str) -> None:
     with pytest.raises(SystemExit) as stopped:
-        main([str(run_folder), *arguments])
+        main(["predict", str(run_folder), *arguments])
     assert str(stopped.value.code).startswith("error: ")
     assert message in str(stopped.value.code)
 

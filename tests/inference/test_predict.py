@@ -1,4 +1,4 @@
-"""`python -m runner.predict` for every task: what it says of a file is what the run said of it."""
+"""`iolaus predict` for every task: what it says of a file is what the run said of it."""
 
 import csv
 import io
@@ -12,7 +12,7 @@ from hydra import compose, initialize_config_module
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, BertForTokenClassification
 
 import iolaus
-from iolaus.runner.cli import predict
+from iolaus.runner.cli.commands import main
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.train import train
 from tests.modules.conftest import NEW, ROWS, TASKS, TINY
@@ -48,7 +48,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 
 def printed(capsys: pytest.CaptureFixture[str], *words: object) -> list[str]:
     capsys.readouterr()  # what a run has said before
-    predict.main([str(word) for word in words])
+    main(["predict", *map(str, words)])
     return capsys.readouterr().out.splitlines()
 
 
@@ -97,7 +97,7 @@ def test_figures_of_a_file_are_those_of_the_runs_test(
     printed(capsys, run, file, "--out", tmp_path / "out.jsonl")
     figures = json.loads((tmp_path / "out.figures.json").read_text())
     assert figures == {name: value for name, value in metrics.items() if name != "loss"}
-    predict.main([str(run), str(file)])
+    main(["predict", str(run), str(file)])
     shown = dict(line.split() for line in capsys.readouterr().err.splitlines())
     assert {name: float(value) for name, value in shown.items()} == pytest.approx(figures, rel=1e-5)
 
@@ -119,7 +119,7 @@ def test_file_without_labels_that_are_known_has_no_figures(
     run, _ = runs["classification"]
     file = relabelled(runs, tmp_path / "file.jsonl", label)
     with caplog.at_level("WARNING", "iolaus"):
-        predict.main([str(run), str(file), "--out", str(tmp_path / "out.jsonl")])
+        main(["predict", str(run), str(file), "--out", str(tmp_path / "out.jsonl")])
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 17
     assert not (tmp_path / "out.figures.json").exists()
     assert said in caplog.text
@@ -163,7 +163,7 @@ def test_lines_of_standard_input_are_texts(
     assert [f"{row['predicted']}  {row['probability']:.3f}" for row in found] == alone
     monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
     with pytest.raises(SystemExit, match="error: standard input holds no text"):
-        predict.main([str(run), "-"])
+        main(["predict", str(run), "-"])
 
 
 def test_file_of_another_format_goes_by_its_ending(
@@ -216,7 +216,7 @@ def test_pairs_and_several_labels(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert line.split()[0] in ("yes", "no")
     assert json.loads(printed(capsys, run, pairs)[0])["pair"] == "bridge 0"
     with pytest.raises(SystemExit, match="give the other with --second TEXT"):
-        predict.main([str(run), "herons 3"])
+        main(["predict", str(run), "herons 3"])
 
     many = tmp_path / "many.jsonl"
     many.write_text(
@@ -257,7 +257,7 @@ def test_model_of_others_is_read_by_its_config(
 )
 def test_wrong_words_are_one_message(runs: Runs, words: list[str], expected: str) -> None:
     with pytest.raises(SystemExit) as stopped:
-        predict.main([str(runs["classification"][0]), *words])
+        main(["predict", str(runs["classification"][0]), *words])
     assert str(stopped.value.code).startswith("error: ")
     assert expected in str(stopped.value.code)
 

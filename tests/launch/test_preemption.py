@@ -69,7 +69,7 @@ def stopped(arguments: list[str], cwd: Path, number: int, status: int) -> RunFol
     assert noted["error"] == f"stopped by {signal.Signals(number).name}"
     assert 3 <= noted["step"] < STEPS
     assert audit.length(run.path) == noted["step"], "saved at the step that was trained last"
-    again = f"saved at step {noted['step']}; go on with: python -m runner.train resume={run.path.relative_to(cwd)}"
+    again = f"saved at step {noted['step']}; go on with: iolaus resume={run.path.relative_to(cwd)}"
     assert again in output.read_text()
     assert "Traceback" not in output.read_text()
     return run

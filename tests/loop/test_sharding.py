@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 from iolaus.runner.checkpoints.files import AtomicCheckpointIO, delete_checkpoint, entry_of
-from iolaus.runner.cli.consolidate import consolidate
+from iolaus.runner.cli.models.consolidate import consolidate
 from iolaus.runner.run import audit
 from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY, run_program, train_here

@@ -22,8 +22,8 @@ def test_report_shows_curves_figures_and_how_to_go_on(tmp_path: Path) -> None:
     assert page.texts("span", "level-name") == ["ln(vocabulary) 9.010", "unigram entropy 6.250"]
     assert "below the unigram entropy 6.250" in page.text
     assert page.texts("pre", "command") == [
-        "python -m runner.train seed=0 optimizer.lr=4.0",
-        f"python -m runner.train resume={run} trainer.max_steps=80",
+        "iolaus seed=0 optimizer.lr=4.0",
+        f"iolaus resume={run} trainer.max_steps=80",
     ]
     assert "3.11.2" in page.text
     assert [p.name for p in run.iterdir() if p.name.startswith(".")] == []

@@ -71,7 +71,7 @@ def test_end_holds_the_loss_against_frequencies_and_guessing(
     assert re.search(rf"model +{tmp_path}/model\n", out)
     assert re.search(rf"metrics +{tmp_path}/metrics\.csv\n", out)
     assert "report.html" not in out, "a file that is not there is listed"
-    assert out.endswith(f"go on with: python -m runner.train resume={tmp_path}\n")
+    assert out.endswith(f"go on with: iolaus resume={tmp_path}\n")
 
 
 def test_figures_in_bits_are_held_against_the_same_in_bits(
@@ -98,13 +98,13 @@ def test_end_says_when_only_frequencies_were_learnt(
 
 def test_end_of_a_run_without_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     end_summary(tmp_path, {})
-    assert capsys.readouterr().out == f"go on with: python -m runner.train resume={tmp_path}\n"
+    assert capsys.readouterr().out == f"go on with: iolaus resume={tmp_path}\n"
 
 
 def test_command_to_resume_is_spelt_as_the_one_that_started_it(tmp_path: Path) -> None:
     folder = tmp_path / "my run"
     folder.mkdir()
-    assert resume_command(folder) == f"python -m runner.train resume='{folder}'"
+    assert resume_command(folder) == f"iolaus resume='{folder}'"
     (folder / "command.txt").write_text("iolaus seed=3\n")
     assert resume_command(folder) == f"iolaus resume='{folder}'"
     (folder / "command.txt").write_text("iolaus --config-dir 'my configs' seed=3 'allowed_targets=[mine]'\n")

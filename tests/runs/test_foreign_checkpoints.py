@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from iolaus.runner.cli import predict
+from iolaus.runner.cli.commands import main
 from iolaus.runner.run.folder import RunFolder
 from tests.conftest import ROOT
 from tests.data.labelled.tasks import questions, sentences, texts
@@ -112,7 +112,7 @@ def test_tutorial_runs_to_the_end_on_a_foreign_checkpoint(
     image = next((tmp_path / "images").iterdir(), None) if (tmp_path / "images").exists() else None
     asked = [str(image) if word == "IMAGE" else word for word in tutorial.asked]
     capsys.readouterr()
-    predict.main([str(run.path), *asked])
+    main(["predict", str(run.path), *asked])
     assert capsys.readouterr().out.strip()
 
 

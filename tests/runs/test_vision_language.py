@@ -136,7 +136,7 @@ def test_images_of_many_sizes_are_learnt_from_and_answered_about(
     architecture: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A model of the hub whose larger images have more tokens: finetuned, exported, asked."""
-    from iolaus.runner.cli import predict
+    from iolaus.runner.cli.commands import main
 
     folder = save_image_text_model(architecture, tmp_path / "model")
     rows = scenes_of_many_sizes(tmp_path, 40)
@@ -149,7 +149,7 @@ def test_images_of_many_sizes_are_learnt_from_and_answered_about(
     assert last < first
     lines = [json.loads(line) for line in (run.path / "predictions.jsonl").read_text().splitlines()]
     capsys.readouterr()  # what the run has said
-    predict.main([str(run.path), str(rows), "--images", str(tmp_path / "images"), "--max-new-tokens", "4"])
+    main(["predict", str(run.path), str(rows), "--images", str(tmp_path / "images"), "--max-new-tokens", "4"])
     answers = {a["id"]: a["predicted"] for a in map(json.loads, capsys.readouterr().out.splitlines())}
     assert len(lines) == 40
     assert {line["id"]: line["predicted"] for line in lines} == answers

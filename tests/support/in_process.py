@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from hydra.core.global_hydra import GlobalHydra
 
-from iolaus.runner.train import main
+from iolaus.runner.cli.commands import main
 
 
 class Done(NamedTuple):

@@ -68,7 +68,7 @@ def test_failed_jobs_do_not_end_the_sweep_but_are_named_at_its_end(swept: Swept)
     assert lines[0].startswith(
         "failed: 2 (optimizer.lr=1e+30 seed=1): the loss or its gradient is not a number"
     )
-    assert "2 of 4 jobs failed; run them again with: python -m runner.train resume=" in swept.first.stderr
+    assert "2 of 4 jobs failed; run them again with: iolaus resume=" in swept.first.stderr
 
 
 def test_page_ranks_the_jobs_and_gives_the_best_its_own_command(swept: Swept) -> None:
@@ -83,10 +83,10 @@ def test_page_ranks_the_jobs_and_gives_the_best_its_own_command(swept: Swept) ->
     assert [marks.get("class") for marks in table].index("best") == best
     (command,) = page.texts("pre", "command")
     words = shlex.split(command)
-    assert words[:3] == ["python", "-m", "runner.train"]
+    assert words[0] == "iolaus"
     assert f"seed={best + 1}" in words
     assert "optimizer.lr=0.003" in words
-    assert not {"-m", "--multirun", "resume=auto"} & set(words[3:])
+    assert not {"-m", "--multirun", "resume=auto"} & set(words[1:])
     mean = sum(results) / 2
     assert f"{mean:.3f}"[:4] in page.text
     assert "standard deviation" in page.text.lower()

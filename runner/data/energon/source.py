@@ -108,7 +108,7 @@ def _descriptions(path: EPath) -> Iterator[EPath]:
     elif kind != EnergonDatasetType.JSONL:
         raise ValueError(
             f"{str(path)!r} is no energon data set (it has no {META}/.info.json). Make one of a jsonl file and a folder "
-            "of images with: python -m runner.data.prepare_energon ROWS.jsonl IMAGES FOLDER; tar shards that are there "
+            "of images with: iolaus prepare ROWS.jsonl IMAGES FOLDER; tar shards that are there "
             "already are indexed by: energon prepare FOLDER"
         )
 

@@ -30,9 +30,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_what_is_no_data_set_is_told_how_to_become_one(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "nothing"):
-        with pytest.raises(
-            ValueError, match=r"is no energon data set.*python -m runner\.data\.prepare_energon"
-        ):
+        with pytest.raises(ValueError, match=r"is no energon data set.*iolaus prepare ROWS"):
             check_source(str(path), allow_code=False)
 
 

@@ -1,44 +1,30 @@
-"""`python -m runner.consolidate CHECKPOINT TARGET`: the model of any checkpoint, also one in shards, as one folder.
+"""`iolaus consolidate CHECKPOINT TARGET`: the model of any checkpoint, also one in shards, as one folder.
 
 CHECKPOINT is `<run>/checkpoints/step-<n>.ckpt` (or `best.ckpt`, `last.ckpt`), or a run folder for its newest one. The run
 may be training, or stopped; its config says what the model is, and its data must still be there.
 """
 
-import argparse
-import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
 from iolaus.runner.config.permissions import check_permissions
-from iolaus.runner.run.errors import explain, wants_traceback
 from iolaus.runner.run.folder import RunFolder
 
 
-def main(words: list[str] | None = None) -> None:
-    """The command, with the words of the command line; a wrong one ends with one message and exit status 1."""
-    made = argparse.ArgumentParser(
-        prog="python -m runner.consolidate",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    made.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="a checkpoint, or a run folder")
-    made.add_argument("target", type=Path, metavar="TARGET", help="the folder to write")
-    made.add_argument(
-        "allowed",
-        nargs="*",
-        metavar="SETTING=VALUE",
-        help="what the run was allowed, if it ran code of others: allowed_targets=[mine]",
-    )
-    arguments = made.parse_args(words)
-    try:
-        print(consolidate(arguments.checkpoint, arguments.target, arguments.allowed))
-    except Exception as error:
-        message = explain(error)
-        if wants_traceback() or message is None:
-            raise
-        sys.exit(f"error: {message}")
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declares the words of the command."""
+    parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="a checkpoint, or a run folder")
+    parser.add_argument("target", type=Path, metavar="TARGET", help="the folder to write")
+    about = "what the run was allowed, if it ran code of others: allowed_targets=[mine]"
+    parser.add_argument("allowed", nargs="*", metavar="SETTING=VALUE", help=about)
+
+
+def main(arguments: Namespace) -> None:
+    """Writes the folder, and prints where it lies."""
+    print(consolidate(arguments.checkpoint, arguments.target, arguments.allowed))
 
 
 def consolidate(checkpoint: Path, target: Path, allowed: Sequence[str] = ()) -> Path:
@@ -50,14 +36,14 @@ def consolidate(checkpoint: Path, target: Path, allowed: Sequence[str] = ()) -> 
         ValueError: a setting is not allowed, `target` is there, or `checkpoint` is not, or is damaged.
         OSError: `target` cannot be written.
     """
+    if target.exists():
+        raise ValueError(f"{str(target)!r} is there already; choose a folder that is not")
+    path = chosen(checkpoint)
     from iolaus.runner.checkpoints.files import AtomicCheckpointIO
     from iolaus.runner.inference.export import model_card, write_model
     from iolaus.runner.loop.assembly import assemble, known_task
     from iolaus.runner.optim import loop_needs
 
-    if target.exists():
-        raise ValueError(f"{str(target)!r} is there already; choose a folder that is not")
-    path = chosen(checkpoint)
     run = RunFolder(path.parent.parent)
     config = OmegaConf.load(run.path / "config.yaml")
     assert isinstance(config, DictConfig)
@@ -80,17 +66,15 @@ def chosen(checkpoint: Path) -> Path:
     Raises:
         ValueError: there is none.
     """
-    from iolaus.runner.checkpoints.callback import newest_checkpoint
-
     if checkpoint.suffix == ".ckpt" and checkpoint.exists():
         return checkpoint.resolve()
-    found = newest_checkpoint(checkpoint / "checkpoints")
+    found = None
+    if checkpoint.is_dir():
+        from iolaus.runner.checkpoints.callback import newest_checkpoint
+
+        found = newest_checkpoint(checkpoint / "checkpoints")
     if found is None:
         raise ValueError(
             f"there is no checkpoint in {str(checkpoint)!r}: expected <run>/checkpoints/step-<n>.ckpt or a run folder"
         )
     return found.path
-
-
-if __name__ == "__main__":
-    main()

@@ -1,47 +1,31 @@
-"""`python -m runner.push RUN TARGET`: the exported model of a run, with its model card, to a folder or to the hub.
+"""`iolaus push RUN TARGET`: the exported model of a run, with its model card, to a folder or to the hub.
 
 TARGET is a folder (`./name`, `/path/name`, or any name without a slash), or `owner/name` of the Hugging Face hub, where
 a new repository is private unless `--public` is given. The hub wants a token: `hf auth login`, or HF_TOKEN.
 """
 
-import argparse
 import os
 import shutil
-import sys
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
-from iolaus.runner.run.errors import explain, wants_traceback
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declares the words of the command."""
+    parser.add_argument("run", metavar="RUN", help="run folder")
+    parser.add_argument("target", metavar="TARGET", help="a folder, or owner/name on the hub")
+    parser.add_argument("--replace", action="store_true", help="replaces a folder that is there")
+    parser.add_argument("--public", action="store_true", help="a new repository of the hub is seen by all")
 
 
-def main(words: list[str] | None = None) -> None:
-    """The command, with the words of the command line; a wrong one ends with one message and exit status 1."""
-    arguments = parser().parse_args(words)
-    try:
-        source = exported(arguments.run)
-        if is_hub_name(arguments.target):
-            print(push_to_hub(source, arguments.target, arguments.public))
-        else:
-            print(copy_to_folder(source, Path(arguments.target).expanduser(), arguments.replace))
-    except Exception as error:
-        message = explain(error)
-        if wants_traceback() or message is None:
-            raise
-        sys.exit(f"error: {message}")
-
-
-def parser() -> argparse.ArgumentParser:
-    """The command line."""
-    made = argparse.ArgumentParser(
-        prog="python -m runner.push",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    made.add_argument("run", metavar="RUN", help="run folder")
-    made.add_argument("target", metavar="TARGET", help="a folder, or owner/name on the hub")
-    made.add_argument("--replace", action="store_true", help="replaces a folder that is there")
-    made.add_argument("--public", action="store_true", help="a new repository of the hub is seen by all")
-    return made
+def main(arguments: Namespace) -> None:
+    """Copies or uploads the model, and prints where it lies then."""
+    source = exported(arguments.run)
+    if is_hub_name(arguments.target):
+        print(push_to_hub(source, arguments.target, arguments.public))
+    else:
+        print(copy_to_folder(source, Path(arguments.target).expanduser(), arguments.replace))
 
 
 def exported(run: str) -> Path:
@@ -128,7 +112,3 @@ def push_to_hub(source: Path, name: str, public: bool) -> str:
             f"./{name.rpartition('/')[2]}"
         ) from error
     return f"{api.endpoint}/{name}"
-
-
-if __name__ == "__main__":
-    main()

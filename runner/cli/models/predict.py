@@ -1,6 +1,6 @@
 """What a trained model says: labels, labels of words, answers, or tokens in the place of masks.
 
-`python -m runner.predict RUN "a text"`, or `RUN FILE` for every example of a file, or `RUN -` for every line of standard
+`iolaus predict RUN "a text"`, or `RUN FILE` for every example of a file, or `RUN -` for every line of standard
 input. RUN is a run folder or the folder of a Hugging Face model; its task decides. Where a file has labels, the figures
 of the run's test are shown as well, and written beside the predictions (`--out p.jsonl` makes `p.figures.json`). A pair
 or a question takes `--second`, the other text or the context. A language model, trained by masked modelling or diffusion,
@@ -8,63 +8,33 @@ fills in each [MASK], or writes `--length N` tokens from nothing. A vision-langu
 `--image FILE`, or each of a file's about images below `--images FOLDER`.
 """
 
-import argparse
 import contextlib
 import json
 import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
-
-from iolaus.runner.inference.infill import MASK
-from iolaus.runner.run.errors import explain, wants_traceback
 
 STDIN = "-"
 """What stands for standard input."""
 
 
-def main(words: list[str] | None = None) -> None:
-    """The command, with the words of the command line; a wrong one ends with one message and exit status 1."""
-    arguments = parser().parse_args(words)
-    try:
-        rows, figures = _rows(arguments)
-        with _output(arguments.out) as out:
-            for row in rows:
-                out.write(_line(row, as_json=arguments.input == STDIN or _is_file(arguments)))
-        _tell(figures, arguments.out)
-    except Exception as error:
-        message = explain(error)
-        if wants_traceback() or message is None:
-            raise
-        sys.exit(f"error: {message}")
-
-
-def parser() -> argparse.ArgumentParser:
-    """The command line."""
-    made = argparse.ArgumentParser(
-        prog="python -m runner.predict",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    made.add_argument("run", metavar="RUN", help="run folder, or folder of a Hugging Face model")
-    made.add_argument(
-        "input",
-        nargs="?",
-        metavar="TEXT|FILE|-",
-        help="a text, a file of examples, or - for texts on standard input, a line each",
-    )
-    made.add_argument(
-        "--second", metavar="TEXT", help="the other text of a pair, or the context of a question"
-    )
-    made.add_argument("--out", type=Path, metavar="FILE", help="where to write (the screen)")
-    made.add_argument("--tokens", type=int, default=8192, help="tokens computed on at once (8192)")
-    seeing = made.add_argument_group("questions about images")
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declares the words of the command."""
+    parser.add_argument("run", metavar="RUN", help="run folder, or folder of a Hugging Face model")
+    about = "a text, a file of examples, or - for texts on standard input, a line each"
+    parser.add_argument("input", nargs="?", metavar="TEXT|FILE|-", help=about)
+    parser.add_argument("--second", metavar="TEXT", help="the other text of a pair, or a question's context")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="where to write (the screen)")
+    parser.add_argument("--tokens", type=int, default=8192, help="tokens computed on at once (8192)")
+    seeing = parser.add_argument_group("questions about images")
     seeing.add_argument(
         "--image", action="append", default=[], metavar="FILE", help="one shown with the text"
     )
     seeing.add_argument("--images", metavar="FOLDER", help="where a file's paths start from (its own folder)")
     seeing.add_argument("--max-new-tokens", type=int, default=32, help="the longest answer, in tokens (32)")
-    filling = made.add_argument_group("filling in masks")
+    filling = parser.add_argument_group("filling in masks")
     filling.add_argument("--length", type=int, help="tokens of a text written from nothing")
     filling.add_argument("--steps", type=int, default=1000, help="steps from all masked to none (1000)")
     filling.add_argument(
@@ -75,7 +45,15 @@ def parser() -> argparse.ArgumentParser:
     )
     filling.add_argument("--samples", type=int, default=1, help="texts to print, one per line")
     filling.add_argument("--seed", type=int, default=0, help="the result follows from it")
-    return made
+
+
+def main(arguments: Namespace) -> None:
+    """Prints predictions, or writes them to a file, and shows their figures where there are labels."""
+    rows, figures = _rows(arguments)
+    with _output(arguments.out) as out:
+        for row in rows:
+            out.write(_line(row, as_json=arguments.input == STDIN or _is_file(arguments)))
+    _tell(figures, arguments.out)
 
 
 def _tell(figures: dict[str, float], out: Path | None) -> None:
@@ -87,14 +65,14 @@ def _tell(figures: dict[str, float], out: Path | None) -> None:
             file.write(json.dumps(figures, indent=1) + "\n")
 
 
-def _rows(arguments: argparse.Namespace) -> tuple[Iterator[dict[str, Any]], dict[str, float]]:
+def _rows(arguments: Namespace) -> tuple[Iterator[dict[str, Any]], dict[str, float]]:
     """Predictions, as the model's task makes them, and their figures, where a file has labels."""
     from iolaus.runner.inference.answering import sees_images
     from iolaus.runner.inference.infill import load, open_model
     from iolaus.runner.inference.labelled import load_predictor, predict, rows_of_file, rows_of_texts, task_of
 
     if arguments.input is None and arguments.length is None:
-        raise ValueError(f'give a text or a file, or --length N: runner.predict RUN "a {MASK} text"')
+        raise ValueError('give a text or a file, or --length N: iolaus predict RUN "a [MASK] text"')
     if arguments.input is not None and not _is_file(arguments) and _looks_like_file(arguments.input):
         raise FileNotFoundError(f"there is no file {arguments.input!r}")
     config, tokenizer = open_model(arguments.run)
@@ -114,7 +92,7 @@ def _rows(arguments: argparse.Namespace) -> tuple[Iterator[dict[str, Any]], dict
     return predict(predictor, rows, arguments.tokens)
 
 
-def _answered(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
+def _answered(arguments: Namespace) -> Iterator[dict[str, Any]]:
     from iolaus.runner.inference.answering import (
         ImageFiles,
         answer,
@@ -143,11 +121,11 @@ def _answered(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     return answer(answerer, questions, images, arguments.max_new_tokens)
 
 
-def _filled(model: Any, tokenizer: Any, arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    from iolaus.runner.inference.infill import fill
+def _filled(model: Any, tokenizer: Any, arguments: Namespace) -> Iterator[dict[str, Any]]:
+    from iolaus.runner.inference.infill import MASK, fill
 
     if (arguments.input is None) == (arguments.length is None):
-        raise ValueError(f'give a text with {MASK} in it, or --length N: runner.predict RUN "a {MASK} text"')
+        raise ValueError('give a text with [MASK] in it, or --length N: iolaus predict RUN "a [MASK] text"')
     if _is_file(arguments):
         texts = _texts(Path(arguments.input))
     else:
@@ -158,7 +136,7 @@ def _filled(model: Any, tokenizer: Any, arguments: argparse.Namespace) -> Iterat
         yield {"text": text, "predicted": filled}
 
 
-def _given(arguments: argparse.Namespace) -> list[str]:
+def _given(arguments: Namespace) -> list[str]:
     """The text of the command line, or those on standard input, a line each."""
     if arguments.input != STDIN:
         return [arguments.input]
@@ -198,7 +176,7 @@ def _line(row: dict[str, Any], as_json: bool) -> str:
     return shown + (f"  {probability:.3f}" if isinstance(probability, float) else "") + "\n"
 
 
-def _is_file(arguments: argparse.Namespace) -> bool:
+def _is_file(arguments: Namespace) -> bool:
     return arguments.input is not None and len(arguments.input) < 1000 and Path(arguments.input).is_file()
 
 
@@ -223,7 +201,3 @@ def _output(path: Path | None) -> Iterator[TextIO]:
         raise OSError(f"cannot write {str(path)!r}: {error.strerror}") from error
     finally:
         temporary.unlink(missing_ok=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,186 @@
+"""The one command: what its words mean, and the one way in which every subcommand fails."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from iolaus.old_names import DOORS
+from iolaus.runner.cli.commands import COMMANDS
+from iolaus.runner.launch.processes import same_modules
+from iolaus.runner.run.folder import command_line
+from tests.conftest import ROOT
+from tests.support.in_process import Done, iolaus_here
+
+READ_BY_HYDRA = ("train", "plan")
+
+PROGRAM = "from iolaus.runner.cli.commands import main; main()"
+
+LIGHT = """
+import sys
+from iolaus.runner.cli.commands import main
+try:
+    main({words!r})
+except SystemExit as end:
+    assert not end.code, end.code
+print([name for name in ("torch", "lightning", "transformers", "datasets") if name in sys.modules], file=sys.stderr)
+"""
+
+INTERRUPTED = "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n"
+"""A module during whose import Ctrl-C comes."""
+
+
+def process(*words: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    command = [sys.executable, *words]
+    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False, timeout=120)
+
+
+def assert_one_line(done: Done | subprocess.CompletedProcess[str]) -> None:
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1, done.stderr
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_subcommand_says_what_it_takes_and_refuses_the_rest(name: str, tmp_path: Path) -> None:
+    shown = iolaus_here(tmp_path, name, "--help")
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.startswith("iolaus" if name in READ_BY_HYDRA else f"usage: iolaus {name} ")
+    refused = iolaus_here(tmp_path, name, "--wrong")
+    assert_one_line(refused)
+    assert "help` shows what there is" in refused.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_help_lists_every_subcommand_and_every_group(tmp_path: Path) -> None:
+    lines = iolaus_here(tmp_path, "--help").stdout.splitlines()
+    for name, (about, _) in COMMANDS.items():
+        assert f"  {name:<12} {about}" in lines
+    assert any(line.startswith("optimizer: ") for line in lines)
+    assert not any(
+        line.startswith("  push ") for line in iolaus_here(tmp_path, "train", "--help").stdout.splitlines()
+    )
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("predcit", "predict"), ("consolidat", "consolidate"), ("tran", "train")]
+)
+def test_mistyped_subcommand_is_answered_with_the_one_that_was_meant(
+    tmp_path: Path, typed: str, meant: str
+) -> None:
+    done = iolaus_here(tmp_path, typed, "some_run")
+    assert_one_line(done)
+    assert f"there is no command {typed!r}" in done.stderr
+    assert done.stderr.endswith(f"Did you mean {meant!r}?\n")
+
+
+@pytest.mark.parametrize(
+    ("flag", "command"), [("--info", "info"), ("--schema", "schema"), ("--version", "version")]
+)
+def test_flag_and_subcommand_are_the_same(tmp_path: Path, flag: str, command: str) -> None:
+    answer = iolaus_here(tmp_path, command)
+    assert answer.stdout
+    assert iolaus_here(tmp_path, flag) == iolaus_here(tmp_path, "train", flag) == answer
+
+
+def test_hydra_keeps_its_own_info(tmp_path: Path) -> None:
+    assert "Defaults List" in iolaus_here(tmp_path, "--info", "defaults").stdout
+
+
+def test_train_is_what_settings_alone_mean(tmp_path: Path) -> None:
+    named, alone = (iolaus_here(tmp_path, *words, "--cfg", "job", "seed=3") for words in (["train"], []))
+    assert "seed: 3" in named.stdout
+    assert named == alone
+
+
+def test_flags_may_stand_anywhere_among_the_settings(tmp_path: Path) -> None:
+    orders = [["--cfg", "job", "seed=3", "data=shapes"], ["seed=3", "--cfg", "job", "data=shapes"],
+              ["seed=3", "data=shapes", "--cfg", "job"]]  # fmt: skip
+    first, *others = (iolaus_here(tmp_path, *words) for words in orders)
+    assert "seed: 3" in first.stdout
+    assert all(other == first for other in others)
+    done = iolaus_here(tmp_path, "seed=3", "--cfg")
+    assert_one_line(done)
+    assert "--cfg" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["info"], ["info", "optimizer=lion"], ["runs"], ["schema"], ["version"], ["predict", "--help"],
+     ["consolidate", "--help"], ["push", "--help"], ["prepare", "--help"], ["report", "--help"], ["plan", "--help"]],
+)  # fmt: skip
+def test_question_is_answered_without_a_training_library(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "outputs").mkdir()
+    done = process("-c", LIGHT.format(words=words), cwd=tmp_path)
+    assert done.stdout
+    assert done.stderr == "[]\n"
+
+
+@pytest.mark.parametrize("words", [["train"], ["schedule"], ["predict", "run", "a text"]], ids=str)
+def test_ctrl_c_ends_in_one_line_during_imports_too(words: list[str], tmp_path: Path) -> None:
+    for name in ("hydra", "numpy"):
+        (tmp_path / f"{name}.py").write_text(INTERRUPTED)
+    done = process("-c", PROGRAM, *words, cwd=ROOT, PYTHONPATH=os.pathsep.join([str(tmp_path), str(ROOT)]))
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
+@pytest.mark.parametrize(
+    "words", [["version"], ["info", "optimizer=adamw"], ["train", "--cfg", "job"]], ids=str
+)
+def test_reader_that_has_seen_enough_is_no_error(words: list[str], tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command, env = [sys.executable, "-c", PROGRAM, *words], {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=env, stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+@pytest.mark.parametrize("door", ["runner.train", *(name.removesuffix(".__main__") for name in DOORS)])
+def test_name_of_version_0_1_is_a_door_to_its_subcommand(door: str, tmp_path: Path) -> None:
+    name = DOORS.get(door) or DOORS.get(f"{door}.__main__") or "train"
+    shown = process("-m", door, "--help", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.startswith("iolaus" if name == "train" else f"usage: iolaus {name} ")
+    assert shown.stderr == ""
+    wrong = {"train": "optimizer.lr=-1", "schedule": "trainer.max_steps=-1"}.get(name, "no such thing")
+    assert_one_line(process("-m", door, *wrong.split(), cwd=tmp_path))
+
+
+def test_ranks_find_modules_where_the_command_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for path, flags in ((["/somewhere"], ["-P"]), (["", "/somewhere"], []), (["/bin", str(tmp_path)], [])):
+        monkeypatch.setattr(sys, "path", path)
+        assert same_modules() == flags
+
+
+@pytest.mark.parametrize(
+    ("line", "expected", "others"),
+    [
+        ("iolaus p", {"plan", "predict", "push", "prepare"}, {"train"}),
+        ("iolaus ", {*COMMANDS, "optimizer="}, set()),
+        ("iolaus train optimizer=ada", {"optimizer=adamw", "optimizer=adam"}, {"train", "optimizer=lion"}),
+        ("iolaus plan ", {"optimizer=", "seed="}, {"train"}),
+    ],
+)
+def test_shell_completes_commands_and_their_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, expected: set[str], others: set[str]
+) -> None:
+    monkeypatch.setenv("COMP_LINE", line)
+    found = set(iolaus_here(tmp_path, "-sc", "query=bash").stdout.split())
+    assert expected <= found
+    assert not others & found
+
+
+def test_shell_completes_files_behind_other_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COMP_LINE", "iolaus predict o")
+    assert iolaus_here(tmp_path, "-sc", "query=bash") == Done(0, "", "")
+
+
+@pytest.mark.parametrize("program", ["/usr/bin/iolaus", "/checkout/runner/train.py"])
+def test_command_is_noted_as_it_is_documented(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+    monkeypatch.setattr(sys, "argv", [program, "seed=3", "data.source=my text.txt"])
+    assert command_line() == "iolaus seed=3 'data.source=my text.txt'"

@@ -1,0 +1,108 @@
+"""The program as a user has it: a wheel in an environment of its own, which knows nothing of this checkout."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import venv
+import zipfile
+from importlib.metadata import PathDistribution
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.conftest import ROOT
+
+SOURCES = ("conf", "runner", "hydra_plugins", "iolaus", "pyproject.toml", "README.md", "LICENSE")
+
+BUILD = (
+    "import sys; from setuptools import build_meta; getattr(build_meta, 'build_' + sys.argv[1])(sys.argv[2])"
+)
+
+
+SCRIPT = """#!{python}
+import sys
+from {module} import {function}
+if __name__ == "__main__":
+    sys.exit({function}())
+"""
+"""What pip makes of an entry point."""
+
+
+class Environment(NamedTuple):
+    """A virtual environment with the libraries that the tests have, less this project."""
+
+    folder: Path
+    packages: Path
+
+    def run(
+        self, command: str, *words: str, cwd: Path, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs one of its programs, such as `iolaus` or `python`, without the paths of the tests."""
+        env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | environment
+        return subprocess.run(
+            [self.folder / "bin" / command, *words],
+            cwd=cwd, env=env, capture_output=True, text=True, check=False, timeout=300,
+        )  # fmt: skip
+
+
+def empty_environment(folder: Path) -> Environment:
+    """Makes one; it borrows the libraries of the tests' own."""
+    venv.create(folder, symlinks=True)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    # A folder that a .pth names is searched, its own .pth files are not: those would bring the editable install.
+    (packages / "others.pth").write_text(f"{sysconfig.get_paths()['purelib']}\n")
+    return Environment(folder, packages)
+
+
+def install(wheel: Path, environment: Environment) -> None:
+    """Does with a wheel what pip does, which would stumble over the borrowed libraries."""
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(environment.packages)
+    (info,) = environment.packages.glob("iolaus-*.dist-info")
+    (entry,) = PathDistribution(info).entry_points.select(name="iolaus")
+    script, python = (environment.folder / "bin" / name for name in ("iolaus", "python"))
+    script.write_text(SCRIPT.format(python=python, module=entry.module, function=entry.attr))
+    script.chmod(0o755)
+
+
+def build(what: str, source: Path, target: Path) -> Path:
+    """The sdist or the wheel of a source tree."""
+    done = subprocess.run(
+        [sys.executable, "-c", BUILD, what, str(target)],
+        cwd=source,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (built,) = target.glob("*.tar.gz" if what == "sdist" else "*.whl")
+    return built
+
+
+def checkout(folder: Path) -> Path:
+    """A copy of what the program is built from, links and all."""
+    folder.mkdir()
+    for name in SOURCES:
+        if (ROOT / name).is_dir():
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=ignored)
+        else:
+            shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+def build_from_sdist(folder: Path) -> Path:
+    """The wheel as a package index has it: made of what the sdist holds, which has no links."""
+    sdist = build("sdist", checkout(folder / "checkout"), folder)
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder / "unpacked", filter="data")
+    (unpacked,) = (folder / "unpacked").iterdir()
+    return build("wheel", unpacked, folder)
+
+
+def names_in(wheel: Path) -> set[str]:
+    """The files of a wheel."""
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
