@@ -10,8 +10,10 @@ from transformers import PreTrainedTokenizerBase
 from iolaus.runner.data.batches import MASK_STREAM, VALIDATION_STREAM
 from iolaus.runner.data.labelled.finetuning import TASKS, make_task
 from iolaus.runner.data.labelled.task import TaskSequences
-from iolaus.runner.data.read.files import is_saved, split_files, splits_in
-from iolaus.runner.data.read.task_readers import Rows, read_rows
+from iolaus.runner.data.read.files import split_files, splits_in
+from iolaus.runner.data.read.formats import ROWS
+from iolaus.runner.data.read.hub import load_hub
+from iolaus.runner.data.read.rows import Rows, read_rows
 from iolaus.runner.data.text.tokenizer import load_tokenizer
 from iolaus.runner.inference.export import model_folder
 from iolaus.runner.loaders.base import PassesDataModule, check_sizes
@@ -21,7 +23,6 @@ from iolaus.runner.objectives.row_batch import row_batch
 from iolaus.runner.run.errors import suggest
 
 DEFAULT_SPLITS = {"train": "train", "val": "validation", "test": "test"}
-READING: dict[str, Any] = {"format": "auto", "word_field": 0, "tag_field": None}
 
 LONGEST_STRIDE = 128
 """Tokens that neighbouring windows of a context share, unless they are short."""
@@ -225,7 +226,7 @@ class FinetuningDataModule(PassesDataModule):
             ValueError: none at all, an empty one, or a split that was asked for and is not there.
         """
         found = {} if self.path is None else self._loaded(self.path)
-        found |= {name: read_rows(rows, **READING) for name, rows in self.given.items()}
+        found |= {name: read_rows(rows) for name, rows in self.given.items()}
         if not found:
             raise ValueError("there is no data: give dataset_name_or_path, or call set_datasets")
         for name, rows in found.items():
@@ -237,16 +238,19 @@ class FinetuningDataModule(PassesDataModule):
         """The splits of a path or hub name, by what they are for."""
         folder = Path(path).expanduser()
         if folder.is_file():
-            return {"train": read_rows(str(folder), **READING)}
-        if folder.is_dir() and not is_saved(folder):
-            files = {name: split_files(folder, split) for name, split in self.splits.items()}
-            self._check_splits(path, {n for n, found in files.items() if found}, splits_in(folder))
-            return {
-                n: read_rows([str(file) for file in some], **READING) for n, some in files.items() if some
+            return {"train": read_rows(path)}
+        if folder.is_dir():
+            known: Any = splits_in(folder, ROWS)
+            there: dict[str, Any] = {
+                name: f"{path}@{split}"
+                for name, split in self.splits.items()
+                if split_files(folder, split, ROWS)
             }
-        splits = load_splits(path, self.config_name)
-        self._check_splits(path, {n for n, split in self.splits.items() if split in splits}, splits)
-        return {n: read_rows(splits[split], **READING) for n, split in self.splits.items() if split in splits}
+        else:
+            known = load_hub(path, self.config_name, None)
+            there = {name: known[split] for name, split in self.splits.items() if split in known}
+        self._check_splits(path, {*there}, known)
+        return {name: read_rows(rows) for name, rows in there.items()}
 
     def _check_splits(self, path: str, found: set[str], known: Iterable[str]) -> None:
         for name, split in self.splits.items():
@@ -255,27 +259,6 @@ class FinetuningDataModule(PassesDataModule):
                 raise ValueError(
                     f"{path} has no split {split!r}; it has: {', '.join(known) or 'none'}. Set {name}_split"
                 )
-
-
-def load_splits(path: str, config_name: str | None) -> dict[str, Any]:
-    """The splits by name of a data set that `datasets` has saved, or of one of the hub; a single one is `train`.
-
-    Raises:
-        FileNotFoundError: there is no such folder, and no data set of that name that can be loaded.
-    """
-    from datasets import load_dataset, load_from_disk
-
-    if Path(path).expanduser().is_dir():
-        loaded: Any = load_from_disk(str(Path(path).expanduser()))
-    else:
-        try:
-            loaded = load_dataset(path, config_name)
-        except Exception as error:  # connection, offline mode, unknown name or configuration
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise FileNotFoundError(
-                f"{path!r} is no file or folder here, and no data set that could be loaded from the hub ({reason})"
-            ) from error
-    return dict(loaded) if isinstance(loaded, Mapping) else {"train": loaded}
 
 
 def numbered_labels(rows: Mapping[str, Rows], label_column: str, task: str) -> list[str] | None:

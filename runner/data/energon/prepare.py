@@ -17,7 +17,7 @@ import numpy as np
 
 from iolaus.runner.data.demo.scenes import Scenes
 from iolaus.runner.data.energon.shards import numbered, write_shards
-from iolaus.runner.data.read.task_readers import Row, read_rows
+from iolaus.runner.data.read.rows import Row, read_rows
 from iolaus.runner.data.text.holdout import digest, split_documents
 from iolaus.runner.data.vision.conversations import COLUMNS, Conversation, ConversationReader
 from iolaus.runner.data.vision.images import ImageFolder, decode_image
@@ -155,7 +155,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _read(path: Path, reader: ConversationReader) -> list[tuple[Row, Conversation]]:
-    rows = read_rows(path, "auto", 0, None)
+    rows = read_rows(path)
     if not rows.rows:
         raise ValueError(f"{str(path)!r} holds no rows")
     return [(row, reader(row, number)) for number, row in enumerate(rows.rows)]

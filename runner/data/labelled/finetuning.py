@@ -13,7 +13,8 @@ from iolaus.runner.data.labelled.labels import Labels
 from iolaus.runner.data.labelled.question_answering import QuestionAnswering
 from iolaus.runner.data.labelled.task import Task, TaskSequences
 from iolaus.runner.data.labelled.token_classification import TokenClassification
-from iolaus.runner.data.read.task_readers import Rows, read_rows
+from iolaus.runner.data.read.opened import Reading
+from iolaus.runner.data.read.rows import Rows, read_rows
 from iolaus.runner.data.text.holdout import digest, split_documents
 from iolaus.runner.data.text.tokenizer import describe_vocabulary, load_tokenizer, train_tokenizer
 from iolaus.runner.inference.export import model_folder
@@ -66,6 +67,9 @@ class FinetuningData(EvaluatedDataModule):
         validation_documents: float,
         test: Any,
         format: str,
+        delimiter: str | None,
+        encoding: str | None,
+        quoting: bool | None,
         text_column: str,
         pair_column: str | None,
         context_column: str,
@@ -104,7 +108,7 @@ class FinetuningData(EvaluatedDataModule):
         self.task = make_task(**self.task_settings)  # type: ignore[arg-type]
         self.task_name = task
         self.sources = {"train": train, "validation": validation, "test": test}
-        self.reading = {"format": format, "word_field": word_field, "tag_field": tag_field}
+        self.reading = Reading(format, delimiter, encoding, quoting, word_field, tag_field)
         self.validation_documents, self.split_seed = validation_documents, seed
         self.tokenizer_name = tokenizer
         self.training_a_tokenizer = {"kind": tokenizer_kind, "vocab_size": vocab_size, "lowercase": lowercase}
@@ -131,19 +135,19 @@ class FinetuningData(EvaluatedDataModule):
             return
         if self.sources["train"] is None:
             raise ValueError(
-                "data.train names no training data: give a file, a glob, or name@split of the hub"
+                "data.train names no training data: give a file, folder, glob, or name@split of the hub"
             )
-        rows = self._read(self.sources["train"], "data.train")
+        rows = self._read(self.sources["train"], "data.train", "train")
         examples = {"train": self.task.examples(rows, labelled=True)}
         validation, test = (
             by_name(self.sources["validation"], "validation"),
             by_name(self.sources["test"], "test"),
         )
         for name, source in validation.items():
-            given = self._read(source, f"data.validation {name!r}")
+            given = self._read(source, f"data.validation {name!r}", "validation")
             examples[f"val/{name}"] = self.task.examples(given, labelled=True)
         for name, source in test.items():
-            given = self._read(source, f"data.test {name!r}")
+            given = self._read(source, f"data.test {name!r}", "test")
             examples[f"test/{name}"] = self.task.examples(given, labelled=False)
         if not validation and self.validation_documents:
             examples["train"], examples["val/validation"] = self._hold_out(examples["train"])
@@ -185,7 +189,7 @@ class FinetuningData(EvaluatedDataModule):
 
     def known_task(self) -> dict[str, Any]:
         """The task, its columns and what was learnt of it, for predictions on other data."""
-        settings = {**self.task_settings, **self.reading, "max_length": self.max_length}
+        settings = {**self.task_settings, **self.reading._asdict(), "max_length": self.max_length}
         return {"data": settings, "learnt": self.task.learnt()}
 
     def baselines(self) -> dict[str, float]:
@@ -216,8 +220,8 @@ class FinetuningData(EvaluatedDataModule):
             "micro-batch": f"{self.micro_batch_tokens or 'any number of'} tokens, {self.layout}",
         }
 
-    def _read(self, source: Any, setting: str) -> Rows:
-        rows = read_rows(source, **self.reading)  # type: ignore[arg-type]
+    def _read(self, source: Any, setting: str, split: str) -> Rows:
+        rows = read_rows(source, self.reading, split)
         if not rows.rows:
             raise ValueError(f"{setting}: {rows.description} holds no examples")
         return rows

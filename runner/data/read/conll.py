@@ -1,9 +1,12 @@
 """Rows from the columns of CoNLL and CoNLL-U files: one sentence each, with its words and their labels."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+from iolaus.runner.data.read.opened import File, opened
 
 CONLLU_FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 
@@ -14,14 +17,7 @@ _NO_WORD = re.compile(r"\d+[-.]\d+")
 """What numbers a range of words or an empty node."""
 
 
-class Row(NamedTuple):
-    """One labelled example, and where it stands: `train.csv, line 7`."""
-
-    where: str
-    values: Mapping[str, Any]
-
-
-def read_conll(path: Path, word_field: int | str, tag_field: int | str | None) -> Iterator[Row]:
+def conll(file: File) -> Iterator[tuple[str, dict[str, Any]]]:
     """Columns by white space or tabs, a blank line between sentences; `-DOCSTART-` lines are passed over."""
 
     def parse(line: str) -> list[str] | None:
@@ -33,14 +29,15 @@ def read_conll(path: Path, word_field: int | str, tag_field: int | str | None) -
             return None
         return [field.strip() for field in line.split("\t")] if tabs else line.split()
 
-    with open(path, encoding="utf-8-sig") as file:
-        tabs = any("\t" in line.strip() for line, _ in zip(file, range(100), strict=False))
-    word = _column_number(word_field, (), "data.word_field", path)
-    tag = -1 if tag_field is None else _column_number(tag_field, (), "data.tag_field", path)
-    yield from _sentences(path, parse, word, tag)
+    tag_field = file.reading.tag_field
+    with opened(file, newline=None) as text:
+        tabs = any("\t" in line.strip() for line, _ in zip(text, range(100), strict=False))
+    word = _column_number(file.reading.word_field, (), "data.word_field", file.path)
+    tag = -1 if tag_field is None else _column_number(tag_field, (), "data.tag_field", file.path)
+    yield from _sentences(file, parse, word, tag)
 
 
-def read_conllu(path: Path, word_field: int | str, tag_field: int | str | None) -> Iterator[Row]:
+def conllu(file: File) -> Iterator[tuple[str, dict[str, Any]]]:
     """Universal Dependencies; ranges of words written as one and empty nodes are passed over."""
 
     def parse(line: str) -> list[str] | None:
@@ -49,28 +46,34 @@ def read_conllu(path: Path, word_field: int | str, tag_field: int | str | None) 
         fields = line.split("\t")
         return None if _NO_WORD.fullmatch(fields[0]) else fields
 
-    word = _column_number("form" if word_field == 0 else word_field, CONLLU_FIELDS, "data.word_field", path)
-    tag = _column_number("upos" if tag_field is None else tag_field, CONLLU_FIELDS, "data.tag_field", path)
-    yield from _sentences(path, parse, word, tag, len(CONLLU_FIELDS))
+    word_field, tag_field = file.reading.word_field, file.reading.tag_field
+    word = "form" if word_field == 0 else word_field
+    tag = "upos" if tag_field is None else tag_field
+    numbers = (
+        _column_number(word, CONLLU_FIELDS, "data.word_field", file.path),
+        _column_number(tag, CONLLU_FIELDS, "data.tag_field", file.path),
+    )
+    yield from _sentences(file, parse, *numbers, columns=len(CONLLU_FIELDS))
 
 
 def _sentences(
-    path: Path,
+    file: File,
     parse: Callable[[str], list[str] | None],
     word: int,
     tag: int,
     columns: int | None = None,
-) -> Iterator[Row]:
+) -> Iterator[tuple[str, dict[str, Any]]]:
     words: list[str] = []
     labels: list[str] = []
     first = 0
-    with open(path, encoding="utf-8-sig") as file:
-        for number, line in enumerate([*file, "\n"], start=1):
+    path = file.path
+    with opened(file, newline=None) as text:
+        for number, line in enumerate(chain(text, ["\n"]), start=1):
             line = line.rstrip("\r\n")
             if not line.strip():
                 if words:
                     values = {"id": f"{path.stem}-{first}", "words": words, "labels": labels}
-                    yield Row(f"{path}, line {first}", values)
+                    yield f"line {first}", values
                 words, labels = [], []
             elif (fields := parse(line)) is not None:
                 columns = columns or len(fields)

@@ -8,7 +8,7 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.runner.data.text.sources import Document, Source
+from iolaus.runner.data.read.documents import Document, Source
 from iolaus.runner.order.keyed import derive_seed, mix64
 
 log = logging.getLogger("iolaus")

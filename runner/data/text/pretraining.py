@@ -9,9 +9,10 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from iolaus.runner.config.custom_code import from_pretrained
 from iolaus.runner.data.module import GlobalBatchDataModule
+from iolaus.runner.data.read.documents import Source, open_source
+from iolaus.runner.data.read.opened import Reading
 from iolaus.runner.data.store.reader import TokenStore
 from iolaus.runner.data.text.prepare import PreparedText, prepare_text
-from iolaus.runner.data.text.sources import Source, open_source
 from iolaus.runner.data.text.tokenizer import describe_vocabulary
 from iolaus.runner.inference.export import model_folder
 
@@ -27,6 +28,10 @@ class PretrainingData(GlobalBatchDataModule):
         source: Any,
         validation: dict[str, Any] | None,
         validation_documents: float,
+        format: str,
+        delimiter: str | None,
+        encoding: str | None,
+        quoting: bool | None,
         text_column: str,
         split: str,
         text_unit: str,
@@ -54,6 +59,7 @@ class PretrainingData(GlobalBatchDataModule):
             "split": split,
             "text_unit": text_unit,
             "streaming": streaming,
+            "reading": Reading(format, delimiter, encoding, quoting),
         }
         self.source = open_source(source, **reading)
         self.validation_sources = {name: open_source(s, **reading) for name, s in (validation or {}).items()}

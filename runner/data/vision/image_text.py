@@ -2,14 +2,16 @@
 
 import logging
 from collections.abc import Mapping
-from glob import glob
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from iolaus.runner.data.evaluated import EvaluatedDataModule, by_name
-from iolaus.runner.data.read.task_readers import read_rows
+from iolaus.runner.data.read.files import locate
+from iolaus.runner.data.read.formats import ROWS
+from iolaus.runner.data.read.opened import Reading
+from iolaus.runner.data.read.rows import read_rows
 from iolaus.runner.data.text.holdout import digest, split_documents
 from iolaus.runner.data.vision.conversation_sequences import ConversationSequences, encode_conversations
 from iolaus.runner.data.vision.conversations import Conversation, ConversationReader
@@ -37,6 +39,9 @@ class ImageTextDataModule(EvaluatedDataModule):
         test: Any,
         images: str | None,
         format: str,
+        delimiter: str | None,
+        encoding: str | None,
+        quoting: bool | None,
         columns: Mapping[str, str] | None,
         caption_prompt: str,
         processor: str | None,
@@ -59,7 +64,7 @@ class ImageTextDataModule(EvaluatedDataModule):
     ) -> None:
         super().__init__(layout, micro_batch_tokens, micro_batch_size, num_workers)
         self.sources = {"train": train, "validation": validation, "test": test}
-        self.images, self.format = images, format
+        self.images, self.reading = images, Reading(format, delimiter, encoding, quoting)
         self.read_row = ConversationReader(columns, caption_prompt)
         self.validation_documents, self.split_seed = validation_documents, seed
         self.processor_choice: dict[str, Any] = {
@@ -156,7 +161,7 @@ class ImageTextDataModule(EvaluatedDataModule):
         }
 
     def _read(self, source: Any, setting: str) -> tuple[list[Conversation], SizedImages]:
-        rows = read_rows(source, format=self.format, word_field=0, tag_field=None)
+        rows = read_rows(source, self.reading, setting.removeprefix("data."))
         if not rows.rows:
             raise ValueError(f"{setting}: {rows.description} holds no examples")
         if setting == "data.train":
@@ -169,9 +174,12 @@ class ImageTextDataModule(EvaluatedDataModule):
         if self.images is not None:
             return self.images
         first = source[0] if isinstance(source, list | tuple) and source else source
-        if not isinstance(first, str | Path):
-            raise ValueError("data.images must name the folder of the images of rows made in code")
-        return Path(sorted(glob(str(Path(first).expanduser()), recursive=True))[0]).parent
+        found = locate(str(first), "train", ROWS, True) if isinstance(first, str | Path) else None
+        if found is None or found.hub:
+            raise ValueError(
+                "data.images must name the folder of the images of rows from the hub or made in code"
+            )
+        return found.files[0].parent
 
     def _hold_out(self, conversations: list[Conversation]) -> tuple[list[Conversation], list[Conversation]]:
         """Training and held-out conversations; no image, or text without one, is in both."""

@@ -92,7 +92,7 @@ def test_test_set_may_lack_labels() -> None:
         "classification", train=texts(), test=[{"text": "herons"}, {"text": "bridge", "label": "stones"}]
     )
     assert data.test["test"].labels.tolist() == [-100, data.collator_arguments()["labels"].index("stones")]
-    with pytest.raises(ValueError, match=r"row 0: there is no column 'label'; there are: text"):
+    with pytest.raises(ValueError, match=r"row 0 has no column 'label'; it has: text. Set data.label_column"):
         prepared("classification", train=texts(), validation=[{"text": "herons"}])
 
 
