@@ -89,10 +89,8 @@ def questions_of_file(answerer: Answerer, path: str) -> list[Conversation]:
     Raises:
         ValueError: there are none, or a row of no known kind.
     """
-    rows = read_rows(path).rows
-    if not rows:
-        raise ValueError(f"{path} holds no examples")
-    return [answerer.reader(_unanswered(row, answerer.reader.columns), i) for i, row in enumerate(rows)]
+    names = answerer.reader.columns
+    return [answerer.reader(_unanswered(row, names), i) for i, row in enumerate(read_rows(path).rows)]
 
 
 def question_of_text(answerer: Answerer, text: str, images: Sequence[str]) -> Conversation:

@@ -99,10 +99,7 @@ def rows_of_file(predictor: Predictor, path: str) -> Rows:
     """The rows of a file, by its ending or else as they were read for training."""
     reading = Reading(*(predictor.settings[name] for name in Reading._fields))
     known = ending_format(Path(path)) in ROWS
-    rows = read_rows(path, reading._replace(format="auto") if known else reading)
-    if not rows.rows:
-        raise ValueError(f"{path} holds no examples")
-    return rows
+    return read_rows(path, reading._replace(format="auto") if known else reading)
 
 
 def rows_of_texts(predictor: Predictor, texts: list[str], second: str | None) -> Rows:

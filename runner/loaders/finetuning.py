@@ -225,32 +225,24 @@ class FinetuningDataModule(PassesDataModule):
         Raises:
             ValueError: none at all, an empty one, or a split that was asked for and is not there.
         """
-        found = {} if self.path is None else self._loaded(self.path)
-        found |= {name: read_rows(rows) for name, rows in self.given.items()}
+        found = {**({} if self.path is None else self._sources(self.path)), **self.given}
         if not found:
             raise ValueError("there is no data: give dataset_name_or_path, or call set_datasets")
-        for name, rows in found.items():
-            if not rows.rows:
-                raise ValueError(f"the {name} set ({rows.description}) holds no examples")
-        return {name: found[name] for name in DEFAULT_SPLITS if name in found}
+        return {n: read_rows(found[n], setting=f"the {n} set") for n in DEFAULT_SPLITS if n in found}
 
-    def _loaded(self, path: str) -> dict[str, Rows]:
+    def _sources(self, path: str) -> dict[str, Any]:
         """The splits of a path or hub name, by what they are for."""
         folder = Path(path).expanduser()
         if folder.is_file():
-            return {"train": read_rows(path)}
+            return {"train": path}
         if folder.is_dir():
             known: Any = splits_in(folder, ROWS)
-            there: dict[str, Any] = {
-                name: f"{path}@{split}"
-                for name, split in self.splits.items()
-                if split_files(folder, split, ROWS)
-            }
+            there = {n: f"{path}@{s}" for n, s in self.splits.items() if split_files(folder, s, ROWS)}
         else:
             known = load_hub(path, self.config_name, None)
-            there = {name: known[split] for name, split in self.splits.items() if split in known}
+            there = {n: known[split] for n, split in self.splits.items() if split in known}
         self._check_splits(path, {*there}, known)
-        return {name: read_rows(rows) for name, rows in there.items()}
+        return there
 
     def _check_splits(self, path: str, found: set[str], known: Iterable[str]) -> None:
         for name, split in self.splits.items():

@@ -155,10 +155,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _read(path: Path, reader: ConversationReader) -> list[tuple[Row, Conversation]]:
-    rows = read_rows(path)
-    if not rows.rows:
-        raise ValueError(f"{str(path)!r} holds no rows")
-    return [(row, reader(row, number)) for number, row in enumerate(rows.rows)]
+    return [(row, reader(row, number)) for number, row in enumerate(read_rows(path).rows)]
 
 
 def _held_out(conversations: Sequence[Conversation], validation: float, seed: int) -> np.ndarray:

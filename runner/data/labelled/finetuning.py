@@ -14,7 +14,7 @@ from iolaus.runner.data.labelled.question_answering import QuestionAnswering
 from iolaus.runner.data.labelled.task import Task, TaskSequences
 from iolaus.runner.data.labelled.token_classification import TokenClassification
 from iolaus.runner.data.read.opened import Reading
-from iolaus.runner.data.read.rows import Rows, read_rows
+from iolaus.runner.data.read.rows import read_rows
 from iolaus.runner.data.text.holdout import digest, split_documents
 from iolaus.runner.data.text.tokenizer import describe_vocabulary, load_tokenizer, train_tokenizer
 from iolaus.runner.inference.export import model_folder
@@ -137,17 +137,17 @@ class FinetuningData(EvaluatedDataModule):
             raise ValueError(
                 "data.train names no training data: give a file, folder, glob, or name@split of the hub"
             )
-        rows = self._read(self.sources["train"], "data.train", "train")
+        rows = read_rows(self.sources["train"], self.reading, "train", "data.train")
         examples = {"train": self.task.examples(rows, labelled=True)}
         validation, test = (
             by_name(self.sources["validation"], "validation"),
             by_name(self.sources["test"], "test"),
         )
         for name, source in validation.items():
-            given = self._read(source, f"data.validation {name!r}", "validation")
+            given = read_rows(source, self.reading, "validation", f"data.validation {name!r}")
             examples[f"val/{name}"] = self.task.examples(given, labelled=True)
         for name, source in test.items():
-            given = self._read(source, f"data.test {name!r}", "test")
+            given = read_rows(source, self.reading, "test", f"data.test {name!r}")
             examples[f"test/{name}"] = self.task.examples(given, labelled=False)
         if not validation and self.validation_documents:
             examples["train"], examples["val/validation"] = self._hold_out(examples["train"])
@@ -219,12 +219,6 @@ class FinetuningData(EvaluatedDataModule):
             "global batch": f"{size} samples, about {size * self.train_set.num_tokens // len(self.train_set):,} tokens",
             "micro-batch": f"{self.micro_batch_tokens or 'any number of'} tokens, {self.layout}",
         }
-
-    def _read(self, source: Any, setting: str, split: str) -> Rows:
-        rows = read_rows(source, self.reading, split)
-        if not rows.rows:
-            raise ValueError(f"{setting}: {rows.description} holds no examples")
-        return rows
 
     def _hold_out(self, examples: list[Any]) -> tuple[list[Any], list[Any]]:
         digests = np.array([digest(text) for text in self.task.texts(examples)], dtype=np.uint64)

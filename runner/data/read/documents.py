@@ -5,7 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from iolaus.runner.data.read.file_documents import FileSource, choose_column, document_of, real_tokens
+from iolaus.runner.data.read.file_documents import FileSource, choose_column, real_documents
 from iolaus.runner.data.read.files import locate
 from iolaus.runner.data.read.formats import DOCUMENTS, TEXT_UNITS, ending_format, known_format
 from iolaus.runner.data.read.hub import load_hub
@@ -103,17 +103,10 @@ class HubSource:
 
     def documents(self) -> Iterator[Any]:
         """The documents of the split; rows without any are passed over."""
-        place = f"row {{}} of {self.describe()}"
-        columns = [self._column]
-        if self._column == "input_ids" and "attention_mask" in self._columns:
-            columns.append("attention_mask")
-        rows: Any = self._dataset.select_columns(columns)
-        for number, row in enumerate(rows):
-            value = row[self._column]
-            if len(columns) > 1:
-                value = real_tokens(value, row["attention_mask"])
-            if (document := document_of(value, self._column, place, number)) is not None:
-                yield document
+        masked = self._column == "input_ids" and "attention_mask" in self._columns
+        rows: Any = self._dataset.select_columns([self._column, *["attention_mask"] * masked])
+        pairs = ((row[self._column], row["attention_mask"] if masked else None) for row in rows)
+        yield from real_documents(pairs, self._column, self.describe())
 
     def fingerprint(self) -> dict[str, Any]:
         """The revision that was downloaded, or that the hub has now."""

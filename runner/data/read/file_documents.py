@@ -2,9 +2,9 @@
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, repeat
 from pathlib import Path
 from typing import Any
 
@@ -61,12 +61,9 @@ class FileSource:
                 raise ValueError(
                     f"{self.files[0].path} and {file.path} differ: one has a column input_ids, one has not"
                 )
-            values = _values(file, column)
-            if column == "input_ids" and "attention_mask" in (columns_of(file) or ()):
-                values = map(real_tokens, values, _values(file, "attention_mask"))
-            for number, value in enumerate(values):
-                if (document := document_of(value, column, f"row {{}} of {file.path}", number)) is not None:
-                    yield document
+            masked = column == "input_ids" and "attention_mask" in (columns_of(file) or ())
+            masks = _values(file, "attention_mask") if masked else repeat(None)
+            yield from real_documents(zip(_values(file, column), masks, strict=False), column, str(file.path))
 
     def fingerprint(self) -> dict[str, Any]:
         """Name, size and content (where that is much: time of change) of every file, and how it is read."""
@@ -101,12 +98,13 @@ def _values(file: File, column: str) -> Iterator[Any]:
     """The values of a column, row by row; token ids of arrow and parquet files as slices of their memory."""
     if file.format not in ARROW:
         for number, (_, record) in enumerate(FORMATS[file.format](file)):
-            if not isinstance(record, str | Mapping) or (
-                isinstance(record, Mapping) and column not in record
-            ):
+            if isinstance(record, str):
+                yield record
+            elif isinstance(record, Mapping) and column in record:
+                yield record[column]
+            else:
                 found = record if isinstance(record, Mapping) else [str(record)[:60]]
                 raise no_column(f"row {number} of {file.path}", column, found, "data.text_column")
-            yield record if isinstance(record, str) else record[column]
         return
     for batch in arrow_batches(file, [column]):
         if not len(batch):
@@ -117,11 +115,6 @@ def _values(file: File, column: str) -> Iterator[Any]:
             yield from (flat[start:end] for start, end in pairwise(offsets))
         else:
             yield from values.to_pylist()
-
-
-def real_tokens(ids: Any, mask: Any) -> Any:
-    """The token ids of a row without its padding."""
-    return None if ids is None else np.asarray(ids)[np.asarray(mask) > 0] if mask is not None else ids
 
 
 def choose_column(columns: Sequence[str], text_column: str, where: str) -> str:
@@ -136,22 +129,28 @@ def choose_column(columns: Sequence[str], text_column: str, where: str) -> str:
     raise no_column(where, text_column, columns, "data.text_column")
 
 
-def document_of(value: Any, column: str, place: str, number: int) -> Any:
-    """A document from the value of a column, or None where it is blank.
+def real_documents(values: Iterable[tuple[Any, Any]], column: str, where: str) -> Iterator[Any]:
+    """The documents of a column's values, each with its attention mask or None: ids less padding; no blank ones.
 
     Raises:
-        ValueError: the value is neither a text nor, in `input_ids`, a list of integers; `place` (with `{}`) is named.
+        ValueError: a value is neither a text nor, in `input_ids`, a list of integers; its row is named.
     """
-    if value is None:
-        return None
-    if column == "input_ids":
-        ids = np.asarray(value)
-        if ids.ndim == 1 and (ids.dtype.kind in "iu" or not len(ids)):
-            return ids if len(ids) else None
-        raise ValueError(f"{place.format(number)}: input_ids is no flat list of integers: {str(value)[:60]}")
-    if not isinstance(value, str):
-        raise ValueError(f"{place.format(number)}: column {column!r} holds {type(value).__name__}, not text")
-    return value if value and not value.isspace() else None
+    for number, (value, mask) in enumerate(values):
+        if value is not None and column == "input_ids":
+            ids = np.asarray(value) if mask is None else np.asarray(value)[np.asarray(mask) > 0]
+            if ids.ndim != 1 or (len(ids) and ids.dtype.kind not in "iu"):
+                raise ValueError(
+                    f"row {number} of {where}: input_ids is no flat list of integers: {str(value)[:60]}"
+                )
+            if len(ids):
+                yield ids
+        elif isinstance(value, str):
+            if value and not value.isspace():
+                yield value
+        elif value is not None:
+            raise ValueError(
+                f"row {number} of {where}: column {column!r} holds {type(value).__name__}, not text"
+            )
 
 
 def _state(path: Path, small: bool) -> str:

@@ -22,22 +22,21 @@ _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?(:[\w.-]+)?")
 
 
 class Found(NamedTuple):
-    """Files that a name stands for; else `hub` is the name of a data set and `config` that of its configuration."""
+    """Files that a name stands for; or in `hub` the name of a data set, and in `config` that of its configuration."""
 
     files: list[Path]
-    one: bool
-    """Whether a single file was named, or a split of a folder."""
-    hub: str
-    config: str | None
     split: str
+    one: bool = False
+    """Whether a single file was named, or a split of a folder."""
+    hub: str = ""
+    config: str | None = None
 
 
 def locate(spec: str, split: str, formats: Sequence[str], any_format: bool = False) -> Found:
-    """The files of known formats that `spec` names: a file, a folder, a glob, or a data set that `datasets` has saved.
+    """What `spec` names: a file, folder or glob, a data set that `datasets` has saved, or one of the hub, `name:config`.
 
-    Any other name is that of a data set of the hub, `name` or `name:config`. A split is written behind an `@`; without
-    one, hub and saved data sets with several take `split`, and a folder all its files. `any_format`: files whose ending
-    is not known may be named as well.
+    A split is written behind an `@`; without one, hub and saved data sets with several take `split`, and a folder all its
+    files. `any_format`: a file may be named whose ending is not known.
 
     Raises:
         FileNotFoundError: nothing is there.
@@ -45,15 +44,13 @@ def locate(spec: str, split: str, formats: Sequence[str], any_format: bool = Fal
     """
     if problem := NAMED.problem(spec):
         raise ValueError(f"data: {spec!r}: {problem}")
-    name, at, chosen = spec, "", ""
-    paths = _matches(spec)
+    name, chosen, paths = spec, "", _matches(spec)
     if not paths and "@" in spec:
-        name, at, chosen = spec.rpartition("@")
+        name, _, chosen = spec.rpartition("@")
         paths = _matches(name)
     if paths:
         files = [file for path in paths for file in _files(path, chosen, split, formats, any_format)]
-        one = bool(at) or Path(spec).expanduser().is_file()
-        return Found(files, one, "", None, chosen or split)
+        return Found(files, chosen or split, one=bool(chosen) or Path(spec).expanduser().is_file())
     if has_magic(name):
         raise FileNotFoundError(f"no file matches {name} (looked in {Path.cwd()})")
     looks_like_path = name.startswith(("/", ".", "~")) or name.endswith("/")
@@ -62,7 +59,7 @@ def locate(spec: str, split: str, formats: Sequence[str], any_format: bool = Fal
             f"no file or folder {name} (looked in {Path.cwd()}); a data set of the hub is written name:config@split"
         )
     hub, _, config = name.partition(":")
-    return Found([], False, hub, config or None, chosen or split)
+    return Found([], chosen or split, hub=hub, config=config or None)
 
 
 def _matches(name: str) -> list[Path]:
@@ -74,21 +71,20 @@ def _matches(name: str) -> list[Path]:
 
 def _files(path: Path, chosen: str, split: str, formats: Sequence[str], any_format: bool) -> list[Path]:
     """The files of one path: itself, those of known formats in a folder, or those of a saved data set."""
-    endings = ", ".join(f".{name}" for name in formats)
-    if path.is_dir() and not chosen and not (path / "dataset_dict.json").is_file():
-        if not (files := split_files(path, None, formats)):
-            raise ValueError(f"the folder {path} holds no file of a known format: {endings}")
-        return files
+    known = ", ".join(f".{name}" for name in formats)
     if path.is_file() and not any_format and ending_format(path) not in formats:
         raise ValueError(
-            f"{path} has an unknown format; known are: {endings}. Set data.format where its name does not tell"
+            f"{path} has an unknown format; known are: {known}. Set data.format where its name does not tell"
         )
-    if not (files := split_files(path, chosen or (split if path.is_dir() else None), formats)):
-        raise ValueError(
-            f"{path} has no split {chosen or split!r}; it has: {', '.join(splits_in(path, formats)) or 'no file'}. Set "
-            "data.split, or write PATH@SPLIT"
-        )
-    return files
+    wanted = chosen or (split if (path / "dataset_dict.json").is_file() else None)
+    if files := split_files(path, wanted, formats):
+        return files
+    if wanted is None:
+        raise ValueError(f"the folder {path} holds no file of a known format: {known}")
+    raise ValueError(
+        f"{path} has no split {wanted!r}; it has: {', '.join(splits_in(path, formats)) or 'no file'}. Set data.split, or "
+        "write PATH@SPLIT"
+    )
 
 
 def split_files(path: Path, split: str | None, formats: Sequence[str]) -> list[Path]:

@@ -35,24 +35,28 @@ class Rows(NamedTuple):
     class_names: Mapping[str, list[str]] = {}
 
 
-def read_rows(source: Any, reading: Reading = AS_FOUND, split: str = "train") -> Rows:
+def read_rows(source: Any, reading: Reading = AS_FOUND, split: str = "train", setting: str = "") -> Rows:
     """Everything in `source`: files or a data set of the hub (see `locate`), a list of them, or rows made in code.
 
     Rows made in code are mappings in any iterable, a `datasets.Dataset`, or an object with `rows()`. `split` is taken of
-    data sets with several where the name says none.
+    data sets with several where the name says none; `setting` is what a source without rows is called.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: a format that is not known, or a line that is not of its format (file and line are named).
+        ValueError: no rows, a format that is not known, or a line that is not of its format (file and line are named).
     """
     if isinstance(source, str | Path):
-        return _read_path(str(source), reading, split)
-    if isinstance(source, list | tuple) and source and all(isinstance(s, str | Path) for s in source):
-        return _joined([_read_path(str(s), reading, split) for s in source], ", ".join(map(str, source)))
-    if hasattr(source, "rows"):
+        found = _read_path(str(source), reading, split)
+    elif isinstance(source, list | tuple) and source and all(isinstance(s, str | Path) for s in source):
+        found = _joined([_read_path(str(s), reading, split) for s in source], ", ".join(map(str, source)))
+    elif hasattr(source, "rows"):
         rows = [Row(f"{source.describe()}, row {i}", row) for i, row in enumerate(source.rows())]
-        return Rows(rows, source.describe())
-    return _rows_in_code(source)
+        found = Rows(rows, source.describe())
+    else:
+        found = _rows_in_code(source)
+    if not found.rows:
+        raise ValueError(f"{setting}{': ' if setting else ''}{found.description} holds no examples")
+    return found
 
 
 def _rows_in_code(source: Iterable[Mapping[str, Any]]) -> Rows:

@@ -161,9 +161,7 @@ class ImageTextDataModule(EvaluatedDataModule):
         }
 
     def _read(self, source: Any, setting: str) -> tuple[list[Conversation], SizedImages]:
-        rows = read_rows(source, self.reading, setting.removeprefix("data."))
-        if not rows.rows:
-            raise ValueError(f"{setting}: {rows.description} holds no examples")
+        rows = read_rows(source, self.reading, setting.removeprefix("data."), setting)
         if setting == "data.train":
             self.description = rows.description
         images: SizedImages = source if hasattr(source, "read") else ImageFolder(self._folder(source))
