@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
-"""Endings of compressed text files; the ending before tells the format."""
+COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+"""Compressions of text files by their endings; the ending before tells the format."""
 
 
 class Reading(NamedTuple):
@@ -79,7 +79,7 @@ def binary(path: Path) -> Any:
         return open(path, "rb")
     import pyarrow
 
-    return pyarrow.input_stream(str(path), compression=path.suffix[1:].lower().replace("gz", "gzip"))
+    return pyarrow.input_stream(str(path), compression=COMPRESSED[path.suffix.lower()])
 
 
 def _marked(file: File) -> str:
