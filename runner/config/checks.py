@@ -12,8 +12,8 @@ from iolaus.conf.fields import check_fields, fields_of
 from iolaus.conf.registry import OPTIONS, option_of
 from iolaus.runner.build import allow_code, check_targets
 from iolaus.runner.config.permissions import check_permissions
-from iolaus.runner.launch.processes import processes_per_node
 from iolaus.runner.optim.schedule.phases import ThreePhaseSchedule
+from iolaus.runner.run.cluster import processes_per_node
 from iolaus.runner.run.errors import explain, wants_traceback
 
 LABELLED = ("classification", "token_classification", "question_answering")

@@ -9,7 +9,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from iolaus.conf.registry import OPTIONS
-from iolaus.runner.run.errors import suggest
+from iolaus.conf.values import suggest
 
 SMALLER_IS_BETTER = ("loss", "mse", "perplexity", "bits_per_token", "bits_per_byte")
 """How the names of figures end that are errors; every other figure is better when large."""

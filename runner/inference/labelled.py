@@ -19,10 +19,10 @@ from iolaus.runner.data.labelled.task import Task
 from iolaus.runner.data.read.formats import ROWS, ending_format
 from iolaus.runner.data.read.opened import AS_FOUND, Reading
 from iolaus.runner.data.read.rows import Row, Rows, read_rows
-from iolaus.runner.inference.export import TASK, model_folder
 from iolaus.runner.models.packed.rows import may_be_padded
 from iolaus.runner.models.weights import load_trained
 from iolaus.runner.objectives import get_collator_cls
+from iolaus.runner.run.model_folder import TASK, model_folder
 from iolaus.runner.samplers import Sequential
 
 log = logging.getLogger("iolaus")

@@ -7,6 +7,7 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
+from iolaus.conf.values import suggest
 from iolaus.runner.data.batches import MASK_STREAM, VALIDATION_STREAM
 from iolaus.runner.data.labelled.finetuning import TASKS, make_task
 from iolaus.runner.data.labelled.task import TaskSequences
@@ -15,12 +16,11 @@ from iolaus.runner.data.read.formats import ROWS
 from iolaus.runner.data.read.hub import load_hub
 from iolaus.runner.data.read.rows import Rows, read_rows
 from iolaus.runner.data.text.tokenizer import load_tokenizer
-from iolaus.runner.inference.export import model_folder
 from iolaus.runner.loaders.base import PassesDataModule, check_sizes
 from iolaus.runner.loaders.passes import PassLoader, StoredPasses
 from iolaus.runner.objectives import get_collator_cls
 from iolaus.runner.objectives.row_batch import row_batch
-from iolaus.runner.run.errors import suggest
+from iolaus.runner.run.model_folder import model_folder
 
 DEFAULT_SPLITS = {"train": "train", "val": "validation", "test": "test"}
 

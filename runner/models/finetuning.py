@@ -11,14 +11,10 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from iolaus.runner.evaluation import (
-    ClassificationPredictions,
-    LabelPredictions,
-    NumberPredictions,
-    Predictions,
-    QuestionPredictions,
-    TokenPredictions,
-)
+from iolaus.runner.evaluation.labels import ClassificationPredictions, LabelPredictions, NumberPredictions
+from iolaus.runner.evaluation.predictions import Predictions
+from iolaus.runner.evaluation.spans import QuestionPredictions
+from iolaus.runner.evaluation.words import TokenPredictions
 from iolaus.runner.models.packed.rows import TOLERANCE, packed_row, padded_rows, trial_documents, unpacked
 from iolaus.runner.models.sparse_head import encoder_giving
 from iolaus.runner.models.wrapped import WrappedModel

@@ -6,6 +6,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from iolaus.conf.values import suggest
 from iolaus.runner.data.labelled.finetuning import TASKS
 from iolaus.runner.data.labelled.labels import MULTI, REGRESSION, SINGLE
 from iolaus.runner.models.finetuning import SequenceClassifier, TaskModel
@@ -15,7 +16,6 @@ from iolaus.runner.modules.task_models import load_task_model, own_tokenizer, un
 from iolaus.runner.objectives.layout import IGNORED
 from iolaus.runner.optim.schedule.schedulers import ClosedFormScheduler
 from iolaus.runner.optim.schedule.warmup_decay import check_warmup_decay, warmup_decay_factor
-from iolaus.runner.run.errors import suggest
 
 Task = Literal["classification", "token_classification", "question_answering"]
 SchedulerType = Literal["linear", "cosine", "constant", "polynomial"]

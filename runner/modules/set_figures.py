@@ -8,8 +8,8 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from iolaus.runner.data.labelled.tags import is_bio
-from iolaus.runner.evaluation import Predictions
 from iolaus.runner.evaluation.metrics import ENTITY_FIGURES, get_metrics_for_task
+from iolaus.runner.evaluation.predictions import Predictions
 from iolaus.runner.objectives.layout import IGNORED
 
 Decode = Callable[[Tensor], str]

@@ -12,10 +12,10 @@ from transformers import (
 from iolaus.runner.config.custom_code import from_pretrained
 from iolaus.runner.data.labelled.labels import SINGLE
 from iolaus.runner.data.text.tokenizer import load_tokenizer
-from iolaus.runner.inference.export import model_folder
 from iolaus.runner.models import load_encoder
 from iolaus.runner.models.finetuning import QuestionAnswerer, SequenceClassifier, TaskModel, TokenClassifier
 from iolaus.runner.models.head import Head
+from iolaus.runner.run.model_folder import model_folder
 
 MAX_ANSWER_TOKENS = 30
 """Longest answer that is predicted."""

@@ -11,13 +11,14 @@ from torch import Tensor, nn
 
 from iolaus.runner.checkpoints.callback import last_good
 from iolaus.runner.data.batches import SUMMED
-from iolaus.runner.loop.sharding import check_shardable, clip_shards, replica_of, synchronise, whole
+from iolaus.runner.loop.sharding import check_shardable, clip_shards, synchronise, whole
 from iolaus.runner.models.flops import flop_counts, step_flops
 from iolaus.runner.models.packed.dropout_keys import dropout_keys
 from iolaus.runner.modules.base import ModelModule
 from iolaus.runner.optim import LoopNeeds, loop_needs
 from iolaus.runner.run.errors import TrainingFailure
 from iolaus.runner.run.folder import RunFolder
+from iolaus.runner.run.replicas import replica_of
 
 log = logging.getLogger("iolaus")
 

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from iolaus.conf.values import suggest
 from iolaus.runner.objectives.layout import IGNORED, Flat, flat_places, lay_out, sample_hashes, spread
 from iolaus.runner.objectives.rows import column_of, flatten, label_tensor, pad_samples, real_tokens
-from iolaus.runner.run.errors import suggest
 
 COLLATORS = {
     "mlm": ("mlm", "MaskedLanguageModelingCollator"),

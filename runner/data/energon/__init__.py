@@ -4,14 +4,22 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
+    "ConversationTaskEncoder": "tasks",
     "EnergonDataloader": "loader",
     "EnergonMultiModalDataModule": "module",
-    "MultiModalSampleConfig": "module",
+    "MultiModalSampleConfig": "tasks",
     "cyclic_iter": "loader",
     "logger": "module",
 }
 
-__all__ = ["EnergonDataloader", "EnergonMultiModalDataModule", "MultiModalSampleConfig", "cyclic_iter", "logger"]
+__all__ = [
+    "ConversationTaskEncoder",
+    "EnergonDataloader",
+    "EnergonMultiModalDataModule",
+    "MultiModalSampleConfig",
+    "cyclic_iter",
+    "logger",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
+from iolaus.conf.values import suggest
 from iolaus.runner.data.evaluated import EvaluatedDataModule, by_name
 from iolaus.runner.data.labelled.classification import Classification
 from iolaus.runner.data.labelled.labels import Labels
@@ -17,8 +18,7 @@ from iolaus.runner.data.read.opened import Reading
 from iolaus.runner.data.read.rows import read_rows
 from iolaus.runner.data.text.holdout import digest, split_documents
 from iolaus.runner.data.text.tokenizer import describe_vocabulary, load_tokenizer, train_tokenizer
-from iolaus.runner.inference.export import model_folder
-from iolaus.runner.run.errors import suggest
+from iolaus.runner.run.model_folder import model_folder
 
 log = logging.getLogger("iolaus")
 

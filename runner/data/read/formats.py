@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from iolaus.conf.values import suggest
 from iolaus.runner.data.read.conll import conll, conllu
 from iolaus.runner.data.read.delimited import delimited
 from iolaus.runner.data.read.opened import COMPRESSED, File, opened
-from iolaus.runner.run.errors import suggest
 
 Records = Iterator[tuple[str, Any]]
 """Records of a file, each with its place in it, such as `line 7`."""

@@ -16,7 +16,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import GenerationConfig, PreTrainedModel
 
 from iolaus.runner.data.vision.image_inputs import EncodedImage
-from iolaus.runner.evaluation import AnswerPredictions, Predictions
+from iolaus.runner.evaluation.predictions import Predictions
+from iolaus.runner.evaluation.written_answers import AnswerPredictions
 from iolaus.runner.models.flops import FlopCounts
 from iolaus.runner.models.packed.rows import TOLERANCE, packed_row, set_up_packed_rows, trial_documents
 from iolaus.runner.models.sparse_head import SparseMaskedLM
