@@ -18,7 +18,7 @@ import numpy as np
 from iolaus.runner.data.demo.scenes import Scenes
 from iolaus.runner.data.energon.shards import numbered, write_shards
 from iolaus.runner.data.read.rows import Row, read_rows
-from iolaus.runner.data.text.holdout import digest, split_documents
+from iolaus.runner.data.text.holdout import are_held_out
 from iolaus.runner.data.vision.conversations import COLUMNS, Conversation, ConversationReader
 from iolaus.runner.data.vision.images import ImageFolder, decode_image
 from iolaus.runner.run.errors import explain, wants_traceback
@@ -160,9 +160,8 @@ def _read(path: Path, reader: ConversationReader) -> list[tuple[Row, Conversatio
 
 def _held_out(conversations: Sequence[Conversation], validation: float, seed: int) -> np.ndarray:
     """Which conversations validate, bool [D]; no image, or text without one, is on both sides."""
-    digests = np.array([digest("\n".join(c.images) or c.turns[0].text) for c in conversations], np.uint64)
     try:
-        return np.isin(digests, split_documents(digests, validation, seed))
+        return are_held_out([conversation.image_key() for conversation in conversations], validation, seed)
     except ValueError as error:
         raise ValueError(str(error).replace("data.validation_documents", "--validation")) from None
 

@@ -2,9 +2,9 @@
 
 import hashlib
 import logging
+from itertools import compress
 from typing import Any
 
-import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from iolaus.conf.values import suggest
@@ -16,7 +16,7 @@ from iolaus.runner.data.labelled.task import Task, TaskSequences
 from iolaus.runner.data.labelled.token_classification import TokenClassification
 from iolaus.runner.data.read.opened import Reading
 from iolaus.runner.data.read.rows import read_rows
-from iolaus.runner.data.text.holdout import digest, split_documents
+from iolaus.runner.data.text.holdout import are_held_out
 from iolaus.runner.data.text.tokenizer import describe_vocabulary, load_tokenizer, train_tokenizer
 from iolaus.runner.run.model_folder import model_folder
 
@@ -150,7 +150,11 @@ class FinetuningData(EvaluatedDataModule):
             given = read_rows(source, self.reading, "test", f"data.test {name!r}")
             examples[f"test/{name}"] = self.task.examples(given, labelled=False)
         if not validation and self.validation_documents:
-            examples["train"], examples["val/validation"] = self._hold_out(examples["train"])
+            held = are_held_out(
+                self.task.texts(examples["train"]), self.validation_documents, self.split_seed
+            )
+            examples["val/validation"] = list(compress(examples["train"], held))
+            examples["train"] = list(compress(examples["train"], ~held))
         self.task.learn(examples["train"], rows)
         self._tokenizer = self._make_tokenizer(examples["train"])
         sets = {
@@ -219,14 +223,6 @@ class FinetuningData(EvaluatedDataModule):
             "global batch": f"{size} samples, about {size * self.train_set.num_tokens // len(self.train_set):,} tokens",
             "micro-batch": f"{self.micro_batch_tokens or 'any number of'} tokens, {self.layout}",
         }
-
-    def _hold_out(self, examples: list[Any]) -> tuple[list[Any], list[Any]]:
-        digests = np.array([digest(text) for text in self.task.texts(examples)], dtype=np.uint64)
-        held_out = np.isin(digests, split_documents(digests, self.validation_documents, self.split_seed))
-        return (
-            [e for e, held in zip(examples, held_out, strict=True) if not held],
-            [e for e, held in zip(examples, held_out, strict=True) if held],
-        )
 
     def _make_tokenizer(self, examples: list[Any]) -> Any:
         if self.tokenizer_name is None:

@@ -3,10 +3,9 @@
 import re
 from collections.abc import Callable, Iterator
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
-from iolaus.runner.data.read.opened import File, opened
+from iolaus.runner.data.read.opened import AS_FOUND, File, opened
 
 CONLLU_FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 
@@ -29,11 +28,9 @@ def conll(file: File) -> Iterator[tuple[str, dict[str, Any]]]:
             return None
         return [field.strip() for field in line.split("\t")] if tabs else line.split()
 
-    tag_field = file.reading.tag_field
     with opened(file, newline=None) as text:
         tabs = any("\t" in line.strip() for line, _ in zip(text, range(100), strict=False))
-    word = _column_number(file.reading.word_field, (), "data.word_field", file.path)
-    tag = -1 if tag_field is None else _column_number(tag_field, (), "data.tag_field", file.path)
+    word, tag = _column_number(file, "word_field", (), 0), _column_number(file, "tag_field", (), -1)
     yield from _sentences(file, parse, word, tag)
 
 
@@ -46,14 +43,9 @@ def conllu(file: File) -> Iterator[tuple[str, dict[str, Any]]]:
         fields = line.split("\t")
         return None if _NO_WORD.fullmatch(fields[0]) else fields
 
-    word_field, tag_field = file.reading.word_field, file.reading.tag_field
-    word = "form" if word_field == 0 else word_field
-    tag = "upos" if tag_field is None else tag_field
-    numbers = (
-        _column_number(word, CONLLU_FIELDS, "data.word_field", file.path),
-        _column_number(tag, CONLLU_FIELDS, "data.tag_field", file.path),
-    )
-    yield from _sentences(file, parse, *numbers, columns=len(CONLLU_FIELDS))
+    word = _column_number(file, "word_field", CONLLU_FIELDS, "form")
+    tag = _column_number(file, "tag_field", CONLLU_FIELDS, "upos")
+    yield from _sentences(file, parse, word, tag, len(CONLLU_FIELDS))
 
 
 def _sentences(
@@ -90,10 +82,13 @@ def _sentences(
                 labels.append(fields[tag])
 
 
-def _column_number(field: int | str, names: tuple[str, ...], setting: str, path: Path) -> int:
+def _column_number(file: File, setting: str, names: tuple[str, ...], usual: int | str) -> int:
+    """The number of the column that a setting gives by number or name; where it gives none, of the usual one."""
+    field = getattr(file.reading, setting)
+    field = usual if field == getattr(AS_FOUND, setting) else field
     if isinstance(field, int):
         return field
     if field.lower() in names:
         return names.index(field.lower())
     kinds = f"one of {', '.join(names)}, or a number" if names else "the number of a column"
-    raise ValueError(f"{setting}={field!r} names no column of {str(path)!r}: give {kinds}")
+    raise ValueError(f"data.{setting}={field!r} names no column of {str(file.path)!r}: give {kinds}")

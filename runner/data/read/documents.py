@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from iolaus.runner.data.read.file_documents import FileSource, choose_column, real_documents
 from iolaus.runner.data.read.files import locate
-from iolaus.runner.data.read.formats import DOCUMENTS, TEXT_UNITS, ending_format, known_format
+from iolaus.runner.data.read.formats import DOCUMENTS, TEXT_UNITS, ending_format
 from iolaus.runner.data.read.hub import load_hub
 from iolaus.runner.data.read.opened import AS_FOUND, Reading
 
@@ -161,8 +161,7 @@ def open_source(
     if text_unit not in TEXT_UNITS:
         raise ValueError(f"data.text_unit={text_unit!r}; there are: {', '.join(TEXT_UNITS)}")
     if isinstance(spec, str | Path):
-        chosen = known_format(reading.format, DOCUMENTS)
-        found = locate(str(spec), split, DOCUMENTS, any_format=chosen is not None)
+        found = locate(str(spec), split, DOCUMENTS, any_format=reading.format != "auto")
         if found.hub:
             return HubSource(found.hub, found.config, found.split, text_column, streaming, options)
         if not found.one and all(ending_format(file) in DOCUMENTS for file in found.files):

@@ -18,7 +18,6 @@ from iolaus.runner.data.read.formats import (
     arrow_batches,
     columns_of,
     file_format,
-    known_format,
     no_column,
     read_text,
 )
@@ -35,8 +34,9 @@ class FileSource:
         self, files: Sequence[Path], named: str, text_column: str, text_unit: str, reading: Reading = AS_FOUND
     ) -> None:
         self.named, self.text_column, self.text_unit, self.reading = named, text_column, text_unit, reading
-        chosen = known_format(reading.format, DOCUMENTS)
-        self.files = [File(f, file_format(f, chosen), reading, lone_object=chosen is not None) for f in files]
+        formats = [file_format(file, reading.format, DOCUMENTS) for file in files]
+        lone = reading.format != "auto"
+        self.files = [File(*file, reading, lone) for file in zip(files, formats, strict=True)]
         for path in files:
             if not path.stat().st_size:
                 raise ValueError(f"{path} is empty: remove it, or fill it")

@@ -198,26 +198,21 @@ def ending_format(path: Path) -> str:
     return "" if compressed and found in ARROW else found
 
 
-def file_format(path: Path, chosen: str | None) -> str:
-    """The format that a setting has chosen, else that of the ending; an arrow file is always one."""
-    found = ending_format(path)
-    return found if chosen is None or found == "arrow" else chosen
-
-
-def known_format(name: str, formats: Iterable[str]) -> str | None:
-    """A format as it is called here, by a name that a setting gives; None for `auto`.
+def file_format(path: Path, chosen: str, formats: Iterable[str]) -> str:
+    """The format that a setting has chosen, `auto` being that of the ending; an arrow file is always one.
 
     Raises:
         ValueError: there is no such format.
     """
-    if name == "auto":
-        return None
-    found = {"text": "txt"}.get(name, name.lower().lstrip("."))
-    if found not in formats:
+    found = ending_format(path)
+    if chosen == "auto" or found == "arrow":
+        return found
+    name = {"text": "txt"}.get(chosen, chosen.lower().lstrip("."))
+    if name not in formats:
         raise ValueError(
-            f"data.format={name!r} is not known; there are: {', '.join(formats)}{suggest(name, formats)}"
+            f"data.format={chosen!r} is not known; there are: {', '.join(formats)}{suggest(chosen, formats)}"
         )
-    return found
+    return name
 
 
 def no_column(where: str, name: str, columns: Iterable[Any], setting: str) -> ValueError:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from iolaus.runner.data.read.files import locate
-from iolaus.runner.data.read.formats import FORMATS, ROWS, arrow_batches, file_format, known_format
+from iolaus.runner.data.read.formats import FORMATS, ROWS, arrow_batches, file_format
 from iolaus.runner.data.read.hub import class_names, load_hub
 from iolaus.runner.data.read.opened import AS_FOUND, File, Reading
 
@@ -69,13 +69,13 @@ def _rows_in_code(source: Iterable[Mapping[str, Any]]) -> Rows:
 
 
 def _read_path(path: str, reading: Reading, split: str) -> Rows:
-    chosen = known_format(reading.format, ROWS)
-    found = locate(path, split, ROWS, any_format=chosen is not None)
+    found = locate(path, split, ROWS, any_format=reading.format != "auto")
     if found.hub:
         rows = _rows_in_code(load_hub(found.hub, found.config, found.split))
         return rows._replace(description=path)
-    files = [File(file, file_format(file, chosen), reading, lone_object=True) for file in found.files]
-    return _joined([_read_file(file) for file in files], path)
+    formats = [file_format(file, reading.format, ROWS) for file in found.files]
+    files = zip(found.files, formats, strict=True)
+    return _joined([_read_file(File(*file, reading, lone_object=True)) for file in files], path)
 
 
 def _read_file(file: File) -> Rows:

@@ -1,7 +1,7 @@
 """Which documents are trained on and which validate: never the same text in both."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -143,6 +143,12 @@ def split_documents(digests: NDArray[np.uint64], validation: float, seed: int) -
         )
     keys = mix64(distinct ^ np.uint64(derive_seed(seed, _HELD_OUT)))
     return np.sort(distinct[np.argpartition(keys, count)[:count]])
+
+
+def are_held_out(texts: Iterable[str], validation: float, seed: int) -> NDArray[np.bool_]:
+    """Which texts `split_documents` holds out [D]; equal ones are on the same side."""
+    digests = np.array([digest(text) for text in texts], dtype=np.uint64)
+    return np.isin(digests, split_documents(digests, validation, seed))
 
 
 def check_validation(validation: float) -> None:

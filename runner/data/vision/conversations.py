@@ -53,6 +53,10 @@ class Conversation(NamedTuple):
         """The sample, for messages."""
         return f"{self.where} (sample {self.id!r})"
 
+    def image_key(self) -> str:
+        """The images, or the text where there is none: what must not be both trained on and held out."""
+        return "\n".join(self.images) or self.turns[0].text
+
 
 class ConversationReader:
     """Makes a conversation of a row; which kind of row it is its columns tell.

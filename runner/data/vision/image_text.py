@@ -2,17 +2,16 @@
 
 import logging
 from collections.abc import Mapping
+from itertools import compress
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from iolaus.runner.data.evaluated import EvaluatedDataModule, by_name
 from iolaus.runner.data.read.files import locate
 from iolaus.runner.data.read.formats import ROWS
 from iolaus.runner.data.read.opened import Reading
 from iolaus.runner.data.read.rows import read_rows
-from iolaus.runner.data.text.holdout import digest, split_documents
+from iolaus.runner.data.text.holdout import are_held_out
 from iolaus.runner.data.vision.conversation_sequences import ConversationSequences, encode_conversations
 from iolaus.runner.data.vision.conversations import Conversation, ConversationReader
 from iolaus.runner.data.vision.images import ImageFolder, SizedImages
@@ -100,8 +99,10 @@ class ImageTextDataModule(EvaluatedDataModule):
                 found[f"{part}/{name}"] = self._read(source, f"data.{part}")
         if self.sources["validation"] is None and self.validation_documents:
             conversations, images = found["train"]
-            rest, held_out = self._hold_out(conversations)
-            found["train"], found["validation/validation"] = (rest, images), (held_out, images)
+            keys = [conversation.image_key() for conversation in conversations]
+            held = are_held_out(keys, self.validation_documents, self.split_seed)
+            found["train"] = list(compress(conversations, ~held)), images
+            found["validation/validation"] = list(compress(conversations, held)), images
         self.vision = find_processor(
             **self.processor_choice, texts=lambda: conversation_texts(found["train"][0])
         )
@@ -178,17 +179,6 @@ class ImageTextDataModule(EvaluatedDataModule):
                 "data.images must name the folder of the images of rows from the hub or made in code"
             )
         return found.files[0].parent
-
-    def _hold_out(self, conversations: list[Conversation]) -> tuple[list[Conversation], list[Conversation]]:
-        """Training and held-out conversations; no image, or text without one, is in both."""
-        digests = np.array(
-            [digest("\n".join(c.images) or c.turns[0].text) for c in conversations], dtype=np.uint64
-        )
-        held_out = np.isin(digests, split_documents(digests, self.validation_documents, self.split_seed))
-        return (
-            [c for c, held in zip(conversations, held_out, strict=True) if not held],
-            [c for c, held in zip(conversations, held_out, strict=True) if held],
-        )
 
 
 def _counts(sequences: ConversationSequences) -> str:
