@@ -335,3 +335,18 @@ def test_class_names_of_saved_data_sets_are_kept_with_several_folders(tmp_path: 
     found = read_rows([str(tmp_path / "one"), str(tmp_path / "two")])
     assert len(found.rows) == 4
     assert found.class_names == {"label": ["no", "yes"]}
+
+
+def test_one_object_in_a_json_file_is_a_row_of_lists_or_columns_of_documents(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps({"text": ["herons", "fly"], "labels": ["X", "Y"]}))
+    assert rows(tmp_path / "a.json") == [{"text": ["herons", "fly"], "labels": ["X", "Y"]}]
+    assert documents(tmp_path / "a.json") == ["herons", "fly"]
+
+
+def test_files_of_a_folder_keep_the_formats_of_their_endings(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, TABLE)))
+    reading = Reading(format="json")  # as the documented data module says of folders, too
+    chosen, plain = (open_source(tmp_path, "text", "train", "line", reading=r) for r in (reading, AS_FOUND))
+    assert chosen.fingerprint() == plain.fingerprint()
+    one = open_source(tmp_path / "a.jsonl", "text", "train", "line", reading=reading)
+    assert one.fingerprint() == {**plain.fingerprint(), "file_format": "json"}
