@@ -6,12 +6,13 @@ from typing import Any
 from omegaconf import MISSING
 
 from iolaus.conf.data.common import Batching, Tokenizing
+from iolaus.conf.data.tables import Tables
 from iolaus.conf.registry import register
 from iolaus.conf.values import AT_LEAST_0, NAMED, WHOLE_FROM_0, Bounds, Choice, setting
 
 
 @dataclass
-class FinetuningData(Tokenizing, Batching):
+class FinetuningData(Tables, Tokenizing, Batching):
     """Labelled examples: read, checked, tokenised in memory, served as global batches."""
 
     _target_: str = "runner.data.FinetuningData"
@@ -20,17 +21,13 @@ class FinetuningData(Tokenizing, Batching):
     )
     """`classification`, `token_classification` or `question_answering`."""
     train: Any = setting(MISSING, allowed=NAMED)
-    """A file, a glob, a list of them, the folder of a saved data set, or `name@split` of the hub."""
+    """A file, folder, glob, hub name, or a list of them; with a split: `path@split`, `name:config@split`."""
     validation: Any = setting(None, allowed=NAMED)
     """Validation examples, like `train`; or several sets by name: `{easy: a.csv, hard: b.csv}`."""
     validation_documents: Any = setting(0.1, allowed=AT_LEAST_0)
     """How much of `train` to hold out where no validation set is given: a number of examples, or a share below 1."""
     test: Any = setting(None, allowed=NAMED)
     """Examples for a last test with the best weights, like `validation`; they may lack labels."""
-    format: str = setting(
-        "auto", allowed=Choice(("auto", "csv", "tsv", "jsonl", "json", "parquet", "conll", "conllu", "squad"))
-    )
-    """Of the files: csv, tsv, jsonl, json, parquet, conll, conllu or squad; `auto` goes by their endings."""
     text_column: str = "text"
     """Column of the text; of the list of words; of the question."""
     pair_column: Any = None

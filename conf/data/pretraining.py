@@ -6,17 +6,19 @@ from typing import Any
 from omegaconf import MISSING
 
 from iolaus.conf.data.common import Batching, Tokenizing
+from iolaus.conf.data.tables import Tables
 from iolaus.conf.registry import register
 from iolaus.conf.values import AT_LEAST_0, NAMED, WHOLE_FROM_0, Bounds, Choice, setting
 
 
 @dataclass
-class PretrainingData(Tokenizing, Batching):
+class PretrainingData(Tables, Tokenizing, Batching):
     """Text for pretraining: read, tokenised once into a memory-mapped store, served as global batches."""
 
     _target_: str = "runner.data.PretrainingData"
     source: Any = setting(MISSING, allowed=NAMED)
-    """A file, folder, glob, hub name, or a list of them; or a node with the `_target_` of a source."""
+    """A file, folder, glob, hub name, or a list of them; with a split: `path@split`, `name:config@split`. Or a node with
+    the `_target_` of a source."""
     validation: Any = setting(None, allowed=NAMED)
     """Validation sources by name; none holds out documents of the training source."""
     validation_documents: Any = setting(0.02, allowed=AT_LEAST_0)
@@ -24,7 +26,7 @@ class PretrainingData(Tokenizing, Batching):
     text_column: str = "text"
     """Column of csv, json, parquet, arrow and hub data that holds the text."""
     split: str = "train"
-    """Split of hub data or of a saved dataset with several."""
+    """Split of hub data, or of a saved data set with several, whose name says none."""
     text_unit: str = setting("paragraph", allowed=Choice(("paragraph", "line", "file")))
     """What one document is in txt and md files: `paragraph` (blank line between), `line` or `file`."""
     tokenizer: str | None = setting("${oc.select:model.name_or_path,null}", allowed=NAMED)

@@ -6,12 +6,13 @@ from typing import Any
 from omegaconf import MISSING
 
 from iolaus.conf.data.common import Batching, ImagesAndText
+from iolaus.conf.data.tables import Tables
 from iolaus.conf.registry import register
-from iolaus.conf.values import AT_LEAST_0, NAMED, WHOLE_FROM_0, Bounds, Choice, setting
+from iolaus.conf.values import AT_LEAST_0, NAMED, WHOLE_FROM_0, Bounds, setting
 
 
 @dataclass
-class ImageText(ImagesAndText, Batching):
+class ImageText(Tables, ImagesAndText, Batching):
     """Conversations about images: `data=image_text data.train=train.jsonl data.images=folder`.
 
     Rows have `image` (a path, several, or none) and either `conversations` (LLaVA's), `caption`, or `question` and
@@ -20,7 +21,7 @@ class ImageText(ImagesAndText, Batching):
 
     _target_: str = "runner.data.ImageTextDataModule"
     train: Any = setting(MISSING, allowed=NAMED)
-    """A file, a glob, a list of them, or `name@split` of the hub."""
+    """A file, folder, glob, hub name, or a list of them; with a split: `path@split`, `name:config@split`."""
     validation: Any = setting(None, allowed=NAMED)
     """Validation rows, like `train`; or several sets by name: `{easy: a.jsonl, hard: b.jsonl}`."""
     validation_documents: Any = setting(0.1, allowed=AT_LEAST_0)
@@ -29,8 +30,6 @@ class ImageText(ImagesAndText, Batching):
     """Rows for a last test with the best weights, like `validation`."""
     images: Any = setting(None, allowed=NAMED)
     """The folder that image paths start from and stay in; none takes that of the file which names them."""
-    format: str = setting("auto", allowed=Choice(("auto", "jsonl", "json", "csv", "tsv", "parquet")))
-    """Of the files: jsonl, json, csv, tsv or parquet; `auto` goes by their endings."""
     columns: Any = None
     """Other names of the columns `id`, `image`, `conversations`, `caption`, `question`, `answer`, `kind`:
     `{question: statement, answer: label}`. `kind` is a question's type, to measure each apart."""

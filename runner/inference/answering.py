@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from PIL import Image
 
-from iolaus.runner.data.read.task_readers import Row, read_rows
+from iolaus.runner.data.read.rows import Row, read_rows
 from iolaus.runner.data.vision.conversation_encoder import ConversationEncoder
 from iolaus.runner.data.vision.conversations import ROLES, USER, Conversation, ConversationReader
 from iolaus.runner.data.vision.image_inputs import join_images
@@ -89,10 +89,7 @@ def questions_of_file(answerer: Answerer, path: str) -> list[Conversation]:
     Raises:
         ValueError: there are none, or a row of no known kind.
     """
-    rows = read_rows(path, "auto", 0, None).rows
-    if not rows:
-        raise ValueError(f"{path} holds no examples")
-    return questions_of_rows(answerer, rows)
+    return questions_of_rows(answerer, read_rows(path).rows)
 
 
 def questions_of_rows(answerer: Answerer, rows: Sequence[Row]) -> list[Conversation]:

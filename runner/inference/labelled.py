@@ -16,8 +16,9 @@ from iolaus.runner.data.batches import VALIDATION_STREAM, GlobalBatches
 from iolaus.runner.data.evaluated import EVALUATED_AT_ONCE
 from iolaus.runner.data.labelled.finetuning import make_task
 from iolaus.runner.data.labelled.task import Task
-from iolaus.runner.data.read.conll import Row
-from iolaus.runner.data.read.task_readers import FORMATS_BY_ENDING, Rows, read_rows
+from iolaus.runner.data.read.formats import ROWS, ending_format
+from iolaus.runner.data.read.opened import AS_FOUND, Reading
+from iolaus.runner.data.read.rows import Row, Rows, read_rows
 from iolaus.runner.models.packed.rows import may_be_padded
 from iolaus.runner.models.weights import load_trained
 from iolaus.runner.objectives import get_collator_cls
@@ -35,7 +36,8 @@ HEADS = {
 
 NOTED = (
     *inspect.signature(make_task).parameters,
-    *("format", "word_field", "tag_field", "max_length"),
+    *Reading._fields,
+    "max_length",
 )
 """The data settings that matter for predictions."""
 
@@ -69,7 +71,7 @@ def load_predictor(run: str, config: Any, tokenizer: Any) -> Predictor:
     noted = Path(folder) / TASK
     known = json.loads(noted.read_text()) if noted.is_file() else _assumed(name, config)
     settings = dict(known["data"])
-    reading = {key: settings.pop(key) for key in ("format", "word_field", "tag_field")}
+    reading = {key: settings.pop(key, default) for key, default in AS_FOUND._asdict().items()}
     max_length = settings.pop("max_length")
     task = make_task(**settings)
     task.restore(known["learnt"])
@@ -95,12 +97,9 @@ def load_predictor(run: str, config: Any, tokenizer: Any) -> Predictor:
 
 def rows_of_file(predictor: Predictor, path: str) -> Rows:
     """The rows of a file, by its ending or else as they were read for training."""
-    settings = predictor.settings
-    format = "auto" if Path(path).suffix.lower() in FORMATS_BY_ENDING else settings["format"]
-    rows = read_rows(path, format, settings["word_field"], settings["tag_field"])
-    if not rows.rows:
-        raise ValueError(f"{path} holds no examples")
-    return rows
+    reading = Reading(*(predictor.settings[name] for name in Reading._fields))
+    known = ending_format(Path(path)) in ROWS
+    return read_rows(path, reading._replace(format="auto") if known else reading)
 
 
 def rows_of_texts(predictor: Predictor, texts: list[str], second: str | None) -> Rows:

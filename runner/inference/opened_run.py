@@ -16,7 +16,7 @@ from iolaus.runner.run.model_folder import check_is_run, model_folder
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from iolaus.runner.data.read.conll import Row
+    from iolaus.runner.data.read.rows import Row
 
 
 class Run:
@@ -178,7 +178,7 @@ class Run:
         return load_answerer(str(self.path))
 
     def _labelled(self, given: Sequence[Any], tokens: int) -> list[dict[str, Any]]:
-        from iolaus.runner.data.read.task_readers import Rows
+        from iolaus.runner.data.read.rows import Rows
         from iolaus.runner.inference.labelled import predict
 
         column = self._predictor.settings["text_column"]
@@ -219,7 +219,7 @@ def rows_of(given: Sequence[Any], alone: Callable[[str], dict[str, Any]]) -> "li
     Raises:
         ValueError: something is neither a text nor a mapping.
     """
-    from iolaus.runner.data.read.conll import Row
+    from iolaus.runner.data.read.rows import Row
 
     rows = []
     for number, value in enumerate(given, 1):

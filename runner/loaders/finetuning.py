@@ -11,8 +11,10 @@ from iolaus.conf.values import suggest
 from iolaus.runner.data.batches import MASK_STREAM, VALIDATION_STREAM
 from iolaus.runner.data.labelled.finetuning import TASKS, make_task
 from iolaus.runner.data.labelled.task import TaskSequences
-from iolaus.runner.data.read.files import is_saved, split_files, splits_in
-from iolaus.runner.data.read.task_readers import Rows, read_rows
+from iolaus.runner.data.read.files import split_files, splits_in
+from iolaus.runner.data.read.formats import ROWS
+from iolaus.runner.data.read.hub import load_hub
+from iolaus.runner.data.read.rows import Rows, read_rows
 from iolaus.runner.data.text.tokenizer import load_tokenizer
 from iolaus.runner.loaders.base import PassesDataModule, check_sizes
 from iolaus.runner.loaders.passes import PassLoader, StoredPasses
@@ -21,7 +23,6 @@ from iolaus.runner.objectives.row_batch import row_batch
 from iolaus.runner.run.model_folder import model_folder
 
 DEFAULT_SPLITS = {"train": "train", "val": "validation", "test": "test"}
-READING: dict[str, Any] = {"format": "auto", "word_field": 0, "tag_field": None}
 
 LONGEST_STRIDE = 128
 """Tokens that neighbouring windows of a context share, unless they are short."""
@@ -224,29 +225,24 @@ class FinetuningDataModule(PassesDataModule):
         Raises:
             ValueError: none at all, an empty one, or a split that was asked for and is not there.
         """
-        found = {} if self.path is None else self._loaded(self.path)
-        found |= {name: read_rows(rows, **READING) for name, rows in self.given.items()}
+        found = {**({} if self.path is None else self._sources(self.path)), **self.given}
         if not found:
             raise ValueError("there is no data: give dataset_name_or_path, or call set_datasets")
-        for name, rows in found.items():
-            if not rows.rows:
-                raise ValueError(f"the {name} set ({rows.description}) holds no examples")
-        return {name: found[name] for name in DEFAULT_SPLITS if name in found}
+        return {n: read_rows(found[n], setting=f"the {n} set") for n in DEFAULT_SPLITS if n in found}
 
-    def _loaded(self, path: str) -> dict[str, Rows]:
+    def _sources(self, path: str) -> dict[str, Any]:
         """The splits of a path or hub name, by what they are for."""
         folder = Path(path).expanduser()
         if folder.is_file():
-            return {"train": read_rows(str(folder), **READING)}
-        if folder.is_dir() and not is_saved(folder):
-            files = {name: split_files(folder, split) for name, split in self.splits.items()}
-            self._check_splits(path, {n for n, found in files.items() if found}, splits_in(folder))
-            return {
-                n: read_rows([str(file) for file in some], **READING) for n, some in files.items() if some
-            }
-        splits = load_splits(path, self.config_name)
-        self._check_splits(path, {n for n, split in self.splits.items() if split in splits}, splits)
-        return {n: read_rows(splits[split], **READING) for n, split in self.splits.items() if split in splits}
+            return {"train": path}
+        if folder.is_dir():
+            known: Any = splits_in(folder, ROWS)
+            there = {n: f"{path}@{s}" for n, s in self.splits.items() if split_files(folder, s, ROWS)}
+        else:
+            known = load_hub(path, self.config_name, None)
+            there = {n: known[split] for n, split in self.splits.items() if split in known}
+        self._check_splits(path, {*there}, known)
+        return there
 
     def _check_splits(self, path: str, found: set[str], known: Iterable[str]) -> None:
         for name, split in self.splits.items():
@@ -255,27 +251,6 @@ class FinetuningDataModule(PassesDataModule):
                 raise ValueError(
                     f"{path} has no split {split!r}; it has: {', '.join(known) or 'none'}. Set {name}_split"
                 )
-
-
-def load_splits(path: str, config_name: str | None) -> dict[str, Any]:
-    """The splits by name of a data set that `datasets` has saved, or of one of the hub; a single one is `train`.
-
-    Raises:
-        FileNotFoundError: there is no such folder, and no data set of that name that can be loaded.
-    """
-    from datasets import load_dataset, load_from_disk
-
-    if Path(path).expanduser().is_dir():
-        loaded: Any = load_from_disk(str(Path(path).expanduser()))
-    else:
-        try:
-            loaded = load_dataset(path, config_name)
-        except Exception as error:  # connection, offline mode, unknown name or configuration
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise FileNotFoundError(
-                f"{path!r} is no file or folder here, and no data set that could be loaded from the hub ({reason})"
-            ) from error
-    return dict(loaded) if isinstance(loaded, Mapping) else {"train": loaded}
 
 
 def numbered_labels(rows: Mapping[str, Rows], label_column: str, task: str) -> list[str] | None:

@@ -8,10 +8,11 @@ from transformers import PreTrainedTokenizerBase
 
 from iolaus.conf.values import suggest
 from iolaus.runner.data.batches import MASK_STREAM, VALIDATION_STREAM
+from iolaus.runner.data.read.documents import Source
+from iolaus.runner.data.read.opened import Reading
 from iolaus.runner.data.store.reader import TokenStore
 from iolaus.runner.data.text.chunking import Chunker
 from iolaus.runner.data.text.prepare import PreparedText, prepare_text
-from iolaus.runner.data.text.sources import Source
 from iolaus.runner.data.text.tokenizer import load_tokenizer, token_arguments
 from iolaus.runner.loaders.base import PassesDataModule, cache_folder, check_sizes
 from iolaus.runner.loaders.passes import Passes, PassLoader, StoredPasses
@@ -97,8 +98,14 @@ class PretrainingDataModule(PassesDataModule):
         self.packing, self.pad_to_budget = packing, packing_pad_to_budget
         self.cache_dir, self.validation_documents = cache_folder(cache_dir), validation_documents
         self.buffer_size, self.seed = shuffle_buffer_size, seed
-        reading = (text_column, text_unit, file_format, streaming, data_kwargs)
-        self.source: Source = open_splits(train_dataset_name_or_path, train_split, "train", *reading)
+        reading: dict[str, Any] = {
+            "text_column": text_column,
+            "text_unit": text_unit,
+            "streaming": streaming,
+            "options": data_kwargs,
+            "reading": Reading(format=file_format or "auto"),
+        }
+        self.source: Source = open_splits(train_dataset_name_or_path, train_split, "train", **reading)
         if val_split is not None and val_dataset_name_or_path is None:
             if isinstance(train_dataset_name_or_path, list):
                 raise ValueError(
@@ -106,7 +113,7 @@ class PretrainingDataModule(PassesDataModule):
                 )
             val_dataset_name_or_path = train_dataset_name_or_path
         self.validation_sources: dict[str, Source] = {
-            name: open_splits(path, split, "validation", *reading)
+            name: open_splits(path, split, "validation", **reading)
             for name, (path, split) in validation_sets(val_dataset_name_or_path, val_split).items()
         }
         self.prepared: PreparedText | None = None

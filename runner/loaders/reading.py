@@ -1,63 +1,42 @@
 """The documents that a path and a split name: of a file, a folder, a saved data set or one of the hub."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from iolaus.runner.data.read.files import SPLIT_NAMES, FileSource, is_saved, split_files, splits_in
-from iolaus.runner.data.text.sources import CombinedSource, Source, open_source
+from iolaus.runner.data.read.documents import Source, open_source
+from iolaus.runner.data.read.files import SPLIT_NAMES, is_saved, split_files
+from iolaus.runner.data.read.formats import DOCUMENTS
+
+_USUAL = {name for names in SPLIT_NAMES.values() for name in names}
 
 
-def open_splits(
-    paths: str | Path | Iterable[str],
-    split: str | None,
-    default: str,
-    text_column: str,
-    text_unit: str,
-    file_format: str | None,
-    streaming: bool,
-    options: Mapping[str, Any] | None,
-) -> Source:
+def open_splits(paths: str | Path | Iterable[str], split: str | None, default: str, **reading: Any) -> Source:
     """The documents of one path, or of several one after the other, in a `split`; None takes the `default` one.
+
+    `reading` goes to `open_source`.
 
     Raises:
         FileNotFoundError: nothing is there.
         ValueError: no path, or a split that is not there; those there are are named.
     """
-    reading = (split, default, text_column, text_unit, file_format, streaming, options)
-    sources = [open_split(path, *reading) for path in listed(paths)]
-    if not sources:
+    if not listed(paths):
         raise ValueError(
             "train_dataset_name_or_path is an empty list: name at least one file, folder or data set"
         )
-    return sources[0] if len(sources) == 1 else CombinedSource(sources)
+    names = [_with_split(path, split, default) for path in listed(paths)]
+    return open_source(names, split=split or default, **reading)
 
 
-def open_split(
-    path: str,
-    split: str | None,
-    default: str,
-    text_column: str,
-    text_unit: str,
-    file_format: str | None,
-    streaming: bool,
-    options: Mapping[str, Any] | None,
-) -> Source:
-    """The documents of one path in a split; see `open_splits`."""
+def _with_split(path: str, split: str | None, default: str) -> str:
+    """The path with its split, where files have one: a folder that of its files; a file is all of any usual one."""
     found = Path(path).expanduser()
     if found.is_dir() and not is_saved(found):
-        if files := split_files(found, split or default):
-            return FileSource(files, found, text_column, text_unit, file_format)
-        if split is not None:
-            raise ValueError(
-                f"{path} has no split {split!r}; it has: {', '.join(splits_in(found)) or 'no file'}"
-            )
-    elif found.exists() and not (found / "dataset_dict.json").is_file():
-        known = {name for names in SPLIT_NAMES.values() for name in names}
-        if split not in known | {None}:
-            raise ValueError(f"{path} has no split {split!r}; it has: train, which is all of it")
-    return open_source(path, text_column, split or default, text_unit, file_format, streaming, options)
+        chosen = split or (default if split_files(found, default, DOCUMENTS) else None)
+    else:
+        chosen = None if split in _USUAL else split
+    return f"{path}@{chosen}" if chosen and found.exists() else path
 
 
 def listed(names: str | Path | Iterable[str]) -> list[str]:

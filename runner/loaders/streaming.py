@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iolaus.runner.data.batches import keyed_samples
+from iolaus.runner.data.read.documents import Source
 from iolaus.runner.data.text.chunking import Chunker
-from iolaus.runner.data.text.sources import Source
 from iolaus.runner.data.text.stream import Numbered, ShuffledStream
 from iolaus.runner.loaders.passes import WINDOW, Collate, Passes
 from iolaus.runner.order.keyed import derive_seed

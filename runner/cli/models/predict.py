@@ -148,15 +148,12 @@ def _given(arguments: Namespace) -> list[str]:
 
 def _texts(file: Path) -> list[str]:
     """The texts to fill in: the lines of a text file, else the column `text`."""
-    from iolaus.runner.data.labelled.task import text_of
-    from iolaus.runner.data.read.task_readers import read_rows
+    from iolaus.runner.data.read.documents import open_source
+    from iolaus.runner.data.read.opened import AS_FOUND
 
-    if file.suffix.lower() in ("", ".txt", ".md"):
-        texts = [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
-    else:
-        rows = read_rows(str(file), "auto", 0, None).rows
-        texts = [text_of(row, "text", "the name of the column to text") for row in rows]
-    if not texts:
+    reading = AS_FOUND if file.suffix else AS_FOUND._replace(format="txt")
+    source = open_source(file, "text", "train", "line", reading=reading)
+    if source.tokenized or not (texts := list(source.documents())):
         raise ValueError(f"{str(file)!r} holds no text")
     return texts
 
@@ -177,13 +174,19 @@ def _line(row: dict[str, Any], as_json: bool) -> str:
 
 
 def _is_file(arguments: Namespace) -> bool:
-    return arguments.input is not None and len(arguments.input) < 1000 and Path(arguments.input).is_file()
+    """Whether the input is a file, or the folder of a saved data set."""
+    from iolaus.runner.data.read.files import is_saved
+
+    if arguments.input is None or len(arguments.input) >= 1000:
+        return False
+    return Path(arguments.input).is_file() or is_saved(Path(arguments.input))
 
 
 def _looks_like_file(text: str) -> bool:
     """Whether a text that is no file was meant to be one."""
-    known = {".csv", ".tsv", ".json", ".jsonl", ".parquet", ".conll", ".conllu", ".txt", ".md", ".arrow"}
-    return " " not in text and Path(text[:200]).suffix.lower() in known
+    from iolaus.runner.data.read.formats import DOCUMENTS, ROWS, ending_format
+
+    return " " not in text and ending_format(Path(text[:200])) in {*DOCUMENTS, *ROWS}
 
 
 @contextlib.contextmanager

@@ -15,8 +15,8 @@ import numpy as np
 
 from iolaus.runner.data.demo.scenes import Scenes
 from iolaus.runner.data.energon.shards import numbered, write_shards
-from iolaus.runner.data.read.task_readers import Row, read_rows
-from iolaus.runner.data.text.holdout import digest, split_documents
+from iolaus.runner.data.read.rows import Row, read_rows
+from iolaus.runner.data.text.holdout import are_held_out
 from iolaus.runner.data.vision.conversations import Conversation, ConversationReader
 from iolaus.runner.data.vision.images import ImageFolder, decode_image
 
@@ -78,17 +78,13 @@ TRAIN_SCENES, VALIDATION_SCENES = 9000, 450
 
 
 def _read(path: Path, reader: ConversationReader) -> list[tuple[Row, Conversation]]:
-    rows = read_rows(path, "auto", 0, None)
-    if not rows.rows:
-        raise ValueError(f"{str(path)!r} holds no rows")
-    return [(row, reader(row, number)) for number, row in enumerate(rows.rows)]
+    return [(row, reader(row, number)) for number, row in enumerate(read_rows(path).rows)]
 
 
 def _held_out(conversations: Sequence[Conversation], validation: float, seed: int) -> np.ndarray:
     """Which conversations validate, bool [D]; no image, or text without one, is on both sides."""
-    digests = np.array([digest("\n".join(c.images) or c.turns[0].text) for c in conversations], np.uint64)
     try:
-        return np.isin(digests, split_documents(digests, validation, seed))
+        return are_held_out([conversation.image_key() for conversation in conversations], validation, seed)
     except ValueError as error:
         raise ValueError(str(error).replace("data.validation_documents", "--validation")) from None
 

@@ -23,7 +23,7 @@ from megatron.energon import (
 from megatron.energon import edataclass as sample_type
 
 from iolaus.runner.data.energon.errors import Troubles
-from iolaus.runner.data.read.conll import Row
+from iolaus.runner.data.read.rows import Row
 from iolaus.runner.data.text.holdout import digest
 from iolaus.runner.data.vision.conversation_encoder import ConversationEncoder, SampleTooLong
 from iolaus.runner.data.vision.conversations import Conversation, ConversationReader

@@ -18,7 +18,7 @@ from iolaus.runner.data.labelled.task import (
     text_of,
     uses_token_types,
 )
-from iolaus.runner.data.read.task_readers import Rows
+from iolaus.runner.data.read.rows import Rows
 
 
 class Labelled(NamedTuple):

@@ -16,7 +16,8 @@ from iolaus.runner.data.labelled.labels import Labels
 from iolaus.runner.data.labelled.question_answering import QuestionAnswering
 from iolaus.runner.data.labelled.task import Task, TaskSequences
 from iolaus.runner.data.labelled.token_classification import TokenClassification
-from iolaus.runner.data.read.task_readers import Rows, read_rows
+from iolaus.runner.data.read.opened import reading_of
+from iolaus.runner.data.read.rows import read_rows
 from iolaus.runner.data.text.holdout import hold_out
 from iolaus.runner.data.text.tokenizer import (
     describe_vocabulary,
@@ -72,7 +73,7 @@ class FinetuningData(EvaluatedDataModule):
         self.task_settings = {name: getattr(settings, name) for name in signature(make_task).parameters}
         self.task = make_task(**self.task_settings)
         self.task_name = settings.task
-        self.reading = {name: getattr(settings, name) for name in ("format", "word_field", "tag_field")}
+        self.reading = reading_of(settings, settings.word_field, settings.tag_field)
 
     def set_datasets(self, train: Any, val: Any = None, test: Any = None) -> None:
         """Takes data made in code: mappings in any iterable, or a `datasets.Dataset`; several sets by name in a dict.
@@ -93,19 +94,19 @@ class FinetuningData(EvaluatedDataModule):
             return
         if self.sources["train"] is None:
             raise ValueError(
-                "data.train names no training data: give a file, a glob, or name@split of the hub"
+                "data.train names no training data: give a file, folder, glob, or name@split of the hub"
             )
-        rows = self._read(self.sources["train"], "data.train")
+        rows = read_rows(self.sources["train"], self.reading, "train", "data.train")
         examples = {"train": self.task.examples(rows, labelled=True)}
         validation, test = (
             by_name(self.sources["validation"], "validation"),
             by_name(self.sources["test"], "test"),
         )
         for name, source in validation.items():
-            given = self._read(source, f"data.validation {name!r}")
+            given = read_rows(source, self.reading, "validation", f"data.validation {name!r}")
             examples[f"val/{name}"] = self.task.examples(given, labelled=True)
         for name, source in test.items():
-            given = self._read(source, f"data.test {name!r}")
+            given = read_rows(source, self.reading, "test", f"data.test {name!r}")
             examples[f"test/{name}"] = self.task.examples(given, labelled=False)
         if not validation and self.settings.validation_documents:
             examples["train"], examples["val/validation"] = hold_out(
@@ -149,7 +150,7 @@ class FinetuningData(EvaluatedDataModule):
 
     def known_task(self) -> dict[str, Any]:
         """The task, its columns and what was learnt of it, for predictions on other data."""
-        settings = {**self.task_settings, **self.reading, "max_length": self.max_length}
+        settings = {**self.task_settings, **self.reading._asdict(), "max_length": self.max_length}
         return {"data": settings, "learnt": self.task.learnt()}
 
     def baselines(self) -> dict[str, float]:
@@ -171,12 +172,6 @@ class FinetuningData(EvaluatedDataModule):
     def facts(self) -> dict[str, str]:
         """What was learnt of the labels, and the vocabulary."""
         return {**self.task.describe(), "vocabulary": describe_vocabulary(self.tokenizer)}
-
-    def _read(self, source: Any, setting: str) -> Rows:
-        rows = read_rows(source, **self.reading)
-        if not rows.rows:
-            raise ValueError(f"{setting}: {rows.description} holds no examples")
-        return rows
 
     def _make_tokenizer(self, examples: list[Any]) -> Any:
         given = self.settings

@@ -17,7 +17,7 @@ from iolaus.runner.data.labelled.task import (
     text_of,
     uses_token_types,
 )
-from iolaus.runner.data.read.task_readers import Row, Rows
+from iolaus.runner.data.read.rows import Row, Rows
 
 log = logging.getLogger("iolaus")
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.conf.values import suggest
-from iolaus.runner.data.read.task_readers import Row, Rows
+from iolaus.runner.data.read.formats import no_column
+from iolaus.runner.data.read.rows import Row, Rows
 
 TOKENISED_AT_ONCE = 1024
 """Examples handed to the tokenizer at a time."""
@@ -117,10 +117,7 @@ def column(row: Row, name: str, setting: str) -> Any:
         ValueError: there is no such column; the message names those there are.
     """
     if name not in row.values:
-        raise ValueError(
-            f"{row.where}: there is no column {name!r}; there are: {', '.join(map(str, row.values))}; set {setting}"
-            + suggest(name, map(str, row.values))
-        )
+        raise no_column(row.where, name, row.values, setting)
     return row.values[name]
 
 

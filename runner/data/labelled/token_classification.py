@@ -21,7 +21,7 @@ from iolaus.runner.data.labelled.task import (
     few,
     identity,
 )
-from iolaus.runner.data.read.task_readers import Row, Rows
+from iolaus.runner.data.read.rows import Row, Rows
 
 log = logging.getLogger("iolaus")
 

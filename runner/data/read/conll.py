@@ -1,9 +1,11 @@
 """Rows from the columns of CoNLL and CoNLL-U files: one sentence each, with its words and their labels."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import Any
+
+from iolaus.runner.data.read.opened import AS_FOUND, File, opened
 
 CONLLU_FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 
@@ -14,14 +16,7 @@ _NO_WORD = re.compile(r"\d+[-.]\d+")
 """What numbers a range of words or an empty node."""
 
 
-class Row(NamedTuple):
-    """One labelled example, and where it stands: `train.csv, line 7`."""
-
-    where: str
-    values: Mapping[str, Any]
-
-
-def read_conll(path: Path, word_field: int | str, tag_field: int | str | None) -> Iterator[Row]:
+def conll(file: File) -> Iterator[tuple[str, dict[str, Any]]]:
     """Columns by white space or tabs, a blank line between sentences; `-DOCSTART-` lines are passed over."""
 
     def parse(line: str) -> list[str] | None:
@@ -33,14 +28,13 @@ def read_conll(path: Path, word_field: int | str, tag_field: int | str | None) -
             return None
         return [field.strip() for field in line.split("\t")] if tabs else line.split()
 
-    with open(path, encoding="utf-8-sig") as file:
-        tabs = any("\t" in line.strip() for line, _ in zip(file, range(100), strict=False))
-    word = _column_number(word_field, (), "data.word_field", path)
-    tag = -1 if tag_field is None else _column_number(tag_field, (), "data.tag_field", path)
-    yield from _sentences(path, parse, word, tag)
+    with opened(file, newline=None) as text:
+        tabs = any("\t" in line.strip() for line, _ in zip(text, range(100), strict=False))
+    word, tag = _column_number(file, "word_field", (), 0), _column_number(file, "tag_field", (), -1)
+    yield from _sentences(file, parse, word, tag)
 
 
-def read_conllu(path: Path, word_field: int | str, tag_field: int | str | None) -> Iterator[Row]:
+def conllu(file: File) -> Iterator[tuple[str, dict[str, Any]]]:
     """Universal Dependencies; ranges of words written as one and empty nodes are passed over."""
 
     def parse(line: str) -> list[str] | None:
@@ -49,28 +43,29 @@ def read_conllu(path: Path, word_field: int | str, tag_field: int | str | None) 
         fields = line.split("\t")
         return None if _NO_WORD.fullmatch(fields[0]) else fields
 
-    word = _column_number("form" if word_field == 0 else word_field, CONLLU_FIELDS, "data.word_field", path)
-    tag = _column_number("upos" if tag_field is None else tag_field, CONLLU_FIELDS, "data.tag_field", path)
-    yield from _sentences(path, parse, word, tag, len(CONLLU_FIELDS))
+    word = _column_number(file, "word_field", CONLLU_FIELDS, "form")
+    tag = _column_number(file, "tag_field", CONLLU_FIELDS, "upos")
+    yield from _sentences(file, parse, word, tag, len(CONLLU_FIELDS))
 
 
 def _sentences(
-    path: Path,
+    file: File,
     parse: Callable[[str], list[str] | None],
     word: int,
     tag: int,
     columns: int | None = None,
-) -> Iterator[Row]:
+) -> Iterator[tuple[str, dict[str, Any]]]:
     words: list[str] = []
     labels: list[str] = []
     first = 0
-    with open(path, encoding="utf-8-sig") as file:
-        for number, line in enumerate([*file, "\n"], start=1):
+    path = file.path
+    with opened(file, newline=None) as text:
+        for number, line in enumerate(chain(text, ["\n"]), start=1):
             line = line.rstrip("\r\n")
             if not line.strip():
                 if words:
                     values = {"id": f"{path.stem}-{first}", "words": words, "labels": labels}
-                    yield Row(f"{path}, line {first}", values)
+                    yield f"line {first}", values
                 words, labels = [], []
             elif (fields := parse(line)) is not None:
                 columns = columns or len(fields)
@@ -87,10 +82,13 @@ def _sentences(
                 labels.append(fields[tag])
 
 
-def _column_number(field: int | str, names: tuple[str, ...], setting: str, path: Path) -> int:
+def _column_number(file: File, setting: str, names: tuple[str, ...], usual: int | str) -> int:
+    """The number of the column that a setting gives by number or name; where it gives none, of the usual one."""
+    field = getattr(file.reading, setting)
+    field = usual if field == getattr(AS_FOUND, setting) else field
     if isinstance(field, int):
         return field
     if field.lower() in names:
         return names.index(field.lower())
     kinds = f"one of {', '.join(names)}, or a number" if names else "the number of a column"
-    raise ValueError(f"{setting}={field!r} names no column of {str(path)!r}: give {kinds}")
+    raise ValueError(f"data.{setting}={field!r} names no column of {str(file.path)!r}: give {kinds}")

@@ -1,224 +1,223 @@
-"""Readers of the file formats: what columns a file has, and the values of one, streamed.
+"""The formats of files: the columns of each, and its records one after the other, for documents and rows alike.
 
 Every error names the file and the byte, line or row.
 """
 
-import csv
 import json
-from collections.abc import Callable, Iterator
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+from iolaus.conf.values import suggest
+from iolaus.runner.data.read.conll import conll, conllu
+from iolaus.runner.data.read.delimited import delimited
+from iolaus.runner.data.read.opened import COMPRESSED, File, opened
+
+Records = Iterator[tuple[str, Any]]
+"""Records of a file, each with its place in it, such as `line 7`."""
 
 
-class Format(NamedTuple):
-    """How files of a format are read."""
-
-    columns: Callable[[Path], list[str] | None]
-    """Names of the columns, found without reading the whole file where that can be; none in a list of plain strings."""
-    values: Callable[[Path, str], Iterator[Any]]
-    """Values of a column, row by row."""
-
-
-def read_text(path: Path, unit: str) -> Iterator[str]:
-    """Documents of a UTF-8 text: paragraphs with blank lines between, lines, or the whole `file`.
-
-    Raises:
-        ValueError: it is not UTF-8; the first wrong byte is named.
-    """
-    if unit == "file":
-        with open(path, "rb") as file:
-            if text := decode(file.read(), path, 0).strip():
-                yield text
-        return
-    paragraph: list[str] = []
-    for _, line in _lines(path):
-        line = line.rstrip()
-        if line and unit == "paragraph":
-            paragraph.append(line)
-        elif line:
-            yield line
-        elif paragraph:
-            yield "\n".join(paragraph)
-            paragraph = []
-    if paragraph:
-        yield "\n".join(paragraph)
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Line number from 1, and line, of a UTF-8 file."""
-    offset = 0
-    with open(path, "rb") as file:
-        for number, line in enumerate(file, 1):
-            yield number, decode(line, path, offset)
-            offset += len(line)
-
-
-def decode(content: bytes, path: Path, offset: int) -> str:
-    """The text of what stands at `offset` of a file.
-
-    Raises:
-        ValueError: it is not UTF-8; file and byte are named.
-    """
-    try:
-        return content.decode("utf-8-sig" if offset == 0 else "utf-8")
-    except UnicodeDecodeError as error:
-        byte = content[error.start]
-        raise ValueError(
-            f"{path} is not UTF-8: byte 0x{byte:02x} at offset {offset + error.start}. Convert it, for instance with "
-            f"iconv -f LATIN1 -t UTF-8"
-        ) from None
-
-
-def _json_records(path: Path) -> Iterator[Any]:
-    """Records of a json file: a list, an object with a list `data`, or one record a line."""
-    text = decode(path.read_bytes(), path, 0)
-    try:
-        content = json.loads(text)
-    except json.JSONDecodeError as error:
-        if error.msg == "Extra data" and text.lstrip().startswith("{"):
-            yield from _jsonl_records(path)
+def read_text(file: File, unit: str) -> Iterator[str]:
+    """Documents of a text: paragraphs with blank lines between, lines, or the whole `file`."""
+    with opened(file) as text:
+        if unit == "file":
+            if whole := text.read().strip():
+                yield whole
             return
-        raise ValueError(
-            f"{path} is no valid JSON: line {error.lineno}, column {error.colno}: {error.msg}"
-        ) from None
+        paragraph: list[str] = []
+        for line in map(str.rstrip, text):
+            if line and unit == "paragraph":
+                paragraph.append(line)
+            elif line:
+                yield line
+            elif paragraph:
+                yield "\n".join(paragraph)
+                paragraph = []
+        if paragraph:
+            yield "\n".join(paragraph)
+
+
+def _jsonl(file: File) -> Records:
+    with opened(file) as text:
+        for number, line in enumerate(text, 1):
+            if line.strip():
+                try:
+                    yield f"line {number}", json.loads(line)
+                except json.JSONDecodeError as error:
+                    raise ValueError(
+                        f"{file.path}, line {number}: no valid JSON: {error.msg} at column {error.colno}"
+                    ) from None
+
+
+def _json(file: File) -> Records:
+    """Records of a json file: a list, an object with a list `data`, columns, SQuAD's articles, or one record a line."""
+    with opened(file) as text:
+        first = next(filter(str.strip, text), "")
+        if any(map(str.strip, text)) and _is_object(first):
+            yield from _jsonl(file)
+            return
+    content = _parsed(file)
     if isinstance(content, dict) and isinstance(content.get("data"), list):
         content = content["data"]
-    if isinstance(content, dict) and content and all(isinstance(column, list) for column in content.values()):
+    elif isinstance(content, dict) and file.lone_object:
+        content = [content]
+    elif isinstance(content, dict) and content and all(isinstance(c, list) for c in content.values()):
         content = [dict(zip(content, row, strict=False)) for row in zip(*content.values(), strict=False)]
     if not isinstance(content, list):
-        raise ValueError(f"{path} holds no list of records: expected [{{...}}, ...] or {{'data': [...]}}")
-    yield from content
+        raise ValueError(
+            f"{file.path} holds no list of records: expected [{{...}}, ...] or {{'data': [...]}}"
+        )
+    yield from _items(content, file.path)
 
 
-def _jsonl_records(path: Path) -> Iterator[Any]:
-    for number, line in _lines(path):
-        if line.isspace() or not line:
-            continue
+def _items(content: list[Any], path: Path) -> Records:
+    """The records of a list; of SQuAD's articles their questions."""
+    if content and isinstance(content[0], dict) and "paragraphs" in content[0]:
+        return _articles(content, path)
+    return ((f"item {number}", record) for number, record in enumerate(content))
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except json.JSONDecodeError:
+        return False
+
+
+def _parsed(file: File) -> Any:
+    with opened(file) as text:
         try:
-            yield json.loads(line)
+            return json.load(text)
         except json.JSONDecodeError as error:
             raise ValueError(
-                f"{path}, line {number}: no valid JSON: {error.msg} at column {error.colno}"
+                f"{file.path} is no valid JSON: line {error.lineno}, column {error.colno}: {error.msg}"
             ) from None
 
 
-def _csv_reader(path: Path) -> Iterator[list[str]]:
-    """Rows of fields, the header first; each is as long as the header."""
-    csv.field_size_limit(2**31 - 1)
-    kind = path.suffix[1:].lower()
-    reader = csv.reader(
-        (line for _, line in _lines(path)), delimiter="\t" if kind == "tsv" else ",", strict=True
-    )
-    header: list[str] | None = None
-    while True:
-        try:
-            row = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise ValueError(f"{path}, line {reader.line_num}: no valid {kind}: {error}") from None
-        header = header or row
-        if row and len(row) != len(header):
-            raise ValueError(
-                f"{path}, line {reader.line_num}: {len(row)} fields where the header has {len(header)}"
-            )
-        if row:
-            yield row
+def _squad(file: File) -> Records:
+    content = _parsed(file)
+    if not isinstance(content, dict) or not isinstance(content.get("data"), list):
+        raise ValueError(f"{str(file.path)!r} is not of SQuAD's format: it has no list under 'data'")
+    return _items(content["data"], file.path)
 
 
-def _csv_columns(path: Path) -> list[str]:
-    return next(_csv_reader(path), [])
+def _articles(articles: list[Any], path: Path) -> Records:
+    """The questions of SQuAD's articles: `id`, `question`, `context` and `answers`, as in the hub's data sets."""
+    for article in articles:
+        for number, paragraph in enumerate(article["paragraphs"]):
+            try:
+                for question in paragraph["qas"]:
+                    answers = [] if question.get("is_impossible") else question.get("answers", [])
+                    spans = {name: [answer[name] for answer in answers] for name in ("text", "answer_start")}
+                    asked = {"id": question["id"], "question": question["question"]}
+                    yield (
+                        f"question {question['id']}",
+                        {**asked, "context": paragraph["context"], "answers": spans},
+                    )
+            except KeyError as error:
+                title = article.get("title", "article")
+                raise ValueError(
+                    f"{path}, {title}, paragraph {number}: there is no {error}, which SQuAD's format has"
+                ) from None
 
 
-def _csv_records(path: Path) -> Iterator[dict[str, str]]:
-    rows = _csv_reader(path)
-    header = next(rows, [])
-    return (dict(zip(header, row, strict=True)) for row in rows)
-
-
-def _record_columns(records: Callable[[Path], Iterator[Any]]) -> Callable[[Path], list[str] | None]:
-    def columns(path: Path) -> list[str] | None:
-        first = next(records(path), None)
-        if isinstance(first, str):
-            return None
-        if not isinstance(first, dict):
-            raise ValueError(
-                f"{path} holds no records: expected objects with named columns, found {str(first)[:60]}"
-            )
-        return [name for name in first if name is not None]
-
-    return columns
-
-
-def _record_values(records: Callable[[Path], Iterator[Any]]) -> Callable[[Path, str], Iterator[Any]]:
-    def values(path: Path, column: str) -> Iterator[Any]:
-        for number, record in enumerate(records(path)):
-            if isinstance(record, str):
-                yield record
-            elif isinstance(record, dict) and column in record:
-                yield record[column]
-            else:
-                found = ", ".join(map(str, record)) if isinstance(record, dict) else str(record)[:60]
-                raise ValueError(f"row {number} of {path} has no column {column!r}; it has: {found}")
-
-    return values
-
-
-def _arrow_batches(path: Path, column: str | None) -> Iterator[Any]:
-    """Record batches of a parquet or arrow file; with `column` None one without rows, for its schema."""
+def arrow_batches(file: File, columns: list[str] | None = None) -> Iterator[Any]:
+    """Record batches of a parquet or arrow file, of some columns or all; the first one is empty, for its schema."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        if path.suffix.lower() == ".parquet":
-            with pq.ParquetFile(path) as file:
-                if column is None:
-                    yield file.schema_arrow.empty_table()
-                else:
-                    yield from file.iter_batches(columns=[column])
+        if file.format == "parquet":
+            with pq.ParquetFile(file.path) as parquet:
+                yield parquet.schema_arrow.empty_table()
+                yield from parquet.iter_batches(columns=columns)
             return
-        with pa.memory_map(str(path)) as mapped:
+        with pa.memory_map(str(file.path)) as mapped:
             try:
                 reader: Any = pa.ipc.open_file(mapped)
                 batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
             except pa.ArrowInvalid:  # `datasets` writes the streaming kind
                 mapped.seek(0)
                 reader = batches = pa.ipc.open_stream(mapped)
-            yield from (
-                [reader.schema.empty_table()] if column is None else (b.select([column]) for b in batches)
-            )
+            yield reader.schema.empty_table()
+            yield from (batch if columns is None else batch.select(columns) for batch in batches)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(
-            f"{path} is no readable {path.suffix[1:]} file: {str(error).splitlines()[0]}"
+            f"{file.path} is no readable {file.format} file: {str(error).splitlines()[0]}"
         ) from error
 
 
-def _arrow_columns(path: Path) -> list[str]:
-    return list(next(_arrow_batches(path, None)).schema.names)
+def _arrow(file: File) -> Records:
+    rows = (row for batch in arrow_batches(file) for row in batch.to_pylist())
+    return ((f"row {number}", row) for number, row in enumerate(rows))
 
 
-def _arrow_values(path: Path, column: str) -> Iterator[Any]:
-    for batch in _arrow_batches(path, column):
-        values = batch.column(0)
-        if column == "input_ids" and not values.null_count and hasattr(values, "offsets"):
-            flat, offsets = values.values.to_numpy(zero_copy_only=False), values.offsets.to_numpy()
-            yield from (flat[start:end] for start, end in pairwise(offsets))
-        else:
-            yield from values.to_pylist()
+def columns_of(file: File) -> list[str] | None:
+    """Names of the columns, by the schema or the first record; None of a list of plain strings, or of nothing at all."""
+    if file.format in ARROW:
+        return list(next(arrow_batches(file)).schema.names)
+    _, first = next(FORMATS[file.format](file), ("", None))
+    if first is None or isinstance(first, str):
+        return None
+    if not isinstance(first, Mapping):
+        raise ValueError(
+            f"{file.path} holds no records: expected objects with named columns, found {str(first)[:60]}"
+        )
+    return list(first)
 
 
-TEXT_FORMATS = (".txt", ".md")
-"""Formats without columns, read by `read_text`."""
+FORMATS: dict[str, Callable[[File], Records]] = {
+    "json": _json, "jsonl": _jsonl, "csv": delimited, "tsv": delimited, "parquet": _arrow, "arrow": _arrow,
+    "conll": conll, "conllu": conllu, "squad": _squad,
+}  # fmt: skip
+"""What reads the records of files with columns, by the name of the format."""
 
-_ARROW = Format(_arrow_columns, _arrow_values)
+ARROW = ("parquet", "arrow")
+"""Formats whose columns can be read alone."""
 
-FORMATS = {
-    ".json": Format(_record_columns(_json_records), _record_values(_json_records)),
-    ".jsonl": Format(_record_columns(_jsonl_records), _record_values(_jsonl_records)),
-    ".csv": Format(_csv_columns, _record_values(_csv_records)),
-    ".tsv": Format(_csv_columns, _record_values(_csv_records)),
-    ".parquet": _ARROW,
-    ".arrow": _ARROW,
-}
-"""Formats with columns, by the ending of the file's name."""
+TEXTS = ("txt", "md")
+"""Formats without columns, which `read_text` reads."""
+
+TEXT_UNITS = ("paragraph", "line", "file")
+"""What one document can be in such files."""
+
+DOCUMENTS = (*TEXTS, "json", "jsonl", "csv", "tsv", "parquet", "arrow")
+"""Formats that documents are read from."""
+
+ROWS = ("csv", "tsv", "jsonl", "json", "parquet", "arrow", "conll", "conllu", "squad")
+"""Formats that rows are read from."""
+
+_OTHER_ENDINGS = {".ndjson": "jsonl", ".iob": "conll", ".iob2": "conll", ".bio": "conll"}
+
+
+def ending_format(path: Path) -> str:
+    """The format that a name's ending stands for, less that of a compression; there may be no such format."""
+    compressed = path.suffix.lower() in COMPRESSED
+    ending = (path.with_suffix("") if compressed else path).suffix.lower()
+    found = _OTHER_ENDINGS.get(ending, ending[1:])
+    return "" if compressed and found in ARROW else found
+
+
+def file_format(path: Path, chosen: str, formats: Iterable[str]) -> str:
+    """The format that a setting has chosen, `auto` being that of the ending; an arrow file is always one.
+
+    Raises:
+        ValueError: there is no such format.
+    """
+    found = ending_format(path)
+    if chosen == "auto" or found == "arrow":
+        return found
+    name = {"text": "txt"}.get(chosen, chosen.lower().lstrip("."))
+    if name not in formats:
+        raise ValueError(
+            f"data.format={chosen!r} is not known; there are: {', '.join(formats)}{suggest(chosen, formats)}"
+        )
+    return name
+
+
+def no_column(where: str, name: str, columns: Iterable[Any], setting: str) -> ValueError:
+    """What is said of a column that is not there."""
+    known = list(map(str, columns))
+    return ValueError(
+        f"{where} has no column {name!r}; it has: {', '.join(known)}. Set {setting}{suggest(name, known)}"
+    )

@@ -4,12 +4,13 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import compress
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.runner.data.text.sources import Document, Source
+from iolaus.runner.data.read.documents import Document, Source
 from iolaus.runner.order.keyed import derive_seed, mix64
 
 log = logging.getLogger("iolaus")
@@ -146,14 +147,18 @@ def split_documents(digests: NDArray[np.uint64], validation: float, seed: int) -
     return np.sort(distinct[np.argpartition(keys, count)[:count]])
 
 
+def are_held_out(texts: Iterable[str], validation: float, seed: int) -> NDArray[np.bool_]:
+    """Which texts `split_documents` holds out [D]; equal ones are on the same side."""
+    digests = np.array([digest(text) for text in texts], dtype=np.uint64)
+    return np.isin(digests, split_documents(digests, validation, seed))
+
+
 def hold_out(
     examples: Sequence[Any], texts: Iterable[str], number: float, seed: int
 ) -> tuple[list[Any], list[Any]]:
     """The examples to train on, and those held out by their texts; no text is in both. See `split_documents`."""
-    digests = np.array([digest(text) for text in texts], dtype=np.uint64)
-    held_out = np.isin(digests, split_documents(digests, number, seed))
-    rest = [example for example, held in zip(examples, held_out, strict=True) if not held]
-    return rest, [example for example, held in zip(examples, held_out, strict=True) if held]
+    held = are_held_out(texts, number, seed)
+    return list(compress(examples, ~held)), list(compress(examples, held))
 
 
 def check_validation(validation: float) -> None:

@@ -13,11 +13,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from iolaus.runner.data.read.documents import Source
 from iolaus.runner.data.store.cached import key_of, locked, sync, write_errors, write_json
 from iolaus.runner.data.store.reader import FORMAT_VERSION, TokenStore, entropy, ordinary_counts
 from iolaus.runner.data.text.chunking import SHORTEST_CHUNK, Chunker, check_chunking
 from iolaus.runner.data.text.holdout import TRAIN, Part, check_validation, divide
-from iolaus.runner.data.text.sources import Source
 from iolaus.runner.data.text.tokenise import rust_threads, tokenise
 from iolaus.runner.data.text.tokenizer import VERSION as TOKENIZER_VERSION
 from iolaus.runner.data.text.tokenizer import (

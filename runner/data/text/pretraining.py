@@ -11,9 +11,10 @@ from iolaus.conf.data import pretraining as options
 from iolaus.runner.config.custom_code import from_pretrained
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.module import GlobalBatchDataModule
+from iolaus.runner.data.read.documents import Source, open_source
+from iolaus.runner.data.read.opened import reading_of
 from iolaus.runner.data.store.reader import TokenStore
 from iolaus.runner.data.text.prepare import PreparedText, prepare_text
-from iolaus.runner.data.text.sources import Source, open_source
 from iolaus.runner.data.text.tokenizer import describe_vocabulary, token_arguments
 from iolaus.runner.run.model_folder import model_folder
 
@@ -74,7 +75,8 @@ class PretrainingData(GlobalBatchDataModule):
 
     def _open(self, source: Any) -> Source:
         given = self.settings
-        return open_source(source, given.text_column, given.split, given.text_unit, streaming=given.streaming)
+        how = (given.text_column, given.split, given.text_unit)
+        return open_source(source, *how, streaming=given.streaming, reading=reading_of(given))
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:

@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterator
 from itertools import count, islice
 from typing import Any
 
+from iolaus.runner.data.read.documents import Source
 from iolaus.runner.data.text.holdout import digest
-from iolaus.runner.data.text.sources import Source
 from iolaus.runner.order.keyed import derive_seed
 from iolaus.runner.order.permutation import epoch_seed, permute_block
 

@@ -8,13 +8,13 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
+from iolaus.runner.data.read.documents import Source
 from iolaus.runner.data.store.cached import key_of
 from iolaus.runner.data.store.reader import TokenStore
 from iolaus.runner.data.text.chunking import Chunker
 from iolaus.runner.data.text.holdout import HELD_OUT, digest
 from iolaus.runner.data.text.prepare import PreparedText, token_figures
 from iolaus.runner.data.text.pretraining import PretrainingData
-from iolaus.runner.data.text.sources import Source
 from iolaus.runner.data.text.stream import FirstDocuments, OtherDocuments
 from iolaus.runner.data.text.streamed_batches import StreamedGlobalBatches, StreamLoader, StreamOrder
 from iolaus.runner.data.text.tokenizer import load_tokenizer, tokenizer_fingerprint

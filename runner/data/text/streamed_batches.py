@@ -12,8 +12,8 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from iolaus.runner.data.batches import MASK_STREAM, SUMMED, CalmLoader, keyed_samples, settle_worker, share_of
 from iolaus.runner.data.handover import hand_over
+from iolaus.runner.data.read.documents import Source
 from iolaus.runner.data.text.chunking import Chunker
-from iolaus.runner.data.text.sources import Source
 from iolaus.runner.data.text.stream import ShuffledStream
 from iolaus.runner.order.keyed import derive_seed
 from iolaus.runner.order.partition import partition

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from iolaus.runner.data.read.documents import Document
 from iolaus.runner.data.store.reader import TokenStore
 from iolaus.runner.data.store.writer import Batch, smallest_dtype, write_store
 from iolaus.runner.data.text.chunking import Chunker, Flat
 from iolaus.runner.data.text.holdout import Part
-from iolaus.runner.data.text.sources import Document
 
 log = logging.getLogger("iolaus")
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from iolaus.conf.values import suggest
 from iolaus.runner.data.labelled.task import column
-from iolaus.runner.data.read.task_readers import Row
+from iolaus.runner.data.read.rows import Row
 
 IMAGE_PLACE = "<image>"
 """Stands in a text for an image (LLaVA's convention)."""
@@ -52,6 +52,10 @@ class Conversation(NamedTuple):
     def name(self) -> str:
         """The sample, for messages."""
         return f"{self.where} (sample {self.id!r})"
+
+    def image_key(self) -> str:
+        """The images, or the text where there is none: what must not be both trained on and held out."""
+        return "\n".join(self.images) or self.turns[0].text
 
 
 class ConversationReader:

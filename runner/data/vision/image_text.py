@@ -1,14 +1,16 @@
 """Conversations about images for vision-language models: from rows and a folder of images, served as global batches."""
 
 import logging
-from glob import glob
 from pathlib import Path
 from typing import Any
 
 from iolaus.conf.data import vision as options
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.evaluated import EvaluatedDataModule, by_name
-from iolaus.runner.data.read.task_readers import read_rows
+from iolaus.runner.data.read.files import locate
+from iolaus.runner.data.read.formats import ROWS
+from iolaus.runner.data.read.opened import reading_of
+from iolaus.runner.data.read.rows import read_rows
 from iolaus.runner.data.text.holdout import hold_out
 from iolaus.runner.data.vision.conversation_sequences import ConversationSequences, encode_conversations
 from iolaus.runner.data.vision.conversations import Conversation, ConversationReader
@@ -33,6 +35,7 @@ class ImageTextDataModule(EvaluatedDataModule):
         super().__init__(settings)
         self.settings = settings
         self.read_row = ConversationReader(settings.columns, settings.caption_prompt)
+        self.reading = reading_of(settings)
 
     def prepare_data(self) -> None:
         """Reads and tokenises everything, unless that has been done.
@@ -53,12 +56,9 @@ class ImageTextDataModule(EvaluatedDataModule):
                 found[f"{part}/{name}"] = self._read(source, f"data.{part}")
         if self.sources["validation"] is None and self.settings.validation_documents:
             conversations, images = found["train"]
-            texts = (
-                "\n".join(c.images) or c.turns[0].text for c in conversations
-            )  # an image is in one of them alone
-            rest, held_out = hold_out(
-                conversations, texts, self.settings.validation_documents, self.settings.seed
-            )
+            keys = [conversation.image_key() for conversation in conversations]
+            given = self.settings
+            rest, held_out = hold_out(conversations, keys, given.validation_documents, given.seed)
             found["train"], found["validation/validation"] = (rest, images), (held_out, images)
         given = self.settings
         self.vision = find_processor(given, texts=lambda: conversation_texts(found["train"][0]))
@@ -110,9 +110,7 @@ class ImageTextDataModule(EvaluatedDataModule):
         return {"images": self._encoder.images.describe(), "vocabulary": f"{len(self.tokenizer):,} tokens"}
 
     def _read(self, source: Any, setting: str) -> tuple[list[Conversation], SizedImages]:
-        rows = read_rows(source, format=self.settings.format, word_field=0, tag_field=None)
-        if not rows.rows:
-            raise ValueError(f"{setting}: {rows.description} holds no examples")
+        rows = read_rows(source, self.reading, setting.removeprefix("data."), setting)
         if setting == "data.train":
             self.description = rows.description
         images: SizedImages = source if hasattr(source, "read") else ImageFolder(self._folder(source))
@@ -123,6 +121,9 @@ class ImageTextDataModule(EvaluatedDataModule):
         if self.settings.images is not None:
             return self.settings.images
         first = source[0] if isinstance(source, list | tuple) and source else source
-        if not isinstance(first, str | Path):
-            raise ValueError("data.images must name the folder of the images of rows made in code")
-        return Path(sorted(glob(str(Path(first).expanduser()), recursive=True))[0]).parent
+        found = locate(str(first), "train", ROWS, True) if isinstance(first, str | Path) else None
+        if found is None or found.hub:
+            raise ValueError(
+                "data.images must name the folder of the images of rows from the hub or made in code"
+            )
+        return found.files[0].parent

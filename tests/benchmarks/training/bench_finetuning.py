@@ -92,12 +92,10 @@ def packaged_model() -> str | None:
 
 def load(folder: Path, case: Case, examples: int | None) -> dict[str, list[dict[str, Any]]]:
     """Training and validation rows as mappings, the same for both sides."""
-    from iolaus.runner.data.read.task_readers import read_rows
+    from iolaus.runner.data.read.rows import read_rows
 
     parts = {"train": case.files.format("train"), "validation": case.files.format("valid")}
-    rows = {
-        n: [dict(r.values) for r in read_rows(folder / p, "auto", 0, None).rows] for n, p in parts.items()
-    }
+    rows = {n: [dict(r.values) for r in read_rows(folder / p).rows] for n, p in parts.items()}
     if examples:
         chosen = np.random.default_rng(0).permutation(len(rows["train"]))[:examples]
         rows["train"] = [rows["train"][i] for i in sorted(chosen)]

@@ -118,7 +118,7 @@ def test_bad_row_is_named_and_nothing_is_left(rows: Path, values: dict[str, Any]
 
 def test_command_names_the_line_that_is_no_json(rows: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows.write_text(rows.read_text() + "{oh no\n")
-    with pytest.raises(SystemExit, match=r"rows\.jsonl, line 34: not json"):
+    with pytest.raises(SystemExit, match=r"rows\.jsonl, line 34: no valid JSON"):
         main(
             [
                 "prepare",

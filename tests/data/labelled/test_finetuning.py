@@ -92,7 +92,7 @@ def test_test_set_may_lack_labels() -> None:
         "classification", train=texts(), test=[{"text": "herons"}, {"text": "bridge", "label": "stones"}]
     )
     assert data.test["test"].labels.tolist() == [-100, data.collator_arguments()["labels"].index("stones")]
-    with pytest.raises(ValueError, match=r"row 0: there is no column 'label'; there are: text"):
+    with pytest.raises(ValueError, match=r"row 0 has no column 'label'; it has: text. Set data.label_column"):
         prepared("classification", train=texts(), validation=[{"text": "herons"}])
 
 
@@ -194,7 +194,7 @@ def test_answer_is_looked_for_nearby_only() -> None:
     [
         ("classification", [{"text": "  ", "label": "a"}], r"row 0: the text in column 'text' is empty"),
         ("classification", [{"text": 3, "label": "a"}], "row 0: column 'text' holds a int, expected text"),
-        ("classification", [{"txt": "a", "label": "a"}], r"no column 'text'; there are: txt, label; .*mean 'txt'"),
+        ("classification", [{"txt": "a", "label": "a"}], r"no column 'text'; it has: txt, label\. .*mean 'txt'"),
         ("classification", [{"text": "a", "label": None}], "row 0: there is no label in column 'label'"),
         ("classification", [{"text": "a", "label": 1}, {"text": "b", "label": "x"}], "labels are of mixed types"),
         ("token_classification", [{"words": ["a", "b"], "labels": ["O"]}], "row 0: 2 words, but 1 labels"),

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from iolaus.runner.data.read.documents import Source, open_source
 from iolaus.runner.data.text.prepare import PreparedText, prepare_text
-from iolaus.runner.data.text.sources import Source, open_source
 
 WORDS = ["the", "a", "river", "runs", "under", "old", "bridge", "while", "seven", "herons", "watch", "again"]
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from iolaus.runner.data.read.documents import Source
 from iolaus.runner.data.text.holdout import HELD_OUT, TRAIN, digest, divide, split_documents
-from iolaus.runner.data.text.sources import Source
 from tests.data.text.test_sources import source
 
 texts = st.lists(st.sampled_from([f"text {k}" for k in range(40)]), min_size=2, max_size=60)

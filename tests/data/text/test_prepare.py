@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from transformers import AutoTokenizer
 
+from iolaus.runner.data.read.documents import Source, open_source
 from iolaus.runner.data.store.reader import TokenStore, entropy, ordinary_counts
 from iolaus.runner.data.text import prepare, tokenise
 from iolaus.runner.data.text.prepare import PreparedText, prepare_text
-from iolaus.runner.data.text.sources import Source, open_source
 from tests.data.text.conftest import SETTINGS, paragraphs, text_source
 
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from iolaus.runner.data.read import files
-from iolaus.runner.data.text.sources import HubSource, Source, open_source
+from iolaus.runner.data.read import file_documents
+from iolaus.runner.data.read.documents import HubSource, Source, open_source
 
 DOCUMENTS = ["The old bridge.", "Seven herons,\nwatching “it” fly; 冬", 'A "quoted", text\twith tabs.']
 
@@ -181,7 +181,7 @@ def test_the_fingerprint_follows_content_names_and_reading(tmp_path: Path) -> No
 
 
 def test_large_files_are_known_by_size_and_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "_SMALL", 3)
+    monkeypatch.setattr(file_documents, "_SMALL", 3)
     (tmp_path / "a.txt").write_text("One.")
     first = source(tmp_path / "a.txt").fingerprint()
     assert source(tmp_path / "a.txt").fingerprint() == first

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from iolaus.runner.data.read.task_readers import Row, read_rows
+from iolaus.runner.data.read.rows import Row, read_rows
 from iolaus.runner.data.vision.conversation_encoder import ConversationEncoder, SampleTooLong
 from iolaus.runner.data.vision.conversations import ConversationReader, Turn
 from iolaus.runner.data.vision.processors import (
@@ -115,8 +115,8 @@ def test_unknown_columns_are_named() -> None:
 
 def test_line_that_is_no_json_is_named(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text(json.dumps(COLOUR) + "\n{oops\n")
-    with pytest.raises(ValueError, match=r"rows.jsonl, line 2: not json"):
-        read_rows(tmp_path / "rows.jsonl", format="auto", word_field=0, tag_field=None)
+    with pytest.raises(ValueError, match=r"rows.jsonl, line 2: no valid JSON"):
+        read_rows(tmp_path / "rows.jsonl")
 
 
 @pytest.mark.parametrize("kind", ["wordpiece", "bpe"])

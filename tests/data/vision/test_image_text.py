@@ -111,7 +111,7 @@ def test_split_modality_batches_are_of_one_kind() -> None:
         ({"question": "<image> or <image>?"}, r"line 2 \(sample 'q1'\): 2 <image> places for 1 images"),
         ({"answer": []}, r"line 2: column 'answer' holds no answer"),
         ({"answer": "no " * 200}, r"line 2 \(sample 'q1'\): \d+ tokens, where data.max_length=128; raise it"),
-        (None, r"line 2: not json"),
+        (None, r"line 2: no valid JSON"),
     ],
 )
 def test_bad_row_is_named(

@@ -1,27 +1,18 @@
-"""Where documents come from: files, folders, globs, hub data sets, or anything with the methods of a `Source`."""
+"""Documents, one column of rows: of files, folders, globs, hub data sets, or anything with the methods of a `Source`."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from glob import glob, has_magic
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from iolaus.conf.values import NAMED
-from iolaus.runner.data.read.files import (
-    TEXT_UNITS,
-    FileSource,
-    choose_column,
-    document_of,
-    is_known_format,
-    known_files,
-    real_tokens,
-)
+from iolaus.runner.data.read.file_documents import FileSource, choose_column, real_documents
+from iolaus.runner.data.read.files import locate
+from iolaus.runner.data.read.formats import DOCUMENTS, TEXT_UNITS, ending_format
+from iolaus.runner.data.read.hub import load_hub
+from iolaus.runner.data.read.opened import AS_FOUND, Reading
 
 Document = str | Sequence[int]
 """A text, or the token ids of one."""
-
-_HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?(:[\w.-]+)?")
 
 
 @runtime_checkable
@@ -125,17 +116,10 @@ class HubSource:
 
     def documents(self) -> Iterator[Any]:
         """The documents of the split; rows without any are passed over."""
-        place = f"row {{}} of {self.describe()}"
-        columns = [self._column]
-        if self._column == "input_ids" and "attention_mask" in self._columns:
-            columns.append("attention_mask")
-        rows: Any = self._dataset.select_columns(columns)
-        for number, row in enumerate(rows):
-            value = row[self._column]
-            if len(columns) > 1:
-                value = real_tokens(value, row["attention_mask"])
-            if (document := document_of(value, self._column, place, number)) is not None:
-                yield document
+        masked = self._column == "input_ids" and "attention_mask" in self._columns
+        rows: Any = self._dataset.select_columns([self._column, *["attention_mask"] * masked])
+        pairs = ((row[self._column], row["attention_mask"] if masked else None) for row in rows)
+        yield from real_documents(pairs, self._column, self.describe())
 
     def fingerprint(self) -> dict[str, Any]:
         """The revision that was downloaded, or that the hub has now."""
@@ -158,21 +142,7 @@ class HubSource:
 
     @cached_property
     def _dataset(self) -> Any:
-        from datasets import get_dataset_split_names, load_dataset
-
-        try:
-            return load_dataset(
-                self.name, self.config_name, split=self.split, streaming=self.streaming, **self.options
-            )
-        except Exception as error:  # connection, offline mode, unknown name, split or configuration
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            if "split" in reason.lower():
-                known = ", ".join(get_dataset_split_names(self.name, self.config_name))
-                raise ValueError(f"{self.name} has no split {self.split!r}; it has: {known}") from error
-            raise FileNotFoundError(
-                f"{self.name!r} is no file or folder here, and no data set that could be loaded from the hub ({reason}). "
-                "Check the spelling and the connection; a configuration is written name:config"
-            ) from error
+        return load_hub(self.name, self.config_name, self.split, streaming=self.streaming, **self.options)
 
     def _revision(self) -> str:
         if not self.streaming:
@@ -187,16 +157,15 @@ def open_source(
     text_column: str,
     split: str,
     text_unit: str,
-    file_format: str | None = None,
     streaming: bool = False,
     options: Mapping[str, Any] | None = None,
+    reading: Reading = AS_FOUND,
 ) -> Source:
-    """The source that `spec` names: a file, folder, glob, hub name, a list of them, or a source already.
+    """The source that `spec` names: files or a hub data set (see `locate`), a list of them, or a source already.
 
-    Folders are read with all files of known formats in them, by path; one that `datasets.save_to_disk` wrote is read
-    as such. `split` chooses among those of a saved or hub data set. A hub data set's configuration is written
-    `name:config`; `streaming` reads it as it comes, and `options` go to `datasets.load_dataset`. `text_unit`: what a
-    document is in txt and md files, `paragraph`, `line` or `file`. `file_format`: that of files whose names do not tell.
+    `split` chooses among those of a saved or hub data set where the name says none. `streaming` reads a hub data set as
+    it comes, and `options` go to `datasets.load_dataset`. `text_unit`: what a document is in txt and md files,
+    `paragraph`, `line` or `file`.
 
     Raises:
         FileNotFoundError: nothing is there.
@@ -205,12 +174,18 @@ def open_source(
     if text_unit not in TEXT_UNITS:
         raise ValueError(f"data.text_unit={text_unit!r}; there are: {', '.join(TEXT_UNITS)}")
     if isinstance(spec, str | Path):
-        return _open_one(str(spec), text_column, split, text_unit, file_format, streaming, options)
+        found = locate(str(spec), split, DOCUMENTS, any_format=reading.format != "auto")
+        if found.hub:
+            return HubSource(found.hub, found.config, found.split, text_column, streaming, options)
+        if not found.one and all(ending_format(file) in DOCUMENTS for file in found.files):
+            reading = reading._replace(format="auto")  # what a folder or a glob finds is what its ending says
+        return FileSource(found.files, str(Path(spec).expanduser()), text_column, text_unit, reading)
     if isinstance(spec, Source):
         return spec
     if isinstance(spec, Iterable) and not isinstance(spec, Mapping | bytes):
-        reading = (text_column, split, text_unit, file_format, streaming, options)
-        sources = [open_source(part, *reading) for part in spec]
+        sources = [
+            open_source(part, text_column, split, text_unit, streaming, options, reading) for part in spec
+        ]
         if not sources:
             raise ValueError("data.source is an empty list: name at least one file, folder or data set")
         return sources[0] if len(sources) == 1 else CombinedSource(sources)
@@ -218,32 +193,3 @@ def open_source(
         f"data.source={spec!r} is no source: give a path, a glob, the name of a hub data set, a list of them, or a node "
         "with the _target_ of a class that has documents(), fingerprint(), describe() and tokenized"
     )
-
-
-def _open_one(
-    spec: str,
-    text_column: str,
-    split: str,
-    text_unit: str,
-    file_format: str | None,
-    streaming: bool,
-    options: Mapping[str, Any] | None,
-) -> Source:
-    if problem := NAMED.problem(spec):
-        raise ValueError(f"data.source={spec!r}: {problem}")
-    path = Path(spec).expanduser()
-    if path.is_file() and file_format:
-        return FileSource([path], path, text_column, text_unit, file_format)
-    if path.exists():
-        return FileSource(known_files(path, split), path, text_column, text_unit)
-    if has_magic(spec):
-        matches = sorted(Path(match) for match in glob(str(path), recursive=True))
-        if not matches:
-            raise FileNotFoundError(f"no file matches {spec} (looked in {Path.cwd()})")
-        files = [file for match in matches for file in known_files(match, split)]
-        return FileSource(files, path, text_column, text_unit)
-    looks_like_path = is_known_format(path) or spec.startswith(("/", ".", "~")) or spec.endswith("/")
-    if looks_like_path or not _HUB_NAME.fullmatch(spec):
-        raise FileNotFoundError(f"no file or folder {spec} (looked in {Path.cwd()})")
-    name, _, config = spec.partition(":")
-    return HubSource(name, config or None, split, text_column, streaming, options)

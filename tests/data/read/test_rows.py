@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from iolaus.runner.data.read.task_readers import read_rows
+from iolaus.runner.data.read.opened import Reading
+from iolaus.runner.data.read.rows import read_rows
 
 SQUAD = {
     "version": "v2.0",
@@ -34,7 +35,10 @@ SQUAD = {
 def read(
     source: Any, format: str = "auto", word_field: Any = 0, tag_field: Any = None
 ) -> list[dict[str, Any]]:
-    return [dict(row.values) for row in read_rows(source, format, word_field, tag_field).rows]
+    return [
+        dict(row.values)
+        for row in read_rows(source, Reading(format=format, word_field=word_field, tag_field=tag_field)).rows
+    ]
 
 
 def written(path: Path, text: str) -> Path:
@@ -64,10 +68,8 @@ def test_tables_give_the_same_rows(tmp_path: Path) -> None:
 
 
 def test_only_text_formats_are_textual(tmp_path: Path) -> None:
-    assert read_rows(written(tmp_path / "a.csv", "text,label\na,1\n"), "auto", 0, None).textual
-    assert not read_rows(
-        written(tmp_path / "a.jsonl", '{"text": "a", "label": "1"}\n'), "auto", 0, None
-    ).textual
+    assert read_rows(written(tmp_path / "a.csv", "text,label\na,1\n")).textual
+    assert not read_rows(written(tmp_path / "a.jsonl", '{"text": "a", "label": "1"}\n')).textual
 
 
 def test_data_sets_of_the_library_keep_their_class_names(tmp_path: Path) -> None:
@@ -78,7 +80,7 @@ def test_data_sets_of_the_library_keep_their_class_names(tmp_path: Path) -> None
     made = Dataset.from_dict({"text": ["a", "b"], "label": [1, 0], "tags": [[0], [1, 1]]}, features=features)
     made.save_to_disk(str(tmp_path / "saved"))
     for source in (made, str(tmp_path / "saved")):
-        rows = read_rows(source, "auto", 0, None)
+        rows = read_rows(source)
         assert [row.values["label"] for row in rows.rows] == [1, 0]
         assert rows.class_names == {"label": ["no", "yes"], "tags": ["no", "yes"]}
 
@@ -128,9 +130,9 @@ def test_squad_of_both_versions(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "expected"),
     [
-        ("a.csv", "text,label\none,x\ntwo\n", r"a\.csv, line 3: 1 columns where the header has 2"),
+        ("a.csv", "text,label\none,x\ntwo\n", r"a\.csv, line 3: 1 fields where the header has 2"),
         ("a.csv", "", "is empty: expected a line with the names of the columns"),
-        ("a.jsonl", '{"text": "a"}\n{"text": \n', r"a\.jsonl, line 2: not json"),
+        ("a.jsonl", '{"text": "a"}\n{"text": \n', r"a\.jsonl, line 2: no valid JSON"),
         ("a.jsonl", "[1, 2]\n", "line 1: expected a json object with named columns, found a list"),
         ("a.conll", "heron\tO\n\nfish\n", r"a\.conll, line 3: 1 columns where 2 are expected: 'fish'"),
         ("a.conll", "one word\nper line here\n", "line 2: 3 columns where 2 are expected"),
@@ -138,7 +140,7 @@ def test_squad_of_both_versions(tmp_path: Path) -> None:
         ("a.conll", "heron\tO\nfish\t\n", r"a\.conll, line 2: the word or its label is empty: 'fish\\t'"),
         ("a.conllu", "1\theron\tO\n", "line 1: 3 columns where 10 are expected"),
         ("a.conllu", "1 U.S. U.S. PROPN NNP _ 0 root _ _\n", "line 1: 1 columns where 10 are expected"),
-        ("a.xyz", "heron", r"unknown ending; set data\.format to one of csv"),
+        ("a.xyz", "heron", r"a\.xyz has an unknown format; known are: \.csv.* Set data\.format"),
     ],
 )
 def test_broken_file_is_named_with_its_line(tmp_path: Path, name: str, content: str, expected: str) -> None:
@@ -167,10 +169,10 @@ def test_squad_without_a_field_names_the_paragraph(tmp_path: Path) -> None:
 
 
 def test_missing_file_and_wrong_names(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"there is no file 'nowhere.csv'"):
+    with pytest.raises(FileNotFoundError, match=r"no file or folder nowhere\.csv"):
         read("nowhere.csv")
     with pytest.raises(
-        ValueError, match=r"cannot load 'nowhere@train': there is no such file, and the hub says"
+        FileNotFoundError, match=r"'nowhere' is no file or folder here, and no data set that could be loaded"
     ):
         read("nowhere@train")
     file = written(tmp_path / "a.conllu", "")

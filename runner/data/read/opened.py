@@ -1,0 +1,99 @@
+"""The text of a file: unpacked where it is compressed, decoded as its byte-order mark or a setting says."""
+
+import codecs
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+
+from iolaus.conf.data.tables import Tables
+
+COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+"""Compressions of text files by their endings; the ending before tells the format."""
+
+
+class Reading(NamedTuple):
+    """How files are read, where they do not tell themselves; the fields are those of `iolaus.conf.data.tables`.
+
+    Example:
+        >>> Reading(delimiter=";", encoding="latin-1").format
+        'auto'
+    """
+
+    format: str = "auto"
+    delimiter: str | None = None
+    encoding: str | None = None
+    quoting: bool | None = None
+    word_field: int | str = 0
+    tag_field: int | str | None = None
+
+
+AS_FOUND = Reading()
+"""What the files themselves tell."""
+
+
+def reading_of(settings: Tables, word_field: int | str = 0, tag_field: int | str | None = None) -> Reading:
+    """The part of a data set's settings that says how files are read."""
+    common = (settings.format, settings.delimiter, settings.encoding, settings.quoting)
+    return Reading(*common, word_field, tag_field)
+
+
+class File(NamedTuple):
+    """A file with its format, by the format's name, and how it is read."""
+
+    path: Path
+    format: str
+    reading: Reading
+    lone_object: bool = False
+    """Whether a json file that holds one object holds one row, rather than columns."""
+
+
+@contextmanager
+def opened(file: File, newline: str | None = "\n") -> Iterator[TextIO]:
+    """The text of a file; `newline` is that of `open`.
+
+    Raises:
+        ValueError: it is not of its encoding (the first wrong byte is named), or its compression is damaged.
+    """
+    path, encoding = file.path, file.reading.encoding or _marked(file)
+    packed = path.suffix.lower() in COMPRESSED
+    try:
+        "".encode(encoding)
+    except LookupError:
+        raise ValueError(
+            f"data.encoding={encoding!r} is none that Python knows; give one such as utf-8, utf-16 or latin-1"
+        ) from None
+    try:
+        with binary(path) as content, io.TextIOWrapper(content, encoding, newline=newline) as text:
+            try:
+                yield text
+            except UnicodeDecodeError as error:  # in what was read last
+                place = "" if packed else f" at offset {content.tell() - len(error.object) + error.start}"
+                raise ValueError(
+                    f"{path} is not {'UTF-8' if encoding == 'utf-8-sig' else encoding}: byte "
+                    f"0x{error.object[error.start]:02x}{place}. Convert it, for instance with iconv -f LATIN1 -t UTF-8, "
+                    "or set data.encoding"
+                ) from None
+    except OSError as error:
+        if not packed:
+            raise
+        raise ValueError(f"{path} is no readable {path.suffix[1:]} file: {error}") from error
+
+
+def binary(path: Path) -> Any:
+    """The bytes of a file, unpacked where its ending says that they are compressed."""
+    if path.suffix.lower() not in COMPRESSED:
+        return open(path, "rb")
+    import pyarrow
+
+    return pyarrow.input_stream(str(path), compression=COMPRESSED[path.suffix.lower()])
+
+
+def _marked(file: File) -> str:
+    """UTF-16 of a table that begins with its byte-order mark, as spreadsheets write it; else UTF-8."""
+    if file.format in ("csv", "tsv"):
+        with binary(file.path) as content:
+            if content.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+                return "utf-16"
+    return "utf-8-sig"
