@@ -11,6 +11,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
+from iolaus.runner.config.completed import completed
 from iolaus.runner.config.permissions import check_permissions
 from iolaus.runner.run.errors import explain, wants_traceback
 from iolaus.runner.run.folder import RunFolder
@@ -62,7 +63,7 @@ def consolidate(checkpoint: Path, target: Path, allowed: Sequence[str] = ()) -> 
     config = OmegaConf.load(run.path / "config.yaml")
     assert isinstance(config, DictConfig)
     check_permissions(config, allowed)
-    data, module, _ = assemble(config)
+    data, module, _ = assemble(completed(config))
     saved = AtomicCheckpointIO().load_checkpoint(path)
     module.load_state_dict(saved["state_dict"])
     optimizer = module.make_optimizer(model=module.model)

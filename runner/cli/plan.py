@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from omegaconf import DictConfig
 
+from iolaus.runner.config.completed import completed
 from iolaus.runner.launch.processes import processes_per_node, quiet_threads
 from iolaus.runner.loop.assembly import Parts, assemble
 from iolaus.runner.modules.texts import marked_texts
@@ -38,6 +39,7 @@ def show_plan(config: DictConfig) -> None:
     from iolaus.runner.loop.trainer import quiet_libraries
 
     quiet_libraries()
+    config = completed(config)
     parts = assemble(config)
     ranks = processes_per_node(config.trainer) * int(config.trainer.get("num_nodes", 1))
     indexed = isinstance(parts.data, GlobalBatchDataModule) and not parts.data.streamed
