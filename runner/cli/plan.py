@@ -36,6 +36,7 @@ def show_plan(config: DictConfig) -> None:
     """
     quiet_threads()
     from iolaus.runner.data.module import GlobalBatchDataModule
+    from iolaus.runner.loop.lightning_loop import describe, is_plain
     from iolaus.runner.loop.trainer import quiet_libraries
 
     quiet_libraries()
@@ -45,15 +46,16 @@ def show_plan(config: DictConfig) -> None:
     indexed = isinstance(parts.data, GlobalBatchDataModule) and not parts.data.streamed
     batches = parts.data.train_batches(0, ranks) if indexed else None
     facts = (
-        _fingerprints(parts.data, config) if indexed else {"samples": "a stream: known only as it is read"}
+        _fingerprints(parts.data, config) if indexed else {"samples": "known only as they are read"}
     )
-    show("the plan", {"data": {**parts.data.describe(), **facts}})
+    show("the plan", {"data": {**describe(parts.data), **facts}})
     if batches is not None:
         show("samples as the model gets them", {"samples": _samples(parts.data, batches[0])})
         show("lengths", {"tokens": _histogram(parts.data), "fill": _fill(batches)})
-    optimizer = _show_optimizer(parts)
-    costs = _costs(config, parts, optimizer, batches, ranks) if batches is not None else {}
-    show("what it takes", {"model": parts.module.describe(), **costs})
+    own = not is_plain(parts.data, parts.module)
+    optimizer = _show_optimizer(parts) if own else None
+    costs = _costs(config, parts, optimizer, batches, ranks) if own and batches is not None else {}
+    show("what it takes", {"model": describe(parts.module), **costs})
     print("nothing was trained; without mode=inspect this command trains", flush=True)
 
 
@@ -69,6 +71,8 @@ def _show_optimizer(parts: Parts) -> Any:
     if schedule:
         rate = max(float(group["initial_lr"]) for group in optimizer.param_groups)
         print("learning rate", *drawn(schedule, parts.max_steps, rate), sep="\n", flush=True)
+    else:
+        print(f"learning rate: {type(scheduler).__name__} tells it only step by step", flush=True)
     return optimizer
 
 

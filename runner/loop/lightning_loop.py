@@ -13,6 +13,9 @@ from iolaus.runner.inference.export import exported_model
 from iolaus.runner.run.errors import TrainingFailure
 from iolaus.runner.run.folder import RunFolder
 
+KEPT = (bool, int, float, str, list, tuple, dict)
+"""What hyperparameters in a checkpoint may be."""
+
 
 def is_plain(data: Any, module: Any) -> bool:
     """Whether Lightning trains by itself: the data does not serve global batches, or the module does not step by them."""
@@ -84,6 +87,14 @@ class LightningLoop(Callback):
         """Tells Lightning's loop how many global batches are consumed, where the data serves them."""
         if self._one_epoch:
             go_on_in_the_epoch(checkpoint["loops"]["fit_loop"], checkpoint["global_step"])
+
+    def on_save_checkpoint(
+        self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        """Leaves out hyperparameters that are objects, such as the makers of optimizers: they could not be loaded."""
+        for name in ("hyper_parameters", "datamodule_hyper_parameters"):
+            if name in checkpoint:
+                checkpoint[name] = {n: v for n, v in checkpoint[name].items() if isinstance(v, KEPT) or v is None}
 
     def _note(self, trainer: Trainer) -> None:
         self.figures |= {n: float(v) for n, v in trainer.callback_metrics.items() if v.numel() == 1}

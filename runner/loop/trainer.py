@@ -138,7 +138,7 @@ def make_trainer(asked: DictConfig, settled: DictConfig, **given: Any) -> Traine
         return made
 
     known = inspect.signature(build_trainer).parameters
-    return build_trainer(**{n: settled[n] for n in known if n in settled}, **given, make=make)
+    return build_trainer(**{**{n: settled[n] for n in known if n in settled}, **given}, make=make)
 
 
 def leave_signals_alone(trainer: Trainer) -> None:

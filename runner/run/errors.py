@@ -3,7 +3,9 @@
 import difflib
 import os
 import re
+import traceback
 from collections.abc import Iterable
+from pathlib import Path
 
 from iolaus.runner.run.redaction import redacted
 
@@ -52,6 +54,8 @@ def _explained(error: BaseException) -> str | None:
         for cause in chain:  # our own message, which a resolver may have wrapped
             if isinstance(cause, (*USER_ERRORS, TrainingFailure)) and cause not in composing:
                 return _plain(cause)
+            if type(cause).__name__ == "MisconfigurationException":  # Lightning's, which is not imported for it
+                return " ".join(str(cause).split())
     if composing:
         lines = dict.fromkeys(line for cause in composing for line in str(cause).splitlines() if _tells(line))
         message = "\n".join(lines)
@@ -89,7 +93,16 @@ def _plain(error: BaseException) -> str:
         return found[1]
     if isinstance(error, OSError) and error.strerror and len(error.args) > 1:
         return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
-    return str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    if isinstance(error, KeyError) and error.args:
+        return str(error.args[0]) if " " in str(error.args[0]) else _missing_key(error)
+    return str(error)
+
+
+def _missing_key(error: KeyError) -> str:
+    """What to say of a key alone: where it was looked up, for it names nothing that the user has written."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno}: {frames[-1].line})" if frames else ""
+    return f"{error.args[0]!r} is missing from what is read here{where}; HYDRA_FULL_ERROR=1 shows how it came to that"
 
 
 def _tells(line: str) -> bool:
