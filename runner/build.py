@@ -56,7 +56,7 @@ def bind(node: Any) -> Call:
     args, values = _arguments(node, _How("all", True))
     if found := component_of(node["_target_"]):
         check_fields(found[1], path or found[0], values)
-    return make_call(locate(node["_target_"], path), path, group_of(path), args, values)
+    return make_call(locate(node["_target_"], path), path, group_of(path), args, values, node["_target_"])
 
 
 class _How(NamedTuple):
@@ -86,7 +86,8 @@ def _value(value: Any, how: _How) -> Any:
     """A value as `how` says, its nodes built."""
     if how.recursive and isinstance(value, DictConfig) and "_target_" in value:
         path = value._get_full_key(None)
-        made = make_call(locate(value["_target_"], path), path, None, *_arguments(value, how))
+        target = value["_target_"]
+        made = make_call(locate(target, path), path, None, *_arguments(value, how), target)
         return partial(made.func, *made.args, **made.keywords) if value.get("_partial_") else made.made()
     if not OmegaConf.is_config(value):
         return value

@@ -34,6 +34,8 @@ class Call(partial[Any]):
 
     path: str
     group: str | None
+    name: str
+    """The target as the config names it."""
 
     def __call__(self, /, *args: Any, **given: Any) -> Any:
         """What the target makes.
@@ -49,6 +51,10 @@ class Call(partial[Any]):
         taken = {n: v for n, v in given.items() if (n in names or rest) and n not in bound | {*self.keywords}}
         return self.made(*args, **taken)
 
+    def with_keywords(self, keywords: Mapping[str, Any]) -> "Call":
+        """The same call with other settings of the node."""
+        return make_call(self.func, self.path, self.group, self.args, keywords, self.name)
+
     def made(self, *args: Any, **values: Any) -> Any:
         """What the target makes of the node's values and these, all of which it must take; raises as a call does."""
         keywords = {**self.keywords, **values}
@@ -61,18 +67,13 @@ class Call(partial[Any]):
         try:
             return self.func(*self.args, *args, **keywords)
         except Exception as error:
-            home = self.name.partition(".")[0]
+            home = self.func.__module__.partition(".")[0]
             plain = not isinstance(error, ValueError | OSError | ImportError | TrainingFailure)
             if home in OURS or not (plain or home in LIBRARIES):
                 raise
             reason = " ".join(str(error).split()) or "it gives no reason"
             kind = f"{type(error).__name__}: " if plain else ""
             raise ValueError(f"{self.path}: {self.name} refuses these settings: {kind}{reason}") from error
-
-    @property
-    def name(self) -> str:
-        """The target as a user names it."""
-        return f"{self.func.__module__}.{getattr(self.func, '__qualname__', self.func)}"
 
     def _wants(self, other: str) -> bool:
         """Whether a value is handed under another name: the config may have what stands for it."""
@@ -82,16 +83,22 @@ class Call(partial[Any]):
     def _hint(self, keywords: Mapping[str, Any]) -> str:
         names, rest = parameters(self.func)
         unknown = next((name for name in self.keywords if name not in names), None)
-        shown = f"; it takes: {', '.join(names)}" if names else ""
-        return shown + (suggest(unknown, names) if unknown and not rest else "")
+        meant = suggest(unknown, names) if unknown and not rest else ""
+        return meant or (f"; it takes: {', '.join(names)}" if names else "")
 
 
 def make_call(
-    target: Callable[..., Any], path: str, group: str | None, args: Sequence[Any], values: Mapping[str, Any]
+    target: Callable[..., Any],
+    path: str,
+    group: str | None,
+    args: Sequence[Any],
+    values: Mapping[str, Any],
+    name: str = "",
 ) -> Call:
-    """The call of a target from the node at `path`, of a group's component or (None) inside of one."""
+    """The call of a target, by its `name`, from the node at `path`: a group's component, or (None) inside of one."""
     call = Call(target, *args, **values)
     call.path, call.group = path or "the node", group
+    call.name = name or f"{target.__module__}.{getattr(target, '__qualname__', target)}"
     return call
 
 

@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from iolaus.runner.build import bind
-from iolaus.runner.config.calling import Call, make_call, parameters
+from iolaus.runner.config.calling import Call, parameters
 from iolaus.runner.models.encoder import checked_fields, special_tokens
 from iolaus.runner.optim.groups import parameter_groups
 from iolaus.runner.optim.hooks import LoopNeeds
@@ -45,7 +45,7 @@ def make_optimizer_of(node: Any) -> Callable[..., Optimizer]:
 def _plain_optimizer(call: Call, names: Mapping[str, Any], model: nn.Module) -> Optimizer:
     settings = dict(call.keywords)
     ours = {name: settings.pop(name) for name in GROUPING if name in settings and name not in names}
-    call = _with_keywords(call, settings)
+    call = call.with_keywords(settings)
     made = call.made(params=_groups(settings, ours, names, model))
     step = inspect.signature(made.step).parameters
     if "closure" in step and step["closure"].default is inspect.Parameter.empty:
@@ -154,9 +154,4 @@ def make_model_of(node: Any, tokenizer: PreTrainedTokenizerBase | None, **argume
         known = call.func.config_class or PretrainedConfig
         ids = special_tokens(tokenizer) if tokenizer is not None else {}
         config = known(**{**ids, **checked_fields(config, known())})
-    return _with_keywords(call, {**call.keywords, "config": config})(tokenizer=tokenizer)
-
-
-def _with_keywords(call: Call, keywords: Mapping[str, Any]) -> Call:
-    """The same call with other settings of the node."""
-    return make_call(call.func, call.path, call.group, call.args, keywords)
+    return call.with_keywords({**call.keywords, "config": config})(tokenizer=tokenizer)

@@ -18,7 +18,7 @@ from transformers.utils.logging import disable_progress_bar
 from iolaus.runner.build import bind
 from iolaus.runner.checkpoints.callback import ResumePoint
 from iolaus.runner.checkpoints.files import AtomicCheckpointIO
-from iolaus.runner.config.calling import make_call, parameters
+from iolaus.runner.config.calling import parameters
 from iolaus.runner.launch.processes import processes_per_node
 from iolaus.runner.logging.loggers import MetricsFile
 from iolaus.runner.loop.lightning_loop import describe
@@ -131,7 +131,7 @@ def make_trainer(asked: DictConfig, settled: DictConfig, **given: Any) -> Traine
             raise ValueError(f"trainer.{name}: choose them by the group {group}, such as {group}=...")
     names, _ = parameters(call.func)
     theirs = {name: value for name, value in call.keywords.items() if name not in SHARED}
-    plain = make_call(call.func, call.path, call.group, call.args, theirs)
+    plain = call.with_keywords(theirs)
 
     def make(**ours: Any) -> Trainer:
         made: Trainer = plain.made(**{n: v for n, v in ours.items() if n in names and n not in theirs})

@@ -131,6 +131,8 @@ def _did_you_mean(message: str) -> str:
         return _other_key(found[1])
     if found := re.search(r"Key '([^']+)' (?:is )?not in", message):
         return _line(_near(found[1], {key.split(".")[-1] for key in _config_keys()}))
+    if found := re.search(r"Multiple values for (\S+)\. To override a value use 'override \S+: (\S+)'", message):
+        return f"\nwrite {found[1]}={found[2]}, without a +: there is such a group already"
     if re.search(
         r"no viable alternative|missing EQUAL|mismatched input|token recognition|extraneous", message
     ):

@@ -1,7 +1,7 @@
 """Where documents come from: files, folders, globs, hub data sets, or anything with the methods of a `Source`."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from glob import glob, has_magic
 from pathlib import Path
@@ -26,7 +26,11 @@ _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?(:[\w.-]+)?")
 
 @runtime_checkable
 class Source(Protocol):
-    """Documents that can be read again and again, always in the same order."""
+    """Documents that can be read again and again, always in the same order.
+
+    A source is made in one process and may be read in another, or in a thread: it is pickled or forked for that, and each
+    call of `documents` begins at the first document. So open files and connections within `documents`, not before.
+    """
 
     @property
     def tokenized(self) -> bool:
@@ -195,15 +199,18 @@ def open_source(
         return _open_one(str(spec), text_column, split, text_unit, file_format, streaming, options)
     if isinstance(spec, Source):
         return spec
-    if isinstance(spec, Iterable) and not isinstance(spec, Mapping | bytes):
+    if isinstance(spec, list | tuple):
         reading = (text_column, split, text_unit, file_format, streaming, options)
         sources = [open_source(part, *reading) for part in spec]
         if not sources:
             raise ValueError("data.source is an empty list: name at least one file, folder or data set")
         return sources[0] if len(sources) == 1 else CombinedSource(sources)
+    needed = ("documents", "fingerprint", "describe", "tokenized")
+    lacks = ", ".join(name for name in needed if not hasattr(spec, name))
     raise ValueError(
         f"data.source={spec!r} is no source: give a path, a glob, the name of a hub data set, a list of them, or a node "
         "with the _target_ of a class that has documents(), fingerprint(), describe() and tokenized"
+        + (f"; {type(spec).__name__} lacks {lacks}" if hasattr(spec, "__iter__") or len(lacks) < 30 else "")
     )
 
 
