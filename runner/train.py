@@ -142,7 +142,7 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     if trainer.is_global_zero:
         monitored = {name: settled.checkpoint.get(name) for name in ("monitor", "mode")}
         folder.update_status(max_steps=max_steps if max_steps > 0 else None, **monitored)
-        decided = described(settled, before, resolved)
+        decided = described(config, before, resolved)
         start_summary(describe_run(trainer, module, data, folder, checkpoint, decided))
         for line in changes(before if checkpoint else {}, resolved):
             log.warning("%s", line)

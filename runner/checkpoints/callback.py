@@ -152,7 +152,9 @@ class Checkpoint(Callback):
 
     def _improved(self, trainer: Trainer, step: int) -> bool:
         metrics = trainer.callback_metrics
-        monitor = self.monitor or next((n for n in metrics if n.startswith("val") and n.endswith("loss")), None)
+        monitor = self.monitor or next(
+            (n for n in metrics if n.startswith("val") and n.endswith("loss")), None
+        )
         if monitor is None:
             return False
         if monitor not in metrics:
@@ -241,6 +243,8 @@ def _named_step(path: Path) -> int:
 def _resume_point(path: Path) -> ResumePoint | None:
     damage = damage_of(path)
     if damage is None:
-        return ResumePoint(path, int(entry_of(path, "global_step")) if _named_step(path) < 0 else _named_step(path))
+        return ResumePoint(
+            path, int(entry_of(path, "global_step")) if _named_step(path) < 0 else _named_step(path)
+        )
     log.warning("passing over the damaged checkpoint %s: %s", path, damage)
     return None

@@ -45,9 +45,7 @@ def show_plan(config: DictConfig) -> None:
     ranks = processes_per_node(config.trainer) * int(config.trainer.get("num_nodes", 1))
     indexed = isinstance(parts.data, GlobalBatchDataModule) and not parts.data.streamed
     batches = parts.data.train_batches(0, ranks) if indexed else None
-    facts = (
-        _fingerprints(parts.data, config) if indexed else {"samples": "known only as they are read"}
-    )
+    facts = _fingerprints(parts.data, config) if indexed else {"samples": "known only as they are read"}
     show("the plan", {"data": {**describe(parts.data), **facts}})
     if batches is not None:
         show("samples as the model gets them", {"samples": _samples(parts.data, batches[0])})

@@ -109,7 +109,11 @@ def parameters(target: Callable[..., Any]) -> tuple[dict[str, inspect.Parameter]
     on to what knows nothing of a run.
     """
     is_class = isinstance(target, type)
-    makers = [vars(cls)["__init__"] for cls in target.__mro__[:-1] if "__init__" in vars(cls)] if is_class else [target]
+    makers = (
+        [vars(cls)["__init__"] for cls in target.__mro__[:-1] if "__init__" in vars(cls)]
+        if is_class
+        else [target]
+    )
     found: dict[str, inspect.Parameter] = {}
     for maker in makers:
         try:

@@ -31,7 +31,10 @@ def completed(config: DictConfig) -> DictConfig:
         if OmegaConf.is_missing(copy, group) or copy.get(group) is None:
             copy[group] = {}
     if option_of("trainer", copy.trainer) is None:
-        found: dict[str, Any] = {**asdict(Trainer()), **({"max_steps": -1} if "max_epochs" in copy.trainer else {})}
+        found: dict[str, Any] = {
+            **asdict(Trainer()),
+            **({"max_steps": -1} if "max_epochs" in copy.trainer else {}),
+        }
         for name, value in found.items():
             if name not in copy.trainer and name != "_target_":
                 theirs = copy.trainer.get(LIGHTNING.get(name, name))

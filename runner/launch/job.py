@@ -53,7 +53,11 @@ def carry_out(config: DictConfig, folder: RunFolder, here: Member | None, train:
             "a launcher named in a recipe that is swept over is ignored: put hydra/launcher=slurm on the command"
         )
     if not in_sweep() and here is None and launcher != "basic":
-        log.warning("hydra/launcher=%s counts with -m alone, so this trains here: iolaus -m hydra/launcher=%s ...", launcher, launcher)
+        log.warning(
+            "hydra/launcher=%s counts with -m alone, so this trains here: iolaus -m hydra/launcher=%s ...",
+            launcher,
+            launcher,
+        )
     if here is None:
         return _lead(config, folder, lambda: launch(config, folder, train))
     check_layout(config.trainer, processes_per_node(config.trainer), here)

@@ -32,7 +32,11 @@ def limits_of_plain(data: Any, module: Any) -> str:
         )
         if not ours
     )
-    order = "" if hasattr(data, "connect") else "the order of samples is its own and a resumed run may repeat some, "
+    order = (
+        ""
+        if hasattr(data, "connect")
+        else "the order of samples is its own and a resumed run may repeat some, "
+    )
     export = "" if exported_model(module) else "no model/ is exported (it holds no PreTrainedModel), "
     return f"{names}: trained by Lightning's own loop; {order}{export}there is no order.txt, and no global batch is cut for speed"
 
@@ -60,7 +64,10 @@ class LightningLoop(Callback):
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Adds what callbacks look for."""
         module: Any = pl_module
-        module.votes, module.validated_step = {"stop": 0.0, "save": 0.0}, getattr(module, "validated_step", -1)
+        module.votes, module.validated_step = (
+            {"stop": 0.0, "save": 0.0},
+            getattr(module, "validated_step", -1),
+        )
         module.check_finite = partial(check_loss, Path(trainer.default_root_dir))
 
     def on_train_batch_end(
@@ -94,7 +101,9 @@ class LightningLoop(Callback):
         """Leaves out hyperparameters that are objects, such as the makers of optimizers: they could not be loaded."""
         for name in ("hyper_parameters", "datamodule_hyper_parameters"):
             if name in checkpoint:
-                checkpoint[name] = {n: v for n, v in checkpoint[name].items() if isinstance(v, KEPT) or v is None}
+                checkpoint[name] = {
+                    n: v for n, v in checkpoint[name].items() if isinstance(v, KEPT) or v is None
+                }
 
     def _note(self, trainer: Trainer) -> None:
         self.figures |= {n: float(v) for n, v in trainer.callback_metrics.items() if v.numel() == 1}
@@ -162,6 +171,8 @@ def one_epoch(data: LightningDataModule, max_steps: int, max_epochs: float | Non
     if hasattr(data, "connect"):
         return {"max_epochs": 1, "max_steps": max_steps, "use_distributed_sampler": False}
     if max_steps < 0 and max_epochs != int(max_epochs or 0):
-        raise ValueError(f"trainer.max_epochs={max_epochs}: {type(data).__name__} is read in whole epochs; give a whole number")
+        raise ValueError(
+            f"trainer.max_epochs={max_epochs}: {type(data).__name__} is read in whole epochs; give a whole number"
+        )
     epochs = -1 if max_steps > 0 else int(max_epochs or 0)
     return {"max_epochs": epochs, "max_steps": max_steps, "use_distributed_sampler": True}

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-import torch
 from torch import nn
 from torch.optim import Optimizer
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase

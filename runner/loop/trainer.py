@@ -44,7 +44,16 @@ EXPECTED_WARNINGS = (
 
 PROFILED_STEPS = 5
 
-SHARED = ("accelerator", "devices", "num_nodes", "strategy", "precision", "max_steps", "max_epochs", "plugins")
+SHARED = (
+    "accelerator",
+    "devices",
+    "num_nodes",
+    "strategy",
+    "precision",
+    "max_steps",
+    "max_epochs",
+    "plugins",
+)
 """Settings of Lightning's Trainer that a run decides for all of its parts, from the values in the config."""
 
 
@@ -206,7 +215,8 @@ def describe_run(
         "data": describe(data),
         "model": describe(module),
         "run": {
-            "steps": (f"{trainer.max_steps:,}" if trainer.max_steps > 0 else f"{trainer.max_epochs} epochs") + _origin(folder, checkpoint),
+            "steps": (f"{trainer.max_steps:,}" if trainer.max_steps > 0 else f"{trainer.max_epochs} epochs")
+            + _origin(folder, checkpoint),
             "device": f"{name} x {trainer.world_size}" if trainer.world_size > 1 else name,
             **decided,
             "folder": str(near(folder.path)),

@@ -188,7 +188,9 @@ class TrainingModule(ModelModule):
             return
         optimizer, saved = self.trainer.optimizers[0], self._saved_groups
         put_back_cycled(self.lr_schedulers(), optimizer, saved, self.max_steps)
-        theirs, ours = ([float(group["lr"]) for group in groups] for groups in (saved, optimizer.param_groups))
+        theirs, ours = (
+            [float(group["lr"]) for group in groups] for groups in (saved, optimizer.param_groups)
+        )
         if theirs != ours:
             before, after = (
                 " and ".join(f"{rate:.3g}" for rate in dict.fromkeys(rates)) for rates in (theirs, ours)

@@ -54,7 +54,9 @@ def _explained(error: BaseException) -> str | None:
         for cause in chain:  # our own message, which a resolver may have wrapped
             if isinstance(cause, (*USER_ERRORS, TrainingFailure)) and cause not in composing:
                 return _plain(cause)
-            if type(cause).__name__ == "MisconfigurationException":  # Lightning's, which is not imported for it
+            if (
+                type(cause).__name__ == "MisconfigurationException"
+            ):  # Lightning's, which is not imported for it
                 return " ".join(str(cause).split())
     if composing:
         lines = dict.fromkeys(line for cause in composing for line in str(cause).splitlines() if _tells(line))
@@ -101,7 +103,9 @@ def _plain(error: BaseException) -> str:
 def _missing_key(error: KeyError) -> str:
     """What to say of a key alone: where it was looked up, for it names nothing that the user has written."""
     frames = traceback.extract_tb(error.__traceback__)
-    where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno}: {frames[-1].line})" if frames else ""
+    where = (
+        f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno}: {frames[-1].line})" if frames else ""
+    )
     return f"{error.args[0]!r} is missing from what is read here{where}; HYDRA_FULL_ERROR=1 shows how it came to that"
 
 
@@ -131,7 +135,9 @@ def _did_you_mean(message: str) -> str:
         return _other_key(found[1])
     if found := re.search(r"Key '([^']+)' (?:is )?not in", message):
         return _line(_near(found[1], {key.split(".")[-1] for key in _config_keys()}))
-    if found := re.search(r"Multiple values for (\S+)\. To override a value use 'override \S+: (\S+)'", message):
+    if found := re.search(
+        r"Multiple values for (\S+)\. To override a value use 'override \S+: (\S+)'", message
+    ):
         return f"\nwrite {found[1]}={found[2]}, without a +: there is such a group already"
     if re.search(
         r"no viable alternative|missing EQUAL|mismatched input|token recognition|extraneous", message

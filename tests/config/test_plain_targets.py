@@ -11,7 +11,6 @@ import torch
 from omegaconf import OmegaConf
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from iolaus.runner.build import bind, build
 from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY
 from tests.support.in_process import Done, iolaus_here
@@ -99,7 +98,13 @@ def test_optimizer(tiny: Iolaus, tmp_path: Path, node: Options, groups: dict[str
 
 
 def test_plain_adamw_learns_as_ours_does(tiny: Iolaus, tmp_path: Path) -> None:
-    plain = {"_target_": "torch.optim.AdamW", "lr": 3e-3, "betas": [0.9, 0.98], "eps": 1e-6, "weight_decay": 0.01}
+    plain = {
+        "_target_": "torch.optim.AdamW",
+        "lr": 3e-3,
+        "betas": [0.9, 0.98],
+        "eps": 1e-6,
+        "weight_decay": 0.01,
+    }
     theirs = run_in(tmp_path, tiny({"optimizer": plain}, outputs="theirs"), "theirs")
     words = ["optimizer=adamw", "optimizer.lr=3e-3", "optimizer.betas=[0.9,0.98]", "optimizer.eps=1e-6"]
     ours = run_in(tmp_path, tiny({}, *words, "optimizer.weight_decay=0.01", outputs="ours"), "ours")
@@ -229,12 +234,20 @@ def test_trainer_of_lightning(tiny: Iolaus, tmp_path: Path) -> None:
 
 def test_model_of_transformers(tiny: Iolaus, tmp_path: Path) -> None:
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-    run = run_in(tmp_path, tiny({"model": {"_target_": "transformers.BertForMaskedLM", "config": sizes}}, outputs="a"), "a")
+    run = run_in(
+        tmp_path,
+        tiny({"model": {"_target_": "transformers.BertForMaskedLM", "config": sizes}}, outputs="a"),
+        "a",
+    )
     made = AutoModelForMaskedLM.from_pretrained(run.path / "model")
     assert made.config.hidden_size == 16
     assert made.config.vocab_size == len(AutoTokenizer.from_pretrained(run.path / "model"))
     node = {"_target_": "transformers.BertConfig", "vocab_size": 320, **sizes}
-    run = run_in(tmp_path, tiny({"model": {"_target_": "transformers.BertForMaskedLM", "config": node}}, outputs="b"), "b")
+    run = run_in(
+        tmp_path,
+        tiny({"model": {"_target_": "transformers.BertForMaskedLM", "config": node}}, outputs="b"),
+        "b",
+    )
     assert AutoModelForMaskedLM.from_pretrained(run.path / "model").config.vocab_size == 320
 
 
@@ -291,7 +304,13 @@ def test_model_in_an_own_module_is_exported(tiny: Iolaus, tmp_path: Path) -> Non
 
 def test_own_module_on_our_batches_resumes_exactly(tiny: Iolaus, tmp_path: Path) -> None:
     options = {"module": own("ShareModule")}
-    words = [PLAIN, "trainer.max_steps=6", "trainer.validate_every=0", "checkpoint.every_steps=3", "checkpoint.keep_last=9"]
+    words = [
+        PLAIN,
+        "trainer.max_steps=6",
+        "trainer.validate_every=0",
+        "checkpoint.every_steps=3",
+        "checkpoint.keep_last=9",
+    ]
     whole = run_in(tmp_path, tiny(options, *words, outputs="whole"), "whole")
     point = f"resume={whole.checkpoints}/step-00000003.ckpt"
     half = run_in(tmp_path, tiny(options, *words, point, outputs="half"), "half")
