@@ -98,8 +98,8 @@ class AtomicCheckpointIO(CheckpointIO):
         except UnpicklingError as error:
             what = re.search(r"GLOBAL ([\w.]+)", str(error))
             raise ValueError(
-                f"the checkpoint {str(path)!r} holds {what[1] if what else 'an object'}, and only plain values and tensors "
-                "are loaded: keep it out of hyperparameters and states"
+                f"the checkpoint {str(path)!r} holds {what[1] if what else 'an object'}, and only plain values and "
+                "tensors are loaded: keep it out of hyperparameters and states"
             ) from error
 
     def remove_checkpoint(self, path: Any) -> None:

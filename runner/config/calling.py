@@ -20,7 +20,7 @@ INSTEAD = {"total_steps": ("epochs", "steps_per_epoch"), "num_training_steps": (
 
 
 class Call(partial[Any]):
-    """The target of a config node with the node's values bound; `Call(**given)` hands on what the target takes of `given`.
+    """The target of a config node with the node's values bound; called with `given`, it hands on what the target takes.
 
     What the config says goes before what is given.
 
@@ -108,12 +108,9 @@ def parameters(target: Callable[..., Any]) -> tuple[dict[str, inspect.Parameter]
     `**settings` of a class stand for the parameters of its base class; those of a library's class for nothing, as they go
     on to what knows nothing of a run.
     """
-    is_class = isinstance(target, type)
-    makers = (
-        [vars(cls)["__init__"] for cls in target.__mro__[:-1] if "__init__" in vars(cls)]
-        if is_class
-        else [target]
-    )
+    makers: list[Any] = [target]
+    if is_class := isinstance(target, type):
+        makers = [vars(cls)["__init__"] for cls in target.__mro__[:-1] if "__init__" in vars(cls)]
     found: dict[str, inspect.Parameter] = {}
     for maker in makers:
         try:

@@ -1,7 +1,7 @@
 """Which targets a config may name, wherever the config is from: a recipe, a command, or a run that is resumed.
 
-A target is taken that is registered as an option, that the user has listed, that lies in an installed plugin, or that is
-a class of the kind that its group is made of. A function of a library never is, but for the schedules of transformers that
+A target is taken that is registered as an option, that the user has listed, that is in an installed plugin, or that is a
+class of the kind that its group is made of. A function of a library never is, but for the schedules of transformers that
 are named here: many functions run a command or load a file.
 """
 

@@ -81,8 +81,8 @@ def _assemble_plain(config: DictConfig, data: Any) -> Parts:
     call = bind(config.module)
     if getattr(call.func, "trains_global_batches", False):
         raise ValueError(
-            f"module: {call.name} reads global batches, and the data {type(data).__name__} is a plain LightningDataModule "
-            "that serves batches of its own: give module._target_ a LightningModule of yours"
+            f"module: {call.name} reads global batches, and the data {type(data).__name__} is a plain "
+            "LightningDataModule with batches of its own: give module._target_ a LightningModule of yours"
         )
     seed_everything(config.seed, workers=True, verbose=False)
     taken, steps = parameters(call.func)[0], int(config.trainer.max_steps)

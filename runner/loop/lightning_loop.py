@@ -38,7 +38,7 @@ def limits_of_plain(data: Any, module: Any) -> str:
         else "the order of samples is its own and a resumed run may repeat some, "
     )
     export = "" if exported_model(module) else "no model/ is exported (it holds no PreTrainedModel), "
-    return f"{names}: trained by Lightning's own loop; {order}{export}there is no order.txt, and no global batch is cut for speed"
+    return f"{names}: trained by Lightning's own loop; {order}{export}no order.txt, no batches cut for speed"
 
 
 def describe(part: Any) -> dict[str, str]:

@@ -55,7 +55,7 @@ def _plain_optimizer(call: Call, names: Mapping[str, Any], model: nn.Module) -> 
         group["optimizer"] = call.func.__name__.lower()
     made.register_load_state_dict_pre_hook(lambda one, saved: check_same(one, saved["param_groups"]))
     if callable(getattr(made, "train", None)) and callable(getattr(made, "eval", None)):
-        made.loop_needs = partial(TwoWeights, made)  # type: ignore[attr-defined]
+        made.loop_needs = partial(TwoWeights, made)
     return made
 
 
@@ -105,7 +105,7 @@ def make_scheduler_of(node: Any) -> Callable[..., Any]:
         made = call(optimizer=optimizer, max_steps=max_steps)
         if "metrics" in inspect.signature(made.step).parameters:
             raise ValueError(
-                f"{call.path}: {call.name} wants a validation figure at each of its steps, and here a schedule is stepped "
+                f"{call.path}: {call.name} wants a validation figure at each of its steps, and a schedule is stepped "
                 "once per optimizer step; choose one that counts steps"
             )
         return made
@@ -126,7 +126,7 @@ def put_back_cycled(
     if (getattr(scheduler, "total_steps", None) or max_steps) < max_steps:
         raise ValueError(
             f"the checkpoint's {type(scheduler).__name__} ends at step {scheduler.total_steps}, and this run at step "
-            f"{max_steps}: a scheduler of torch goes on as it was saved. Keep trainer.max_steps, or branch with a schedule "
+            f"{max_steps}: a scheduler of torch goes on as it was saved. Keep trainer.max_steps, or branch with one "
             "such as scheduler=wsd"
         )
     for group, theirs in zip(optimizer.param_groups, saved, strict=True):
@@ -144,8 +144,8 @@ def make_model_of(node: Any, tokenizer: PreTrainedTokenizerBase | None, **argume
         taken = parameters(call.func)[0].get("tokenizer")
         if tokenizer is None and taken is not None and taken.default is inspect.Parameter.empty:
             raise ValueError(
-                f"{call.path}: {call.name} is made for the vocabulary of a tokenizer, and the data has none: give the data "
-                "module an attribute tokenizer, or choose a model that asks for none"
+                f"{call.path}: {call.name} is made for the vocabulary of a tokenizer, and the data has none: give the "
+                "data module an attribute tokenizer, or choose a model that asks for none"
             )
         return call(tokenizer=tokenizer, **arguments)
     config = call.keywords.get("config", {})

@@ -63,14 +63,18 @@ def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: Any, 
     A precision that `auto` has chosen here becomes fp32 in the config where the model cannot be computed in it.
     """
     trainer, layout, model = config.trainer, getattr(data, "layout", None), getattr(module, "model", None)
-    tried = layout is not None and hasattr(model, "pretrained")  # else a plain LightningModule, or its data
-    if tried and asked.trainer.get("precision", "auto") == "auto" and "precision" not in before:
-        trainer.precision = usable_precision(trainer.precision, model, layout)
+    attention = None
+    if layout is not None and hasattr(
+        model, "pretrained"
+    ):  # else those of a plain LightningModule, or of its data
+        if asked.trainer.get("precision", "auto") == "auto" and "precision" not in before:
+            trainer.precision = usable_precision(trainer.precision, model, layout)
+        attention = attention_of(model, layout, trainer)
     return {
         "accelerator": trainer.accelerator,
         "precision": trainer.precision,
         "layout": layout,
-        "attention": attention_of(model, layout, trainer) if tried else None,
+        "attention": attention,
         "micro_batch_tokens": getattr(data, "micro_batch_tokens", None),
         "micro_batch_size": getattr(data, "micro_batch_size", None),
         "compile": bool(config.module.get("compile_model")),

@@ -90,11 +90,7 @@ def build_trainer(
     accelerator = resolve_accelerator(accelerator)
     use_kernel(None if attention == "auto" else attention)
     quiet_libraries()
-    if loggers:
-        loggers.setdefault("csv", MetricsFile(str(folder.path)))  # the report is drawn from it
-    for logger in loggers.values():
-        if hasattr(logger, "resume"):
-            logger.resume(resumed_step)
+    _prepare_loggers(loggers, folder, resumed_step)
     processes = processes_per_node({"devices": devices, "accelerator": accelerator})
     trainer = make(
         accelerator=accelerator,
@@ -122,10 +118,19 @@ def build_trainer(
     return trainer
 
 
-def make_trainer(asked: DictConfig, settled: DictConfig, **given: Any) -> Trainer:
-    """The Trainer of the node `asked`, with the values it has been `settled` to; the class of Lightning, or a subclass, too.
+def _prepare_loggers(loggers: dict[str, Any], folder: RunFolder, resumed_step: int) -> None:
+    """Adds `metrics.csv`, which the report is drawn from, to any logger, and takes back what a resumed run does again."""
+    if loggers:
+        loggers.setdefault("csv", MetricsFile(str(folder.path)))
+    for logger in loggers.values():
+        if hasattr(logger, "resume"):
+            logger.resume(resumed_step)
 
-    Such a class has settings by Lightning's names. Those left out are as in `trainer=auto`.
+
+def make_trainer(asked: DictConfig, settled: DictConfig, **given: Any) -> Trainer:
+    """The Trainer of the node `asked`, with the values it has been `settled` to.
+
+    Lightning's class and its subclasses have settings by Lightning's names; those left out are as in `trainer=auto`.
 
     Raises:
         ValueError: a setting that is not Lightning's, or that another group has.

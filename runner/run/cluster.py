@@ -88,8 +88,9 @@ def check_layout(trainer: Any, devices: int, here: Member) -> None:
     by = "SLURM started" if here.slurm else "torchrun started"
     raise ValueError(
         f"{by} {here.ranks_per_node} processes on each of {here.num_nodes} nodes, but the config has "
-        f"trainer.devices={devices} trainer.num_nodes={trainer.get('num_nodes', 1)}. Set trainer.devices={here.ranks_per_node} "
-        f"trainer.num_nodes={here.num_nodes}, or start as many processes as the config asks for"
+        f"trainer.devices={devices} trainer.num_nodes={trainer.get('num_nodes', 1)}. Set "
+        f"trainer.devices={here.ranks_per_node} trainer.num_nodes={here.num_nodes}, or start as "
+        "many processes as the config asks for"
     )
 
 

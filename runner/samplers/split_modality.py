@@ -58,7 +58,7 @@ class SplitModality(GlobalBatchSampler):
         self.drop_last = drop_last
         if not hasattr(dataset, "modalities"):
             raise ValueError(
-                "sampler=split_modality parts examples with images from those without, and this data is text alone: choose "
+                "sampler=split_modality parts examples with images from those without, and this data is text alone: take "
                 "sampler=length_grouped or sampler=shuffled, or data with images such as data=image_text"
             )
         indices = np.arange(len(dataset))

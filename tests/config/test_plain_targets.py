@@ -2,81 +2,23 @@
 
 import csv
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from omegaconf import OmegaConf
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from iolaus.runner.run.folder import RunFolder
-from tests.conftest import TINY
-from tests.support.in_process import Done, iolaus_here
-
-Options = dict[str, Any]
-
-PLAIN = "allowed_targets=[tests.config.plain_components]"
-HOME = "tests.config.plain_components"
-SHORT = ["trainer.max_steps=4", "trainer.validate_every=2", "trainer.validation_batches=1"]
-
-Iolaus = Callable[..., Done]
-
-
-@pytest.fixture
-def tiny(tmp_path: Path, text_file: Path) -> Iolaus:
-    """`tiny({"optimizer": {...}}, "seed=1")` runs a few steps with YAML options named `plain`."""
-
-    def call(options: Options, *words: str, text: bool = True, outputs: str = "out") -> Done:
-        for group, node in options.items():
-            file = tmp_path / "configs" / group / "plain.yaml"
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(OmegaConf.to_yaml(OmegaConf.create(node)))
-        (tmp_path / "configs").mkdir(exist_ok=True)
-        mine = [f"{group}=plain" for group in options]
-        mine += [f"data.source={text_file}"] if text else []
-        base = [*TINY, *SHORT]
-        for group in options:
-            base = [word for word in base if not word.startswith((f"{group}.", f"{group}="))]
-        return iolaus_here(
-            tmp_path, "--config-dir", "configs", *base, *mine, f"hydra.run.dir={outputs}", *words
-        )
-
-    return call
-
-
-def run_in(tmp_path: Path, done: Done, outputs: str = "out") -> RunFolder:
-    assert done.returncode == 0, done.stdout + done.stderr
-    run = RunFolder(tmp_path / outputs)
-    assert run.status()["state"] == "done"
-    return run
-
-
-def assert_one_line(done: Done, *words: str) -> None:
-    assert done.returncode == 1, done.stdout + done.stderr
-    last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith("error: "), done.stderr
-    assert "Traceback" not in done.stderr
-    for word in words:
-        assert word in last, done.stderr
-
-
-def last_weights(run: RunFolder) -> dict[str, torch.Tensor]:
-    path = run.checkpoints / "last.ckpt"
-    weights: dict[str, torch.Tensor] = torch.load(path, weights_only=True)["state_dict"]
-    return weights
-
-
-def assert_same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
-    assert one.keys() == other.keys()
-    assert all(torch.equal(one[name], other[name]) for name in one)
-
-
-def rates_of(run: RunFolder) -> list[float]:
-    rows = list(csv.DictReader((run.path / "metrics.csv").open()))
-    (column, *_) = [name for name in rows[0] if name.startswith("optim/lr/")]
-    return [float(row[column]) for row in rows if row[column]]
+from tests.config.plain_runs import (
+    HOME,
+    PLAIN,
+    Iolaus,
+    Options,
+    assert_same,
+    last_weights,
+    rates_of,
+    run_in,
+)
+from tests.support.in_process import Done
 
 
 @pytest.mark.parametrize(
@@ -249,70 +191,3 @@ def test_model_of_transformers(tiny: Iolaus, tmp_path: Path) -> None:
         "b",
     )
     assert AutoModelForMaskedLM.from_pretrained(run.path / "model").config.vocab_size == 320
-
-
-def own(name: str, **settings: Any) -> Options:
-    return {"_target_": f"{HOME}.{name}", **settings}
-
-
-def test_module_and_data_of_lightning(tiny: Iolaus, tmp_path: Path) -> None:
-    words = ["trainer.max_steps=20", "trainer.validate_every=5", "trainer.validation_batches=null", PLAIN]
-    done = tiny({"data": own("Points"), "module": own("Line")}, *words, text=False)
-    run = run_in(tmp_path, done)
-    (said,) = [line for line in done.stderr.splitlines() + done.stdout.splitlines() if "own loop" in line]
-    assert said.startswith("Points and Line: trained by Lightning's own loop")
-    assert "a resumed run may repeat some" in said
-    results = run.status()["results"]
-    assert results["objective"] == results["val_loss"] < 0.5
-    rows = list(csv.DictReader((run.path / "metrics.csv").open()))
-    assert {"train_loss", "val_loss"} <= set(rows[0])
-    assert (run.path / "report.html").exists()
-    assert not (run.path / "model").exists()
-    assert not (run.path / "order.txt").exists()
-    assert (run.checkpoints / "best.ckpt").exists()
-    longer = tiny({"data": own("Points"), "module": own("Line")}, *words, "trainer.max_steps=30",
-                  "resume=out", text=False, outputs="longer")  # fmt: skip
-    assert run_in(tmp_path, longer, "longer").status()["step"] == 30
-
-
-def test_epochs_of_own_data_are_its_own(tiny: Iolaus, tmp_path: Path) -> None:
-    options = {"data": own("Points", count=32), "module": own("Line")}
-    words = ["trainer.max_steps=-1", PLAIN]
-    run = run_in(tmp_path, tiny(options, *words, "trainer.max_epochs=3", text=False))
-    assert run.status()["step"] == 12
-    done = tiny(options, *words, "trainer.max_epochs=1.5", text=False, outputs="part")
-    assert_one_line(done, "trainer.max_epochs=1.5", "whole")
-
-
-def test_own_module_with_the_configs_optimizer(tiny: Iolaus, tmp_path: Path) -> None:
-    options = {
-        "data": own("Points"),
-        "module": own("GroupsLine"),
-        "optimizer": {"_target_": "torch.optim.SGD", "lr": 0.1},
-        "scheduler": {"_target_": "torch.optim.lr_scheduler.CosineAnnealingLR"},
-    }
-    run = run_in(tmp_path, tiny(options, PLAIN, text=False))
-    state = torch.load(run.checkpoints / "last.ckpt", weights_only=True)
-    assert state["lr_schedulers"][0]["T_max"] == 4
-    assert state["optimizer_states"][0]["param_groups"][0]["lr"] == pytest.approx(0, abs=1e-9)
-
-
-def test_model_in_an_own_module_is_exported(tiny: Iolaus, tmp_path: Path) -> None:
-    run = run_in(tmp_path, tiny({"data": own("Points"), "module": own("Encoder")}, PLAIN, text=False))
-    assert AutoModelForMaskedLM.from_pretrained(run.path / "model").config.hidden_size == 8
-
-
-def test_own_module_on_our_batches_resumes_exactly(tiny: Iolaus, tmp_path: Path) -> None:
-    options = {"module": own("ShareModule")}
-    words = [
-        PLAIN,
-        "trainer.max_steps=6",
-        "trainer.validate_every=0",
-        "checkpoint.every_steps=3",
-        "checkpoint.keep_last=9",
-    ]
-    whole = run_in(tmp_path, tiny(options, *words, outputs="whole"), "whole")
-    point = f"resume={whole.checkpoints}/step-00000003.ckpt"
-    half = run_in(tmp_path, tiny(options, *words, point, outputs="half"), "half")
-    assert_same(last_weights(half), last_weights(whole))
-    assert AutoModelForMaskedLM.from_pretrained(whole.path / "model").config.hidden_size == 32
