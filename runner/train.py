@@ -166,7 +166,7 @@ def watchers(callbacks: dict[str, Any], data: Any, module: Any) -> list[Any]:
         return list(callbacks.values())
     log.warning("%s", limits_of_plain(data, module))
     kept = [callback for callback in callbacks.values() if not isinstance(callback, Divergence | OrderAudit)]
-    return [LightningLoop(data), *kept]
+    return [LightningLoop(), *kept]
 
 
 def finish(

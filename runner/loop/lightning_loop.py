@@ -57,9 +57,8 @@ class LightningLoop(Callback):
     Signals and checkpoints by the clock are votes that each step adds up over the ranks.
     """
 
-    def __init__(self, data: Any) -> None:
+    def __init__(self) -> None:
         self.figures: dict[str, float] = {}
-        self._one_epoch = hasattr(data, "connect")
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Adds what callbacks look for."""
@@ -88,13 +87,6 @@ class LightningLoop(Callback):
         """Notes the figures."""
         self._note(trainer)
 
-    def on_load_checkpoint(
-        self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
-    ) -> None:
-        """Tells Lightning's loop how many global batches are consumed, where the data serves them."""
-        if self._one_epoch:
-            go_on_in_the_epoch(checkpoint["loops"]["fit_loop"], checkpoint["global_step"])
-
     def on_save_checkpoint(
         self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
     ) -> None:
@@ -118,17 +110,6 @@ def check_loss(folder: Path, loss: Any, step: int, batch: Any) -> None:
     """Raises TrainingFailure where the loss of a step, counted from 0, is not a number: its weights are never saved."""
     if not math.isfinite(float(loss)):
         raise TrainingFailure(f"the loss is not a number at step {step + 1}; {last_good(folder)}")
-
-
-def go_on_in_the_epoch(loop: dict[str, Any], step: int) -> None:
-    """Makes the state of a fit loop that of the one epoch that is the whole run, `step` batches in."""
-    for counts in (loop["epoch_progress"]["total"], loop["epoch_progress"]["current"]):
-        counts.update(ready=1, started=1, processed=0, completed=0)
-    progress = loop["epoch_loop.batch_progress"]
-    for counts in (progress["total"], progress["current"]):
-        counts.update(dict.fromkeys(("ready", "started", "processed", "completed"), step))
-    progress["is_last_batch"] = False
-    loop["epoch_loop.state_dict"]["_batches_that_stepped"] = step
 
 
 class SavesForLightning(Callback):

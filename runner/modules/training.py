@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from iolaus.runner.checkpoints.callback import last_good
 from iolaus.runner.data.batches import SUMMED
-from iolaus.runner.loop.lightning_loop import go_on_in_the_epoch
 from iolaus.runner.loop.plain import put_back_cycled
 from iolaus.runner.loop.sharding import check_shardable, clip_shards, replica_of, synchronise, whole
 from iolaus.runner.models.flops import flop_counts, step_flops
@@ -173,7 +172,18 @@ class TrainingModule(ModelModule):
         """Checks that the weights fit, and tells Lightning's loop how many global batches are consumed."""
         check_same_model(self.state_dict(), checkpoint["state_dict"])
         self._saved_groups = checkpoint["optimizer_states"][0]["param_groups"]
-        go_on_in_the_epoch(checkpoint["loops"]["fit_loop"], checkpoint["global_step"])
+        loop, step = checkpoint["loops"]["fit_loop"], checkpoint["global_step"]
+        for counts in (loop["epoch_progress"]["total"], loop["epoch_progress"]["current"]):
+            counts.update(
+                ready=1, started=1, processed=0, completed=0
+            )  # in the one epoch that is the whole run
+        for counts in (
+            loop["epoch_loop.batch_progress"]["total"],
+            loop["epoch_loop.batch_progress"]["current"],
+        ):
+            counts.update(dict.fromkeys(("ready", "started", "processed", "completed"), step))
+        loop["epoch_loop.batch_progress"]["is_last_batch"] = False
+        loop["epoch_loop.state_dict"]["_batches_that_stepped"] = step
 
     def conclude(self, folder: RunFolder) -> None:
         """What follows the training, on every rank, before the model is exported: nothing, unless a task needs it."""

@@ -73,6 +73,10 @@ class ShareModule(LightningModule):
         self.log("train/loss", loss)
         return loss
 
+    def validation_step(self, batch: dict[str, Any], batch_idx: int) -> None:
+        losses = [self.model(micro_batch)["loss"] for micro_batch in batch["micro_batches"]]
+        self.log("val/loss", torch.stack(losses).sum() / batch["weight"])
+
     def configure_optimizers(self) -> Any:
         return torch.optim.AdamW(self.parameters(), lr=self.lr)
 

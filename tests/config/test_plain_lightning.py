@@ -57,17 +57,22 @@ def test_model_in_an_own_module_is_exported(tiny: Iolaus, tmp_path: Path) -> Non
     assert AutoModelForMaskedLM.from_pretrained(run.path / "model").config.hidden_size == 8
 
 
-def test_own_module_on_our_batches_resumes_exactly(tiny: Iolaus, tmp_path: Path) -> None:
+@pytest.mark.parametrize("validate_every", [0, 2, 3])
+def test_own_module_on_our_batches_resumes_exactly(tiny: Iolaus, tmp_path: Path, validate_every: int) -> None:
     options = {"module": own("ShareModule")}
     words = [
         PLAIN,
         "trainer.max_steps=6",
-        "trainer.validate_every=0",
+        f"trainer.validate_every={validate_every}",
         "checkpoint.every_steps=3",
         "checkpoint.keep_last=9",
     ]
     whole = run_in(tmp_path, tiny(options, *words, outputs="whole"), "whole")
     point = f"resume={whole.checkpoints}/step-00000003.ckpt"
     half = run_in(tmp_path, tiny(options, *words, point, outputs="half"), "half")
+    assert half.status()["step"] == 6
+    rows = [(run.path / "metrics.csv").read_text().splitlines()[1:] for run in (whole, half)]
+    steps = [[int(line.split(",")[0]) for line in lines] for lines in rows]
+    assert sorted(set(steps[0])) == sorted(set(steps[1])), "as many steps, and no row at a step of its own"
     assert_same(last_weights(half), last_weights(whole))
     assert AutoModelForMaskedLM.from_pretrained(whole.path / "model").config.hidden_size == 32
