@@ -64,6 +64,11 @@ def consolidate(checkpoint: Path, target: Path, allowed: Sequence[str] = ()) -> 
     assert isinstance(config, DictConfig)
     check_permissions(config, allowed)
     data, module, _ = assemble(completed(config))
+    if not hasattr(module, "make_optimizer"):
+        raise ValueError(
+            f"{str(run.path)!r} trains a LightningModule of its own, {type(module).__name__}: load its checkpoint with "
+            "load_from_checkpoint; model/ is written when the run ends"
+        )
     saved = AtomicCheckpointIO().load_checkpoint(path)
     module.load_state_dict(saved["state_dict"])
     optimizer = module.make_optimizer(model=module.model)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM
 
+from iolaus.runner.cli.consolidate import consolidate
 from tests.config.plain_runs import PLAIN, Iolaus, assert_one_line, assert_same, last_weights, own, run_in
 
 
@@ -76,3 +77,20 @@ def test_own_module_on_our_batches_resumes_exactly(tiny: Iolaus, tmp_path: Path,
     assert sorted(set(steps[0])) == sorted(set(steps[1])), "as many steps, and no row at a step of its own"
     assert_same(last_weights(half), last_weights(whole))
     assert AutoModelForMaskedLM.from_pretrained(whole.path / "model").config.hidden_size == 32
+
+
+def test_plan_of_an_own_module_trains_nothing(tiny: Iolaus, tmp_path: Path) -> None:
+    done = tiny({"data": own("Points"), "module": own("Line")}, PLAIN, "mode=inspect", text=False)
+    assert done.returncode == 0, done.stderr
+    assert "nothing was trained" in done.stdout
+    assert "known only as they are read" in done.stdout
+    cycle = {"_target_": "torch.optim.lr_scheduler.OneCycleLR", "max_lr": 1e-3}
+    done = tiny({"scheduler": cycle}, "mode=inspect", outputs="other")
+    assert "learning rate: OneCycleLR tells it only step by step" in done.stdout
+    assert not (tmp_path / "out").exists()
+
+
+def test_checkpoint_of_an_own_module_is_left_to_it(tiny: Iolaus, tmp_path: Path) -> None:
+    run = run_in(tmp_path, tiny({"data": own("Points"), "module": own("Line")}, PLAIN, text=False))
+    with pytest.raises(ValueError, match="Line: load its checkpoint with load_from_checkpoint"):
+        consolidate(run.path, tmp_path / "model", [PLAIN])
