@@ -29,6 +29,7 @@ def make_optimizer_of(node: Any) -> Callable[..., Optimizer]:
 
     Example:
         >>> from omegaconf import OmegaConf
+        >>> from torch import nn
         >>> config = OmegaConf.create({"optimizer": {"_target_": "torch.optim.AdamW", "lr": 0.1, "weight_decay": 0.01}})
         >>> optimizer = make_optimizer_of(config.optimizer)(model=nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3)))
         >>> [(group["name"], group["weight_decay"]) for group in optimizer.param_groups]
@@ -92,6 +93,7 @@ def make_scheduler_of(node: Any) -> Callable[..., Any]:
     """What makes a scheduler of an `optimizer` and `max_steps`; it is stepped once per optimizer step.
 
     Example:
+        >>> import torch
         >>> from omegaconf import OmegaConf
         >>> target = "torch.optim.lr_scheduler.OneCycleLR"
         >>> config = OmegaConf.create({"scheduler": {"_target_": target, "max_lr": 0.1}})
