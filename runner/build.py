@@ -3,19 +3,22 @@
 What a node may name says `runner.config.targets`; it is checked before anything is built, and again when it is.
 """
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from iolaus.conf.fields import check_fields
 from iolaus.conf.registry import component_of
+from iolaus.runner.config.calling import Call, make_call
 from iolaus.runner.config.custom_code import allow_custom_code
-from iolaus.runner.config.targets import allow_targets, check_target, locate
+from iolaus.runner.config.targets import allow_targets, check_target, group_of, locate
 
 INSTRUCTIONS = ("_target_", "_args_", "_partial_", "_convert_", "_recursive_")
 """Keys of a node that say how it is built."""
+
+CONVERSIONS = ("none", "partial", "object", "all")
+"""What Hydra knows of `_convert_`: which of the containers in a node reach its target as plain Python."""
 
 
 def allow_code(config: DictConfig) -> None:
@@ -25,10 +28,11 @@ def allow_code(config: DictConfig) -> None:
 
 
 def build(node: Any, **given: Any) -> Any:
-    """Makes the object that a config node describes; `given` are the values known only at run time.
+    """Makes the object that a config node describes; of `given`, known only at run time, it gets what it takes.
 
     Raises:
-        ValueError: a target that the node may not name, a value out of bounds, or a node without a target.
+        ValueError: a target that the node may not name, a value out of bounds, a node without a target, or one whose
+            settings its target does not take.
     """
     return bind(node)(**given)
 
@@ -38,20 +42,67 @@ def build_all(nodes: Any, **given: Any) -> dict[str, Any]:
     return {str(name): build(node, **given) for name, node in (nodes or {}).items() if node is not None}
 
 
-def bind(node: Any) -> Callable[..., Any]:
+def bind(node: Any) -> Call:
     """The target of a node with the node's values bound, to be called with the values known at run time.
 
-    The values of nested nodes are built here; runtime values never pass through OmegaConf. Of Hydra's instructions
-    `_args_` and `_partial_` count; all values are plain Python, as with `_convert_: all`.
+    The values of nested nodes are built here; runtime values never pass through OmegaConf. Hydra's instructions count as
+    its users know them, but for the default of `_convert_`, which is `all`: plain Python. `_partial_` changes nothing
+    here, as every component is called when its values are known.
     """
     if not (isinstance(node, DictConfig) and isinstance(OmegaConf.select(node, "_target_"), str)):
         raise ValueError(f"expected a config node with a _target_, got {node!r}")
     check_targets(node)
-    target = locate(node["_target_"], node._get_full_key(None))
-    values = {str(name): _value(node[name]) for name in node if name not in INSTRUCTIONS}
+    path = node._get_full_key(None)
+    args, values = _arguments(node, _How("all", True))
     if found := component_of(node["_target_"]):
-        check_fields(found[1], node._get_full_key(None) or found[0], values)
-    return partial(target, *_value(node.get("_args_", [])), **values)
+        check_fields(found[1], path or found[0], values)
+    return make_call(locate(node["_target_"], path), path, group_of(path), args, values, node["_target_"])
+
+
+class _How(NamedTuple):
+    """How the values of a node reach its target; nodes inside of it inherit it."""
+
+    convert: str
+    recursive: bool
+
+    def of(self, node: DictConfig) -> "_How":
+        """The same with what a node says of itself."""
+        convert = str(getattr(node.get("_convert_"), "value", node.get("_convert_") or self.convert)).lower()
+        if convert not in CONVERSIONS:
+            key = f"{node._get_full_key(None)}._convert_".lstrip(".")
+            raise ValueError(f"{key}={convert}: there are: {', '.join(CONVERSIONS)}")
+        recursive = node.get("_recursive_")
+        return _How(convert, self.recursive if recursive is None else bool(recursive))
+
+
+def _arguments(node: DictConfig, how: _How) -> tuple[list[Any], dict[str, Any]]:
+    """The positional arguments and the keywords that a node gives its target."""
+    how = how.of(node)
+    values = {str(name): _value(node[name], how) for name in node if name not in INSTRUCTIONS}
+    return [_value(item, how) for item in node.get("_args_") or []], values
+
+
+def _value(value: Any, how: _How) -> Any:
+    """A value as `how` says, its nodes built."""
+    if how.recursive and isinstance(value, DictConfig) and "_target_" in value:
+        path = value._get_full_key(None)
+        target = value["_target_"]
+        made = make_call(locate(target, path), path, None, *_arguments(value, how), target)
+        return partial(made.func, *made.args, **made.keywords) if value.get("_partial_") else made.made()
+    if not OmegaConf.is_config(value):
+        return value
+    structured = isinstance(value, DictConfig) and OmegaConf.get_type(value) is not dict
+    if structured and how.convert == "object":
+        return OmegaConf.to_object(value)
+    kept = how.convert == "none" or (structured and how.convert == "partial")
+    if not how.recursive:
+        return value if kept else OmegaConf.to_container(value, resolve=True)
+    parts: Any = (
+        {name: _value(value[name], how) for name in value}
+        if isinstance(value, DictConfig)
+        else [_value(item, how) for item in value]
+    )
+    return OmegaConf.create(parts, flags={"allow_objects": True}) if kept else parts
 
 
 def check_targets(node: Any) -> None:
@@ -82,12 +133,3 @@ def _check_code(name: str, value: Any, path: str) -> None:
         raise ValueError(
             f"{path}.{name}={value} is refused: it would run code from the hub. There are sdpa and eager"
         )
-
-
-def _value(value: Any) -> Any:
-    """A value in plain Python, its nodes built."""
-    if isinstance(value, DictConfig) and "_target_" in value:
-        return bind(value) if value.get("_partial_") else build(value)
-    if isinstance(value, DictConfig):
-        return {name: _value(value[name]) for name in value}
-    return [_value(item) for item in value] if isinstance(value, ListConfig) else value

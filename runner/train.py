@@ -26,7 +26,7 @@ from iolaus.runner.launch.job import carry_out, in_sweep, report_failure, report
 from iolaus.runner.launch.processes import keep_freed_memory, run_rank
 from iolaus.runner.launch.requeue import requeue
 from iolaus.runner.launch.resume import saved_overrides
-from iolaus.runner.loop.assembly import assemble, known_task
+from iolaus.runner.loop.assembly import assemble, known_task, preprocessor_of
 from iolaus.runner.run.cluster import member, refuse_sweep_of_ranks
 from iolaus.runner.run.errors import explain, wants_traceback
 from iolaus.runner.run.folder import RunFolder
@@ -112,16 +112,13 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
 
     Returns the run's figures, `objective` among them: the best value of the monitored metric.
     """
-    import torch
-
     from iolaus.runner.callbacks import Preemption
     from iolaus.runner.checkpoints.callback import checkpoint_to_resume
-    from iolaus.runner.inference.export import export_model
     from iolaus.runner.logging.loggers import finish_loggers
+    from iolaus.runner.loop.lightning_loop import one_epoch, savers
     from iolaus.runner.loop.resolved import Record, changes, described, note, recorded, resolve, settle
-    from iolaus.runner.loop.trainer import describe_run, final_validation
-    from iolaus.runner.report.single import write_report
-    from iolaus.runner.report.summary import end_summary, start_summary
+    from iolaus.runner.loop.trainer import describe_run, final_validation, make_trainer
+    from iolaus.runner.report.summary import start_summary
     from iolaus.runner.sweeps.pruning import pruning_of
 
     keep_freed_memory()
@@ -129,22 +126,25 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     before = recorded(folder, checkpoint)
     settled = settle(config, before)
     parts = assemble(settled, before.get("layout"))
-    data, module = parts.data, parts.module
-    resolved = resolve(config, settled, before, data, module.model)
+    data, module, max_steps = parts.data, parts.module, parts.max_steps
+    resolved = resolve(config, settled, before, data, module)
     note(folder, resolved)
-    callbacks, saver = build_all(settled.callback), build(settled.checkpoint, folder=folder.checkpoints)
+    watching = watchers(build_all(settled.callback), data, module)
+    *saving, saver = savers(build(settled.checkpoint, folder=folder.checkpoints), folder.checkpoints)
     pruning = pruning_of(folder, saver)
-    trainer = build(
+    trainer = make_trainer(
+        config.trainer,
         settled.trainer,
-        callbacks=[*callbacks.values(), saver, *pruning, Preemption(saver), Record(resolved)],
-        loggers=build_all(config.logger, folder=str(folder.path)),
+        callbacks=[*watching, *saving, saver, *pruning, Preemption(saver), Record(resolved)],
+        loggers=build_all(settled.logger, folder=str(folder.path)),
         folder=folder,
         resumed_step=checkpoint.step if checkpoint else 0,
-        max_steps=parts.max_steps,
+        max_steps=max_steps,
+        epochs=one_epoch(data, max_steps, settled.trainer.max_epochs),
     )
     if trainer.is_global_zero:
         monitored = {name: settled.checkpoint.get(name) for name in ("monitor", "mode")}
-        folder.update_status(max_steps=parts.max_steps, **monitored)
+        folder.update_status(max_steps=max_steps if max_steps > 0 else None, **monitored)
         decided = described(config, before, resolved)
         start_summary(describe_run(trainer, module, data, folder, checkpoint, decided))
         for line in changes(before if checkpoint else {}, resolved):
@@ -154,17 +154,43 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
         pruned = any(callback.pruned for callback in pruning)
         if not pruned:
             final_validation(trainer, module, data)
-            module.conclude(folder)
+            getattr(module, "conclude", lambda folder: None)(folder)
     finally:
         finish_loggers(trainer.loggers)
+    return finish(data, module, trainer, folder, saver, pruned)
 
-    weights = None if pruned else module.gathered_weights()
+
+def watchers(callbacks: dict[str, Any], data: Any, module: Any) -> list[Any]:
+    """The callbacks of a run; those that read global batches are left out where Lightning trains by itself."""
+    from iolaus.runner.callbacks import Divergence, OrderAudit
+    from iolaus.runner.loop.lightning_loop import LightningLoop, is_plain, limits_of_plain
+
+    if not is_plain(data, module):
+        return list(callbacks.values())
+    log.warning("%s", limits_of_plain(data, module))
+    kept = [callback for callback in callbacks.values() if not isinstance(callback, Divergence | OrderAudit)]
+    return [LightningLoop(), *kept]
+
+
+def finish(
+    data: Any, module: Any, trainer: Any, folder: RunFolder, saver: Any, pruned: bool
+) -> dict[str, float]:
+    """Exports and reports a run that has been trained, on every rank; returns its figures."""
+    import torch
+
+    from iolaus.runner.inference.export import export_model
+    from iolaus.runner.loop.lightning_loop import plain_results
+    from iolaus.runner.report.single import write_report
+    from iolaus.runner.report.summary import end_summary
+
+    own = hasattr(module, "gathered_weights")
+    weights = module.gathered_weights() if own and not pruned else None
     if torch.distributed.is_initialized():  # threads that are left when a process ends may abort it
         torch.distributed.destroy_process_group()
-    results: dict[str, Any] = {**module.results(), **saver.results()}
+    results: dict[str, Any] = {**(module.results() if own else plain_results(trainer)), **saver.results()}
     if trainer.is_global_zero:
         if not pruned:
-            export_model(module, data.preprocessor, folder, results, weights, known_task(data))
+            export_model(module, preprocessor_of(data), folder, results, weights, known_task(data))
         folder.end("pruned" if pruned else "done", step=trainer.global_step, results=results)
         write_report(folder.path)
         end_summary(folder.path, results)

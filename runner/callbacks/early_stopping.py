@@ -30,7 +30,8 @@ class EarlyStopping(Callback):
         if trainer.state.fn != "fit":
             return
         metrics = trainer.callback_metrics
-        monitor = self.monitor or next((name for name in metrics if name.endswith("/loss")), "")
+        losses = (name for name in metrics if name.startswith("val") and name.endswith("loss"))
+        monitor = self.monitor or next(losses, "")
         if monitor not in metrics:
             raise ValueError(
                 f"callback.early_stopping.monitor={monitor} is not logged; there are: {', '.join(sorted(metrics))}"

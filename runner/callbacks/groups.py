@@ -15,12 +15,16 @@ class ParameterGroups(Callback):
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """The optimizer is made by now, the first step not yet taken."""
-        if not trainer.is_global_zero:
+        if not trainer.is_global_zero or not trainer.optimizers:
             return
         optimizer = trainer.optimizers[0]
-        schedule = getattr(trainer.lr_scheduler_configs[0].scheduler, "schedule", None)
+        schedules = (getattr(c.scheduler, "schedule", None) for c in trainer.lr_scheduler_configs)
+        schedule = next(filter(None, schedules), None)
         group_summary(groups_table(optimizer), schedule.describe() if schedule else "")
-        names = {group["name"]: list(group["param_names"]) for group in optimizer.param_groups}
+        names = {
+            str(group.get("name", i)): list(group.get("param_names", []))
+            for i, group in enumerate(optimizer.param_groups)
+        }
         write_atomically(
             Path(trainer.default_root_dir) / "parameter_groups.json", json.dumps(names, indent=1)
         )

@@ -3,6 +3,7 @@
 import logging
 import math
 import os
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from iolaus.runner.checkpoints.files import AtomicCheckpointIO, damage_of, delete_checkpoint
+from iolaus.runner.checkpoints.files import AtomicCheckpointIO, damage_of, delete_checkpoint, entry_of
 from iolaus.runner.run.folder import RunFolder
 
 log = logging.getLogger("iolaus")
@@ -151,7 +152,9 @@ class Checkpoint(Callback):
 
     def _improved(self, trainer: Trainer, step: int) -> bool:
         metrics = trainer.callback_metrics
-        monitor = self.monitor or next((name for name in metrics if name.endswith("/loss")), None)
+        monitor = self.monitor or next(
+            (n for n in metrics if n.startswith("val") and n.endswith("loss")), None
+        )
         if monitor is None:
             return False
         if monitor not in metrics:
@@ -206,7 +209,7 @@ def checkpoint_to_resume(folder: RunFolder, resume: str | None) -> ResumePoint |
     """
     if found := newest_checkpoint(folder.checkpoints):
         return found
-    if resume is not None and any(folder.checkpoints.glob("step-*.ckpt")):
+    if resume is not None and any(folder.checkpoints.glob("*.ckpt")):
         raise ValueError(
             f"every checkpoint in {str(folder.checkpoints)!r} is damaged; remove them to begin again at step 0"
         )
@@ -224,15 +227,24 @@ def checkpoint_to_resume(folder: RunFolder, resume: str | None) -> ResumePoint |
 
 def newest_checkpoint(folder: Path) -> ResumePoint | None:
     """The checkpoint of the highest step in `folder` that is whole; damaged ones are named in the log and passed over."""
-    for path in sorted(folder.glob("step-*.ckpt"), reverse=True):
+    files = [path for path in folder.glob("*.ckpt") if not path.is_symlink()]
+    for path in sorted(files, key=_named_step, reverse=True):
         if found := _resume_point(path):
             return found
     return None
 
 
+def _named_step(path: Path) -> int:
+    """The step in the name of a checkpoint, ours or one of Lightning's `ModelCheckpoint`; -1 where it has none."""
+    found = re.search(r"step[-=](\d+)", path.stem)
+    return int(found[1]) if found else -1
+
+
 def _resume_point(path: Path) -> ResumePoint | None:
     damage = damage_of(path)
     if damage is None:
-        return ResumePoint(path, int(path.stem.removeprefix("step-")))
+        return ResumePoint(
+            path, int(entry_of(path, "global_step")) if _named_step(path) < 0 else _named_step(path)
+        )
     log.warning("passing over the damaged checkpoint %s: %s", path, damage)
     return None

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import shutil
 import threading
 import zipfile
@@ -9,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -91,7 +93,14 @@ class AtomicCheckpointIO(CheckpointIO):
             raise ValueError(f"the checkpoint {str(path)!r} is damaged: {damage}")
         if Path(path).is_dir():
             return read_whole(Path(path))
-        return torch.load(path, map_location=map_location or "cpu", weights_only=True)
+        try:
+            return torch.load(path, map_location=map_location or "cpu", weights_only=True)
+        except UnpicklingError as error:
+            what = re.search(r"GLOBAL ([\w.]+)", str(error))
+            raise ValueError(
+                f"the checkpoint {str(path)!r} holds {what[1] if what else 'an object'}, and only plain values and "
+                "tensors are loaded: keep it out of hyperparameters and states"
+            ) from error
 
     def remove_checkpoint(self, path: Any) -> None:
         """Deletes the file or folder, if it is there."""
@@ -145,7 +154,8 @@ class Buffers:
             return known[key]
         if isinstance(value, dict):
             copied = type(value)() if type(value) is not defaultdict else {}
-            copied.update((name, self._copy(item, known)) for name, item in value.items())
+            for name, item in value.items():  # a Counter's `update` counts
+                copied[name] = self._copy(item, known)
             if hasattr(value, "_metadata"):  # of a module's state_dict: versions of its parts
                 copied._metadata = value._metadata  # type: ignore[attr-defined]
             return copied

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from omegaconf import DictConfig
 
+from iolaus.runner.config.completed import completed
 from iolaus.runner.launch.processes import quiet_threads
 from iolaus.runner.loop.assembly import Parts, assemble
 from iolaus.runner.modules.texts import marked_texts
@@ -36,23 +37,24 @@ def show_plan(config: DictConfig) -> None:
     """
     quiet_threads()
     from iolaus.runner.data.module import GlobalBatchDataModule
+    from iolaus.runner.loop.lightning_loop import describe, is_plain
     from iolaus.runner.loop.trainer import quiet_libraries
 
     quiet_libraries()
+    config = completed(config)
     parts = assemble(config)
     ranks = processes_per_node(config.trainer) * int(config.trainer.get("num_nodes", 1))
     indexed = isinstance(parts.data, GlobalBatchDataModule) and not parts.data.streamed
     batches = parts.data.train_batches(0, ranks) if indexed else None
-    facts = (
-        _fingerprints(parts.data, config) if indexed else {"samples": "a stream: known only as it is read"}
-    )
-    show("the plan", {"data": {**parts.data.describe(), **facts}})
+    facts = _fingerprints(parts.data, config) if indexed else {"samples": "known only as they are read"}
+    show("the plan", {"data": {**describe(parts.data), **facts}})
     if batches is not None:
         show("samples as the model gets them", {"samples": _samples(parts.data, batches[0])})
         show("lengths", {"tokens": _histogram(parts.data), "fill": _fill(batches)})
-    optimizer = _show_optimizer(parts)
-    costs = _costs(config, parts, optimizer, batches, ranks) if batches is not None else {}
-    show("what it takes", {"model": parts.module.describe(), **costs})
+    own = not is_plain(parts.data, parts.module)
+    optimizer = _show_optimizer(parts) if own else None
+    costs = _costs(config, parts, optimizer, batches, ranks) if own and batches is not None else {}
+    show("what it takes", {"model": describe(parts.module), **costs})
     print("nothing was trained; `iolaus train` with the same words trains", flush=True)
 
 
@@ -67,6 +69,8 @@ def _show_optimizer(parts: Parts) -> Any:
     if schedule:
         rate = max(float(group["initial_lr"]) for group in optimizer.param_groups)
         print("learning rate", *drawn(schedule, parts.max_steps, rate), sep="\n", flush=True)
+    else:
+        print(f"learning rate: {type(scheduler).__name__} tells it only step by step", flush=True)
     return optimizer
 
 

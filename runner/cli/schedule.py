@@ -30,16 +30,17 @@ def draw(config: DictConfig) -> str:
     import torch
 
     from iolaus.runner.build import allow_code, bind
+    from iolaus.runner.config.completed import completed
     from iolaus.runner.optim.schedule.plot import drawn
     from iolaus.runner.optim.schedule.schedulers import ThreePhaseScheduler
 
-    max_steps = int(config.trainer.max_steps)
+    max_steps = int(completed(config).trainer.max_steps)
     if max_steps < 1:
         raise ValueError(
             "trainer.max_steps=-1 follows from the data; give a number of steps to draw the schedule"
         )
     allow_code(config)
-    lr = float(config.optimizer.lr)
+    lr = float(config.optimizer.get("lr", 1e-3))
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=lr)
     scheduler = bind(config.scheduler)(optimizer=optimizer, max_steps=max_steps)
     if not isinstance(scheduler, ThreePhaseScheduler):

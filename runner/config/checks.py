@@ -12,6 +12,7 @@ from iolaus.conf.fields import check_fields, fields_of
 from iolaus.conf.registry import OPTIONS, option_of, target_of
 from iolaus.conf.trainer import check_length
 from iolaus.runner.build import allow_code, check_targets
+from iolaus.runner.config.completed import EMPTY
 from iolaus.runner.config.permissions import check_permissions
 from iolaus.runner.optim.schedule.phases import ThreePhaseSchedule
 from iolaus.runner.run.cluster import processes_per_node
@@ -76,7 +77,7 @@ def _check_values(config: DictConfig, values: Values) -> None:
     check_fields(Config, "", _resolved(config, "", values))
     groups = sorted((name for name in OPTIONS if "/" not in name), key=lambda name: name != "model")
     for group in groups:  # the model first, whose name others take over
-        node = values[group]
+        node = values[group] if values[group] != MISSING else {}
         parts = {group: node} if isinstance(node, dict) and "_target_" in node else _named(group, node)
         for key, part in parts.items():
             if option := option_of(group, part):
@@ -99,7 +100,7 @@ def _check_groups(values: Values) -> None:
     """Every group has an option, and what must be given is given."""
     for group in (name for name in OPTIONS if "/" not in name):
         node = values.get(group, MISSING)
-        if node == MISSING or (node is None and group not in ("callback", "logger")):
+        if node in (MISSING, None) and group not in EMPTY:
             raise ValueError(
                 f"no option of the group {group} is chosen; there are: {', '.join(OPTIONS[group])}"
             )
@@ -125,9 +126,10 @@ def _check_schedule(scheduler: Values, trainer: Values) -> None:
 def _check_network(model: Values, data: Values) -> None:
     if target_of(model) not in ("runner.models.build_encoder", "runner.models.build_image_text"):
         return
-    size, heads, longest = (
-        model[name] for name in ("hidden_size", "num_attention_heads", "max_position_embeddings")
-    )
+    names = ("hidden_size", "num_attention_heads", "max_position_embeddings")
+    if lacking := [name for name in names if name not in model]:
+        raise ValueError(f"model: {model['_target_']} lacks {', '.join(lacking)}; set model.{lacking[0]}")
+    size, heads, longest = (model[name] for name in names)
     if size % heads:
         raise ValueError(f"model.hidden_size={size} is not divisible by model.num_attention_heads={heads}")
     length = data.get("max_length")

@@ -1,13 +1,15 @@
 """Which targets a config may name, wherever the config is from: a recipe, a command, or a run that is resumed.
 
-A target is taken that is registered as an option, that the user has listed, or that is a class of the kind that its
-group is made of. A function of a library never is: many of them run a command or load a file.
+A target is taken that is registered as an option, that the user has listed, that is in an installed plugin, or that is a
+class of the kind that its group is made of. A function of a library never is, but for the schedules of transformers that
+are named here: many functions run a command or load a file.
 """
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from importlib import import_module
+from importlib.metadata import entry_points
 from importlib.util import find_spec
 from typing import Any
 
@@ -17,9 +19,10 @@ from iolaus.conf.config import HYDRA
 from iolaus.conf.registry import OPTIONS
 from iolaus.old_names import current_name
 
+OURS = ("iolaus", "runner")
+
 LIBRARIES = (
-    "iolaus",
-    "runner",
+    *OURS,
     "torch",
     "transformers",
     "lightning",
@@ -35,6 +38,7 @@ KINDS = {
     "objective": "runner.objectives.Collator",
     "sampler": "runner.samplers.GlobalBatchSampler",
     "model": "transformers.PreTrainedModel",
+    "model.config": "transformers.PretrainedConfig",
     "module": "lightning.pytorch.LightningModule",
     "optimizer": "torch.optim.Optimizer",
     "scheduler": "torch.optim.lr_scheduler.LRScheduler",
@@ -46,7 +50,24 @@ KINDS = {
     "hydra/launcher": "hydra.plugins.launcher.Launcher",
     "hydra/sweeper": "hydra.plugins.sweeper.Sweeper",
 }
-"""The class that the components of a group derive from."""
+"""The class that the components of a group derive from; `model.config` is what a plain model is made of."""
+
+SCHEDULES = frozenset(
+    f"transformers.{module}get_{name}"
+    for module in ("", "optimization.")
+    for name in (
+        "constant_schedule",
+        "constant_schedule_with_warmup",
+        "cosine_schedule_with_warmup",
+        "cosine_with_hard_restarts_schedule_with_warmup",
+        "cosine_with_min_lr_schedule_with_warmup",
+        "inverse_sqrt_schedule",
+        "linear_schedule_with_warmup",
+        "polynomial_decay_schedule_with_warmup",
+        "wsd_schedule",
+    )
+)
+"""Functions of transformers that make a scheduler of an optimizer and plain numbers, and do no more."""
 
 COLLECTIONS = ("callback", "logger", "hydra/callbacks")
 """Groups whose components are found one level below, each by a name."""
@@ -119,6 +140,10 @@ def registered(group: str | None) -> frozenset[str]:
     """The targets of a group's options; of no group, all of those that can stand inside a component."""
     if group == "hydra/callbacks":
         return frozenset(current_name(node["_target_"]) for node in HYDRA["callbacks"].values())
+    if group == "scheduler":
+        return SCHEDULES.union(*map(_targets_of, OPTIONS[group].values()))
+    if group is not None and group not in OPTIONS:
+        return frozenset()
     groups = [group] if group else [name for name in OPTIONS if "/" not in name]
     return frozenset().union(*(_targets_of(option) for name in groups for option in OPTIONS[name].values()))
 
@@ -142,7 +167,19 @@ def _named(values: Any) -> Iterator[str]:
 
 
 def _is_listed(name: str) -> bool:
-    return any(name == listed or name.startswith(listed + ".") for listed in _listed)
+    """Whether a name is one that the user lists, or in a package of such a name, or in an installed plugin."""
+    return any(name == listed or name.startswith(listed + ".") for listed in (*_listed, *_plugins()))
+
+
+@cache
+def _plugins() -> frozenset[str]:
+    """The packages, or single modules, that have an entry point of ours: whoever installed them has trusted them."""
+    modules = (plugin.module for plugin in entry_points(group="iolaus.plugins"))
+    packages = {module.rpartition(".")[0] or module for module in modules}
+    return frozenset(name for name in packages if name.partition(".")[0] not in _NOT_PLUGINS)
+
+
+_NOT_PLUGINS = {*LIBRARIES, *sys.stdlib_module_names}
 
 
 def _is_public(target: str) -> bool:

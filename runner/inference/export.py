@@ -2,10 +2,12 @@
 
 import json
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from transformers import PreTrainedTokenizerBase
+from torch import nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.run.model_folder import TASK
@@ -21,19 +23,39 @@ def export_model(
     results: dict[str, float],
     weights: dict[str, Any] | None,
     task: dict[str, Any],
-) -> Path:
+) -> Path | None:
     """Writes `model/` in the run folder; `AutoModel...from_pretrained` loads it with nothing of this project.
 
     `preprocessor`, the tokenizer or the processor of texts and images, goes beside it.
     `weights` stand in for the model's own where those are in shards; `task` is noted if there is one. The folder
-    appears whole or not at all.
+    appears whole or not at all. Of a plain LightningModule it is the model of transformers in it, if it has one.
 
     Raises:
         OSError: the folder cannot be written or is full.
     """
-    card = model_card(module.model, preprocessor, folder, results, module.trainer.global_step)
-    with module.evaluation_weights():
-        return write_model(module.model, preprocessor, folder.path / "model", card, weights, task)
+    model, evaluated = getattr(module, "model", None), getattr(module, "evaluation_weights", nullcontext)
+    if not hasattr(model, "pretrained"):
+        if (pretrained := exported_model(module)) is None:
+            return None
+        model = PlainModel(pretrained)
+    card = model_card(model, preprocessor, folder, results, module.trainer.global_step)
+    with evaluated():
+        return write_model(model, preprocessor, folder.path / "model", card, weights, task)
+
+
+class PlainModel(NamedTuple):
+    """A model of transformers as the export reads one."""
+
+    pretrained: PreTrainedModel
+
+    def describe(self) -> str:
+        """The architecture."""
+        return f"of the architecture {self.pretrained.config.model_type}"
+
+
+def exported_model(module: nn.Module) -> PreTrainedModel | None:
+    """The model of transformers in a module, the outermost one; None where there is none."""
+    return next((part for part in module.modules() if isinstance(part, PreTrainedModel)), None)
 
 
 def write_model(

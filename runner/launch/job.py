@@ -47,9 +47,16 @@ def carry_out(config: DictConfig, folder: RunFolder, here: Member | None, train:
                 f"{folder.path} is finished, at step {status.get('step')}; a larger trainer.max_steps branches from it"
             )
         return dict(status.get("results") or {})
-    if in_sweep() and HydraConfig.get().runtime.choices["hydra/launcher"] == "slurm" and slurm_job() is None:
+    launcher = HydraConfig.get().runtime.choices.get("hydra/launcher", "basic")
+    if in_sweep() and launcher == "slurm" and slurm_job() is None:
         log.warning(
             "a launcher named in a recipe that is swept over is ignored: put hydra/launcher=slurm on the command"
+        )
+    if not in_sweep() and here is None and launcher != "basic":
+        log.warning(
+            "hydra/launcher=%s counts with -m alone, so this trains here: iolaus -m hydra/launcher=%s ...",
+            launcher,
+            launcher,
         )
     if here is None:
         return _lead(config, folder, lambda: launch(config, folder, train))

@@ -63,7 +63,7 @@ def launch(config: DictConfig, folder: RunFolder, train: Train) -> dict[str, flo
     """
     quiet_threads()
     num_processes = processes_per_node(config.trainer)
-    if config.trainer.num_nodes > 1:
+    if config.trainer.get("num_nodes", 1) > 1:
         raise ValueError(
             f"trainer.num_nodes={config.trainer.num_nodes} needs a process on every node: "
             "use -m hydra/launcher=slurm, or start this command with srun or torchrun"

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig
 
 from iolaus.runner.build import allow_code, bind, build
+from iolaus.runner.config.calling import parameters
 from iolaus.runner.evaluation.monitor import settle_monitor
 
 if TYPE_CHECKING:
-    from torch import nn
     from torch.optim import Optimizer
     from torch.optim.lr_scheduler import LRScheduler
-
-    from iolaus.runner.objectives import Collator
 
 
 @dataclass(frozen=True)
@@ -37,9 +35,9 @@ class Parts:
 
     data: Any
     """The data module, its batches connected to the objective."""
-    objective: "Collator"
-    """The collator, which makes micro-batches with their targets."""
-    model: "nn.Module"
+    objective: Any
+    """The collator, which makes micro-batches with their targets; None for data with batches of its own."""
+    model: Any
     """The network with the objective's loss: a micro-batch to a mapping with `loss`, the *sum* over its targets.
     `model.pretrained` is the model of transformers in it."""
     module: Any
@@ -75,14 +73,17 @@ def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
     """
     import torch
 
+    from iolaus.runner.loop.plain import make_model_of, make_optimizer_of, make_scheduler_of
     from iolaus.runner.models.packed.rows import settle_layout
 
     allow_code(config)
     data = build(config.data)
+    if not hasattr(data, "connect"):
+        return _assemble_plain(config, data)
     data.prepare_data()
     torch.manual_seed(config.seed)  # the initial weights
     objective = build(config.objective, **data.collator_arguments())
-    model = build(config.model, tokenizer=data.tokenizer, **objective.model_arguments())
+    model = make_model_of(config.model, data.tokenizer, **objective.model_arguments())
     max_steps = data.connect(
         bind(config.sampler),
         objective,
@@ -96,8 +97,8 @@ def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
     module = build(
         config.module,
         model=task_model,
-        optimizer=bind(config.optimizer),
-        scheduler=bind(config.scheduler),
+        optimizer=make_optimizer_of(config.optimizer),
+        scheduler=make_scheduler_of(config.scheduler),
         max_steps=max_steps,
         seed=config.seed,
         log_every=config.trainer.log_every,
@@ -105,6 +106,38 @@ def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
     )
     settle_monitor(config, module, data)
     return Parts(data, objective, task_model, module, max_steps)
+
+
+def _assemble_plain(config: DictConfig, data: Any) -> Parts:
+    """The parts of a run on a LightningDataModule of the user's own, whose batches are its own too.
+
+    The groups objective and sampler play no part; those of model, optimizer and scheduler do where the module takes them.
+
+    Raises:
+        ValueError: the module reads global batches, which such data does not serve.
+    """
+    from lightning.pytorch import seed_everything
+
+    from iolaus.runner.loop.plain import make_model_of, make_optimizer_of, make_scheduler_of
+
+    call = bind(config.module)
+    if getattr(call.func, "trains_global_batches", False):
+        raise ValueError(
+            f"module: {call.name} reads global batches, and the data {type(data).__name__} is a plain "
+            "LightningDataModule with batches of its own: give module._target_ a LightningModule of yours"
+        )
+    seed_everything(config.seed, workers=True, verbose=False)
+    taken, steps = parameters(call.func)[0], int(config.trainer.max_steps)
+    given: dict[str, Any] = {"max_steps": steps, "seed": config.seed, "log_every": config.trainer.log_every}
+    if "model" in taken:
+        given["model"] = make_model_of(config.model, getattr(data, "tokenizer", None))
+    if "optimizer" in taken:
+        given["optimizer"] = make_optimizer_of(config.optimizer)
+    if "scheduler" in taken:
+        given["scheduler"] = make_scheduler_of(config.scheduler)
+    module = call(**given, baselines={})
+    settle_monitor(config, module, data)
+    return Parts(data, None, given.get("model"), module, steps)
 
 
 def baselines_of(data: Any, objective: Any) -> dict[str, float]:
@@ -119,3 +152,8 @@ def known_task(data: Any) -> dict[str, Any]:
     """What is noted beside an exported model of its task; nothing for pretraining."""
     task: dict[str, Any] = getattr(data, "known_task", dict)()
     return {**task, "objective": data.collator.settings()} if task else {}
+
+
+def preprocessor_of(data: Any) -> Any:
+    """What a model is exported with, to read its inputs by; None where the data has no such thing."""
+    return getattr(data, "preprocessor", None) or getattr(data, "tokenizer", None)

@@ -11,10 +11,11 @@ from typing import Any
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from iolaus.runner.checkpoints.callback import ResumePoint
 from iolaus.runner.checkpoints.files import entry_of
+from iolaus.runner.config.completed import completed
 from iolaus.runner.loop.trainer import cpu_has_bf16, resolve_accelerator, resolve_precision
 from iolaus.runner.models.autocast import usable_precision
 from iolaus.runner.models.packed.attention import FLASH_KERNELS, gpu_has_flash
@@ -42,13 +43,12 @@ def recorded(folder: RunFolder, checkpoint: ResumePoint | None) -> Resolved:
 
 
 def settle(config: DictConfig, before: Resolved) -> DictConfig:
-    """A copy of `config` in which accelerator, precision and attention kernel are no longer `auto` where they matter.
+    """A copy of `config`, completed, in which accelerator, precision and attention kernel are no longer `auto`.
 
     Raises:
         ValueError: this machine cannot do what is asked for, or what was decided `before`.
     """
-    settled = config.copy()
-    OmegaConf.set_readonly(settled, False)
+    settled = completed(config)
     trainer = settled.trainer
     trainer.accelerator = _accelerator(trainer, before)
     trainer.precision = _precision(trainer, before)
@@ -56,19 +56,24 @@ def settle(config: DictConfig, before: Resolved) -> DictConfig:
     return settled
 
 
-def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: Any, model: Any) -> Resolved:
-    """What a settled config, its assembled data and model compute with.
+def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: Any, module: Any) -> Resolved:
+    """What a settled config, its assembled data and module compute with.
 
     A precision that `auto` has chosen here becomes fp32 in the config where the model cannot be computed in it.
     """
-    trainer = config.trainer
-    if asked.trainer.precision == "auto" and "precision" not in before:
-        trainer.precision = usable_precision(trainer.precision, model, data.layout)
+    trainer, layout, model = config.trainer, getattr(data, "layout", None), getattr(module, "model", None)
+    attention = None
+    if layout is not None and hasattr(
+        model, "pretrained"
+    ):  # else those of a plain LightningModule, or of its data
+        if asked.trainer.get("precision", "auto") == "auto" and "precision" not in before:
+            trainer.precision = usable_precision(trainer.precision, model, layout)
+        attention = attention_of(model, layout, trainer)
     return {
         "accelerator": trainer.accelerator,
         "precision": trainer.precision,
-        "layout": data.layout,
-        "attention": attention_of(model, data.layout, trainer),
+        "layout": layout,
+        "attention": attention,
         "micro_batch_tokens": getattr(data, "micro_batch_tokens", None),
         "micro_batch_size": getattr(data, "micro_batch_size", None),
         "compile": bool(config.module.get("compile_model")),
@@ -118,9 +123,11 @@ def changes(before: Resolved, now: Resolved) -> list[str]:
 
 def described(config: DictConfig, before: Resolved, now: Resolved) -> dict[str, str]:
     """What was decided, for the summary at the start: each value, and who has chosen it where `auto` is asked for."""
-    asked = {"precision": config.trainer.precision, "layout": config.data.get("layout")}
+    asked = {"precision": config.trainer.get("precision", "auto"), "layout": config.data.get("layout")}
     shown = {}
     for name in ("precision", "layout", "attention"):
+        if now[name] is None:
+            continue
         by = "as the run began" if before.get(name) == now[name] else "chosen for this machine"
         shown[name] = f"{now[name]}, {by}" if asked.get(name) == "auto" else str(now[name])
     return shown

@@ -1,20 +1,28 @@
 """Lightning's Trainer as this project drives it, with devices, precision and strategy chosen for the hardware."""
 
+import inspect
 import logging
 import warnings
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import torch
 from lightning.pytorch import Callback, Trainer
+from lightning.pytorch.callbacks import Checkpoint as LightningCheckpoint
+from lightning.pytorch.callbacks import ProgressBar
 from lightning.pytorch.strategies import DDPStrategy, Strategy
+from omegaconf import DictConfig, OmegaConf
 from transformers.utils.logging import disable_progress_bar
 
 from iolaus.conf import trainer as options
+from iolaus.runner.build import bind
 from iolaus.runner.checkpoints.callback import ResumePoint
 from iolaus.runner.checkpoints.files import AtomicCheckpointIO
+from iolaus.runner.config.calling import parameters
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.logging.loggers import MetricsFile
+from iolaus.runner.loop.lightning_loop import describe
 from iolaus.runner.loop.profiling import Profile
 from iolaus.runner.loop.sharding import ShardedStrategy
 from iolaus.runner.models.packed.attention import use_kernel
@@ -37,6 +45,18 @@ EXPECTED_WARNINGS = (
 
 PROFILED_STEPS = 5
 
+SHARED = (
+    "accelerator",
+    "devices",
+    "num_nodes",
+    "strategy",
+    "precision",
+    "max_steps",
+    "max_epochs",
+    "plugins",
+)
+"""Settings of Lightning's Trainer that a run decides for all of its parts, from the values in the config."""
+
 
 @takes_settings(options.Trainer)
 def build_trainer(
@@ -45,10 +65,13 @@ def build_trainer(
     loggers: dict[str, Any],
     folder: RunFolder,
     resumed_step: int,
+    epochs: dict[str, Any] | None = None,
+    make: Callable[..., Trainer] = Trainer,
 ) -> Trainer:
     """A Trainer whose one epoch is the whole run: batch k of its loader is global batch k.
 
-    Models go through the flash attention that `attention` names from now on.
+    Models go through the flash attention that `attention` names from now on. `epochs` are keywords for data that is read
+    in epochs of its own; `make` is called with what Lightning's Trainer is made of.
 
     Raises:
         ValueError: an accelerator or precision that is not there.
@@ -56,29 +79,25 @@ def build_trainer(
     accelerator = resolve_accelerator(settings.accelerator)
     use_kernel(None if settings.attention == "auto" else settings.attention)
     quiet_libraries()
-    loggers.setdefault("csv", MetricsFile(str(folder.path)))  # the report is drawn from it
-    for logger in loggers.values():
-        if hasattr(logger, "resume"):
-            logger.resume(resumed_step)
+    _prepare_loggers(loggers, folder, resumed_step)
     processes = processes_per_node({"devices": settings.devices, "accelerator": accelerator})
     size = processes * settings.num_nodes
-    trainer = Trainer(
+    trainer = make(
         accelerator=accelerator,
         devices=processes,
         num_nodes=settings.num_nodes,
         strategy=_strategy(settings.strategy, size, settings.tensor_parallel_size, accelerator),
         inference_mode=settings.strategy != "fsdp",  # weights gathered in it could not be trained on
-        precision=resolve_precision(settings.precision, accelerator),  # type: ignore[arg-type]
-        max_steps=settings.max_steps,
-        max_epochs=1,
+        precision=resolve_precision(settings.precision, accelerator),
+        **(epochs or {"max_steps": settings.max_steps, "max_epochs": 1, "use_distributed_sampler": False}),
         check_val_every_n_epoch=None,
         val_check_interval=settings.validate_every or None,
         limit_val_batches=settings.validation_batches if settings.validate_every else 0.0,
         num_sanity_val_steps=0,
         log_every_n_steps=settings.log_every,
-        use_distributed_sampler=False,
         deterministic=settings.deterministic,
-        enable_checkpointing=False,
+        enable_checkpointing=any(isinstance(callback, LightningCheckpoint) for callback in callbacks),
+        enable_progress_bar=any(isinstance(callback, ProgressBar) for callback in callbacks),
         enable_model_summary=False,
         callbacks=[*callbacks, *([Profile(folder.path, PROFILED_STEPS)] if settings.profile else [])],
         logger=list(loggers.values()),
@@ -87,6 +106,43 @@ def build_trainer(
     )
     leave_signals_alone(trainer)
     return trainer
+
+
+def _prepare_loggers(loggers: dict[str, Any], folder: RunFolder, resumed_step: int) -> None:
+    """Adds `metrics.csv`, which the report is drawn from, to any logger, and takes back what a resumed run does again."""
+    if loggers:
+        loggers.setdefault("csv", MetricsFile(str(folder.path)))
+    for logger in loggers.values():
+        if hasattr(logger, "resume"):
+            logger.resume(resumed_step)
+
+
+def make_trainer(asked: DictConfig, settled: DictConfig, **given: Any) -> Trainer:
+    """The Trainer of the node `asked`, with the values it has been `settled` to.
+
+    Lightning's class and its subclasses have settings by Lightning's names; those left out are as in `trainer=auto`.
+
+    Raises:
+        ValueError: a setting that is not Lightning's, or that another group has.
+    """
+    own = OmegaConf.create({"trainer": {name: settled[name] for name in asked}})
+    call = bind(own.trainer)
+    if not (isinstance(call.func, type) and issubclass(call.func, Trainer)):
+        trainer: Trainer = call(**given)
+        return trainer
+    for name, group in (("callbacks", "callback"), ("logger", "logger")):
+        if name in call.keywords:
+            raise ValueError(f"trainer.{name}: choose them by the group {group}, such as {group}=...")
+    names, _ = parameters(call.func)
+    theirs = {name: value for name, value in call.keywords.items() if name not in SHARED}
+    plain = call.with_keywords(theirs)
+
+    def make(**ours: Any) -> Trainer:
+        made: Trainer = plain.made(**{n: v for n, v in ours.items() if n in names and n not in theirs})
+        return made
+
+    known = inspect.signature(build_trainer).parameters
+    return build_trainer(**{**{n: settled[n] for n in known if n in settled}, **given}, make=make)
 
 
 def leave_signals_alone(trainer: Trainer) -> None:
@@ -127,8 +183,8 @@ def cpu_has_bf16() -> bool:
 def final_validation(trainer: Trainer, module: Any, data: Any) -> None:
     """Validates at the last step, where no validation fell on it."""
     if (
-        trainer.limit_val_batches == 0
-        or data.validation_names == []
+        not trainer.enable_validation
+        or getattr(data, "validation_names", None) == []
         or module.validated_step == trainer.global_step
     ):
         return
@@ -151,10 +207,11 @@ def describe_run(
         else f"CPU, {torch.get_num_threads()} threads"
     )
     return {
-        "data": data.describe(),
-        "model": module.describe(),
+        "data": describe(data),
+        "model": describe(module),
         "run": {
-            "steps": f"{trainer.max_steps:,}" + _origin(folder, checkpoint),
+            "steps": (f"{trainer.max_steps:,}" if trainer.max_steps > 0 else f"{trainer.max_epochs} epochs")
+            + _origin(folder, checkpoint),
             "device": f"{name} x {trainer.world_size}" if trainer.world_size > 1 else name,
             **decided,
             "folder": str(near(folder.path)),

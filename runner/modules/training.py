@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from iolaus.runner.checkpoints.callback import last_good
 from iolaus.runner.data.batches import SUMMED
+from iolaus.runner.loop.plain import put_back_cycled
 from iolaus.runner.loop.sharding import check_shardable, clip_shards, synchronise, whole
 from iolaus.runner.models.flops import flop_counts, step_flops
 from iolaus.runner.models.packed.dropout_keys import dropout_keys
@@ -33,6 +34,8 @@ class TrainingModule(ModelModule):
     and synchronises gradients once, so how a global batch was cut does not show in the update. `baselines` are figures
     of the data to hold the results against.
     """
+
+    trains_global_batches = True
 
     def __init__(
         self,
@@ -57,7 +60,7 @@ class TrainingModule(ModelModule):
         self._flops = flop_counts(model)
         self.votes = {"stop": 0.0, "save": 0.0}
         """What this rank wishes to happen after the step; callbacks set it, the step adds it up over the ranks."""
-        self._saved_rates: list[float] | None = None
+        self._saved_groups: list[dict[str, Any]] | None = None
         self.validated_step = -1
         self.last_metrics: dict[str, float] = {}
 
@@ -169,11 +172,8 @@ class TrainingModule(ModelModule):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Checks that the weights fit, and tells Lightning's loop how many global batches are consumed."""
         check_same_model(self.state_dict(), checkpoint["state_dict"])
-        step = checkpoint["global_step"]
-        self._saved_rates = [
-            float(group["lr"]) for group in checkpoint["optimizer_states"][0]["param_groups"]
-        ]
-        loop = checkpoint["loops"]["fit_loop"]
+        self._saved_groups = checkpoint["optimizer_states"][0]["param_groups"]
+        loop, step = checkpoint["loops"]["fit_loop"], checkpoint["global_step"]
         for counts in (loop["epoch_progress"]["total"], loop["epoch_progress"]["current"]):
             counts.update(
                 ready=1, started=1, processed=0, completed=0
@@ -195,10 +195,16 @@ class TrainingModule(ModelModule):
 
     def on_train_start(self) -> None:
         """Warns where a branch takes up another learning rate than the checkpoint was trained at."""
-        ours = [float(group["lr"]) for group in self.trainer.optimizers[0].param_groups]
-        if self._saved_rates not in (None, ours):
+        if self._saved_groups is None:
+            return
+        optimizer, saved = self.trainer.optimizers[0], self._saved_groups
+        put_back_cycled(self.lr_schedulers(), optimizer, saved, self.max_steps)
+        theirs, ours = (
+            [float(group["lr"]) for group in groups] for groups in (saved, optimizer.param_groups)
+        )
+        if theirs != ours:
             before, after = (
-                " and ".join(f"{rate:.3g}" for rate in dict.fromkeys(r)) for r in (self._saved_rates, ours)
+                " and ".join(f"{rate:.3g}" for rate in dict.fromkeys(rates)) for rates in (theirs, ours)
             )
             log.warning(
                 "the learning rate changes from %s to %s at step %d, where this run goes on",

@@ -52,8 +52,9 @@ def end_summary(folder: Path, results: Mapping[str, float]) -> None:
 def group_summary(rows: Sequence[Mapping[str, Any]], schedule: str) -> None:
     """Prints the parameter groups of an optimizer, as `runner.optim.groups_table` lists them, and its schedule."""
     groups = {
-        row["name"]: f"{row['parameters']:,} in {row['tensors']} tensors such as {row['example']}, "
-        f"lr {row['lr']:.3g}, decay {row['weight_decay']:.3g}"
+        row["name"]: f"{row['parameters']:,} in {row['tensors']} tensors"
+        + (f" such as {row['example']}" if row["example"] else "")
+        + f", lr {row['lr']:.3g}, decay {row['weight_decay']:.3g}"
         for row in rows
     }
     show("optimizer", {"parameters": groups, "schedule": {"phases": schedule} if schedule else {}})

@@ -83,13 +83,14 @@ def slurm_launch() -> str:
 
 def check_layout(trainer: Any, devices: int, here: Member) -> None:
     """Raises ValueError unless the config asks for as many processes as were started."""
-    if (devices, trainer.num_nodes) == (here.ranks_per_node, here.num_nodes):
+    if (devices, trainer.get("num_nodes", 1)) == (here.ranks_per_node, here.num_nodes):
         return
     by = "SLURM started" if here.slurm else "torchrun started"
     raise ValueError(
         f"{by} {here.ranks_per_node} processes on each of {here.num_nodes} nodes, but the config has "
-        f"trainer.devices={devices} trainer.num_nodes={trainer.num_nodes}. Set trainer.devices={here.ranks_per_node} "
-        f"trainer.num_nodes={here.num_nodes}, or start as many processes as the config asks for"
+        f"trainer.devices={devices} trainer.num_nodes={trainer.get('num_nodes', 1)}. Set "
+        f"trainer.devices={here.ranks_per_node} trainer.num_nodes={here.num_nodes}, or start as "
+        "many processes as the config asks for"
     )
 
 

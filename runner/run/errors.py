@@ -2,8 +2,10 @@
 
 import os
 import re
+import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from iolaus.conf.values import close_matches
 from iolaus.runner.run.redaction import redacted
@@ -59,6 +61,10 @@ def _explained(error: BaseException) -> str | None:
         for cause in chain:  # our own message, which a resolver may have wrapped
             if isinstance(cause, (*USER_ERRORS, TrainingFailure)) and cause not in composing:
                 return _plain(cause)
+            if (
+                type(cause).__name__ == "MisconfigurationException"
+            ):  # Lightning's, which is not imported for it
+                return " ".join(str(cause).split())
     if composing:
         lines = dict.fromkeys(line for cause in composing for line in str(cause).splitlines() if _tells(line))
         message = "\n".join(lines)
@@ -115,7 +121,18 @@ def _plain(error: BaseException) -> str:
         return found[1]
     if isinstance(error, OSError) and error.strerror and len(error.args) > 1:
         return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
-    return str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    if isinstance(error, KeyError) and error.args:
+        return str(error.args[0]) if " " in str(error.args[0]) else _missing_key(error)
+    return str(error)
+
+
+def _missing_key(error: KeyError) -> str:
+    """What to say of a key alone: where it was looked up, for it names nothing that the user has written."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = (
+        f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno}: {frames[-1].line})" if frames else ""
+    )
+    return f"{error.args[0]!r} is missing from what is read here{where}; HYDRA_FULL_ERROR=1 shows how it came to that"
 
 
 def _tells(line: str) -> bool:
@@ -144,6 +161,10 @@ def _did_you_mean(message: str) -> str:
         return _other_key(found[1])
     if found := re.search(r"Key '([^']+)' (?:is )?not in", message):
         return _line(close_matches(found[1], {key.split(".")[-1] for key in _config_keys()}))
+    if found := re.search(
+        r"Multiple values for (\S+)\. To override a value use 'override \S+: (\S+)'", message
+    ):
+        return f"\nwrite {found[1]}={found[2]}, without a +: there is such a group already"
     if re.search(
         r"no viable alternative|missing EQUAL|mismatched input|token recognition|extraneous", message
     ):

@@ -50,6 +50,11 @@ class SplitModality(GlobalBatchSampler):
         super().__init__(dataset, num_epochs, num_batches, global_batch_size, seed)
         self.image_patches = image_patches
         self.drop_last = drop_last
+        if not hasattr(dataset, "modalities"):
+            raise ValueError(
+                "sampler=split_modality parts examples with images from those without, and this data is text alone: take "
+                "sampler=length_grouped or sampler=shuffled, or data with images such as data=image_text"
+            )
         indices = np.arange(len(dataset))
         has_image = np.asarray(dataset.modalities(indices), dtype=bool)
         added = 0 if getattr(dataset, "lengths_count_images", False) else image_patches

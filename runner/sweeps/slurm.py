@@ -123,7 +123,7 @@ class Launcher(BaseSubmititLauncher):
         Raises:
             ValueError: the launcher's own numbers are not those of the run's trainer.
         """
-        devices, num_nodes = processes_per_node(trainer), trainer.num_nodes
+        devices, num_nodes = processes_per_node(trainer), trainer.get("num_nodes", 1)
         nodes, tasks = self.nodes or num_nodes, self.tasks_per_node or devices
         alone = (nodes, tasks) == (1, 1) == (num_nodes, 1)  # one task that starts its ranks itself
         if (nodes, tasks) != (num_nodes, devices) and not alone:
@@ -132,7 +132,7 @@ class Launcher(BaseSubmititLauncher):
                 f"{num_nodes} trainer.devices={devices}: leave out the launcher's, which follow the trainer's"
             )
         gpus = self.gpus_per_node
-        if gpus is None and trainer.accelerator == "gpu":
+        if gpus is None and trainer.get("accelerator") == "gpu":
             gpus = devices
         return Layout(nodes, tasks, gpus)
 

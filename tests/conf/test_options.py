@@ -27,7 +27,7 @@ GIVEN = {
     "module": {"model", "optimizer", "scheduler", "max_steps", "seed", "log_every", "baselines"},
     "optimizer": {"model"},
     "scheduler": {"optimizer", "max_steps"},
-    "trainer": {"callbacks", "loggers", "folder", "resumed_step"},
+    "trainer": {"callbacks", "loggers", "folder", "resumed_step", "epochs"},
     "checkpoint": {"folder"},
     "callback": set(),
     "logger": {"folder"},

@@ -12,8 +12,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from iolaus.conf.registry import OPTIONS, component_of, option_of
 from iolaus.old_names import MOVED
-from iolaus.runner.cli import consolidate
 from iolaus.runner.cli.compose import compose, initialized
+from iolaus.runner.cli.models import consolidate
 from iolaus.runner.config.checks import check_config
 from iolaus.runner.config.permissions import check_hydra
 from iolaus.runner.config.targets import check_target, locate

@@ -52,10 +52,20 @@ def test_installed_package_is_listed_and_its_mistakes_are_named(installed: str, 
         "experiment=every_third", "objective.nht=2", cwd=tmp_path, check=False, PYTHONPATH=paths
     )
     assert "Did you mean 'objective.nth'?" in done.stderr
-    unregistered = "+callback.flock._target_=iolaus_example.components.Sheep"
-    done = run_program("objective=every_nth", unregistered, cwd=tmp_path, check=False, PYTHONPATH=paths)
-    assert done.stderr.startswith("error: callback.flock: the target"), "what is registered is allowed"
-    assert "allowed_targets=[iolaus_example]" in done.stderr
+
+
+def test_installed_package_is_allowed_by_being_installed(installed: str, tmp_path: Path) -> None:
+    paths = os.pathsep.join([installed, str(ROOT)])
+    words = [*SMALL, "data=files", "data.source={_target_: iolaus_example.components.Sheep, count: 300}"]
+    done = run_program(*words, "data.cache_dir=cache", cwd=tmp_path, PYTHONPATH=paths)
+    assert "300 sheep" in done.stdout, "no option has this source, and nothing is listed"
+    through = "+callback.x={_target_: iolaus_example.components.torch.load, f: x}"
+    done = run_program(through, cwd=tmp_path, check=False, PYTHONPATH=paths)
+    assert done.stderr.startswith(
+        "error: the target 'iolaus_example.components.torch.load' is really of torch"
+    )
+    done = run_program(*words, cwd=tmp_path, check=False, PYTHONPATH=str(ROOT))
+    assert "allowed_targets=[iolaus_example]" in done.stderr, "one that is not installed is not allowed"
 
 
 def test_folders_that_a_variable_names_are_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

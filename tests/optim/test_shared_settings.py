@@ -47,7 +47,7 @@ def test_a_registered_optimizer_is_made_by_its_name(monkeypatch: pytest.MonkeyPa
     with pytest.raises(ValueError, match="betas must be two numbers"):
         get_optimizer("nadam", tiny_bert(), {"betas": [0.8, 0.9, 0.9]})
     with pytest.raises(AttributeError):
-        _ = optim.nadam
+        _ = optim.nadam  # type: ignore[attr-defined]
     with pytest.raises(ValueError, match="of the optimizer adamw, this run has nadam"):
         made.load_state_dict(get_optimizer("adamw", tiny_bert()).state_dict())
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
+from iolaus.runner.config.completed import completed
 from iolaus.runner.config.permissions import check_permissions
 from iolaus.runner.run.folder import RunFolder
 
@@ -48,8 +49,13 @@ def consolidate(checkpoint: Path, target: Path, allowed: Sequence[str] = ()) -> 
     config = OmegaConf.load(run.path / "config.yaml")
     assert isinstance(config, DictConfig)
     check_permissions(config, allowed)
-    parts = assemble(config)
+    parts = assemble(completed(config))
     data, module = parts.data, parts.module
+    if not hasattr(module, "make_optimizer"):
+        raise ValueError(
+            f"{str(run.path)!r} trains a LightningModule of its own, {type(module).__name__}: load its checkpoint with "
+            "load_from_checkpoint; model/ is written when the run ends"
+        )
     saved = AtomicCheckpointIO().load_checkpoint(path)
     module.load_state_dict(saved["state_dict"])
     optimizer = module.make_optimizer(model=module.model)

@@ -1,6 +1,6 @@
 """Documents, one column of rows: of files, folders, globs, hub data sets, or anything with the methods of a `Source`."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -18,6 +18,9 @@ Document = str | Sequence[int]
 @runtime_checkable
 class Source(Protocol):
     """Documents that can be read again and again, always in the same order.
+
+    A source is made in one process and may be read in another, or in a thread: it is pickled or forked for that, and each
+    call of `documents` begins at the first document. So open files and connections within `documents`, not before.
 
     Example:
         >>> class Sheep:
@@ -182,14 +185,17 @@ def open_source(
         return FileSource(found.files, str(Path(spec).expanduser()), text_column, text_unit, reading)
     if isinstance(spec, Source):
         return spec
-    if isinstance(spec, Iterable) and not isinstance(spec, Mapping | bytes):
+    if isinstance(spec, list | tuple):
         sources = [
             open_source(part, text_column, split, text_unit, streaming, options, reading) for part in spec
         ]
         if not sources:
             raise ValueError("data.source is an empty list: name at least one file, folder or data set")
         return sources[0] if len(sources) == 1 else CombinedSource(sources)
+    needed = ("documents", "fingerprint", "describe", "tokenized")
+    lacks = ", ".join(name for name in needed if not hasattr(spec, name))
     raise ValueError(
         f"data.source={spec!r} is no source: give a path, a glob, the name of a hub data set, a list of them, or a node "
         "with the _target_ of a class that has documents(), fingerprint(), describe() and tokenized"
+        + (f"; {type(spec).__name__} lacks {lacks}" if hasattr(spec, "__iter__") or len(lacks) < 30 else "")
     )

@@ -205,7 +205,7 @@ def test_datasets_provider(shards: str) -> None:
     assert held_out == [[24], [25], [26], [27], [28]]
     assert data.datasets_provider(data._build_worker_config(0), split="train") is not None
     with pytest.raises(ValueError, match="'test'"):
-        data.datasets_provider(worker_config, split="test")
+        data.datasets_provider(worker_config, split="test")  # type: ignore[arg-type]
 
 
 def _loaded(dataset: Any) -> Any:

@@ -1,0 +1,159 @@
+"""Training by Lightning's own loop, of a LightningModule or LightningDataModule that is not one of ours."""
+
+import math
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from lightning.pytorch import Callback, LightningDataModule, LightningModule, Trainer
+
+from iolaus.runner.checkpoints.callback import last_good
+from iolaus.runner.checkpoints.files import AtomicCheckpointIO
+from iolaus.runner.inference.export import exported_model
+from iolaus.runner.run.errors import TrainingFailure
+from iolaus.runner.run.folder import RunFolder
+
+KEPT = (bool, int, float, str, list, tuple, dict)
+"""What hyperparameters in a checkpoint may be."""
+
+
+def is_plain(data: Any, module: Any) -> bool:
+    """Whether Lightning trains by itself: the data does not serve global batches, or the module does not step by them."""
+    return not (hasattr(data, "connect") and getattr(module, "trains_global_batches", False))
+
+
+def limits_of_plain(data: Any, module: Any) -> str:
+    """What a run of these parts cannot do, in one line for its start."""
+    names = " and ".join(
+        type(part).__name__
+        for part, ours in (
+            (data, hasattr(data, "connect")),
+            (module, getattr(module, "trains_global_batches", False)),
+        )
+        if not ours
+    )
+    order = (
+        ""
+        if hasattr(data, "connect")
+        else "the order of samples is its own and a resumed run may repeat some, "
+    )
+    export = "" if exported_model(module) else "no model/ is exported (it holds no PreTrainedModel), "
+    return f"{names}: trained by Lightning's own loop; {order}{export}no order.txt, no batches cut for speed"
+
+
+def describe(part: Any) -> dict[str, str]:
+    """A part in its own words, or its class and the number of its parameters."""
+    if hasattr(part, "describe"):
+        return dict(part.describe())
+    shown = {"class": f"{type(part).__module__}.{type(part).__qualname__}"}
+    if isinstance(part, LightningModule):
+        shown["parameters"] = f"{sum(p.numel() for p in part.parameters() if p.requires_grad):,} trainable"
+    return shown
+
+
+class LightningLoop(Callback):
+    """Gives a plain module what the other callbacks of a run ask of one; it is the first of them.
+
+    Signals and checkpoints by the clock are votes that each step adds up over the ranks.
+    """
+
+    def __init__(self) -> None:
+        self.figures: dict[str, float] = {}
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Adds what callbacks look for."""
+        module: Any = pl_module
+        module.votes, module.validated_step = (
+            {"stop": 0.0, "save": 0.0},
+            getattr(module, "validated_step", -1),
+        )
+        module.check_finite = partial(check_loss, Path(trainer.default_root_dir))
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Adds up the votes, into the outputs that the other callbacks see."""
+        votes: dict[str, float] = pl_module.votes  # type: ignore[assignment]
+        together = trainer.strategy.reduce_boolean_decision
+        outputs["votes"] = {name: float(together(bool(vote), all=False)) for name, vote in votes.items()}
+        outputs["grad_norm"] = outputs.get("loss", 0.0)
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Notes the figures."""
+        pl_module.validated_step = trainer.global_step  # type: ignore[assignment]
+        self._note(trainer)
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Notes the figures."""
+        self._note(trainer)
+
+    def on_save_checkpoint(
+        self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        """Leaves out hyperparameters that are objects, such as the makers of optimizers: they could not be loaded."""
+        for name in ("hyper_parameters", "datamodule_hyper_parameters"):
+            if name in checkpoint:
+                checkpoint[name] = {
+                    n: v for n, v in checkpoint[name].items() if isinstance(v, KEPT) or v is None
+                }
+
+    def _note(self, trainer: Trainer) -> None:
+        self.figures |= {n: float(v) for n, v in trainer.callback_metrics.items() if v.numel() == 1}
+
+
+def plain_results(trainer: Trainer) -> dict[str, float]:
+    """The figures that a plain module has logged last."""
+    return next((c.figures for c in trainer.callbacks if isinstance(c, LightningLoop)), {})  # type: ignore[attr-defined]
+
+
+def check_loss(folder: Path, loss: Any, step: int, batch: Any) -> None:
+    """Raises TrainingFailure where the loss of a step, counted from 0, is not a number: its weights are never saved."""
+    if not math.isfinite(float(loss)):
+        raise TrainingFailure(f"the loss is not a number at step {step + 1}; {last_good(folder)}")
+
+
+class SavesForLightning(Callback):
+    """What a run asks of its checkpoints beside those of a `ModelCheckpoint`: one when it is stopped, and its results."""
+
+    def __init__(self, checkpoint: Any, folder: Path) -> None:
+        self.checkpoint, self.folder = checkpoint, folder
+
+    @property
+    def best_value(self) -> float | None:
+        """The best value of what is monitored, if anything is."""
+        score = getattr(self.checkpoint, "best_model_score", None)
+        return None if score is None else float(score)
+
+    def save_and_stop(self, trainer: Trainer) -> None:
+        """Saves this step; returns when it is on disk; collective."""
+        trainer.save_checkpoint(self.folder / f"step-{trainer.global_step:08d}.ckpt")
+        io = trainer.strategy.checkpoint_io
+        if isinstance(io, AtomicCheckpointIO):
+            io.wait()
+        if trainer.is_global_zero:
+            RunFolder(self.folder.parent).advance(step=trainer.global_step)
+
+    def results(self) -> dict[str, float]:
+        """The best value as `objective`."""
+        return {} if self.best_value is None else {"objective": self.best_value}
+
+
+def savers(made: Callback, folder: Path) -> list[Any]:
+    """The callbacks that save; the last one knows the results."""
+    return [made] if hasattr(made, "save_and_stop") else [made, SavesForLightning(made, folder)]
+
+
+def one_epoch(data: LightningDataModule, max_steps: int, max_epochs: float | None) -> dict[str, Any]:
+    """How Lightning's loop counts: one epoch is the whole run where the data serves global batches.
+
+    Raises:
+        ValueError: a part of an epoch of data that is not ours.
+    """
+    if hasattr(data, "connect"):
+        return {"max_epochs": 1, "max_steps": max_steps, "use_distributed_sampler": False}
+    if max_steps < 0 and max_epochs != int(max_epochs or 0):
+        raise ValueError(
+            f"trainer.max_epochs={max_epochs}: {type(data).__name__} is read in whole epochs; give a whole number"
+        )
+    epochs = -1 if max_steps > 0 else int(max_epochs or 0)
+    return {"max_epochs": epochs, "max_steps": max_steps, "use_distributed_sampler": True}

@@ -1,0 +1,158 @@
+"""Classes of torch and transformers that know nothing of this project, fitted in: optimizers, schedulers and models."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from torch import nn
+from torch.optim import Optimizer
+from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+from iolaus.runner.build import bind
+from iolaus.runner.config.calling import Call, parameters
+from iolaus.runner.models.encoder import checked_fields, special_tokens
+from iolaus.runner.optim.groups import parameter_groups
+from iolaus.runner.optim.hooks import LoopNeeds
+from iolaus.runner.optim.schedule.schedulers import ClosedFormScheduler
+from iolaus.runner.optim.state import check_same
+
+GROUPING = {"decay_embeddings": False, "layer_decay": 1.0, "overrides": ()}
+"""Settings of our parameter groups, with what they are where a plain optimizer's node does not name them."""
+
+CYCLED = ("lr", "initial_lr", "max_lr", "min_lr", "momentum", "betas", "base_momentum", "max_momentum")
+"""What schedulers of torch change in the groups of an optimizer, and read again."""
+
+
+def make_optimizer_of(node: Any) -> Callable[..., Optimizer]:
+    """What makes an optimizer of a `model`: the node's target, with parameter groups where it is a class of torch.
+
+    Example:
+        >>> from omegaconf import OmegaConf
+        >>> from torch import nn
+        >>> config = OmegaConf.create({"optimizer": {"_target_": "torch.optim.AdamW", "lr": 0.1, "weight_decay": 0.01}})
+        >>> optimizer = make_optimizer_of(config.optimizer)(model=nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3)))
+        >>> [(group["name"], group["weight_decay"]) for group in optimizer.param_groups]
+        [('decay', 0.01), ('no_decay', 0.0)]
+    """
+    call = bind(node)
+    names, _ = parameters(call.func)
+    if "model" in names or "params" not in names:
+        return call
+    return partial(_plain_optimizer, call, names)
+
+
+def _plain_optimizer(call: Call, names: Mapping[str, Any], model: nn.Module) -> Optimizer:
+    settings = dict(call.keywords)
+    ours = {name: settings.pop(name) for name in GROUPING if name in settings and name not in names}
+    call = call.with_keywords(settings)
+    made = call.made(params=_groups(settings, ours, names, model))
+    step = inspect.signature(made.step).parameters
+    if "closure" in step and step["closure"].default is inspect.Parameter.empty:
+        raise ValueError(
+            f"{call.path}: {call.name} computes the loss several times a step, which a run does not do; choose another"
+        )
+    for group in made.param_groups:
+        group["optimizer"] = call.func.__name__.lower()
+    made.register_load_state_dict_pre_hook(lambda one, saved: check_same(one, saved["param_groups"]))
+    if callable(getattr(made, "train", None)) and callable(getattr(made, "eval", None)):
+        made.loop_needs = partial(TwoWeights, made)
+    return made
+
+
+def _groups(
+    settings: Mapping[str, Any], ours: Mapping[str, Any], names: Mapping[str, Any], model: nn.Module
+) -> list[dict[str, Any]]:
+    """Groups with and without decay where the config speaks of decay or of groups, else all parameters as one."""
+    if not ours and "weight_decay" not in settings:
+        named = {n.replace("_orig_mod.", ""): p for n, p in model.named_parameters() if p.requires_grad}
+        return [{"name": "all", "params": list(named.values()), "param_names": list(named)}]
+    rates = {n: settings.get(n, getattr(names.get(n), "default", None)) for n in ("lr", "weight_decay")}
+    unknown = [name for name, value in rates.items() if not isinstance(value, int | float)]
+    grouping: dict[str, Any] = {**GROUPING, **ours}
+    groups = parameter_groups(model, **{**rates, **dict.fromkeys(unknown, 0.0)}, **grouping)
+    return [{name: value for name, value in group.items() if name not in unknown} for group in groups]
+
+
+class TwoWeights(LoopNeeds):
+    """Exchanges the weights around evaluation for an optimizer that keeps two sets: schedule-free ones do."""
+
+    def __init__(self, optimizer: Any) -> None:
+        self.optimizer = optimizer
+
+    def train_mode(self) -> None:
+        """The weights that are trained."""
+        self.optimizer.train()
+
+    def eval_mode(self) -> None:
+        """Those that are evaluated and exported."""
+        self.optimizer.eval()
+
+
+def make_scheduler_of(node: Any) -> Callable[..., Any]:
+    """What makes a scheduler of an `optimizer` and `max_steps`; it is stepped once per optimizer step.
+
+    Example:
+        >>> import torch
+        >>> from omegaconf import OmegaConf
+        >>> target = "torch.optim.lr_scheduler.OneCycleLR"
+        >>> config = OmegaConf.create({"scheduler": {"_target_": target, "max_lr": 0.1}})
+        >>> optimizer = torch.optim.SGD([torch.zeros(1)], momentum=0.9)
+        >>> make_scheduler_of(config.scheduler)(optimizer=optimizer, max_steps=50).total_steps
+        50
+    """
+    call = bind(node)
+
+    def make(optimizer: Optimizer, max_steps: int) -> Any:
+        made = call(optimizer=optimizer, max_steps=max_steps)
+        if "metrics" in inspect.signature(made.step).parameters:
+            raise ValueError(
+                f"{call.path}: {call.name} wants a validation figure at each of its steps, and a schedule is stepped "
+                "once per optimizer step; choose one that counts steps"
+            )
+        return made
+
+    return make
+
+
+def put_back_cycled(
+    scheduler: Any, optimizer: Optimizer, saved: list[dict[str, Any]], max_steps: int
+) -> None:
+    """Gives the groups what a plain scheduler had made of them when they were saved, momentum included.
+
+    Raises:
+        ValueError: the scheduler ends before the run does, as it was saved by a shorter one.
+    """
+    if isinstance(scheduler, ClosedFormScheduler):
+        return
+    if (getattr(scheduler, "total_steps", None) or max_steps) < max_steps:
+        raise ValueError(
+            f"the checkpoint's {type(scheduler).__name__} ends at step {scheduler.total_steps}, and this run at step "
+            f"{max_steps}: a scheduler of torch goes on as it was saved. Keep trainer.max_steps, or branch with one "
+            "such as scheduler=wsd"
+        )
+    for group, theirs in zip(optimizer.param_groups, saved, strict=True):
+        group.update({name: theirs[name] for name in CYCLED if name in theirs})
+
+
+def make_model_of(node: Any, tokenizer: PreTrainedTokenizerBase | None, **arguments: Any) -> Any:
+    """The model of a node; `config` of a plain class of transformers may be a mapping of that class's settings.
+
+    Raises:
+        ValueError: a setting that the class's config does not have.
+    """
+    call = bind(node)
+    if not (isinstance(call.func, type) and issubclass(call.func, PreTrainedModel)):
+        taken = parameters(call.func)[0].get("tokenizer")
+        if tokenizer is None and taken is not None and taken.default is inspect.Parameter.empty:
+            raise ValueError(
+                f"{call.path}: {call.name} is made for the vocabulary of a tokenizer, and the data has none: give the "
+                "data module an attribute tokenizer, or choose a model that asks for none"
+            )
+        return call(tokenizer=tokenizer, **arguments)
+    config = call.keywords.get("config", {})
+    if not isinstance(config, PretrainedConfig):
+        known = call.func.config_class or PretrainedConfig
+        ids = special_tokens(tokenizer) if tokenizer is not None else {}
+        config = known(**{**ids, **checked_fields(config, known())})
+    return call.with_keywords({**call.keywords, "config": config})(tokenizer=tokenizer)

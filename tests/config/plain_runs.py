@@ -1,0 +1,56 @@
+"""What the tests of plain targets look at of a run."""
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from iolaus.runner.run.folder import RunFolder
+from tests.support.in_process import Done
+
+Options = dict[str, Any]
+
+Iolaus = Callable[..., Done]
+
+HOME = "tests.config.plain_components"
+PLAIN = f"allowed_targets=[{HOME}]"
+
+
+def own(name: str, **settings: Any) -> Options:
+    """The node of a component of the tests' own."""
+    return {"_target_": f"{HOME}.{name}", **settings}
+
+
+def run_in(tmp_path: Path, done: Done, outputs: str = "out") -> RunFolder:
+    assert done.returncode == 0, done.stdout + done.stderr
+    run = RunFolder(tmp_path / outputs)
+    assert run.status()["state"] == "done"
+    return run
+
+
+def assert_one_line(done: Done, *words: str) -> None:
+    assert done.returncode == 1, done.stdout + done.stderr
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("error: "), done.stderr
+    assert "Traceback" not in done.stderr
+    for word in words:
+        assert word in last, done.stderr
+
+
+def last_weights(run: RunFolder) -> dict[str, torch.Tensor]:
+    path = run.checkpoints / "last.ckpt"
+    weights: dict[str, torch.Tensor] = torch.load(path, weights_only=True)["state_dict"]
+    return weights
+
+
+def assert_same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def rates_of(run: RunFolder) -> list[float]:
+    rows = list(csv.DictReader((run.path / "metrics.csv").open()))
+    (column, *_) = [name for name in rows[0] if name.startswith("optim/lr/")]
+    return [float(row[column]) for row in rows if row[column]]

@@ -1,0 +1,89 @@
+"""What a plain target cannot do is said in one line."""
+
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from iolaus.runner.build import bind
+from iolaus.runner.run.errors import explain
+from tests.config.plain_runs import PLAIN, Iolaus, Options, assert_one_line, own, run_in
+
+ADAMW = "torch.optim.AdamW"
+RATES = "torch.optim.lr_scheduler"
+TRAINER = "lightning.pytorch.Trainer"
+BERT = "transformers.BertForMaskedLM"
+
+WRONG: list[tuple[Options, list[str]]] = [
+    ({"optimizer": {"_target_": ADAMW, "lrr": 1}}, ["optimizer: torch.optim.AdamW", "'lrr'", "Did you mean 'lr'?"]),
+    ({"optimizer": {"_target_": ADAMW, "lr": -1}}, ["optimizer: torch.optim.AdamW", "Invalid learning rate: -1"]),
+    ({"optimizer": {"_target_": ADAMW, "_convert_": "some"}}, ["optimizer._convert_=some", "none, partial, object, all"]),
+    ({"optimizer": {"_target_": "torch.optim.LBFGS"}}, ["optimizer: torch.optim.LBFGS", "several times a step"]),
+    ({"scheduler": {"_target_": f"{RATES}.ReduceLROnPlateau"}}, ["scheduler: ", "ReduceLROnPlateau", "counts steps"]),
+    ({"scheduler": {"_target_": f"{RATES}.OneCycleLR"}}, ["scheduler: ", "missing a required argument: 'max_lr'"]),
+    ({"trainer": {"_target_": TRAINER, "max_steps": 4, "gradient_clip_val": 1.0}}, ["gradient clipping"]),
+    ({"trainer": {"_target_": TRAINER, "max_stepss": 4}}, ["trainer: ", "Did you mean 'max_steps'?"]),
+    ({"trainer": {"_target_": TRAINER, "logger": False}}, ["trainer.logger", "group logger"]),
+    ({"model": {"_target_": "transformers.AutoModel.from_pretrained"}}, ["model: the target", "is not allowed"]),
+    ({"model": {"_target_": BERT, "config": {"hidden_siz": 8}}}, ["config.hidden_siz", "mean 'hidden_size'?"]),
+    ({"model": {"_target_": "runner.models.build_encoder", "architecture": "bert"}}, ["model: ", "lacks hidden_size"]),
+    ({"callback": {"x": {"_target_": "lightning.pytorch.callbacks.EarlyStopping"}}}, ["callback.x: ", "'monitor'"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "words"), WRONG, ids=[words[-1] for _, words in WRONG])
+def test_wrong_setting_is_one_line(tiny: Iolaus, options: Options, words: list[str]) -> None:
+    assert_one_line(tiny(options), *words)
+
+
+def test_parts_that_do_not_fit_are_one_line(tiny: Iolaus) -> None:
+    points = {"data": own("Points")}
+    done = tiny(points, PLAIN, text=False)
+    assert_one_line(done, "runner.modules.PretrainingRun reads global batches", "plain LightningDataModule")
+    done = tiny({**points, "module": own("ShareModule")}, PLAIN, text=False, outputs="b")
+    assert_one_line(done, "vocabulary of a tokenizer", "the data has none")
+    assert_one_line(tiny({}, "sampler=split_modality", outputs="c"), "sampler=split_modality", "text alone")
+    source = "data.source={_target_: tests.config.plain_components.Ones}"
+    assert_one_line(tiny({}, source, PLAIN, outputs="d"), "is no source", "Ones lacks documents, fingerprint")
+
+
+def test_scheduler_that_ends_before_a_branch_is_one_line(tiny: Iolaus, tmp_path: Path) -> None:
+    options = {"scheduler": {"_target_": f"{RATES}.OneCycleLR", "max_lr": 1e-3}}
+    run_in(tmp_path, tiny(options, outputs="short"), "short")
+    done = tiny(options, "trainer.max_steps=8", "resume=short", outputs="long")
+    assert_one_line(done, "OneCycleLR ends at step 4", "this run at step 8")
+
+
+def test_experiment_with_a_plus_says_what_to_write(tiny: Iolaus) -> None:
+    done = tiny({}, "+experiment=classification")
+    assert done.stderr.strip().endswith(
+        "write experiment=classification, without a +: there is such a group already"
+    )
+
+
+def test_launcher_without_a_sweep_is_warned_of(tiny: Iolaus, tmp_path: Path) -> None:
+    done = tiny({}, "hydra/launcher=slurm")
+    run_in(tmp_path, done)
+    assert "hydra/launcher=slurm counts with -m alone, so this trains here" in done.stdout + done.stderr
+
+
+def test_missing_key_is_told_with_its_place() -> None:
+    try:
+        {"other": 1}["name"]
+    except KeyError as error:
+        said = explain(error)
+    assert said is not None
+    assert said.startswith("'name' is missing from what is read here (test_plain_errors.py, line ")
+    assert explain(KeyError("the column 'a' is missing")) == "the column 'a' is missing"
+
+
+def test_conversions_are_those_of_hydra() -> None:
+    node = {"_target_": "lightning.pytorch.Callback", "x": {"a": [1]}, "y": [2]}
+    for convert, plain in (("all", True), ("partial", True), ("none", False)):
+        config = OmegaConf.create({"callback": {"x": {**node, "_convert_": convert}}})
+        made = bind(config.callback.x).keywords
+        assert OmegaConf.is_config(made["x"]) != plain
+        assert made == {"x": {"a": [1]}, "y": [2]}
+    kept = {**node, "_recursive_": False, "x": {"_target_": "runner.callbacks.Throughput"}}
+    config = OmegaConf.create({"callback": {"x": kept}})
+    assert bind(config.callback.x).keywords["x"] == {"_target_": "runner.callbacks.Throughput"}

@@ -1,0 +1,95 @@
+"""A LightningModule and a LightningDataModule of the user's own are trained by Lightning's loop."""
+
+import csv
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForMaskedLM
+
+from tests.config.plain_runs import PLAIN, Iolaus, assert_one_line, assert_same, last_weights, own, run_in
+
+
+def test_module_and_data_of_lightning(tiny: Iolaus, tmp_path: Path) -> None:
+    words = ["trainer.max_steps=20", "trainer.validate_every=5", "trainer.validation_batches=null", PLAIN]
+    done = tiny({"data": own("Points"), "module": own("Line")}, *words, text=False)
+    run = run_in(tmp_path, done)
+    (said,) = [line for line in done.stderr.splitlines() + done.stdout.splitlines() if "own loop" in line]
+    assert said.startswith("Points and Line: trained by Lightning's own loop")
+    assert "a resumed run may repeat some" in said
+    results = run.status()["results"]
+    assert results["objective"] == results["val_loss"] < 0.5
+    rows = list(csv.DictReader((run.path / "metrics.csv").open()))
+    assert {"train_loss", "val_loss"} <= set(rows[0])
+    assert (run.path / "report.html").exists()
+    assert not (run.path / "model").exists()
+    assert not (run.path / "order.txt").exists()
+    assert (run.checkpoints / "best.ckpt").exists()
+    longer = tiny({"data": own("Points"), "module": own("Line")}, *words, "trainer.max_steps=30",
+                  "resume=out", text=False, outputs="longer")  # fmt: skip
+    assert run_in(tmp_path, longer, "longer").status()["step"] == 30
+
+
+def test_epochs_of_own_data_are_its_own(tiny: Iolaus, tmp_path: Path) -> None:
+    options = {"data": own("Points", count=32), "module": own("Line")}
+    words = ["trainer.max_steps=-1", PLAIN]
+    run = run_in(tmp_path, tiny(options, *words, "trainer.max_epochs=3", text=False))
+    assert run.status()["step"] == 12
+    done = tiny(options, *words, "trainer.max_epochs=1.5", text=False, outputs="part")
+    assert_one_line(done, "trainer.max_epochs=1.5", "whole")
+
+
+def test_own_module_with_the_configs_optimizer(tiny: Iolaus, tmp_path: Path) -> None:
+    options = {
+        "data": own("Points"),
+        "module": own("GroupsLine"),
+        "optimizer": {"_target_": "torch.optim.SGD", "lr": 0.1},
+        "scheduler": {"_target_": "torch.optim.lr_scheduler.CosineAnnealingLR"},
+    }
+    run = run_in(tmp_path, tiny(options, PLAIN, text=False))
+    state = torch.load(run.checkpoints / "last.ckpt", weights_only=True)
+    assert state["lr_schedulers"][0]["T_max"] == 4
+    assert state["optimizer_states"][0]["param_groups"][0]["lr"] == pytest.approx(0, abs=1e-9)
+
+
+def test_model_in_an_own_module_is_exported(tiny: Iolaus, tmp_path: Path) -> None:
+    run = run_in(tmp_path, tiny({"data": own("Points"), "module": own("Encoder")}, PLAIN, text=False))
+    assert AutoModelForMaskedLM.from_pretrained(run.path / "model").config.hidden_size == 8
+
+
+@pytest.mark.parametrize("validate_every", [0, 2, 3])
+def test_own_module_on_our_batches_resumes_exactly(tiny: Iolaus, tmp_path: Path, validate_every: int) -> None:
+    options = {"module": own("ShareModule")}
+    words = [
+        PLAIN,
+        "trainer.max_steps=6",
+        f"trainer.validate_every={validate_every}",
+        "checkpoint.every_steps=3",
+        "checkpoint.keep_last=9",
+    ]
+    whole = run_in(tmp_path, tiny(options, *words, outputs="whole"), "whole")
+    point = f"resume={whole.checkpoints}/step-00000003.ckpt"
+    half = run_in(tmp_path, tiny(options, *words, point, outputs="half"), "half")
+    assert half.status()["step"] == 6
+    rows = [(run.path / "metrics.csv").read_text().splitlines()[1:] for run in (whole, half)]
+    steps = [[int(line.split(",")[0]) for line in lines] for lines in rows]
+    assert sorted(set(steps[0])) == sorted(set(steps[1])), "as many steps, and no row at a step of its own"
+    assert_same(last_weights(half), last_weights(whole))
+    assert AutoModelForMaskedLM.from_pretrained(whole.path / "model").config.hidden_size == 32
+
+
+def test_plan_of_an_own_module_trains_nothing(tiny: Iolaus, tmp_path: Path) -> None:
+    done = tiny({"data": own("Points"), "module": own("Line")}, PLAIN, "mode=inspect", text=False)
+    assert done.returncode == 0, done.stderr
+    assert "nothing was trained" in done.stdout
+    assert "known only as they are read" in done.stdout
+    cycle = {"_target_": "torch.optim.lr_scheduler.OneCycleLR", "max_lr": 1e-3}
+    done = tiny({"scheduler": cycle}, "mode=inspect", outputs="other")
+    assert "learning rate: OneCycleLR tells it only step by step" in done.stdout
+    assert not (tmp_path / "out").exists()
+
+
+def test_checkpoint_of_an_own_module_is_left_to_it(tiny: Iolaus, tmp_path: Path) -> None:
+    run = run_in(tmp_path, tiny({"data": own("Points"), "module": own("Line")}, PLAIN, text=False))
+    with pytest.raises(ValueError, match="Line: load its checkpoint with load_from_checkpoint"):
+        consolidate(run.path, tmp_path / "model", [PLAIN])
