@@ -7,6 +7,7 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM
 
+from iolaus.runner.cli.models.consolidate import consolidate
 from tests.config.plain_runs import PLAIN, Iolaus, assert_one_line, assert_same, last_weights, own, run_in
 
 

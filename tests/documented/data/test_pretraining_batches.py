@@ -166,7 +166,7 @@ def test_packing_pad_to_budget(
     torch.manual_seed(0)
     module = PretrainingModule(
         pretrained_tokenizer_name_or_path=tokenizer_folder, model_config_kwargs=SIZES, compile_model=False,
-        objective=objective,
+        objective=objective,  # type: ignore[arg-type]
     )  # fmt: skip
     runs = trainer(max_steps=2)
     runs.fit(module, data)
