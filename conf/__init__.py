@@ -20,6 +20,7 @@ from iolaus.conf import (
     sampler,
     scheduler,
     sweeper,
+    task,
     trainer,
 )
 from iolaus.conf.registry import load_plugins
@@ -38,6 +39,7 @@ __all__ = [
     "sampler",
     "scheduler",
     "sweeper",
+    "task",
     "trainer",
 ]
 

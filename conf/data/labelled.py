@@ -14,10 +14,8 @@ class FinetuningData:
     """Labelled examples: read, checked, tokenised in memory, served as global batches."""
 
     _target_: str = "runner.data.FinetuningData"
-    task: str = setting(
-        MISSING, allowed=Choice(("classification", "token_classification", "question_answering"))
-    )
-    """`classification`, `token_classification` or `question_answering`."""
+    task: str = MISSING
+    """`classification`, `token_classification`, `question_answering`, or one that you have registered."""
     train: Any = setting(MISSING, allowed=NAMED)
     """A file, a glob, a list of them, the folder of a saved data set, or `name@split` of the hub."""
     validation: Any = setting(None, allowed=NAMED)

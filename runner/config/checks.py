@@ -10,15 +10,12 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from iolaus.conf.config import Config
 from iolaus.conf.fields import check_fields, fields_of
 from iolaus.conf.registry import OPTIONS, option_of
+from iolaus.conf.task import TASKS
 from iolaus.runner.build import allow_code, check_targets
 from iolaus.runner.config.permissions import check_permissions
 from iolaus.runner.launch.processes import processes_per_node
 from iolaus.runner.optim.schedule.phases import ThreePhaseSchedule
-from iolaus.runner.run.errors import explain, wants_traceback
-
-LABELLED = ("classification", "token_classification", "question_answering")
-"""Objectives that learn labels: their data has a task of this name, and their module measures it."""
-
+from iolaus.runner.run.errors import explain, suggest, wants_traceback
 
 RESOLVED = ("trainer", "scheduler", "model")
 """Groups whose settings are compared with each other; of others one is resolved where it must be, which is quicker."""
@@ -150,9 +147,12 @@ def _check_task(values: Values) -> None:
     """Objective, data and module are of one task."""
     data, objective = values["data"], option_of("objective", values["objective"])
     task = data.get("task") if option_of("data", data) else None
-    if objective in LABELLED and option_of("module", values["module"]) == "pretraining":
+    if task is not None and task not in TASKS and not values["imports"]:
+        raise ValueError(f"data.task={task!r}; there are: {', '.join(TASKS)}" + suggest(task, TASKS))
+    labelled = objective in {getattr(option, "task", None) for option in OPTIONS["data"].values()}
+    if labelled and option_of("module", values["module"]) == "pretraining":
         raise ValueError(f"objective={objective} needs module=finetuning; experiment={objective} has both")
-    if objective in LABELLED and data.get("_target_") == "runner.data.PretrainingData":
+    if labelled and data.get("_target_") == "runner.data.PretrainingData":
         raise ValueError(
             f"objective={objective} needs labelled data, such as data={objective} data.train=train.csv"
         )

@@ -1,9 +1,13 @@
 """The parts of a run, built and joined as the config says: data, objective, model, and the module that trains it."""
 
+import inspect
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from omegaconf import DictConfig
 
+from iolaus.conf.registry import option_of
 from iolaus.runner.build import allow_code, bind, build
 from iolaus.runner.evaluation.monitor import settle_monitor
 
@@ -31,9 +35,12 @@ def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
     import torch
 
     from iolaus.runner.models.packed.rows import settle_layout
+    from iolaus.runner.tasks import get_task, import_modules
 
     allow_code(config)
-    data = build(config.data)
+    import_modules(config.imports)
+    labelled = option_of("data", config.data) is not None and "task" in config.data
+    data = build(config.data, **({"task": get_task(config.data.task)} if labelled else {}))
     data.prepare_data()
     torch.manual_seed(config.seed)  # the initial weights
     objective = build(config.objective, **data.collator_arguments())
@@ -48,8 +55,8 @@ def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
     )
     task_model = objective.task_model(model)
     data.layout = settle_layout(data.layout, objective, task_model, began_layout)
-    module = build(
-        config.module,
+    make_module = bind(config.module)
+    module = make_module(
         model=task_model,
         optimizer=bind(config.optimizer),
         scheduler=bind(config.scheduler),
@@ -57,6 +64,7 @@ def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
         seed=config.seed,
         log_every=config.trainer.log_every,
         baselines=baselines_of(data, objective),
+        **evaluation_of(make_module, data, objective),
     )
     settle_monitor(config, module, data)
     return Parts(data, module, max_steps)
@@ -68,6 +76,17 @@ def baselines_of(data: Any, objective: Any) -> dict[str, float]:
         getattr(data, "token_baselines", dict) if getattr(objective, "nats_per_token", False) else dict
     )
     return {**data.baselines(), **per_token()}
+
+
+def evaluation_of(make_module: Callable[..., Any], data: Any, objective: Any) -> dict[str, Any]:
+    """What a module that measures a task is given beside the rest: `make_predictions`, which collects those of a set."""
+    from iolaus.runner.tasks import get_task
+
+    parameters = inspect.signature(make_module).parameters
+    measures = any(p.name == "make_predictions" or p.kind == p.VAR_KEYWORD for p in parameters.values())
+    if not measures or getattr(data, "task_name", None) is None:
+        return {}
+    return {"make_predictions": partial(get_task(data.task_name).predictions, objective=objective)}
 
 
 def known_task(data: Any) -> dict[str, Any]:

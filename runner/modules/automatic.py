@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim import Optimizer
 
 from iolaus.runner.inference.export import write_model
 from iolaus.runner.loop.sharding import check_shardable, replica_of, whole
+from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.modules.base import ModelModule
 from iolaus.runner.modules.training import seed_generators, step_seed
 from iolaus.runner.optim import OPTIMIZERS, get_optimizer, loop_needs
@@ -31,7 +32,7 @@ class AutomaticModule(ModelModule):
 
     def __init__(
         self,
-        model: nn.Module,
+        model: TaskModel,
         compile_model: bool,
         gradient_checkpointing: bool,
         learning_rate: float | None,
@@ -204,7 +205,7 @@ class AutomaticModule(ModelModule):
         step = self.trainer.global_step
         return (
             "---\nlibrary_name: transformers\ntags: [iolaus]\n---\n\n"
-            f"# {name}, {self.model.describe()}\n\n"  # type: ignore[operator]
+            f"# {name}, {self.model.describe()}\n\n"
             f"Trained for {step:,} steps with `runner.modules.{type(self).__name__}`.\n"
         )
 

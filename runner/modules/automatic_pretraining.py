@@ -159,7 +159,7 @@ class PretrainingModule(AutomaticModule):
         for number, name in enumerate(self.set_names("val")):
             if number in self._sums:
                 totals = self.sum_over_ranks({n: float(v) for n, v in self._sums[number].items()})
-                figures = self.model.figures(totals)  # type: ignore[operator]
+                figures = self.model.figures(totals)
                 self.publish({f"{name}/{n}": value for n, value in figures.items()})
 
     def on_validation_end(self) -> None:

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from iolaus.runner.evaluation import Predictions, write_predictions
+from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.modules.training import Batch, TrainingModule
 from iolaus.runner.run.errors import suggest
 from iolaus.runner.run.folder import RunFolder
@@ -24,12 +25,13 @@ class FinetuningRun(TrainingModule):
     """Trains a model on the labels of a task; afterwards evaluates, and leaves, the best checkpoint.
 
     `freeze`: patterns of parameter names that keep their weights; `load_best`: whether the best checkpoint (by
-    `checkpoint.monitor`) rather than the last weights is tested and exported.
+    `checkpoint.monitor`) rather than the last weights is tested and exported; `make_predictions` makes the empty
+    collection of what the task predicts for a set.
     """
 
     def __init__(
         self,
-        model: nn.Module,
+        model: TaskModel,
         optimizer: Callable[..., Any],
         scheduler: Callable[..., Any],
         max_grad_norm: float,
@@ -42,6 +44,7 @@ class FinetuningRun(TrainingModule):
         seed: int,
         log_every: int,
         baselines: dict[str, float],
+        make_predictions: Callable[[Any], Predictions],
     ) -> None:
         freeze_parameters(model, freeze)
         super().__init__(
@@ -57,14 +60,14 @@ class FinetuningRun(TrainingModule):
             log_every=log_every,
             baselines=baselines,
         )
-        self.load_best = load_best
+        self.load_best, self.make_predictions = load_best, make_predictions
         self.predictions: dict[str, Predictions] = {}
         self.test_metrics: dict[str, float] = {}
         self._concluding = False
 
     def figure_names(self, sequences: Any) -> list[str]:
         """Figures of a validation set, the one that names the best checkpoint first; none where they are not known."""
-        metrics: list[str] = self.model.predictions(sequences).figure_names()  # type: ignore[operator]
+        metrics = self.make_predictions(sequences).figure_names()
         return [*metrics, *self.figures(dict.fromkeys(SUMS, 1.0))] if metrics else []
 
     def on_validation_start(self) -> None:
@@ -141,7 +144,7 @@ class FinetuningRun(TrainingModule):
         return int(checkpoint["global_step"])
 
     def _begin(self, sets: dict[str, Any]) -> None:
-        self._sets = [(name, self.model.predictions(sequences)) for name, sequences in sets.items()]  # type: ignore[operator]
+        self._sets = [(name, self.make_predictions(sequences)) for name, sequences in sets.items()]
         self._sums = [torch.zeros(len(SUMS), dtype=torch.float64, device=self.device) for _ in sets]
         self._evaluation = self.evaluation_weights()
         self._evaluation.__enter__()

@@ -5,8 +5,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from iolaus.runner.evaluation import Predictions
+from iolaus.runner.models.vision.vision_language import VisionLanguageModel
 from iolaus.runner.modules.finetuning import FinetuningRun
 from iolaus.runner.modules.training import Batch
 from iolaus.runner.order.permutation import permute
@@ -21,9 +23,11 @@ class VisionLanguageModule(FinetuningRun):
     Samples with an image that cannot be decoded count for nothing; more than `data.max_undecodable` end the run.
     """
 
+    model: VisionLanguageModel
+
     def __init__(
         self,
-        model: nn.Module,
+        model: VisionLanguageModel,
         optimizer: Callable[..., Any],
         scheduler: Callable[..., Any],
         max_grad_norm: float,
@@ -38,6 +42,7 @@ class VisionLanguageModule(FinetuningRun):
         seed: int,
         log_every: int,
         baselines: dict[str, float],
+        make_predictions: Callable[[Any], Predictions],
     ) -> None:
         super().__init__(
             model=model,
@@ -53,6 +58,7 @@ class VisionLanguageModule(FinetuningRun):
             seed=seed,
             log_every=log_every,
             baselines=baselines,
+            make_predictions=make_predictions,
         )
         self.generated_samples, self.max_new_tokens = generated_samples, max_new_tokens
         self.votes["undecodable"] = 0.0
@@ -81,7 +87,7 @@ class VisionLanguageModule(FinetuningRun):
         if chosen:
             lengths = micro_batch["prompt_lengths"].tolist()
             prompts = [rows[i][: lengths[i]] for i in chosen]
-            written = self.model.generate(prompts, images_of(micro_batch, chosen), self.max_new_tokens)  # type: ignore[operator]
+            written = self.model.generate(prompts, images_of(micro_batch, chosen), self.max_new_tokens)
         return {**super().output(micro_batch, number), "asked": asked, "written": written}
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:

@@ -8,7 +8,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import PreTrainedModel
 
-from iolaus.runner.models.flops import count_flops, flop_counts, peak_flops, step_flops
+from iolaus.runner.models.flops import count_flops, peak_flops, step_flops
 from iolaus.runner.models.sparse_head import SparseMaskedLM
 from iolaus.runner.run.folder import RunFolder
 from tests.models.tiny import tiny
@@ -52,7 +52,7 @@ def both_counts(model: nn.Module, share: dict[str, Any]) -> tuple[float, float]:
     with FlopCounterMode(display=False) as counter:
         for micro_batch in share["micro_batches"]:
             model(micro_batch)["loss"].backward()
-    return step_flops(model, flop_counts(model), share), counter.get_total_flops()
+    return step_flops(model, model.flop_counts(), share), counter.get_total_flops()
 
 
 def test_every_network_of_a_task_model_counts() -> None:
@@ -87,7 +87,7 @@ def test_the_vision_tower_counts_for_each_image() -> None:
     for micro_batch in share["micro_batches"]:
         share["tokens"] += int(micro_batch["attention_mask"].sum())
         share["token_pairs"] += int((micro_batch["attention_mask"].sum(1) ** 2).sum())
-    model, counts = vision.model, flop_counts(vision.model)
+    model, counts = vision.model, vision.model.flop_counts()
     with FlopCounterMode(display=False) as counter:
         model.pretrained.model.get_image_features(**share["micro_batches"][0]["images"])
     images = sum(len(m["images"]["pixel_values"]) for m in share["micro_batches"])

@@ -8,47 +8,13 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from iolaus.runner.data.evaluated import EvaluatedDataModule, by_name
-from iolaus.runner.data.labelled.classification import Classification
-from iolaus.runner.data.labelled.labels import Labels
-from iolaus.runner.data.labelled.question_answering import QuestionAnswering
-from iolaus.runner.data.labelled.task import Task, TaskSequences
-from iolaus.runner.data.labelled.token_classification import TokenClassification
+from iolaus.runner.data.labelled.examples import ExampleReader, LabelledTask, TaskSequences
 from iolaus.runner.data.read.task_readers import Rows, read_rows
 from iolaus.runner.data.text.holdout import digest, split_documents
 from iolaus.runner.data.text.tokenizer import describe_vocabulary, load_tokenizer, train_tokenizer
 from iolaus.runner.inference.export import model_folder
-from iolaus.runner.run.errors import suggest
 
 log = logging.getLogger("iolaus")
-
-TASKS = ("classification", "token_classification", "question_answering")
-
-
-def make_task(
-    task: str,
-    text_column: str,
-    pair_column: str | None,
-    context_column: str,
-    label_column: str,
-    id_column: str | None,
-    labels: list[Any] | None,
-    problem_type: str,
-    label_separator: str | None,
-    doc_stride: int,
-) -> Task:
-    """A task by its name, with the columns it reads.
-
-    Raises:
-        ValueError: there is no such task, or a setting is out of range.
-    """
-    if task == "classification":
-        names = Labels(labels, problem_type, label_separator)
-        return Classification(text_column, pair_column, label_column, id_column, names)
-    if task == "token_classification":
-        return TokenClassification(text_column, label_column, id_column, labels)
-    if task == "question_answering":
-        return QuestionAnswering(text_column, context_column, label_column, id_column, doc_stride)
-    raise ValueError(f"data.task={task!r}; there are: {', '.join(TASKS)}" + suggest(task, TASKS))
 
 
 class FinetuningData(EvaluatedDataModule):
@@ -60,7 +26,7 @@ class FinetuningData(EvaluatedDataModule):
 
     def __init__(
         self,
-        task: str,
+        task: LabelledTask,
         train: Any,
         validation: Any,
         validation_documents: float,
@@ -89,8 +55,7 @@ class FinetuningData(EvaluatedDataModule):
         num_workers: int,
     ) -> None:
         super().__init__(layout, micro_batch_tokens, micro_batch_size, num_workers)
-        self.task_settings = {
-            "task": task,
+        self.reader_settings = {
             "text_column": text_column,
             "pair_column": pair_column,
             "context_column": context_column,
@@ -101,8 +66,8 @@ class FinetuningData(EvaluatedDataModule):
             "label_separator": label_separator,
             "doc_stride": doc_stride,
         }
-        self.task = make_task(**self.task_settings)  # type: ignore[arg-type]
-        self.task_name = task
+        self.task_name = task.name
+        self.reader: ExampleReader = task.make_reader(self.reader_settings)
         self.sources = {"train": train, "validation": validation, "test": test}
         self.reading = {"format": format, "word_field": word_field, "tag_field": tag_field}
         self.validation_documents, self.split_seed = validation_documents, seed
@@ -134,23 +99,23 @@ class FinetuningData(EvaluatedDataModule):
                 "data.train names no training data: give a file, a glob, or name@split of the hub"
             )
         rows = self._read(self.sources["train"], "data.train")
-        examples = {"train": self.task.examples(rows, labelled=True)}
+        examples = {"train": self.reader.examples(rows, labelled=True)}
         validation, test = (
             by_name(self.sources["validation"], "validation"),
             by_name(self.sources["test"], "test"),
         )
         for name, source in validation.items():
             given = self._read(source, f"data.validation {name!r}")
-            examples[f"val/{name}"] = self.task.examples(given, labelled=True)
+            examples[f"val/{name}"] = self.reader.examples(given, labelled=True)
         for name, source in test.items():
             given = self._read(source, f"data.test {name!r}")
-            examples[f"test/{name}"] = self.task.examples(given, labelled=False)
+            examples[f"test/{name}"] = self.reader.examples(given, labelled=False)
         if not validation and self.validation_documents:
             examples["train"], examples["val/validation"] = self._hold_out(examples["train"])
-        self.task.learn(examples["train"], rows)
+        self.reader.learn(examples["train"], rows)
         self._tokenizer = self._make_tokenizer(examples["train"])
         sets = {
-            name: self.task.tokenize(some, self._tokenizer, self.max_length, training=name == "train")
+            name: self.reader.tokenize(some, self._tokenizer, self.max_length, training=name == "train")
             for name, some in examples.items()
         }
         self.train_set = sets.pop("train")
@@ -175,18 +140,23 @@ class FinetuningData(EvaluatedDataModule):
             "text_column": self.text_column,
             "label_column": self.label_column,
             "max_sequence_length": self.max_length,
-            **self.task.collator_arguments(),
+            **self.reader.collator_arguments(),
         }
 
     def fingerprint(self) -> str:
         """A hash of the training samples and of what their targets mean."""
-        meaning = repr(sorted(self.task.collator_arguments().items())).encode()
+        meaning = repr(sorted(self.reader.collator_arguments().items())).encode()
         return hashlib.blake2b(self.train_set.fingerprint.encode() + meaning, digest_size=12).hexdigest()
 
     def known_task(self) -> dict[str, Any]:
         """The task, its columns and what was learnt of it, for predictions on other data."""
-        settings = {**self.task_settings, **self.reading, "max_length": self.max_length}
-        return {"data": settings, "learnt": self.task.learnt()}
+        settings = {
+            "task": self.task_name,
+            **self.reader_settings,
+            **self.reading,
+            "max_length": self.max_length,
+        }
+        return {"data": settings, "learnt": self.reader.learnt()}
 
     def baselines(self) -> dict[str, float]:
         """What each set gives without a model, such as the accuracy of always naming the most frequent label."""
@@ -196,7 +166,7 @@ class FinetuningData(EvaluatedDataModule):
         return {
             f"{name}/{figure}": value
             for name, sequences in sets.items()
-            for figure, value in self.task.baselines(sequences).items()  # type: ignore[arg-type]
+            for figure, value in self.reader.baselines(sequences).items()  # type: ignore[arg-type]
         }
 
     def describe(self) -> dict[str, str]:
@@ -210,7 +180,7 @@ class FinetuningData(EvaluatedDataModule):
         return {
             "source": self.description,
             **{name: _counts(sequences) for name, sequences in sets.items()},  # type: ignore[arg-type]
-            **self.task.describe(),
+            **self.reader.describe(),
             "vocabulary": describe_vocabulary(self.tokenizer),
             "global batch": f"{size} samples, about {size * self.train_set.num_tokens // len(self.train_set):,} tokens",
             "micro-batch": f"{self.micro_batch_tokens or 'any number of'} tokens, {self.layout}",
@@ -223,7 +193,7 @@ class FinetuningData(EvaluatedDataModule):
         return rows
 
     def _hold_out(self, examples: list[Any]) -> tuple[list[Any], list[Any]]:
-        digests = np.array([digest(text) for text in self.task.texts(examples)], dtype=np.uint64)
+        digests = np.array([digest(text) for text in self.reader.texts(examples)], dtype=np.uint64)
         held_out = np.isin(digests, split_documents(digests, self.validation_documents, self.split_seed))
         return (
             [e for e, held in zip(examples, held_out, strict=True) if not held],
@@ -232,7 +202,7 @@ class FinetuningData(EvaluatedDataModule):
 
     def _make_tokenizer(self, examples: list[Any]) -> Any:
         if self.tokenizer_name is None:
-            return train_tokenizer(list(self.task.texts(examples)), **self.training_a_tokenizer)  # type: ignore[arg-type]
+            return train_tokenizer(list(self.reader.texts(examples)), **self.training_a_tokenizer)  # type: ignore[arg-type]
         tokenizer = load_tokenizer(model_folder(self.tokenizer_name))
         if self.max_length > tokenizer.model_max_length:
             raise ValueError(

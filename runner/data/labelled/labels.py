@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from iolaus.runner.data.labelled.task import few
+from iolaus.runner.data.labelled.examples import few
 from iolaus.runner.run.errors import suggest
 
 SINGLE, MULTI, REGRESSION = "single_label_classification", "multi_label_classification", "regression"

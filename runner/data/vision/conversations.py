@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from iolaus.runner.data.labelled.task import column
+from iolaus.runner.data.labelled.examples import column
 from iolaus.runner.data.read.task_readers import Row
 from iolaus.runner.run.errors import suggest
 

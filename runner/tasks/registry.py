@@ -1,0 +1,54 @@
+"""Tasks by name, and modules of the user's own that register some."""
+
+from collections.abc import Iterable
+from importlib import import_module
+from typing import TypeVar
+
+from iolaus.conf.task import TASKS
+from iolaus.runner.config.targets import dotted
+from iolaus.runner.run.errors import suggest
+from iolaus.runner.tasks.base import Task
+
+T = TypeVar("T", bound=Task)
+
+
+def get_task(name: str, kind: type[T] = Task, setting: str = "data.task") -> T:  # type: ignore[assignment]
+    """The task that is registered under a name; `setting` is what has named it.
+
+    Example:
+        >>> get_task("classification").second
+        'pair_column'
+
+    Raises:
+        ValueError: there is no such task of that kind; the message lists those there are.
+    """
+    found = _made(name) if name in TASKS else None
+    if isinstance(found, kind):
+        return found
+    known = [other for other in TASKS if isinstance(_made(other), kind)]
+    raise ValueError(f"{setting}={name!r}; there are: {', '.join(known)}" + suggest(name, known))
+
+
+def _made(name: str) -> Task:
+    found = dotted(TASKS[name])
+    made = found() if isinstance(found, type) else found
+    if not isinstance(made, Task):
+        raise ValueError(f"the task {name!r} is registered as {found!r:.80}, expected a runner.tasks.Task")
+    return made
+
+
+def import_modules(names: Iterable[str], setting: str = "imports") -> None:
+    """Imports modules of the user's own, which may register tasks and metrics.
+
+    Raises:
+        ImportError: one cannot be imported.
+    """
+    for name in names:
+        try:
+            import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name not in (name, name.partition(".")[0]):
+                raise
+            raise ImportError(
+                f"{setting}: there is no module {name!r}; its folder must be on PYTHONPATH"
+            ) from error
