@@ -44,13 +44,16 @@ def task_of(run: str, architectures: list[str]) -> Task | None:
         ValueError: the task that is noted is not registered here.
     """
     if noted := _noted(run):
-        return get_task(
-            noted["data"]["task"],
-            setting=f"{run} was trained for a task; --import MODULE may register it: task",
-        )
+        name = noted["data"]["task"]
+        if name not in TASKS:
+            raise ValueError(
+                f"the model in {run!r} was trained for the task {name!r}, which is not registered here: name the module "
+                "that registers it by --import MODULE"
+            )
+        return get_task(name)
     for task in map(get_task, TASKS):
         kind = str(task.head).removeprefix("AutoModel")
-        if hasattr(task, "reader") and any(name.endswith(kind) for name in architectures):
+        if task.reader and any(name.endswith(kind) for name in architectures):
             return task
     return None
 

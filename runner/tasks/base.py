@@ -41,7 +41,7 @@ class Task:
     name: str
     """What `data.task` calls it."""
 
-    reader: ClassVar[type[ExampleReader]]
+    reader: ClassVar[type[ExampleReader] | None] = None
     """Reads the rows of labelled data; a task whose data module does so itself has none."""
 
     objective: ClassVar[type[Collator]]
@@ -59,7 +59,15 @@ class Task:
         return self.objective.auto
 
     def make_reader(self, settings: Mapping[str, Any]) -> ExampleReader:
-        """The reader, by the settings of labelled data that it has parameters for."""
+        """The reader, by the settings of labelled data that it has parameters for.
+
+        Raises:
+            ValueError: the task has data modules of its own.
+        """
+        if self.reader is None:
+            raise ValueError(
+                f"data.task={self.name}: this task has data modules of its own, no labelled rows"
+            )
         wanted = inspect.signature(self.reader).parameters
         return self.reader(**{name: value for name, value in settings.items() if name in wanted})
 
@@ -105,6 +113,8 @@ class Measured(NamedTuple):
 
 class TrainerTask(Task, ABC):
     """A task that `FinetuningModule` trains on batches of its collator, with any Trainer and any DataLoader."""
+
+    reader: ClassVar[type[ExampleReader]]
 
     @abstractmethod
     def model(self, name_or_path: str, num_labels: int | None, tokenizer: Any) -> TaskModel:
