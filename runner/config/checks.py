@@ -148,7 +148,10 @@ def _check_task(values: Values) -> None:
     data, objective = values["data"], option_of("objective", values["objective"])
     task = data.get("task") if option_of("data", data) else None
     if task is not None and task not in TASKS and not values["imports"]:
-        raise ValueError(f"data.task={task!r}; there are: {', '.join(TASKS)}" + suggest(task, TASKS))
+        raise ValueError(
+            f"data.task={task!r}; there are: {', '.join(TASKS)}; if it is one of yours, name the module that "
+            "registers it: imports=[MODULE]" + suggest(task, TASKS)
+        )
     labelled = objective in {getattr(option, "task", None) for option in OPTIONS["data"].values()}
     if labelled and option_of("module", values["module"]) == "pretraining":
         raise ValueError(f"objective={objective} needs module=finetuning; experiment={objective} has both")

@@ -17,7 +17,7 @@ from iolaus.runner.inference.export import model_folder
 from iolaus.runner.loaders.base import PassesDataModule, check_sizes
 from iolaus.runner.loaders.passes import PassLoader, StoredPasses
 from iolaus.runner.objectives.row_batch import row_batch
-from iolaus.runner.tasks import TrainerTask, get_task
+from iolaus.runner.tasks import get_trainer_task
 
 DEFAULT_SPLITS = {"train": "train", "val": "validation", "test": "test"}
 READING: dict[str, Any] = {"format": "auto", "word_field": 0, "tag_field": None}
@@ -65,7 +65,7 @@ class FinetuningDataModule(PassesDataModule):
     ) -> None:
         super().__init__()
         self.save_hyperparameters(logger=False)
-        self.task = get_task(task, TrainerTask, "task")
+        self.task = get_trainer_task(task)
         sizes = {"train": train_batch_size, "val": val_batch_size, "test": test_batch_size}
         check_sizes(
             **{f"{name}_batch_size": size for name, size in sizes.items()},

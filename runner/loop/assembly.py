@@ -34,6 +34,7 @@ def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
     """
     import torch
 
+    from iolaus.runner.models import TaskModel
     from iolaus.runner.models.packed.rows import settle_layout
     from iolaus.runner.tasks import get_task, import_modules
 
@@ -54,6 +55,11 @@ def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
         accept_changes=config.resume_changed_data,
     )
     task_model = objective.task_model(model)
+    if not isinstance(task_model, TaskModel):
+        raise ValueError(
+            f"{type(objective).__name__}.task_model gives a {type(task_model).__name__}, expected a subclass of "
+            "runner.models.TaskModel"
+        )
     data.layout = settle_layout(data.layout, objective, task_model, began_layout)
     make_module = bind(config.module)
     module = make_module(

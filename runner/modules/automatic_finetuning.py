@@ -12,7 +12,7 @@ from iolaus.runner.modules.automatic import AutomaticModule, Batch
 from iolaus.runner.modules.set_figures import SetFigures
 from iolaus.runner.optim.schedule.schedulers import ClosedFormScheduler
 from iolaus.runner.optim.schedule.warmup_decay import check_warmup_decay, warmup_decay_factor
-from iolaus.runner.tasks import TrainerTask, get_task
+from iolaus.runner.tasks import get_trainer_task
 from iolaus.runner.tasks.base import unnamed_labels
 
 TaskName = Literal["classification", "token_classification", "question_answering"]
@@ -51,7 +51,7 @@ class FinetuningModule(AutomaticModule):
         warmup_ratio: float = 0.0,
         gradient_checkpointing: bool = False,
     ) -> None:
-        found = get_task(task, TrainerTask, "task")
+        found = get_trainer_task(task)
         check_warmup_decay(scheduler_type or "constant", scheduler_kwargs or {}, warmup_steps, warmup_ratio)
         tokenizer = own_tokenizer(pretrained_model_name_or_path)
         super().__init__(

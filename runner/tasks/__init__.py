@@ -7,13 +7,14 @@
 
 from iolaus.conf.task import register_metric, register_task
 from iolaus.runner.tasks.base import Measured, Task, TrainerTask
-from iolaus.runner.tasks.registry import get_task, import_modules
+from iolaus.runner.tasks.registry import get_task, get_trainer_task, import_modules
 
 __all__ = [
     "Measured",
     "Task",
     "TrainerTask",
     "get_task",
+    "get_trainer_task",
     "import_modules",
     "register_metric",
     "register_task",

@@ -1,7 +1,6 @@
 """What a finetuning task is: the names of its parts, and what they need to know of each other."""
 
 import inspect
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -111,20 +110,19 @@ class Measured(NamedTuple):
     """Metrics of that kind that are meant; None for all."""
 
 
-class TrainerTask(Task, ABC):
+class TrainerTask(Task):
     """A task that `FinetuningModule` trains on batches of its collator, with any Trainer and any DataLoader."""
 
     reader: ClassVar[type[ExampleReader]]
 
-    @abstractmethod
     def model(self, name_or_path: str, num_labels: int | None, tokenizer: Any) -> TaskModel:
         """The model with the task's head, which starts anew where it is to have another number of labels than it had."""
+        raise NotImplementedError
 
-    @abstractmethod
     def micro_batch(self, batch: dict[str, Any], model: Any, tokenizer: Any) -> dict[str, Any]:
         """The batch by the names of the task's model, with the number of its targets as `weight`."""
+        raise NotImplementedError
 
-    @abstractmethod
     def measured(
         self,
         micro_batch: Mapping[str, Any],
@@ -133,6 +131,7 @@ class TrainerTask(Task, ABC):
         decode: Decode | None,
     ) -> Iterator[Measured]:
         """What is measured of a batch; `names` are those of the labels, `decode` needs a tokenizer."""
+        raise NotImplementedError
 
     def joined(self, sequences: Any) -> Predictions | None:
         """Predictions that join the samples of one example; None where each sample is one."""

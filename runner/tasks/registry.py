@@ -7,21 +7,30 @@ from typing import TypeVar
 from iolaus.conf.task import TASKS
 from iolaus.runner.config.targets import dotted
 from iolaus.runner.run.errors import suggest
-from iolaus.runner.tasks.base import Task
+from iolaus.runner.tasks.base import Task, TrainerTask
 
 T = TypeVar("T", bound=Task)
 
 
-def get_task(name: str, kind: type[T] = Task, setting: str = "data.task") -> T:  # type: ignore[assignment]
-    """The task that is registered under a name; `setting` is what has named it.
+def get_task(name: str) -> Task:
+    """The task that is registered under a name.
 
     Example:
         >>> get_task("classification").second
         'pair_column'
 
     Raises:
-        ValueError: there is no such task of that kind; the message lists those there are.
+        ValueError: there is no such task; the message lists those there are.
     """
+    return _found(name, Task, "data.task")
+
+
+def get_trainer_task(name: str) -> TrainerTask:
+    """The task of that name for `FinetuningModule`; raises ValueError as `get_task` does."""
+    return _found(name, TrainerTask, "task")
+
+
+def _found(name: str, kind: type[T], setting: str) -> T:
     found = _made(name) if name in TASKS else None
     if isinstance(found, kind):
         return found
@@ -31,7 +40,7 @@ def get_task(name: str, kind: type[T] = Task, setting: str = "data.task") -> T: 
 
 def _made(name: str) -> Task:
     found = dotted(TASKS[name])
-    made = found() if isinstance(found, type) else found
+    made = found() if isinstance(found, type) and issubclass(found, Task) else found
     if not isinstance(made, Task):
         raise ValueError(f"the task {name!r} is registered as {found!r:.80}, expected a runner.tasks.Task")
     return made

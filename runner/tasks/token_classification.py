@@ -63,8 +63,8 @@ class TokenClassification(TrainerTask):
         yield Measured(self.name, predicted, targets, only=["accuracy"])
         if is_bio(names):
             rows = (micro_batch["target_positions"] // micro_batch["input_ids"].shape[1]).tolist()
-            sentences = (_by_row(rows, labels, names) for labels in (predicted, targets))
-            yield Measured(self.name, *sentences, only=ENTITY_FIGURES)
+            ours, theirs = (_by_row(rows, labels, names) for labels in (predicted, targets))
+            yield Measured(self.name, ours, theirs, only=ENTITY_FIGURES)
         else:
             yield Measured("classification", predicted, targets, only=["macro_f1"])
 

@@ -28,11 +28,14 @@ def main() -> None:
     keys = sample_keys(1, np.zeros(DOCUMENTS, np.int64), np.arange(DOCUMENTS), 0)
     collate = MaskedLanguageModelingCollator(
         mlm_probability=SHARE,
-        **{
-            "pad_token_id": 0, "mask_token_id": 4, "vocab_size": VOCABULARY, "special_token_ids": list(range(5)),
-            "text_column": "text", "label_column": None, "max_sequence_length": 512,
-        },
-    )  # fmt: skip
+        pad_token_id=0,
+        mask_token_id=4,
+        vocab_size=VOCABULARY,
+        special_token_ids=list(range(5)),
+        text_column="text",
+        label_column=None,
+        max_sequence_length=512,
+    )
     groups = [slice(i, i + AT_ONCE) for i in range(0, DOCUMENTS, AT_ONCE)]
     texts = np.split(ids, ends[:-1])
 

@@ -145,8 +145,8 @@ def test_figures_are_known_before_any_batch(objective: str, fields: dict[str, An
     batch = make(flat(documents(LENGTHS), evaluation=True))
     with torch.no_grad():
         totals = {name: float(value) for name, value in model(batch).items()} | {"weight": batch["weight"]}
-    assert model.figure_names() == list(model.figures(totals))  # type: ignore[operator]
-    assert model.figure_names()[0] == "loss"  # type: ignore[operator]
+    assert model.figure_names() == list(model.figures(totals))
+    assert model.figure_names()[0] == "loss"
 
 
 def test_a_loss_is_compared_with_the_unigram_entropy_where_its_objective_says_so() -> None:

@@ -16,7 +16,7 @@ from tests.documented.collators import END, PAD, START, THREE, tiny
 
 def test_token_classification_has_a_label_per_token() -> None:
     collator = TokenClassificationCollator(*THREE, max_sequence_length=4, special_token_ids=[START, END])
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"input_ids": [START, 11, 12, 13, 14, END], "labels": [0, 3, -100, 1, 2, 0]},
         {"input_ids": [START, 11, END], "labels": torch.tensor([0, 2, 0])},
     ]

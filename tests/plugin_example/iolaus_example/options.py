@@ -5,6 +5,7 @@ from typing import Any
 
 from iolaus.conf.data.pretraining import PretrainingData
 from iolaus.conf.registry import register, register_configs
+from iolaus.conf.task import register_metric
 
 
 @dataclass
@@ -26,3 +27,4 @@ class Sheep(PretrainingData):
 register("objective", every_nth=EveryNth)
 register("data", sheep=Sheep)
 register_configs("iolaus_example.recipes")
+register_metric("classification", "surprise", "iolaus_example.components.Surprise", smaller_is_better=True)
