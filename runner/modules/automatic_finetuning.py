@@ -69,7 +69,6 @@ class FinetuningModule(AutomaticModule):
         self.task, self.scheduler_type = found, scheduler_type or "constant"
         self.scheduler_kwargs = dict(scheduler_kwargs or {})
         self.warmup_steps, self.warmup_ratio = warmup_steps, warmup_ratio
-        self._figures: dict[int, SetFigures] = {}
 
     def setup(self, stage: str) -> None:
         """Takes over the names of the labels from the data module, where the model has none of its own.
@@ -114,8 +113,11 @@ class FinetuningModule(AutomaticModule):
         return self.task.micro_batch(batch, self.model, self.tokenizer)
 
     def on_validation_start(self) -> None:
-        """Starts the figures of the validation sets, with the weights to evaluate."""
-        self._begin()
+        """Starts the figures of the evaluated sets, with the weights to evaluate."""
+        self._figures: dict[int, SetFigures] = {}
+        self.begin_evaluation()
+
+    on_test_start = on_validation_start
 
     def validation_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
         """The mean loss per target of a batch, which is added to the figures of its set."""
@@ -125,14 +127,6 @@ class FinetuningModule(AutomaticModule):
         """Logs loss and metrics of every set, over all ranks."""
         self._finish("val")
 
-    def on_validation_end(self) -> None:
-        """Goes back to the weights that are trained."""
-        self._evaluation.__exit__(None, None, None)
-
-    def on_test_start(self) -> None:
-        """Starts the figures of the test sets, with the weights to evaluate."""
-        self._begin()
-
     def test_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
         """The mean loss per target of a batch, which is added to the figures of its set."""
         return self._evaluate(batch, batch_idx, dataloader_idx, "test")
@@ -140,15 +134,6 @@ class FinetuningModule(AutomaticModule):
     def on_test_epoch_end(self) -> None:
         """Logs loss and metrics of every set, over all ranks."""
         self._finish("test")
-
-    def on_test_end(self) -> None:
-        """Goes back to the weights that are trained."""
-        self._evaluation.__exit__(None, None, None)
-
-    def _begin(self) -> None:
-        self._figures = {}
-        self._evaluation = self.evaluation_weights()
-        self._evaluation.__enter__()
 
     def _evaluate(self, batch: Batch, batch_idx: int, dataloader_idx: int, stage: str) -> Tensor:
         loss, micro_batch, output = self._mean_loss(batch)

@@ -141,8 +141,7 @@ class PretrainingModule(AutomaticModule):
     def on_validation_start(self) -> None:
         """Starts the sums over the validation sets, with the weights to evaluate."""
         self._sums: dict[int, dict[str, Tensor]] = {}
-        self._evaluation = self.evaluation_weights()
-        self._evaluation.__enter__()
+        self.begin_evaluation()
 
     def validation_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
         """The mean loss per target of a batch, which is added to the sums of its set."""
@@ -161,10 +160,6 @@ class PretrainingModule(AutomaticModule):
                 totals = self.sum_over_ranks({n: float(v) for n, v in self._sums[number].items()})
                 figures = self.model.figures(totals)
                 self.publish({f"{name}/{n}": value for n, value in figures.items()})
-
-    def on_validation_end(self) -> None:
-        """Goes back to the weights that are trained."""
-        self._evaluation.__exit__(None, None, None)
 
 
 def new_encoder(fields: dict[str, Any], tokenizer: Any, model_kwargs: dict[str, Any]) -> PreTrainedModel:

@@ -61,6 +61,17 @@ class ModelModule(pl.LightningModule):
             return None
         return gather(self.model.pretrained.state_dict(), self.trainer.is_global_zero)
 
+    def begin_evaluation(self) -> None:
+        """Takes the weights to evaluate, until the evaluation ends."""
+        self._evaluation = self.evaluation_weights()
+        self._evaluation.__enter__()
+
+    def on_validation_end(self) -> None:
+        """Goes back to the weights that are trained."""
+        self._evaluation.__exit__(None, None, None)
+
+    on_test_end = on_validation_end
+
     @contextlib.contextmanager
     def evaluation_weights(self) -> Iterator[None]:
         """Within it the parameters are those to evaluate and export, where an optimizer keeps two sets."""

@@ -76,7 +76,12 @@ class FinetuningRun(TrainingModule):
 
     def validation_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
         """Takes in this rank's share of a batch."""
-        self._add(batch, dataloader_idx)
+        for micro_batch in batch["micro_batches"]:
+            output = self.output(micro_batch, dataloader_idx)
+            weight = torch.tensor(micro_batch["weight"], dtype=torch.float64, device=self.device)
+            correct = output.get("correct", torch.zeros_like(weight))
+            self._sums[dataloader_idx] += torch.stack([output["loss"].double(), weight, correct.double()])
+            self._sets[dataloader_idx][1].add(micro_batch, output)
 
     def on_validation_epoch_end(self) -> None:
         """Joins what the ranks have predicted, and logs loss and metrics of every set."""
@@ -85,25 +90,15 @@ class FinetuningRun(TrainingModule):
         if not self._concluding:
             self.log_metrics(self.last_metrics, step)
 
-    def on_validation_end(self) -> None:
-        """Goes back to the weights that are trained."""
-        self._evaluation.__exit__(None, None, None)
-
     def on_test_start(self) -> None:
         """Starts collecting, with the weights to evaluate."""
         self._begin({f"test/{name}": s for name, s in self.trainer.datamodule.test.items()})  # type: ignore[attr-defined]
 
-    def test_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
-        """Takes in this rank's share of a batch."""
-        self._add(batch, dataloader_idx)
+    test_step = validation_step
 
     def on_test_epoch_end(self) -> None:
         """Joins what the ranks have predicted, and measures every set."""
         self.test_metrics = self._finish()
-
-    def on_test_end(self) -> None:
-        """Goes back to the weights that are trained."""
-        self._evaluation.__exit__(None, None, None)
 
     def conclude(self, folder: RunFolder) -> None:
         """Takes the best weights, evaluates and tests them, and writes the predictions into the run folder."""
@@ -146,16 +141,7 @@ class FinetuningRun(TrainingModule):
     def _begin(self, sets: dict[str, Any]) -> None:
         self._sets = [(name, self.make_predictions(sequences)) for name, sequences in sets.items()]
         self._sums = [torch.zeros(len(SUMS), dtype=torch.float64, device=self.device) for _ in sets]
-        self._evaluation = self.evaluation_weights()
-        self._evaluation.__enter__()
-
-    def _add(self, batch: Batch, number: int) -> None:
-        for micro_batch in batch["micro_batches"]:
-            output = self.output(micro_batch, number)
-            weight = torch.tensor(micro_batch["weight"], dtype=torch.float64, device=self.device)
-            correct = output.get("correct", torch.zeros_like(weight))
-            self._sums[number] += torch.stack([output["loss"].double(), weight, correct.double()])
-            self._sets[number][1].add(micro_batch, output)
+        self.begin_evaluation()
 
     def _finish(self) -> dict[str, float]:
         metrics: dict[str, float] = {}

@@ -28,8 +28,7 @@ class PretrainingRun(TrainingModule):
     def on_validation_start(self) -> None:
         """Starts the sums over the validation sets, with the weights to evaluate."""
         self._sums: dict[int, dict[str, Tensor]] = {}
-        self._evaluation = self.evaluation_weights()
-        self._evaluation.__enter__()
+        self.begin_evaluation()
 
     def validation_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
         """Adds this rank's share of a batch to the sums of its set."""
@@ -40,10 +39,6 @@ class PretrainingRun(TrainingModule):
             weight = torch.tensor(micro_batch["weight"], dtype=torch.float64, device=self.device)
             for name, value in {**self.model(micro_batch), "weight": weight}.items():
                 sums[name] = sums.get(name, 0) + value.double()
-
-    def on_validation_end(self) -> None:
-        """Goes back to the weights that are trained."""
-        self._evaluation.__exit__(None, None, None)
 
     def on_validation_epoch_end(self) -> None:
         """Reduces the sums over the ranks and logs the model's figures (loss, accuracy, ...) of every set."""

@@ -8,7 +8,7 @@ from torchmetrics import Metric
 
 from iolaus.runner.evaluation import Predictions
 from iolaus.runner.evaluation.metrics import get_metrics_for_task
-from iolaus.runner.tasks.base import Decode, Measured, TrainerTask
+from iolaus.runner.tasks.base import Evaluated, Measured, TrainerTask
 
 
 class SetFigures:
@@ -19,7 +19,11 @@ class SetFigures:
     """
 
     def __init__(
-        self, task: TrainerTask, names: Sequence[str], predictions: Predictions | None, decode: Decode | None
+        self,
+        task: TrainerTask,
+        names: Sequence[str],
+        predictions: Predictions | None,
+        decode: Callable[[Tensor], str] | None,
     ) -> None:
         self.task, self.names, self.predictions, self.decode = task, list(names), predictions, decode
         self.loss, self.weight = 0.0, 0.0
@@ -33,7 +37,7 @@ class SetFigures:
         if self.predictions is not None:
             self.predictions.add(micro_batch, output)
             return
-        for measured in self.task.measured(micro_batch, output, self.names, self.decode):
+        for measured in self.task.measured(Evaluated(micro_batch, output, self.names, self.decode)):
             for name in self._started(measured, output["loss"]):
                 if len(measured.true):
                     self.metrics[name].update(measured.predicted, measured.true)

@@ -18,9 +18,6 @@ from iolaus.runner.models.weights import load_trained
 from iolaus.runner.objectives import Collator
 from iolaus.runner.objectives.finetuning import label_config
 
-Decode = Callable[[Tensor], str]
-"""The text of token ids."""
-
 
 class Task:
     """A finetuning task, from rows to predictions.
@@ -99,6 +96,17 @@ class Task:
         return load_trained(getattr(transformers, str(self.head)), path)
 
 
+class Evaluated(NamedTuple):
+    """A batch of an evaluated set, by the names of the task's model, and what the model makes of it."""
+
+    micro_batch: Mapping[str, Any]
+    output: Mapping[str, Tensor]
+    names: Sequence[str]
+    """Those of the labels."""
+    decode: Callable[[Tensor], str] | None
+    """The text of token ids; None without a tokenizer."""
+
+
 class Measured(NamedTuple):
     """Predictions of a batch, and what is true, for metrics of some kind."""
 
@@ -123,14 +131,8 @@ class TrainerTask(Task):
         """The batch by the names of the task's model, with the number of its targets as `weight`."""
         raise NotImplementedError
 
-    def measured(
-        self,
-        micro_batch: Mapping[str, Any],
-        output: Mapping[str, Tensor],
-        names: Sequence[str],
-        decode: Decode | None,
-    ) -> Iterator[Measured]:
-        """What is measured of a batch; `names` are those of the labels, `decode` needs a tokenizer."""
+    def measured(self, batch: Evaluated) -> Iterator[Measured]:
+        """What is measured of a batch."""
         raise NotImplementedError
 
     def joined(self, sequences: Any) -> Predictions | None:

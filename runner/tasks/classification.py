@@ -1,9 +1,8 @@
 """Classification of texts or pairs of texts: one label, several labels at once, or a number."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from torch import Tensor
 from transformers import AutoModelForSequenceClassification
 
 from iolaus.runner.data.labelled.classification import ClassificationReader
@@ -18,7 +17,7 @@ from iolaus.runner.models import load_encoder
 from iolaus.runner.models.finetuning import SequenceClassifier
 from iolaus.runner.objectives import Collator, SequenceClassificationCollator
 from iolaus.runner.objectives.layout import IGNORED
-from iolaus.runner.tasks.base import Decode, Measured, TrainerTask, labelled_head
+from iolaus.runner.tasks.base import Evaluated, Measured, TrainerTask, labelled_head
 
 
 class Classification(TrainerTask):
@@ -61,15 +60,10 @@ class Classification(TrainerTask):
         model.problem_type = model.pretrained.config.problem_type = kind
         return {**batch, "example_labels": labels, "problem_type": kind, "weight": float(known.sum())}
 
-    def measured(
-        self,
-        micro_batch: Mapping[str, Any],
-        output: Mapping[str, Tensor],
-        names: Sequence[str],
-        decode: Decode | None,
-    ) -> Iterator[Measured]:
+    def measured(self, batch: Evaluated) -> Iterator[Measured]:
         """Predictions for the texts whose labels are known."""
-        labels, logits, kind = micro_batch["example_labels"], output["logits"], micro_batch["problem_type"]
+        labels, logits = batch.micro_batch["example_labels"], batch.output["logits"]
+        kind = batch.micro_batch["problem_type"]
         if kind == REGRESSION:
             known = ~labels.isnan()
             yield Measured("regression", logits[known, 0], labels[known])

@@ -1,6 +1,6 @@
 """Extractive question answering: the span of a context that answers a question."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ from iolaus.runner.models.finetuning import QuestionAnswerer
 from iolaus.runner.models.head import Head
 from iolaus.runner.objectives import Collator, QuestionAnsweringCollator
 from iolaus.runner.objectives.layout import IGNORED
-from iolaus.runner.tasks.base import Decode, Measured, TrainerTask
+from iolaus.runner.tasks.base import Evaluated, Measured, TrainerTask
 
 MAX_ANSWER_TOKENS = 30
 """Longest answer that `FinetuningModule` predicts."""
@@ -55,14 +55,9 @@ class QuestionAnswering(TrainerTask):
             "weight": float(known.sum()),
         }
 
-    def measured(
-        self,
-        micro_batch: Mapping[str, Any],
-        output: Mapping[str, Tensor],
-        names: Sequence[str],
-        decode: Decode | None,
-    ) -> Iterator[Measured]:
+    def measured(self, batch: Evaluated) -> Iterator[Measured]:
         """Texts of windows, each by itself."""
+        micro_batch, output, _, decode = batch
         if decode is None:
             return
         empty = (output["null_score"] > output["score"]) | ~output["score"].isfinite()

@@ -1,6 +1,6 @@
 """Classification of words: a label for each word of a sentence, such as the tags of entities."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -14,7 +14,7 @@ from iolaus.runner.models import load_encoder
 from iolaus.runner.models.finetuning import TokenClassifier
 from iolaus.runner.objectives import Collator, TokenClassificationCollator
 from iolaus.runner.objectives.layout import IGNORED
-from iolaus.runner.tasks.base import Decode, Measured, TrainerTask, labelled_head
+from iolaus.runner.tasks.base import Evaluated, Measured, TrainerTask, labelled_head
 
 
 class TokenClassification(TrainerTask):
@@ -51,15 +51,10 @@ class TokenClassification(TrainerTask):
         own = {"target_positions": positions, "targets": labels[positions], "word_positions": positions}
         return {**batch, **own, "read_positions": positions, "weight": float(len(positions))}
 
-    def measured(
-        self,
-        micro_batch: Mapping[str, Any],
-        output: Mapping[str, Tensor],
-        names: Sequence[str],
-        decode: Decode | None,
-    ) -> Iterator[Measured]:
+    def measured(self, batch: Evaluated) -> Iterator[Measured]:
         """Labels of targets; those of entities by row, where labels are BIO tags, else a mean of F1 over the labels."""
-        predicted, targets = output["logits"].argmax(-1), micro_batch["targets"]
+        micro_batch, names = batch.micro_batch, batch.names
+        predicted, targets = batch.output["logits"].argmax(-1), micro_batch["targets"]
         yield Measured(self.name, predicted, targets, only=["accuracy"])
         if is_bio(names):
             rows = (micro_batch["target_positions"] // micro_batch["input_ids"].shape[1]).tolist()
