@@ -38,8 +38,8 @@ mutants: $(READY)  ## small mistakes in the code of the promises: is there one t
 test-slurm: $(READY)  ## the tests on a real SLURM cluster, which they start on this machine (Debian, as root)
 	@$(BIN)/python -m pytest -m slurm tests/slurm $(ARGS)
 
-check: $(READY)  ## lint, format and types
-	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+check: $(READY)  ## lint, format, types and layers
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
 
 bench: $(READY)  ## measure against peers and print the tables; one alone: make bench ONLY=permute
 	@$(BIN)/python -m tests.benchmarks $(ONLY)

@@ -13,8 +13,7 @@ from omegaconf import MISSING
 
 from iolaus.conf.config import DEFAULTS, Config
 from iolaus.conf.registry import OPTIONS
-from iolaus.conf.values import Choice, Named, Rule, rules_of
-from iolaus.runner.run.errors import suggest
+from iolaus.conf.values import Choice, Named, Rule, rules_of, suggest
 
 UNSEEN = ("_target_", "_convert_")
 """Fields that say what is built, not how."""

@@ -3,8 +3,9 @@
 `runner.config.checks` holds a config against it before anything heavy is imported; `--info` and the JSON schema show it.
 """
 
+import difflib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import field, fields, is_dataclass
 from functools import cache
 from inspect import get_annotations
@@ -120,3 +121,14 @@ def rules_of(node: type) -> dict[str, dict[str, Any]]:
             if found.name in own:
                 rules[found.name] = {**rules.get(found.name, {}), **found.metadata}
     return rules
+
+
+def suggest(wrong: str, known: Iterable[str]) -> str:
+    """`. Did you mean 'x'?` for the nearest known name, or nothing."""
+    near = close_matches(wrong, known)
+    return f". Did you mean {near[0]!r}?" if near else ""
+
+
+def close_matches(wrong: str, known: Iterable[str]) -> list[str]:
+    """The nearest known name, if one is near."""
+    return difflib.get_close_matches(wrong, list(known), n=1, cutoff=0.55)

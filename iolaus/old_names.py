@@ -18,7 +18,7 @@ OURS = ("conf", "runner")
 MOVED = {
     "runner.checkpoint": "runner.checkpoints.callback",
     "runner.data.microbatches": "runner.loaders.microbatches",
-    "runner.data.multi_epoch": "runner.order.multi_epoch",
+    "runner.data.multi_epoch": "runner.loaders.multi_epoch",
     "runner.data.packing": "runner.order.packing",
     "runner.data.stdlib_tasks": "runner.data.demo.stdlib_tasks",
     "runner.data.stdlib_text": "runner.data.demo.stdlib_text",

@@ -118,7 +118,7 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     from iolaus.runner.logging.loggers import finish_loggers
     from iolaus.runner.loop.resolved import Record, changes, described, note, recorded, resolve, settle
     from iolaus.runner.loop.trainer import describe_run, final_validation
-    from iolaus.runner.report import write_report
+    from iolaus.runner.report.single import write_report
     from iolaus.runner.report.summary import end_summary, start_summary
     from iolaus.runner.sweeps.pruning import pruning_of
 

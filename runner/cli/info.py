@@ -17,8 +17,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from iolaus.conf.fields import Field, default_options, fields_of, is_part, root_fields, summary
 from iolaus.conf.registry import OPTIONS
+from iolaus.conf.values import suggest
 from iolaus.runner.cli.compose import compose, initialized, split_words
-from iolaus.runner.run.errors import suggest
 
 HYDRAS_OWN = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 """What Hydra's `--info` prints."""

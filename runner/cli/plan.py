@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from omegaconf import DictConfig
 
-from iolaus.runner.launch.processes import processes_per_node, quiet_threads
+from iolaus.runner.launch.processes import quiet_threads
 from iolaus.runner.loop.assembly import Parts, assemble
 from iolaus.runner.modules.texts import marked_texts
 from iolaus.runner.report.summary import clock, group_summary, show
+from iolaus.runner.run.cluster import processes_per_node
 
 HISTOGRAM_LINES = 8
 

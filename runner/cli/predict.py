@@ -16,10 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
+from iolaus.runner.inference.infill import MASK
 from iolaus.runner.run.errors import explain, wants_traceback
-
-MASK = "[MASK]"
-"""How masks are typed, whatever the tokenizer calls its own."""
 
 STDIN = "-"
 """What stands for standard input."""

@@ -11,11 +11,12 @@ from iolaus.conf.config import Config
 from iolaus.conf.fields import check_fields, fields_of
 from iolaus.conf.registry import OPTIONS, option_of
 from iolaus.conf.task import TASKS
+from iolaus.conf.values import suggest
 from iolaus.runner.build import allow_code, check_targets
 from iolaus.runner.config.permissions import check_permissions
-from iolaus.runner.launch.processes import processes_per_node
 from iolaus.runner.optim.schedule.phases import ThreePhaseSchedule
-from iolaus.runner.run.errors import explain, suggest, wants_traceback
+from iolaus.runner.run.cluster import processes_per_node
+from iolaus.runner.run.errors import explain, wants_traceback
 
 RESOLVED = ("trainer", "scheduler", "model")
 """Groups whose settings are compared with each other; of others one is resolved where it must be, which is quicker."""

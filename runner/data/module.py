@@ -17,7 +17,7 @@ from iolaus.runner.data.batches import (
     GlobalBatches,
     batch_loader,
 )
-from iolaus.runner.loop.sharding import replica_of
+from iolaus.runner.run.replicas import replica_of
 from iolaus.runner.samplers import GlobalBatchSampler, Sequential
 
 log = logging.getLogger("iolaus")

@@ -1,23 +1,6 @@
 """What a model says of a data set: collected rank by rank, joined, measured, and written to files.
 
-`base` collects and joins; one file per task makes labels, words' labels or texts of it; `files` writes them.
+`predictions` collects and joins; one file per task makes labels (`labels`), labels of words (`words`), spans (`spans`) or
+texts (`written_answers`) of it; `files` writes them. `metrics` are the figures of tasks, `squad` compares answers,
+`monitor` names the figure that chooses the best checkpoint.
 """
-
-from iolaus.runner.evaluation.files import write_predictions
-from iolaus.runner.evaluation.labels import ClassificationPredictions, LabelPredictions, NumberPredictions
-from iolaus.runner.evaluation.predictions import Gather, Predictions
-from iolaus.runner.evaluation.spans import QuestionPredictions
-from iolaus.runner.evaluation.words import TokenPredictions
-from iolaus.runner.evaluation.written_answers import AnswerPredictions
-
-__all__ = [
-    "AnswerPredictions",
-    "ClassificationPredictions",
-    "Gather",
-    "LabelPredictions",
-    "NumberPredictions",
-    "Predictions",
-    "QuestionPredictions",
-    "TokenPredictions",
-    "write_predictions",
-]

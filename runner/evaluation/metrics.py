@@ -9,9 +9,9 @@ from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.regression import MeanSquaredError, PearsonCorrCoef, SpearmanCorrCoef
 
+from iolaus.conf.values import suggest
 from iolaus.runner.data.labelled.tags import entities
 from iolaus.runner.evaluation.squad import exact_match, normalized, token_f1
-from iolaus.runner.run.errors import suggest
 
 ENTITY_FIGURES = ("entity_f1", "entity_precision", "entity_recall")
 """Figures of whole entities, over all types, where labels are BIO tags."""

@@ -10,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from iolaus.conf.registry import option_of
 from iolaus.conf.task import TASKS, better_when
-from iolaus.runner.run.errors import suggest
+from iolaus.conf.values import suggest
 
 
 def settle_monitor(config: DictConfig, module: Any, data: Any) -> None:

@@ -14,8 +14,8 @@ from iolaus.runner.data.vision.conversations import ROLES, USER, Conversation, C
 from iolaus.runner.data.vision.image_inputs import join_images
 from iolaus.runner.data.vision.images import ImageFolder, Images, decode_image
 from iolaus.runner.evaluation.written_answers import question_of
-from iolaus.runner.inference.export import TASK, model_folder
 from iolaus.runner.inference.labelled import own_settings
+from iolaus.runner.run.model_folder import TASK, model_folder
 
 AT_ONCE = 16
 """Questions answered together."""

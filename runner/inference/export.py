@@ -8,9 +8,7 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from iolaus.runner.run.folder import RunFolder
-
-TASK = "task.json"
-"""In the model's folder: the task it was trained for, for `python -m runner.predict`."""
+from iolaus.runner.run.model_folder import TASK
 
 INTERNAL = ("objective", "best_step")
 """Figures that say how the run went, not what the model is."""
@@ -80,23 +78,6 @@ def know_longest_text(preprocessor: Any, pretrained: Any) -> None:
     tokenizer, longest = getattr(preprocessor, "tokenizer", preprocessor), longest_text(pretrained)
     if longest is not None:
         tokenizer.model_max_length = min(tokenizer.model_max_length, longest)
-
-
-def model_folder(name_or_path: str) -> str:
-    """The exported `model/` of a run folder; any other name or path as it is.
-
-    Raises:
-        ValueError: it is the folder of a run that has left no model.
-    """
-    folder = Path(name_or_path)
-    if (folder / "model").is_dir():
-        return str(folder / "model")
-    if state := RunFolder(folder).status().get("state"):
-        raise ValueError(
-            f"the run {name_or_path!r} has left no model/: its state is {state!r}. Finish it with resume={name_or_path}, "
-            "or name another run"
-        )
-    return name_or_path
 
 
 def model_card(

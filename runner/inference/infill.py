@@ -4,13 +4,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from iolaus.runner.cli.predict import MASK
 from iolaus.runner.config.custom_code import CustomCodeRefused, from_pretrained
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from iolaus.runner.models.diffusion import MaskedDiffusionLM
+
+MASK = "[MASK]"
+"""How masks are typed, whatever the tokenizer calls its own."""
 
 
 def open_model(run: str) -> "tuple[Any, PreTrainedTokenizerBase]":
@@ -21,7 +23,7 @@ def open_model(run: str) -> "tuple[Any, PreTrainedTokenizerBase]":
     """
     from transformers import AutoConfig, AutoTokenizer
 
-    from iolaus.runner.inference.export import model_folder
+    from iolaus.runner.run.model_folder import model_folder
 
     try:
         folder = model_folder(run)

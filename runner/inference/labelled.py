@@ -17,8 +17,8 @@ from iolaus.runner.data.evaluated import EVALUATED_AT_ONCE
 from iolaus.runner.data.labelled.examples import READER_SETTINGS, ExampleReader
 from iolaus.runner.data.read.conll import Row
 from iolaus.runner.data.read.task_readers import FORMATS_BY_ENDING, Rows, read_rows
-from iolaus.runner.inference.export import TASK, model_folder
 from iolaus.runner.models.packed.rows import may_be_padded
+from iolaus.runner.run.model_folder import TASK, model_folder
 from iolaus.runner.samplers import Sequential
 from iolaus.runner.tasks import Task, get_task
 

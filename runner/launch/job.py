@@ -12,20 +12,20 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from iolaus.runner.config.permissions import words_to_repeat
-from iolaus.runner.launch.processes import (
-    RANK_ERROR,
-    launch,
-    leave_error,
-    left_error,
-    processes_per_node,
-    quiet_threads,
-)
+from iolaus.runner.launch.processes import RANK_ERROR, launch, leave_error, left_error, quiet_threads
 from iolaus.runner.launch.resume import inherit
 from iolaus.runner.report.summary import near
-from iolaus.runner.run.cluster import Member, announce, await_announcement, check_layout, slurm_job
+from iolaus.runner.run.cluster import (
+    Member,
+    announce,
+    await_announcement,
+    check_layout,
+    processes_per_node,
+    slurm_job,
+)
 from iolaus.runner.run.errors import TrainingFailure, explain, wants_traceback
 from iolaus.runner.run.folder import RunFolder, flags, program, typed_overrides
-from iolaus.runner.sweeps.sweeper import read_sweep
+from iolaus.runner.run.sweep_folder import read_sweep
 
 log = logging.getLogger("iolaus")
 
@@ -108,7 +108,7 @@ def report_stop(folder: RunFolder, why: str, requeued: str | None) -> None:
 def report_failure(folder: RunFolder) -> None:
     """Draws the curves of a run that failed, as far as it got."""
     if (folder.path / "metrics.csv").exists():
-        from iolaus.runner.report import write_report
+        from iolaus.runner.report.single import write_report
 
         write_report(folder.path)
 

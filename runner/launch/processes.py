@@ -13,13 +13,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
 from iolaus.runner.run import signals
+from iolaus.runner.run.cluster import processes_per_node
 from iolaus.runner.run.errors import TrainingFailure
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.run.redaction import know_secrets
@@ -184,21 +185,6 @@ def read_rank_config(folder: Path) -> DictConfig:
     config = OmegaConf.load(folder / RANK_CONFIG)
     assert isinstance(config, DictConfig)
     return config
-
-
-def processes_per_node(trainer: Any) -> int:
-    """How many ranks a trainer config asks for on one node."""
-    devices = trainer.get("devices", 1)
-    if devices not in ("auto", -1, "-1"):
-        count = len(devices) if isinstance(devices, Sequence) else devices
-        if not isinstance(count, int) or isinstance(devices, str) or count < 1:
-            raise ValueError(f"trainer.devices={devices}: expected 1 or more, or auto")
-        return count
-    if trainer.get("accelerator") == "cpu":
-        return 1
-    import torch
-
-    return max(1, torch.cuda.device_count())
 
 
 def quiet_threads() -> None:

@@ -18,7 +18,7 @@ from omegaconf import DictConfig
 from iolaus.runner.run.cluster import agreed_folder, member, slurm_job
 from iolaus.runner.run.folder import CONFIG_FLAGS, RunFolder, config_hash, new_name
 from iolaus.runner.run.redaction import HIDDEN
-from iolaus.runner.sweeps.sweeper import SWEEP, quoted, read_sweep
+from iolaus.runner.run.sweep_folder import SWEEP, quoted, read_sweep
 
 log = logging.getLogger("iolaus")
 

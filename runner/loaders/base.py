@@ -10,7 +10,7 @@ import lightning.pytorch as pl
 import torch
 
 from iolaus.runner.loaders.passes import Passes, PassLoader
-from iolaus.runner.loop.sharding import replica_of
+from iolaus.runner.run.replicas import replica_of
 
 EXPECTED_WARNINGS = (
     ".*IterableDataset.* has .__len__. defined.*",

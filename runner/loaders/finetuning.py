@@ -13,10 +13,10 @@ from iolaus.runner.data.labelled.examples import ExampleReader, TaskSequences
 from iolaus.runner.data.read.files import is_saved, split_files, splits_in
 from iolaus.runner.data.read.task_readers import Rows, read_rows
 from iolaus.runner.data.text.tokenizer import load_tokenizer
-from iolaus.runner.inference.export import model_folder
 from iolaus.runner.loaders.base import PassesDataModule, check_sizes
 from iolaus.runner.loaders.passes import PassLoader, StoredPasses
 from iolaus.runner.objectives.row_batch import row_batch
+from iolaus.runner.run.model_folder import model_folder
 from iolaus.runner.tasks import get_trainer_task
 
 DEFAULT_SPLITS = {"train": "train", "val": "validation", "test": "test"}

@@ -6,20 +6,20 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
+from iolaus.conf.values import suggest
 from iolaus.runner.data.batches import MASK_STREAM, VALIDATION_STREAM
 from iolaus.runner.data.store.reader import TokenStore
 from iolaus.runner.data.text.chunking import Chunker
 from iolaus.runner.data.text.prepare import PreparedText, prepare_text
 from iolaus.runner.data.text.sources import Source
 from iolaus.runner.data.text.tokenizer import load_tokenizer
-from iolaus.runner.inference.export import model_folder
 from iolaus.runner.loaders.base import PassesDataModule, cache_folder, check_sizes
 from iolaus.runner.loaders.passes import Passes, PassLoader, StoredPasses
 from iolaus.runner.loaders.reading import open_splits, validation_sets
 from iolaus.runner.loaders.streaming import StreamedPasses
 from iolaus.runner.objectives import get_collator_cls
 from iolaus.runner.objectives.row_batch import row_batch
-from iolaus.runner.run.errors import suggest
+from iolaus.runner.run.model_folder import model_folder
 
 log = logging.getLogger("iolaus")
 

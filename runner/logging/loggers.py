@@ -20,7 +20,7 @@ from omegaconf import OmegaConf
 
 from iolaus.runner.logging.wandb import LastingWandbLogger, finish_run
 from iolaus.runner.run.metrics_file import FIXED_COLUMNS, whole_rows
-from iolaus.runner.sweeps.sweeper import read_sweep
+from iolaus.runner.run.sweep_folder import read_sweep
 
 
 class MetricsFile(Logger):

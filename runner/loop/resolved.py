@@ -15,11 +15,10 @@ from omegaconf import DictConfig, OmegaConf
 
 from iolaus.runner.checkpoints.callback import ResumePoint
 from iolaus.runner.checkpoints.files import entry_of
-from iolaus.runner.launch.processes import processes_per_node
 from iolaus.runner.loop.trainer import cpu_has_bf16, resolve_accelerator, resolve_precision
 from iolaus.runner.models.autocast import usable_precision
 from iolaus.runner.models.packed.attention import FLASH_KERNELS, gpu_has_flash
-from iolaus.runner.run.cluster import member
+from iolaus.runner.run.cluster import member, processes_per_node
 from iolaus.runner.run.folder import RunFolder
 
 log = logging.getLogger("iolaus")

@@ -9,13 +9,11 @@ import math
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from lightning.pytorch import Trainer
 from lightning.pytorch.strategies import ModelParallelStrategy, Strategy
 from torch import Tensor, nn
-from torch.distributed import ProcessGroup
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor import DTensor
@@ -32,22 +30,6 @@ SHARDABLE = ("adam", "adamw", "adagrad", "lion", "rmsprop", "sgd")
 """Optimizers that treat each weight by itself, and so need not see a whole matrix or its norm."""
 
 STYLES = {"colwise": ColwiseParallel, "rowwise": RowwiseParallel}
-
-
-class Replica(NamedTuple):
-    """Where a rank stands among those that read different data; ranks that share a replica's matrices count as one."""
-
-    rank: int
-    size: int
-    group: ProcessGroup | None
-
-
-def replica_of(trainer: Trainer) -> Replica:
-    """This rank's place among the replicas, and the group that adds up over them (None for all ranks)."""
-    if not isinstance(trainer.strategy, ModelParallelStrategy):
-        return Replica(trainer.global_rank, trainer.world_size, None)
-    mesh = trainer.strategy.device_mesh["data_parallel"]
-    return Replica(mesh.get_local_rank(), mesh.size(), mesh.get_group())
 
 
 def shard(model: nn.Module, mesh: DeviceMesh) -> None:

@@ -12,13 +12,12 @@ from transformers.utils.logging import disable_progress_bar
 
 from iolaus.runner.checkpoints.callback import ResumePoint
 from iolaus.runner.checkpoints.files import AtomicCheckpointIO
-from iolaus.runner.launch.processes import processes_per_node
 from iolaus.runner.logging.loggers import MetricsFile
 from iolaus.runner.loop.profiling import Profile
 from iolaus.runner.loop.sharding import ShardedStrategy
 from iolaus.runner.models.packed.attention import use_kernel
 from iolaus.runner.report.summary import near
-from iolaus.runner.run.cluster import cluster_environment
+from iolaus.runner.run.cluster import cluster_environment, processes_per_node
 from iolaus.runner.run.folder import RunFolder
 
 EXPECTED_WARNINGS = (

@@ -12,10 +12,10 @@ from transformers import (
 )
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
+from iolaus.conf.values import suggest
 from iolaus.runner.config.custom_code import CustomCodeRefused, from_pretrained
-from iolaus.runner.inference.export import model_folder
 from iolaus.runner.models.head import MASKED_LM, Head
-from iolaus.runner.run.errors import suggest
+from iolaus.runner.run.model_folder import model_folder
 
 DROPOUT_FIELDS = (
     "hidden_dropout_prob",

@@ -9,13 +9,14 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from iolaus.conf.values import suggest
 from iolaus.runner.inference.export import write_model
-from iolaus.runner.loop.sharding import check_shardable, replica_of, whole
+from iolaus.runner.loop.sharding import check_shardable, whole
 from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.modules.base import ModelModule
 from iolaus.runner.modules.training import seed_generators, step_seed
 from iolaus.runner.optim import OPTIMIZERS, get_optimizer, loop_needs
-from iolaus.runner.run.errors import suggest
+from iolaus.runner.run.replicas import replica_of
 
 Batch = dict[str, Any]
 """What a collator makes of a list of samples: tensors of rows [B, T], or of one packed row [1, T]."""

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from iolaus.runner.data.text.tokenizer import load_tokenizer
-from iolaus.runner.inference.export import model_folder
 from iolaus.runner.modules.automatic import AutomaticModule, Batch
 from iolaus.runner.modules.set_figures import SetFigures
 from iolaus.runner.optim.schedule.schedulers import ClosedFormScheduler
 from iolaus.runner.optim.schedule.warmup_decay import check_warmup_decay, warmup_decay_factor
+from iolaus.runner.run.model_folder import model_folder
 from iolaus.runner.tasks import get_trainer_task
 from iolaus.runner.tasks.base import unnamed_labels
 

@@ -6,14 +6,14 @@ import torch
 from torch import Tensor
 from transformers import AutoConfig, PreTrainedModel
 
+from iolaus.conf.values import suggest
 from iolaus.runner.data.text.tokenizer import load_tokenizer
-from iolaus.runner.inference.export import model_folder
 from iolaus.runner.models import build_encoder
 from iolaus.runner.modules.automatic import AutomaticModule, Batch
 from iolaus.runner.objectives import get_collator_cls
 from iolaus.runner.objectives.layout import IGNORED
 from iolaus.runner.optim import get_scheduler
-from iolaus.runner.run.errors import suggest
+from iolaus.runner.run.model_folder import model_folder
 
 OBJECTIVES = ("mlm", "enhanced_mlm", "diffusion")
 

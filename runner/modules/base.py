@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 from torch.distributed.fsdp import FSDPModule
 
-from iolaus.runner.loop.sharding import gather, replica_of, shard
+from iolaus.runner.loop.sharding import gather, shard
 from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.optim import loop_needs
+from iolaus.runner.run.replicas import replica_of
 
 
 class ModelModule(pl.LightningModule):

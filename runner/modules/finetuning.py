@@ -9,10 +9,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from iolaus.runner.evaluation import Predictions, write_predictions
+from iolaus.conf.values import suggest
+from iolaus.runner.evaluation.files import write_predictions
+from iolaus.runner.evaluation.predictions import Predictions
 from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.modules.training import Batch, TrainingModule
-from iolaus.runner.run.errors import suggest
 from iolaus.runner.run.folder import RunFolder
 
 log = logging.getLogger("iolaus")

@@ -6,8 +6,8 @@ from typing import Any
 from torch import Tensor
 from torchmetrics import Metric
 
-from iolaus.runner.evaluation import Predictions
 from iolaus.runner.evaluation.metrics import get_metrics_for_task
+from iolaus.runner.evaluation.predictions import Predictions
 from iolaus.runner.tasks.base import Evaluated, Measured, TrainerTask
 
 

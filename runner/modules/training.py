@@ -11,7 +11,7 @@ from torch import Tensor
 
 from iolaus.runner.checkpoints.callback import last_good
 from iolaus.runner.data.batches import SUMMED
-from iolaus.runner.loop.sharding import check_shardable, clip_shards, replica_of, synchronise, whole
+from iolaus.runner.loop.sharding import check_shardable, clip_shards, synchronise, whole
 from iolaus.runner.models.flops import step_flops
 from iolaus.runner.models.packed.dropout_keys import dropout_keys
 from iolaus.runner.models.task_model import TaskModel
@@ -19,6 +19,7 @@ from iolaus.runner.modules.base import ModelModule
 from iolaus.runner.optim import LoopNeeds, loop_needs
 from iolaus.runner.run.errors import TrainingFailure
 from iolaus.runner.run.folder import RunFolder
+from iolaus.runner.run.replicas import replica_of
 
 log = logging.getLogger("iolaus")
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from iolaus.runner.evaluation import Predictions
+from iolaus.runner.evaluation.predictions import Predictions
 from iolaus.runner.models.vision.vision_language import VisionLanguageModel
 from iolaus.runner.modules.finetuning import FinetuningRun
 from iolaus.runner.modules.training import Batch

@@ -5,6 +5,7 @@
 """
 
 from iolaus.conf.registry import OPTIONS
+from iolaus.conf.values import suggest
 from iolaus.runner.config.targets import locate
 from iolaus.runner.objectives.base import Collator
 from iolaus.runner.objectives.classification import SequenceClassificationCollator
@@ -14,7 +15,6 @@ from iolaus.runner.objectives.mlm import MaskedLanguageModelingCollator
 from iolaus.runner.objectives.question_answering import QuestionAnsweringCollator
 from iolaus.runner.objectives.token_classification import TokenClassificationCollator
 from iolaus.runner.objectives.vision_language import VisionLanguageCollator
-from iolaus.runner.run.errors import suggest
 
 __all__ = [
     "Collator",

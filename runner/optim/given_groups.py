@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
+from iolaus.conf.values import suggest
 from iolaus.runner.optim.roles import roles
-from iolaus.runner.run.errors import suggest
 
 ENTRIES = ("params", "param_names", "name", "initial_lr", "use_muon")
 """What a group may hold beside settings of its optimizer."""

@@ -7,11 +7,11 @@ from typing import Any
 from torch import nn
 from torch.optim import Optimizer
 
+from iolaus.conf.values import suggest
 from iolaus.runner.optim.elementwise import adafactor, adagrad, adam, adamw, lamb, lars, lion, rmsprop, sgd
 from iolaus.runner.optim.given_groups import check_entries
 from iolaus.runner.optim.matrixwise import galore, muon, shampoo, soap, sophiah, splus
 from iolaus.runner.optim.roles import ParamsLike
-from iolaus.runner.run.errors import suggest
 
 OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {
     function.__name__: function

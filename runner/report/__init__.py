@@ -6,8 +6,3 @@
 
 The pages are single files: no network, no libraries. The drawings are made here, a small script reads values out.
 """
-
-from iolaus.runner.report.comparison import write_comparison, write_sweep_report
-from iolaus.runner.report.single import write_report
-
-__all__ = ["write_comparison", "write_report", "write_sweep_report"]

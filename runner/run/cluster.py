@@ -4,7 +4,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -218,3 +218,18 @@ def _resolves(name: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def processes_per_node(trainer: Any) -> int:
+    """How many ranks a trainer config asks for on one node."""
+    devices = trainer.get("devices", 1)
+    if devices not in ("auto", -1, "-1"):
+        count = len(devices) if isinstance(devices, Sequence) else devices
+        if not isinstance(count, int) or isinstance(devices, str) or count < 1:
+            raise ValueError(f"trainer.devices={devices}: expected 1 or more, or auto")
+        return count
+    if trainer.get("accelerator") == "cpu":
+        return 1
+    import torch
+
+    return max(1, torch.cuda.device_count())

@@ -1,10 +1,10 @@
 """One message instead of a traceback, with what was probably meant."""
 
-import difflib
 import os
 import re
 from collections.abc import Iterable
 
+from iolaus.conf.values import close_matches
 from iolaus.runner.run.redaction import redacted
 
 USER_ERRORS = (ValueError, OSError, ImportError, KeyError)
@@ -64,12 +64,6 @@ def _explained(error: BaseException) -> str | None:
     return None
 
 
-def suggest(wrong: str, known: Iterable[str]) -> str:
-    """`. Did you mean 'x'?` for the nearest known name, or nothing."""
-    near = _near(wrong, known)
-    return f". Did you mean {near[0]!r}?" if near else ""
-
-
 def wants_traceback() -> bool:
     """Whether the user asked for full tracebacks (`HYDRA_FULL_ERROR=1`)."""
     asked = os.environ.get("IOLAUS_FULL_ERROR", os.environ.get("HYDRA_FULL_ERROR", "0"))
@@ -110,14 +104,14 @@ def _did_you_mean(message: str) -> str:
     if found := re.search(r"Could not find '([^']+)'", message):
         _, _, available = message.partition("Available options in")
         return _line(
-            _near(found[1].rpartition("/")[2], [line.strip() for line in available.splitlines()[1:]])
+            close_matches(found[1].rpartition("/")[2], [line.strip() for line in available.splitlines()[1:]])
         )
     if found := re.search(r"Could not load '([^']+)/([^/']+)'", message):
-        return _line(_near(found[2], _options(found[1])))
+        return _line(close_matches(found[2], _options(found[1])))
     if found := re.search(r"Could not override '([^']+)'", message):
         return _other_key(found[1])
     if found := re.search(r"Key '([^']+)' (?:is )?not in", message):
-        return _line(_near(found[1], {key.split(".")[-1] for key in _config_keys()}))
+        return _line(close_matches(found[1], {key.split(".")[-1] for key in _config_keys()}))
     if re.search(
         r"no viable alternative|missing EQUAL|mismatched input|token recognition|extraneous", message
     ):
@@ -135,13 +129,8 @@ def _other_key(wrong: str) -> str:
     section, _, field = wrong.rpartition(".")
     same = [key for key in keys if key.rpartition(".")[2] == field and not section]
     usual = [key for key in keys if key == OTHER_WORDS.get(field)]
-    groups = [] if section else _near(field, _groups())
-    return _line(same or usual or groups or _near(wrong, keys))
-
-
-def _near(wrong: str, known: Iterable[str]) -> list[str]:
-    """The nearest known name, if one is near."""
-    return difflib.get_close_matches(wrong, list(known), n=1, cutoff=0.55)
+    groups = [] if section else close_matches(field, _groups())
+    return _line(same or usual or groups or close_matches(wrong, keys))
 
 
 def _line(names: list[str]) -> str:

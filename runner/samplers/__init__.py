@@ -10,11 +10,14 @@ Ranks, loader workers and micro-batches play no part here: `runner.order.partiti
 them.
 """
 
+from importlib import import_module
+from typing import Any
+
 from iolaus.runner.samplers.base import GlobalBatchSampler
 from iolaus.runner.samplers.length_grouped import LengthGrouped
 from iolaus.runner.samplers.sequential import Sequential
 from iolaus.runner.samplers.shuffled import Shuffled
-from iolaus.runner.samplers.split_modality import SplitModality, SplitModalitySampler
+from iolaus.runner.samplers.split_modality import SplitModality
 
 __all__ = [
     "GlobalBatchSampler",
@@ -24,3 +27,10 @@ __all__ = [
     "SplitModality",
     "SplitModalitySampler",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The sampler for a plain DataLoader needs torch, which those of runs do not."""
+    if name != "SplitModalitySampler":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module("iolaus.runner.loaders.split_modality").SplitModalitySampler

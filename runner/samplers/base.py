@@ -2,18 +2,17 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
-from torch.utils.data import Sampler
 
-from iolaus.runner.order.multi_epoch import EpochIndex, SizedSequences
+from iolaus.runner.order.epochs import EpochIndex, SizedSequences
 
 T_co = TypeVar("T_co", covariant=True)
 
 
-class ResumableSampler(Sampler[T_co], ABC):
-    """A sampler of torch: every `iter()` begins at the start, but the first one after a state was loaded.
+class ResumableSampler(ABC, Generic[T_co]):
+    """A sampler for a DataLoader: every `iter()` begins at the start, but the first one after a state was loaded.
 
     `position` counts what the latest iterator has handed out.
     """
@@ -65,7 +64,7 @@ class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
 
     Example:
         >>> from torch.utils.data import DataLoader
-        >>> from iolaus.runner.order.multi_epoch import IdentityMultiEpochDatasetWrapper
+        >>> from iolaus.runner.loaders.multi_epoch import IdentityMultiEpochDatasetWrapper
         >>> from iolaus.runner.samplers import Sequential
         >>> letters = IdentityMultiEpochDatasetWrapper("abc")
         >>> sampler = Sequential(letters, num_epochs=2, num_batches=None, global_batch_size=2, seed=0)

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from iolaus.runner.order.epochs import SizedSequences
 from iolaus.runner.order.keyed import derive_seed
-from iolaus.runner.order.multi_epoch import SizedSequences
 from iolaus.runner.order.permutation import epoch_seed, permute_block
 from iolaus.runner.samplers.base import SeamlessSampler
 

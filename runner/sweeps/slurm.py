@@ -19,7 +19,8 @@ from hydra.core.utils import JobReturn, JobStatus, filter_overrides
 from hydra_plugins.hydra_submitit_launcher.submitit_launcher import BaseSubmititLauncher
 from omegaconf import DictConfig
 
-from iolaus.runner.launch.processes import left_error, processes_per_node
+from iolaus.runner.launch.processes import left_error
+from iolaus.runner.run.cluster import processes_per_node
 from iolaus.runner.run.errors import TrainingFailure
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.sweeps.sweeper import ENDED

@@ -36,12 +36,11 @@ from iolaus.runner.run.folder import (
     typed_overrides,
     write_atomically,
 )
+from iolaus.runner.run.sweep_folder import SWEEP, quoted, read_sweep
 from iolaus.runner.sweeps.job_configs import JobConfigs
 
 log = logging.getLogger("iolaus")
 
-SWEEP = "sweep.json"
-"""What a sweep is, in its folder: its overrides, and those of Hydra itself."""
 
 ENDED = ("done", "pruned")
 """States of jobs that are not run again."""
@@ -78,19 +77,6 @@ def find_sweep(outputs: Path, wanted: dict[str, Any]) -> Path | None:
         if {name: noted.get(name) for name in wanted} == wanted:
             found.append((noted.get("started") or "", file.parent))
     return max(found)[1] if found else None
-
-
-def read_sweep(folder: Path) -> dict[str, Any]:
-    """What `sweep.json` says; empty where there is none or it cannot be read."""
-    try:
-        return json.loads((folder / SWEEP).read_text())
-    except (OSError, ValueError):
-        return {}
-
-
-def quoted(value: str) -> str:
-    """A value as Hydra's own grammar quotes it."""
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def as_typed(override: str) -> str:
@@ -249,7 +235,7 @@ class SweepPage(Callback):
         runs = runs_of(folder)
         if not runs or config.hydra.launcher.get("wait") is False:  # the jobs have hardly begun
             return
-        from iolaus.runner.report import write_sweep_report
+        from iolaus.runner.report.comparison import write_sweep_report
 
         print(f"the runs compared: {write_sweep_report(folder, runs)}", flush=True)
         problems = {run: problem for run in runs if (problem := problem_of(RunFolder(run)))}

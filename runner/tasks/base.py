@@ -10,7 +10,7 @@ from torch import Tensor
 from iolaus.conf.task import METRICS
 from iolaus.runner.config.targets import dotted
 from iolaus.runner.data.labelled.examples import ExampleReader
-from iolaus.runner.evaluation import Predictions
+from iolaus.runner.evaluation.predictions import Predictions
 from iolaus.runner.models.encoder import trained_labels
 from iolaus.runner.models.head import Head
 from iolaus.runner.models.task_model import TaskModel

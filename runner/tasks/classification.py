@@ -7,12 +7,8 @@ from transformers import AutoModelForSequenceClassification
 
 from iolaus.runner.data.labelled.classification import ClassificationReader
 from iolaus.runner.data.labelled.labels import MULTI, REGRESSION, SINGLE
-from iolaus.runner.evaluation import (
-    ClassificationPredictions,
-    LabelPredictions,
-    NumberPredictions,
-    Predictions,
-)
+from iolaus.runner.evaluation.labels import ClassificationPredictions, LabelPredictions, NumberPredictions
+from iolaus.runner.evaluation.predictions import Predictions
 from iolaus.runner.models import load_encoder
 from iolaus.runner.models.finetuning import SequenceClassifier
 from iolaus.runner.objectives import Collator, SequenceClassificationCollator

@@ -8,7 +8,8 @@ from torch import Tensor
 from transformers import AutoModelForQuestionAnswering
 
 from iolaus.runner.data.labelled.question_answering import QuestionAnsweringReader
-from iolaus.runner.evaluation import Predictions, QuestionPredictions
+from iolaus.runner.evaluation.predictions import Predictions
+from iolaus.runner.evaluation.spans import QuestionPredictions
 from iolaus.runner.models import load_encoder
 from iolaus.runner.models.finetuning import QuestionAnswerer
 from iolaus.runner.models.head import Head

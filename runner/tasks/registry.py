@@ -5,8 +5,8 @@ from importlib import import_module
 from typing import TypeVar
 
 from iolaus.conf.task import TASKS
+from iolaus.conf.values import suggest
 from iolaus.runner.config.targets import dotted
-from iolaus.runner.run.errors import suggest
 from iolaus.runner.tasks.base import Task, TrainerTask
 
 T = TypeVar("T", bound=Task)

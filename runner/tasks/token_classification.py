@@ -8,8 +8,9 @@ from transformers import AutoModelForTokenClassification
 
 from iolaus.runner.data.labelled.tags import is_bio
 from iolaus.runner.data.labelled.token_classification import TokenClassificationReader
-from iolaus.runner.evaluation import Predictions, TokenPredictions
 from iolaus.runner.evaluation.metrics import ENTITY_FIGURES
+from iolaus.runner.evaluation.predictions import Predictions
+from iolaus.runner.evaluation.words import TokenPredictions
 from iolaus.runner.models import load_encoder
 from iolaus.runner.models.finetuning import TokenClassifier
 from iolaus.runner.objectives import Collator, TokenClassificationCollator

@@ -20,8 +20,9 @@ from tests.benchmarks.measured import PAGES, fill, keep
 
 
 def main() -> None:
-    modules = [module.name for module in pkgutil.iter_modules(package.__path__)]
-    names = [name.removeprefix("bench_") for name in modules if name.startswith("bench_")]
+    modules = [module.name for module in pkgutil.walk_packages(package.__path__, "tests.benchmarks.")]
+    places = {name.partition(".bench_")[2]: name for name in modules if ".bench_" in name}
+    names = list(places)
     chosen = sys.argv[1:] or names
     if unknown := set(chosen) - set(names):
         sys.exit(f"no benchmark {', '.join(sorted(unknown))}; there are: {', '.join(names)}")
@@ -30,7 +31,7 @@ def main() -> None:
         print(f"## {name}\n", flush=True)
         sys.argv[1:] = []
         with contextlib.redirect_stdout(Both()) as both:
-            importlib.import_module(f"tests.benchmarks.bench_{name}").main()
+            importlib.import_module(places[name]).main()
         keep(name, machine(), both.text.getvalue())
         print(flush=True)
     for page in PAGES:

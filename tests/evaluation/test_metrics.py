@@ -170,7 +170,7 @@ TWO_PROCESSES = """
 import json, os, sys
 import torch
 import torch.distributed as dist
-from tests.test_metrics import data, updated
+from tests.evaluation.test_metrics import data, updated
 if len(sys.argv) > 1:
     dist.init_process_group("gloo")
 rank, size = (dist.get_rank(), dist.get_world_size()) if len(sys.argv) > 1 else (0, 1)

@@ -9,14 +9,10 @@ import pytest
 import torch
 
 from iolaus.runner.data.labelled.tags import keeps_iob2
-from iolaus.runner.evaluation import (
-    ClassificationPredictions,
-    LabelPredictions,
-    NumberPredictions,
-    QuestionPredictions,
-    TokenPredictions,
-    write_predictions,
-)
+from iolaus.runner.evaluation.files import write_predictions
+from iolaus.runner.evaluation.labels import ClassificationPredictions, LabelPredictions, NumberPredictions
+from iolaus.runner.evaluation.spans import QuestionPredictions
+from iolaus.runner.evaluation.words import TokenPredictions
 from tests.data.labelled.tasks import data_module, questions, sentences, texts
 
 

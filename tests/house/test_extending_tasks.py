@@ -197,7 +197,8 @@ def test_each_text_is_read_by_itself(home: Path) -> None:
     import_modules(["similarity"])
     torch.manual_seed(0)
     sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
-    config = BertConfig(vocab_size=50, sep_token_id=3, **sizes)  # type: ignore[arg-type]
+    config = BertConfig(vocab_size=50, **sizes)  # type: ignore[arg-type]
+    config.sep_token_id = 3
     model = sys.modules["similarity"].TwoTexts(BertModel(config)).eval()
     alone = torch.tensor([[2, 11, 12, 3, 13, 14, 3]])
     wider = torch.tensor([[2, 11, 12, 3, 13, 14, 3, 0, 0], [2, 40, 41, 42, 43, 3, 44, 45, 3]])

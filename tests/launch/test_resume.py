@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from iolaus.runner.inference.export import model_folder
 from iolaus.runner.launch.resume import find_unfinished, inherit, saved_overrides
 from iolaus.runner.run import audit
 from iolaus.runner.run.folder import RunFolder
+from iolaus.runner.run.model_folder import model_folder
 from tests.conftest import TINY, Command, train_here
 from tests.launch.test_kill import only_run
 from tests.runs.test_train import continued, losses, rows
@@ -157,7 +157,7 @@ def test_starting_from_a_run_without_a_model_is_refused(tmp_path: Path) -> None:
 HOLDER = """
 import os, sys, time
 from pathlib import Path
-from iolaus.runner.folder import RunFolder
+from iolaus.runner.run.folder import RunFolder
 with RunFolder(Path(sys.argv[1])).lock():
     if os.fork() == 0:
         time.sleep(60)

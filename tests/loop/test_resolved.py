@@ -18,7 +18,7 @@ from iolaus.runner.loop import resolved as resolving
 from iolaus.runner.loop.resolved import attention_of, changes, check_agreement, settle
 from iolaus.runner.models.packed import attention as packed_attention
 from iolaus.runner.models.wrapped import WrappedModel
-from iolaus.runner.report import write_report
+from iolaus.runner.report.single import write_report
 from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY
 from tests.launch.test_kill import only_run

@@ -33,8 +33,8 @@ NEAREST: dict[str, tuple[str, ...]] = {
     "runner/samplers/split_modality.py": ("tests/samplers/test_split_modality.py", *SAMPLERS),
     "runner/samplers/modality_batches.py": ("tests/samplers/test_split_modality.py", *SAMPLERS),
     "runner/order/keyed.py": ("tests/order/test_keyed.py",),
-    "runner/order/multi_epoch.py": (
-        "tests/order/test_multi_epoch.py",
+    "runner/loaders/multi_epoch.py": (
+        "tests/loaders/test_multi_epoch.py",
         "tests/documented/data/test_multi_epoch.py",
     ),
     "runner/order/partition.py": ("tests/order/test_partition.py", GOLDEN),

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from iolaus.runner.report import write_comparison, write_report
+from iolaus.runner.report.comparison import write_comparison
 from iolaus.runner.report.runs import load_run
+from iolaus.runner.report.single import write_report
 from iolaus.runner.report.svg import SCALE
 from tests.report.browser import DESK, PHONE, opened, running_browser
 from tests.report.pages import make_run, read, sweep

@@ -2,14 +2,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.conftest import ROOT
 from tests.report.pages import read, sweep
 
 
 def command(*arguments: object) -> subprocess.CompletedProcess[str]:
     words = [sys.executable, "-m", "runner.report", *map(str, arguments)]
-    return subprocess.run(
-        words, capture_output=True, text=True, check=False, cwd=Path(__file__).parent.parent
-    )
+    return subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT)
 
 
 def test_command_draws_a_run_several_or_a_sweep(tmp_path: Path) -> None:
@@ -36,9 +35,4 @@ def test_report_imports_neither_torch_nor_lightning() -> None:
     check = (
         "import sys, runner.report; sys.exit(bool({'torch', 'lightning', 'transformers'} & set(sys.modules)))"
     )
-    assert (
-        subprocess.run(
-            [sys.executable, "-c", check], check=False, cwd=Path(__file__).parent.parent
-        ).returncode
-        == 0
-    )
+    assert subprocess.run([sys.executable, "-c", check], check=False, cwd=ROOT).returncode == 0

@@ -2,8 +2,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from iolaus.runner.report import write_report
 from iolaus.runner.report.predictions import LISTED
+from iolaus.runner.report.single import write_report
 from tests.report.pages import Page, make_run, read
 
 

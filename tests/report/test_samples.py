@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from iolaus.runner.report import write_report
+from iolaus.runner.report.single import write_report
 from tests.report.pages import make_run, read
 
 TEXT = ["the old ", {"true": "bridge", "right": True, "guesses": [["bridge", 0.75], ["river", 0.25]]}]

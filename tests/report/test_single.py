@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from iolaus.runner.report import write_comparison, write_report
+from iolaus.runner.report.comparison import write_comparison
 from iolaus.runner.report.runs import changed_settings, load_run
+from iolaus.runner.report.single import write_report
 from tests.report.pages import make_run, read
 
 

@@ -1,6 +1,6 @@
 """What a seed gives, pinned as numbers: no upgrade may change an order, a mask or the format of `order.txt` unseen.
 
-Keyed numbers and permutations are pinned in tests/order/test_keyed.py and tests/order/test_multi_epoch.py.
+Keyed numbers and permutations are pinned in tests/order/test_keyed.py and tests/loaders/test_multi_epoch.py.
 """
 
 from pathlib import Path

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iolaus.runner.order.multi_epoch import EpochIndex, MultiEpochDatasetResampler
+from iolaus.runner.loaders.multi_epoch import MultiEpochDatasetResampler
+from iolaus.runner.order.epochs import EpochIndex
 from iolaus.runner.samplers import GlobalBatchSampler, LengthGrouped, Sequential, Shuffled, SplitModality
 from tests.samplers.sequences import sequences
 

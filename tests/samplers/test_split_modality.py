@@ -8,7 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iolaus.runner.samplers import SplitModality, SplitModalitySampler, split_modality
+from iolaus.runner.loaders import split_modality
+from iolaus.runner.samplers import SplitModality, SplitModalitySampler
 from tests.samplers.sequences import Sequences, sequences
 
 pairs_of = st.lists(st.tuples(st.booleans(), st.integers(1, 40)), min_size=1, max_size=60)
@@ -22,7 +23,7 @@ def mixed(count: int = 200) -> list[tuple[bool, int]]:
 def make(
     pairs: list[tuple[bool, int]], size: int, num_ranks: int = 1, rank: int = 0, seed: int = 0, **more: int
 ) -> SplitModalitySampler:
-    return SplitModalitySampler(range(len(pairs)), pairs, size, num_ranks, rank, seed, **more)  # type: ignore[arg-type]
+    return SplitModalitySampler(range(len(pairs)), pairs, size, num_ranks, rank, seed, **more)
 
 
 def by_rank(pairs: list[tuple[bool, int]], size: int, num_ranks: int, **more: int) -> np.ndarray:

@@ -25,9 +25,9 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 from iolaus import conf
-from iolaus.runner.folder import RunFolder
-from iolaus.runner.resume import saved_overrides
-from iolaus.runner.sweep import register_plugins, sweep_folder
+from iolaus.runner.run.folder import RunFolder
+from iolaus.runner.launch.resume import saved_overrides
+from iolaus.runner.sweeps.sweeper import register_plugins, sweep_folder
 
 def task(config):
     """A parabola over the logarithm of the rate; notes every start, and dies where it is told to."""

@@ -13,7 +13,8 @@ import pytest
 from iolaus.runner.launch.resume import saved_overrides
 from iolaus.runner.run import audit
 from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.sweeps.sweeper import find_sweep, place, problem_of, read_sweep
+from iolaus.runner.run.sweep_folder import read_sweep
+from iolaus.runner.sweeps.sweeper import find_sweep, place, problem_of
 from tests.conftest import TINY, run_program
 from tests.report.pages import read
 

@@ -4,14 +4,16 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
+    "ConversationTaskEncoder": "tasks",
     "EnergonDataloader": "loader",
     "EnergonMultiModalDataModule": "module",
-    "MultiModalSampleConfig": "module",
+    "MultiModalSampleConfig": "tasks",
     "cyclic_iter": "loader",
     "logger": "module",
 }
 
 __all__ = [
+    "ConversationTaskEncoder",
     "EnergonDataloader",
     "EnergonMultiModalDataModule",
     "MultiModalSampleConfig",

@@ -7,7 +7,7 @@ import torch
 
 from iolaus.runner.data.batches import share_of
 from iolaus.runner.data.energon.loader import EnergonDataloader, EnergonPass
-from iolaus.runner.loop.sharding import Replica
+from iolaus.runner.run.replicas import Replica
 
 
 class GlobalBatchStream:

@@ -18,7 +18,6 @@ from iolaus.runner.data.energon.errors import Stock, Troubles, check_least, guar
 from iolaus.runner.data.energon.loader import (
     EnergonDataloader,
     EnergonPass,
-    cyclic_iter,
     savable_loader,
     settled,
 )
@@ -27,24 +26,14 @@ from iolaus.runner.data.energon.source import check_readers, check_source, count
 from iolaus.runner.data.energon.state import differences
 from iolaus.runner.data.energon.tasks import (
     ConversationTaskEncoder,
-    MultiModalSampleConfig,
     flat_tensors,
     sample_config,
 )
 from iolaus.runner.data.vision.conversation_encoder import ConversationEncoder
 from iolaus.runner.data.vision.conversations import ConversationReader
-from iolaus.runner.loop.sharding import Replica
+from iolaus.runner.run.replicas import Replica
 
 logger = logging.getLogger("iolaus")
-
-__all__ = [
-    "ConversationTaskEncoder",
-    "EnergonDataloader",
-    "EnergonMultiModalDataModule",
-    "MultiModalSampleConfig",
-    "cyclic_iter",
-    "logger",
-]
 
 PARTS = ("train", "val")
 

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from lightning.pytorch import Trainer
 
-from iolaus.runner.loop.sharding import Replica, replica_of
+from iolaus.runner.run.replicas import Replica, replica_of
 
 
 def find_replica(pg_collection: Any, trainer: Trainer | None) -> Replica:

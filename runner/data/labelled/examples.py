@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from iolaus.conf.values import suggest
 from iolaus.runner.data.read.task_readers import Row, Rows
-from iolaus.runner.run.errors import suggest
 
 TOKENISED_AT_ONCE = 1024
 """Examples handed to the tokenizer at a time."""

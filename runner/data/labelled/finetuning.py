@@ -12,7 +12,7 @@ from iolaus.runner.data.labelled.examples import ExampleReader, LabelledTask, Ta
 from iolaus.runner.data.read.task_readers import Rows, read_rows
 from iolaus.runner.data.text.holdout import digest, split_documents
 from iolaus.runner.data.text.tokenizer import describe_vocabulary, load_tokenizer, train_tokenizer
-from iolaus.runner.inference.export import model_folder
+from iolaus.runner.run.model_folder import model_folder
 
 log = logging.getLogger("iolaus")
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from iolaus.conf.values import suggest
 from iolaus.runner.data.labelled.examples import (
     TOKENISED_AT_ONCE,
     ExampleReader,
@@ -21,7 +22,6 @@ from iolaus.runner.data.labelled.examples import (
 from iolaus.runner.data.labelled.labels import UNLABELLED
 from iolaus.runner.data.labelled.tags import is_bio, keeps_iob2
 from iolaus.runner.data.read.task_readers import Row, Rows
-from iolaus.runner.run.errors import suggest
 
 log = logging.getLogger("iolaus")
 

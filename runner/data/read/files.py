@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from iolaus.conf.values import suggest
 from iolaus.runner.data.read.formats import FORMATS, TEXT_FORMATS, read_text
-from iolaus.runner.run.errors import suggest
 
 TEXT_UNITS = ("paragraph", "line", "file")
 """What one document can be in txt and md files."""

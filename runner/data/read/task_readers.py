@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from iolaus.conf.values import NAMED
+from iolaus.conf.values import NAMED, suggest
 from iolaus.runner.data.read.conll import Row, read_conll, read_conllu
 from iolaus.runner.data.read.formats import decode
-from iolaus.runner.run.errors import suggest
 
 
 class Rows(NamedTuple):

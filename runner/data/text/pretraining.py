@@ -13,7 +13,7 @@ from iolaus.runner.data.store.reader import TokenStore
 from iolaus.runner.data.text.prepare import PreparedText, prepare_text
 from iolaus.runner.data.text.sources import Source, open_source
 from iolaus.runner.data.text.tokenizer import describe_vocabulary
-from iolaus.runner.inference.export import model_folder
+from iolaus.runner.run.model_folder import model_folder
 
 
 class PretrainingData(GlobalBatchDataModule):

@@ -18,7 +18,7 @@ from iolaus.runner.data.text.sources import Source
 from iolaus.runner.data.text.stream import FirstDocuments, OtherDocuments
 from iolaus.runner.data.text.streamed_batches import StreamedGlobalBatches, StreamLoader, StreamOrder
 from iolaus.runner.data.text.tokenizer import load_tokenizer, tokenizer_fingerprint
-from iolaus.runner.loop.sharding import replica_of
+from iolaus.runner.run.replicas import replica_of
 
 
 class StreamedPretrainingData(PretrainingData):

@@ -14,9 +14,9 @@ from iolaus.runner.data.handover import hand_over
 from iolaus.runner.data.text.chunking import Chunker
 from iolaus.runner.data.text.sources import Source
 from iolaus.runner.data.text.stream import ShuffledStream
-from iolaus.runner.loop.sharding import Replica
 from iolaus.runner.order.keyed import derive_seed
 from iolaus.runner.order.partition import partition
+from iolaus.runner.run.replicas import Replica
 
 CHUNKS = 1 << 40
 """Chunk c of document n is sample n + c times this, so that each has a key of its own."""

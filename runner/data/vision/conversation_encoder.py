@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from iolaus.conf.values import suggest
 from iolaus.runner.data.vision.conversations import (
     ASSISTANT,
     IMAGE_PLACE,
@@ -20,7 +21,6 @@ from iolaus.runner.data.vision.conversations import (
     check_places,
 )
 from iolaus.runner.data.vision.image_inputs import ImageEncoder, ImageInputs, ImageTokens, Size
-from iolaus.runner.run.errors import suggest
 
 TOO_LONG = ("error", "truncate", "skip")
 """What may be done with a sample that is longer than the sequence."""

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from iolaus.conf.values import suggest
 from iolaus.runner.data.labelled.examples import column
 from iolaus.runner.data.read.task_readers import Row
-from iolaus.runner.run.errors import suggest
 
 IMAGE_PLACE = "<image>"
 """Stands in a text for an image (LLaVA's convention)."""

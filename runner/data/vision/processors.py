@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import isqrt
 from typing import Any, NamedTuple
 
+from iolaus.conf.values import suggest
 from iolaus.runner.config.custom_code import CustomCodeRefused
 from iolaus.runner.data.text.tokenizer import load_tokenizer, train_tokenizer
 from iolaus.runner.data.vision.conversation_encoder import PLAIN_TEMPLATE, ConversationEncoder
 from iolaus.runner.data.vision.conversations import ASSISTANT, IMAGE_PLACE, Conversation
 from iolaus.runner.data.vision.image_inputs import EncodesWithProcessor, ImageEncoder
 from iolaus.runner.data.vision.image_only import processor_of
-from iolaus.runner.inference.export import model_folder
-from iolaus.runner.run.errors import suggest
+from iolaus.runner.run.model_folder import model_folder
 
 IGNORED = -100
 """The label of a token that is no target, as cross-entropy in torch has it."""

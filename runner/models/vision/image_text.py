@@ -5,10 +5,10 @@ from typing import Any
 
 from transformers import AutoConfig, AutoModelForImageTextToText, PreTrainedModel, PreTrainedTokenizerBase
 
+from iolaus.conf.values import suggest
 from iolaus.runner.data.vision.processors import SPECIAL_TOKENS
 from iolaus.runner.models.encoder import checked_fields, special_tokens
 from iolaus.runner.models.head import Head
-from iolaus.runner.run.errors import suggest
 
 
 def build_image_text(

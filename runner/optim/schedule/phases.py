@@ -22,7 +22,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from iolaus.runner.run.errors import suggest
+from iolaus.conf.values import suggest
 
 KINDS = ("constant", "linear", "cosine", "exponential", "inverse_sqrt")
 """What the rate of a phase may do."""

@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from iolaus.conf.values import suggest
 from iolaus.runner.optim.schedule.phases import ThreePhaseSchedule, polynomial
-from iolaus.runner.run.errors import suggest
 
 DECAYS: dict[str, dict[str, float]] = {
     "constant": {},

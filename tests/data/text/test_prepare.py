@@ -18,44 +18,7 @@ from iolaus.runner.data.store.reader import TokenStore, entropy, ordinary_counts
 from iolaus.runner.data.text import prepare, tokenise
 from iolaus.runner.data.text.prepare import PreparedText, prepare_text
 from iolaus.runner.data.text.sources import Source, open_source
-
-WORDS = ["the", "a", "river", "runs", "under", "old", "bridge", "while", "seven", "herons", "watch", "again"]
-
-
-SETTINGS: dict[str, Any] = {
-    "validation_sources": {},
-    "validation_documents": 10,
-    "tokenizer": None,
-    "tokenizer_kind": "wordpiece",
-    "vocab_size": 120,
-    "lowercase": True,
-    "max_length": 16,
-    "long_documents": "sentences",
-    "seed": 0,
-}
-
-
-def paragraphs(num: int, seed: int = 0) -> list[str]:
-    rng = np.random.default_rng(seed)
-    return [" ".join(rng.choice(WORDS, rng.integers(4, 40))).capitalize() + f" {n}." for n in range(num)]
-
-
-def text_source(path: Path, documents: list[str]) -> Source:
-    path.write_text("\n\n".join(documents))
-    return open_source(path, "text", "train", "paragraph")
-
-
-@pytest.fixture(name="source")
-def source_fixture(tmp_path: Path) -> Source:
-    return text_source(tmp_path / "herons.txt", paragraphs(100))
-
-
-@pytest.fixture(name="prepared")
-def prepared_fixture(source: Source, tmp_path: Path) -> Callable[..., PreparedText]:
-    def call(source: Source = source, **changed: Any) -> PreparedText:
-        return prepare_text(source, cache_dir=tmp_path / "cache", **{**SETTINGS, **changed})
-
-    return call
+from tests.data.text.conftest import SETTINGS, paragraphs, text_source
 
 
 def texts(store: TokenStore, tokenizer: Any) -> list[str]:

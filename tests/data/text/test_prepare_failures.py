@@ -21,7 +21,7 @@ from iolaus.runner.data.store.reader import TokenStore
 from iolaus.runner.data.text import prepare, tokenise
 from iolaus.runner.data.text.prepare import PreparedText, prepare_text
 from iolaus.runner.data.text.sources import Source, open_source
-from tests.data.text.test_prepare import SETTINGS, paragraphs, text_source
+from tests.data.text.conftest import SETTINGS, paragraphs, text_source
 
 
 def test_a_removed_store_or_tokenizer_is_made_again(prepared: Callable[..., PreparedText]) -> None:

@@ -58,7 +58,7 @@ def test_lowercasing_is_as_asked() -> None:
 
 TRAIN = """
 import sys
-from tests.data.test_tokenizer import fingerprint_of_trained
+from tests.data.text.test_tokenizer import fingerprint_of_trained
 print(*map(fingerprint_of_trained, sys.argv[1:]))
 """
 

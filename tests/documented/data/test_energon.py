@@ -12,7 +12,7 @@ import torch
 from megatron.energon import WorkerConfig
 from torch.distributed import HashStore
 
-from iolaus.runner.data.energon.module import (
+from iolaus.runner.data.energon import (
     EnergonDataloader,
     EnergonMultiModalDataModule,
     MultiModalSampleConfig,
@@ -205,7 +205,7 @@ def test_datasets_provider(shards: str) -> None:
     assert held_out == [[24], [25], [26], [27], [28]]
     assert data.datasets_provider(data._build_worker_config(0), split="train") is not None
     with pytest.raises(ValueError, match="'test'"):
-        data.datasets_provider(worker_config, split="test")  # type: ignore[arg-type]
+        data.datasets_provider(worker_config, split="test")
 
 
 def _loaded(dataset: Any) -> Any:

@@ -1,4 +1,4 @@
-"""`runner.order.multi_epoch`."""
+"""`runner.loaders.multi_epoch`."""
 
 import dataclasses
 from typing import Any
@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from torch.utils.data import DataLoader, Dataset
 
-from iolaus.runner.order.multi_epoch import (
-    EpochIndex,
+from iolaus.runner.loaders.multi_epoch import (
     IdentityMultiEpochDatasetWrapper,
     MultiEpochDataset,
     MultiEpochDatasetResampler,
     MultiEpochDatasetWrapper,
     SizedDataset,
 )
+from iolaus.runner.order.epochs import EpochIndex
 
 NUMBERS = IdentityMultiEpochDatasetWrapper[int](range(10))
 

@@ -4,7 +4,7 @@ import statistics
 import sys
 import tempfile
 
-from tests.benchmarks.bench_startup import FIRST_STEP, IMPORTS, measure
+from tests.benchmarks.training.bench_startup import FIRST_STEP, IMPORTS, measure
 
 MORE = 8
 """Jobs of the longer sweep beyond the one of the shorter."""

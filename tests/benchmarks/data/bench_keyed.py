@@ -1,4 +1,4 @@
-"""Random numbers keyed by sample, against other ways to draw one per token: `python -m tests.benchmarks.bench_keyed`.
+"""Random numbers keyed by sample, against other ways to draw one per token: `make bench ONLY=keyed`.
 
 Seeding a generator for every sample gives the same independence of order; one generator for all does not, and shows
 what independence costs.
@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from iolaus.runner.order.keyed import sample_keys, token_bits, uniform
-from tests.benchmarks.bench_permute import interleaved, table
+from tests.benchmarks.data.bench_permute import interleaved, table
 
 NUM_DOCUMENTS = 20_000
 

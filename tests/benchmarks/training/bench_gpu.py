@@ -1,6 +1,7 @@
 """Pretraining on one GPU against Hugging Face's Trainer: tokens per second, MFU, memory, and the wait for data.
 
-    python -m tests.benchmarks.bench_gpu [--text 'books/*.txt'] [--models bert_base] [--lengths 512] [--documents 64]
+    python -m tests.benchmarks.training.bench_gpu [--text 'books/*.txt'] [--models bert_base] [--lengths 512]
+        [--documents 64]
 
 BERT-base and ModernBERT-base, a vocabulary of 50,368, bf16, documents cut at 512 and 1,024 tokens: those of the default
 data, or paragraphs of text files. Each contender trains in a process of its own; seconds are those of the wall clock
@@ -19,8 +20,8 @@ from typing import Any, NamedTuple
 import torch
 
 from iolaus.runner.models.flops import count_flops, peak_flops
-from tests.benchmarks.bench_end_to_end import Column, prepared, silence
-from tests.benchmarks.peer_pretraining import MASKED, Case, hugging_face, ours
+from tests.benchmarks.training.bench_end_to_end import Column, prepared, silence
+from tests.benchmarks.training.peer_pretraining import MASKED, Case, hugging_face, ours
 
 VOCABULARY = 50368
 OURS, COMPILED = "Iolaus, packed", "Iolaus, packed and compiled"

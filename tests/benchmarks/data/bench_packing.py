@@ -9,7 +9,7 @@ import bisect
 import numpy as np
 
 from iolaus.runner.order.packing import pack
-from tests.benchmarks.bench_permute import interleaved, table
+from tests.benchmarks.data.bench_permute import interleaved, table
 
 DOCUMENTS = 100_000
 CAPACITY = 2048

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iolaus.runner.order.multi_epoch import (
-    EpochIndex,
+from iolaus.runner.loaders.multi_epoch import (
     IdentityMultiEpochDatasetWrapper,
     MultiEpochDatasetResampler,
     MultiEpochDatasetWrapper,
 )
+from iolaus.runner.order.epochs import EpochIndex
 from iolaus.runner.order.permutation import MAX_LENGTH, epoch_seed, permute, permute_block
 
 SMALL, LARGE = st.integers(1, 2000), st.integers(1, 2**40)

@@ -5,8 +5,8 @@ once from the mean of all. Then a linear probe (multinomial logistic regression)
 sentences from frozen embeddings of either kind. Plain modelling runs twice: for as many steps, and for as much processor
 time. The data are your own:
 
-`python -m tests.benchmarks.bench_sentence_probe --text 'books/*.txt' --labelled banking77`, the latter a folder with
-`train.csv` and `valid.csv` of the columns text and label.
+`python -m tests.benchmarks.training.bench_sentence_probe --text 'books/*.txt' --labelled banking77`, the latter a
+folder with `train.csv` and `valid.csv` of the columns text and label.
 """
 
 import argparse

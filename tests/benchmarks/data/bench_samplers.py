@@ -1,4 +1,4 @@
-"""Making global batches and cutting them: `python -m tests.benchmarks.bench_samplers`."""
+"""Making global batches and cutting them: `python -m tests.benchmarks.data.bench_samplers`."""
 
 import random
 from collections.abc import Callable, Iterable, Iterator
@@ -8,7 +8,7 @@ import numpy as np
 
 from iolaus.runner.order.partition import partition as cut
 from iolaus.runner.samplers import GlobalBatchSampler, LengthGrouped, Shuffled, SplitModalitySampler
-from tests.benchmarks.bench_permute import exhaust, interleaved, peak_mib, table
+from tests.benchmarks.data.bench_permute import exhaust, interleaved, peak_mib, table
 
 NUM_EXAMPLES, NUM_RANKS, GLOBAL_BATCH = 1_000_000, 8, 256
 DEEP = 123_456

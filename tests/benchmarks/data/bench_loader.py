@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from tests.benchmarks.bench_step import RUNS, compose_config
+from tests.benchmarks.training.bench_step import RUNS, compose_config
 
 LOADED, STEPPED, ROUNDS = 400, 2, 3
 GPU_TOKENS = 1e6

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from iolaus.runner.run.folder import RunFolder
-from tests.benchmarks.bench_permute import table
+from tests.benchmarks.data.bench_permute import table
 from tests.conftest import TINY, run_program, train_here
 from tests.runs.test_train import losses, weights
 
@@ -79,7 +79,7 @@ def processes(folder: Path, steps: list[str]) -> RunFolder:
 
 def text() -> Path:
     """The documentation of this project: paragraphs of many lengths."""
-    return Path(__file__).parents[2] / "docs" / "tutorials" / "mlm.md"
+    return Path(__file__).parents[3] / "docs" / "tutorials" / "mlm.md"
 
 
 def apart(one: Run, other: Run) -> str:

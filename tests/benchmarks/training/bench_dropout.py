@@ -22,7 +22,7 @@ from iolaus.runner.models.packed import attention as packed_attention
 from iolaus.runner.models.packed import dropout
 from iolaus.runner.models.packed.dropout_keys import dropout_keys
 from iolaus.runner.models.packed.rows import packed_row
-from tests.benchmarks.bench_permute import table
+from tests.benchmarks.data.bench_permute import table
 
 ROUNDS = 8
 TOKENS = 1024

@@ -9,7 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FIRST_STEP = ["trainer=cpu", "trainer.max_steps=1", "trainer.validate_every=0", "data.num_workers=0"]
 IMPORTS = "import torch, lightning.pytorch, transformers, datasets"
 

@@ -1,4 +1,4 @@
-"""Shuffled indices without a table, against torch's sampler: `python -m tests.benchmarks.bench_permute`."""
+"""Shuffled indices without a table, against torch's sampler: `python -m tests.benchmarks.data.bench_permute`."""
 
 import statistics
 import time

@@ -82,7 +82,13 @@ def main() -> None:
     for documents in (10**4, 10**6, 10**8):
         with tempfile.TemporaryDirectory() as folder:
             make_store(Path(folder) / "store", documents)
-            command = [sys.executable, "-m", "tests.benchmarks.bench_scale", "--measure", f"{folder}/store"]
+            command = [
+                sys.executable,
+                "-m",
+                "tests.benchmarks.data.bench_scale",
+                "--measure",
+                f"{folder}/store",
+            ]
             done = subprocess.run(command, capture_output=True, text=True, check=True, env=dict(os.environ))
         found = json.loads(done.stdout)
         print(f"| {documents:,} | {found['start']:.3f} | {found['step'] * 1e3:.2f} | {found['memory']:.0f} |")

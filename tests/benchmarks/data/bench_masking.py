@@ -13,7 +13,7 @@ import torch
 
 from iolaus.runner.objectives import MaskedLanguageModelingCollator
 from iolaus.runner.order.keyed import sample_keys
-from tests.benchmarks.bench_permute import interleaved, table
+from tests.benchmarks.data.bench_permute import interleaved, table
 
 VOCABULARY, DOCUMENTS, AT_ONCE, SHARE = 30_522, 4_096, 128, 0.15
 

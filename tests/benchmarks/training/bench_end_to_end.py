@@ -1,6 +1,6 @@
 """Pretraining end to end against the usual ways, in real (non-padding) tokens per CPU second.
 
-    python -m tests.benchmarks.bench_end_to_end [--text 'books/*.txt'] [--model modernbert_mini] [--only ...]
+    python -m tests.benchmarks.training.bench_end_to_end [--text 'books/*.txt'] [--model modernbert_mini] [--only ...]
 
 All contenders of a column train in turn, for several rounds, each in a process of its own with one thread; the median of
 the rounds is shown, with the lowest and highest. Documents are those of the default data, or paragraphs of text files.
@@ -28,7 +28,7 @@ import numpy as np
 import torch
 
 from iolaus.runner.loop.trainer import cpu_has_bf16
-from tests.benchmarks.peer_pretraining import (
+from tests.benchmarks.training.peer_pretraining import (
     CLIP,
     MASKED,
     RATE,

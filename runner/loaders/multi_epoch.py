@@ -4,23 +4,16 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, Protocol, SupportsIndex, TypeVar, overload
+from typing import Generic, Protocol, SupportsIndex, TypeVar, overload
 
-import numpy as np
 from torch.utils.data import Dataset
 
+from iolaus.runner.order.epochs import EpochIndex
 from iolaus.runner.order.permutation import epoch_seed, permute
 
 T = TypeVar("T")
 U = TypeVar("U")
 T_co = TypeVar("T_co", covariant=True)
-
-
-class EpochIndex(NamedTuple):
-    """Sample `idx` of the dataset as it is in `epoch`: transforms may depend on both."""
-
-    epoch: int
-    idx: int
 
 
 class SizedDataset(Protocol[T_co]):
@@ -37,16 +30,6 @@ class MultiEpochDataset(Protocol[T_co]):
     def __len__(self) -> int: ...
 
     def __getitem__(self, index: EpochIndex, /) -> T_co: ...
-
-
-class SizedSequences(Protocol):
-    """What samplers need to know of a dataset: how many sequences, and how long each is."""
-
-    def __len__(self) -> int: ...
-
-    def lengths(self, indices: np.ndarray, /) -> np.ndarray:
-        """Tokens per sample, int32 [D], of int64 indices [D]."""
-        ...
 
 
 @dataclass

@@ -1,0 +1,1 @@
+"""Measurements of order, samplers, packing, masking and stores."""
