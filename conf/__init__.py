@@ -19,7 +19,6 @@ from iolaus.conf import (
     sampler,
     scheduler,
     sweeper,
-    task,
     trainer,
 )
 from iolaus.conf.registry import load_plugins
@@ -37,7 +36,6 @@ __all__ = [
     "sampler",
     "scheduler",
     "sweeper",
-    "task",
     "trainer",
 ]
 

@@ -9,8 +9,7 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 
 from iolaus.conf.config import Config
 from iolaus.conf.fields import check_fields, fields_of
-from iolaus.conf.registry import OPTIONS, option_of
-from iolaus.conf.task import TASKS
+from iolaus.conf.registry import OPTIONS, TASKS, option_of
 from iolaus.conf.values import suggest
 from iolaus.runner.build import allow_code, check_targets
 from iolaus.runner.config.permissions import check_permissions

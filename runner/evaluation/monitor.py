@@ -8,8 +8,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from iolaus.conf.registry import option_of
-from iolaus.conf.task import TASKS, better_when
+from iolaus.conf.registry import TASKS, better_when, option_of
 from iolaus.conf.values import suggest
 
 

@@ -10,8 +10,7 @@ import torch
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from iolaus.conf.registry import OPTIONS
-from iolaus.conf.task import TASKS
+from iolaus.conf.registry import OPTIONS, TASKS
 from iolaus.runner.data.batches import VALIDATION_STREAM, GlobalBatches
 from iolaus.runner.data.evaluated import EVALUATED_AT_ONCE
 from iolaus.runner.data.labelled.examples import READER_SETTINGS, ExampleReader

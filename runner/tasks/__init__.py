@@ -5,7 +5,7 @@
 `register_metric` a metric to any of them.
 """
 
-from iolaus.conf.task import register_metric, register_task
+from iolaus.conf.registry import register_metric, register_task
 from iolaus.runner.tasks.base import Measured, Task, TrainerTask
 from iolaus.runner.tasks.registry import get_task, get_trainer_task, import_modules
 

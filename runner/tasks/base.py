@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import transformers
 from torch import Tensor
 
-from iolaus.conf.task import METRICS
+from iolaus.conf.registry import METRICS
 from iolaus.runner.config.targets import dotted
 from iolaus.runner.data.labelled.examples import ExampleReader
 from iolaus.runner.evaluation.predictions import Predictions

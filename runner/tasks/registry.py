@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import TypeVar
 
-from iolaus.conf.task import TASKS
+from iolaus.conf.registry import TASKS
 from iolaus.conf.values import suggest
 from iolaus.runner.config.targets import dotted
 from iolaus.runner.tasks.base import Task, TrainerTask

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from transformers import AutoModel, AutoTokenizer
 
-from iolaus.conf import task as registry
+from iolaus.conf import registry
 from iolaus.runner.cli import predict
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.tasks import get_task, get_trainer_task

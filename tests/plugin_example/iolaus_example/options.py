@@ -4,8 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from iolaus.conf.data.pretraining import PretrainingData
-from iolaus.conf.registry import register, register_configs
-from iolaus.conf.task import register_metric
+from iolaus.conf.registry import register, register_configs, register_metric
 
 
 @dataclass
