@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torchmetrics import Metric
 
-from iolaus.runner.evaluation.metrics import get_metrics_for_task
+from iolaus.runner.evaluation.metrics import KINDS, get_metrics_for_task
 
 Gather = Callable[[Any], list[Any]]
 """Hands an object of every rank to every rank."""
@@ -52,8 +52,8 @@ class Predictions(ABC):
         """The task's own metrics; none where the set has no labels."""
 
     def measured_names(self) -> list[str]:
-        """The names of what `measure` finds for this set, known before any prediction; empty where they are not."""
-        return [*get_metrics_for_task(self.kind, 1)]
+        """The names of what `measure` finds for this set, known before any prediction; of an own kind `monitor` alone."""
+        return [*get_metrics_for_task(self.kind, 1)] if self.kind in KINDS else [self.monitor]
 
     def scored(self) -> tuple[Any, Any]:
         """What a registered metric is updated with: predictions, and what is true, where that is known.

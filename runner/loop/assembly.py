@@ -85,14 +85,24 @@ def baselines_of(data: Any, objective: Any) -> dict[str, float]:
 
 
 def evaluation_of(make_module: Callable[..., Any], data: Any, objective: Any) -> dict[str, Any]:
-    """What a module that measures a task is given beside the rest: `make_predictions`, which collects those of a set."""
+    """What a module that measures a task is given beside the rest: `make_predictions`, which collects those of a set.
+
+    Raises:
+        ValueError: the data is not labelled for a task.
+    """
     from iolaus.runner.tasks import get_task
 
     parameters = inspect.signature(make_module).parameters
+    name = getattr(data, "task_name", None)
+    if name is None and "make_predictions" in parameters:
+        raise ValueError(
+            f"the module measures a task, and {type(data).__name__} has none (task_name): choose module=pretraining, or "
+            "labelled data"
+        )
     measures = any(p.name == "make_predictions" or p.kind == p.VAR_KEYWORD for p in parameters.values())
-    if not measures or getattr(data, "task_name", None) is None:
+    if name is None or not measures:
         return {}
-    return {"make_predictions": partial(get_task(data.task_name).predictions, objective=objective)}
+    return {"make_predictions": partial(get_task(name).predictions, objective=objective)}
 
 
 def known_task(data: Any) -> dict[str, Any]:

@@ -242,3 +242,22 @@ def test_imports_count_on_the_command_line_alone(home: Path) -> None:
     done = iolaus_here(home, "--config-dir", str(home / "configs"), "experiment=sly")
     assert "imports lets code of others run" in done.stderr
     assert "my_metrics" not in sys.modules
+
+
+def test_tables_of_a_task_are_shown_in_the_report(tmp_path: Path) -> None:
+    from iolaus.runner.report.evaluation import evaluation_sections
+
+    rows = [{"choices": 2, "right": 0.5, "note": "<b>"}, {"choices": 4, "right": 0.25}]
+    found = {"examples": 6, "metrics": {"accuracy": 0.4}, "by_number": rows, "names": ["no", "rows"]}
+    (tmp_path / "evaluation.json").write_text(json.dumps({"sets": {"test/test": found}}))
+    (section,) = evaluation_sections(tmp_path)
+    assert "By number" in section
+    assert "choices" in section
+    assert "0.2500" in section
+    assert "&lt;b&gt;" in section
+    assert "names" not in section
+
+
+def test_module_that_measures_needs_labelled_data(home: Path) -> None:
+    done = iolaus_here(home, "module=finetuning", "trainer=cpu", "trainer.max_steps=1", *NEW)
+    assert "error: the module measures a task, and PretrainingData has none" in done.stderr
