@@ -83,6 +83,9 @@ class Config:
     """The folder that run folders are made in, relative to where the command is typed."""
     allowed_targets: list[str] = setting(factory=list, execution=True, runs_code=True)
     """Packages of your own, or single names of others, that `_target_` may name beside the registered options."""
+    imports: list[str] = setting(factory=list, execution=True, runs_code=True)
+    """Modules of your own that are imported first: they may register tasks and metrics, and `_target_` may name what is
+    in them."""
     trust_remote_code: bool = setting(False, execution=True, runs_code=True)
     """Lets a model, tokenizer or processor run code that its author put beside it (`auto_map`); else it is refused."""
     hydra: Any = setting(factory=lambda: dict(HYDRA), execution=True)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from iolaus.conf.registry import register
+from iolaus.conf.registry import register, register_task
 from iolaus.conf.values import AT_LEAST_0, COUNT, SHARE, Bounds, Choice, setting
 
 
@@ -105,3 +105,8 @@ register(
     question_answering=QuestionAnswering,
     vision_language=VisionLanguage,
 )
+
+register_task("classification", "iolaus.runner.tasks.classification.Classification")
+register_task("token_classification", "iolaus.runner.tasks.token_classification.TokenClassification")
+register_task("question_answering", "iolaus.runner.tasks.question_answering.QuestionAnswering")
+register_task("vision_language", "iolaus.runner.tasks.vision_language.VisionLanguage")

@@ -1,4 +1,4 @@
-"""Where a config group learns its options: `register("optimizer", adamw=AdamW)` makes `optimizer=adamw` work."""
+"""Where options, tasks and metrics are registered: `register("optimizer", adamw=AdamW)` makes `optimizer=adamw` work."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -27,6 +27,17 @@ _OWN: dict[tuple[str | None, str], "Option"] = {}
 
 SEARCHED: list[str] = []
 """Packages of plugins in which YAML options and recipes lie, such as `pkg://my_package.recipes`."""
+
+
+TASKS: dict[str, Any] = {}
+"""Finetuning tasks by name, what `data.task` may be: a `runner.tasks.Task`, or its dotted name, as a command imports no
+torch before it is needed."""
+
+METRICS: dict[str, dict[str, Any]] = {}
+"""What makes each further metric, by the kind of prediction that it measures and by its own name."""
+
+SMALLER_IS_BETTER = {"loss", "mse", "perplexity", "bits_per_token", "bits_per_byte"}
+"""How the names of figures end that are errors; every other figure is better when large."""
 
 
 class Option(ConfigNode):
@@ -163,6 +174,38 @@ def execution_names(group: str, node: Any) -> set[str]:
     return {
         field for option in options for field, rules in rules_of(option).items() if rules.get("execution")
     }
+
+
+def register_task(name: str, task: Any) -> None:
+    """Offers a task under a name: an instance of a subclass of `runner.tasks.Task`, the subclass, or its dotted name.
+
+    Example:
+        >>> register_task("similarity", "my_package.similarity.Similarity")
+    """
+    TASKS[name] = task
+
+
+def register_metric(kind: str, name: str, make: Any, smaller_is_better: bool = False) -> None:
+    """Adds a metric to everything that is evaluated of a kind, such as `classification`; its figure has this name.
+
+    Args:
+        kind: `classification`, `multi_label`, `regression`, `token_classification`, `question_answering`,
+            `vision_language`, or the `kind` of the predictions of a task of your own.
+        name: What the figure is called, as in `val/validation/auroc`.
+        make: Makes a `torchmetrics.Metric` of the number of labels; a function, or its dotted name.
+        smaller_is_better: Whether the figure is an error: what a search and the best checkpoint go by.
+
+    Example:
+        >>> register_metric("classification", "auroc", "my_package.metrics.auroc")
+    """
+    METRICS.setdefault(kind, {})[name] = make
+    if smaller_is_better:
+        SMALLER_IS_BETTER.add(name)
+
+
+def better_when(figure: str) -> str:
+    """`min` or `max`: whether a figure, such as `val/books/loss` or `accuracy`, is better small or large."""
+    return "min" if figure.endswith(tuple(SMALLER_IS_BETTER)) else "max"
 
 
 def register_configs(package: str) -> None:

@@ -23,7 +23,7 @@ CONVERSIONS = ("none", "partial", "object", "all")
 
 def allow_code(config: DictConfig) -> None:
     """Lets what the config allows be built: targets of the user's own, and code that models bring."""
-    allow_targets(config.allowed_targets)
+    allow_targets([*config.allowed_targets, *config.imports])
     allow_custom_code(bool(config.get("trust_remote_code", False)))
 
 

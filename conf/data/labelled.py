@@ -16,10 +16,8 @@ class FinetuningData(Tables, Tokenizing, Batching):
     """Labelled examples: read, checked, tokenised in memory, served as global batches."""
 
     _target_: str = "runner.data.FinetuningData"
-    task: str = setting(
-        MISSING, allowed=Choice(("classification", "token_classification", "question_answering"))
-    )
-    """`classification`, `token_classification` or `question_answering`."""
+    task: str = MISSING
+    """`classification`, `token_classification`, `question_answering`, or one that you have registered."""
     train: Any = setting(MISSING, allowed=NAMED)
     """A file, folder, glob, hub name, or a list of them; with a split: `path@split`, `name:config@split`."""
     validation: Any = setting(None, allowed=NAMED)

@@ -124,7 +124,7 @@ def _costs(
     from iolaus.runner.loop.trainer import resolve_accelerator, resolve_precision
     from iolaus.runner.loop.trial import try_step
     from iolaus.runner.models.autocast import usable_precision
-    from iolaus.runner.models.flops import flop_counts, peak_flops, step_flops
+    from iolaus.runner.models.flops import peak_flops, step_flops
 
     accelerator = resolve_accelerator(config.trainer.accelerator)
     device = torch.device("cuda" if accelerator == "gpu" else accelerator)
@@ -133,7 +133,7 @@ def _costs(
         precision = usable_precision(precision, parts.module.model, parts.data.layout)
     share = batches[0]
     cost = try_step(parts.module, optimizer, share, device, precision)
-    per_step = ranks * step_flops(parts.module.model, flop_counts(parts.module.model), share)
+    per_step = ranks * step_flops(parts.module.model, parts.module.model.flop_counts(), share)
     total = parts.max_steps * cost.step_seconds
     shards = ranks if config.trainer.get("strategy") == "fsdp" else 1
     name = torch.cuda.get_device_name() if device.type == "cuda" else device.type

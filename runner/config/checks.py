@@ -9,18 +9,15 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 
 from iolaus.conf.config import Config
 from iolaus.conf.fields import check_fields, fields_of
-from iolaus.conf.registry import OPTIONS, option_of, target_of
+from iolaus.conf.registry import OPTIONS, TASKS, option_of, target_of
 from iolaus.conf.trainer import check_length
+from iolaus.conf.values import suggest
 from iolaus.runner.build import allow_code, check_targets
 from iolaus.runner.config.completed import EMPTY
 from iolaus.runner.config.permissions import check_permissions
 from iolaus.runner.optim.schedule.phases import ThreePhaseSchedule
 from iolaus.runner.run.cluster import processes_per_node
 from iolaus.runner.run.errors import explain, wants_traceback
-
-LABELLED = ("classification", "token_classification", "question_answering")
-"""Objectives that learn labels: their data has a task of this name, and their module measures it."""
-
 
 RESOLVED = ("trainer", "scheduler", "model")
 """Groups whose settings are compared with each other; of others one is resolved where it must be, which is quicker."""
@@ -144,9 +141,15 @@ def _check_task(values: Values) -> None:
     """Objective, data and module are of one task."""
     data, objective = values["data"], option_of("objective", values["objective"])
     task = data.get("task") if option_of("data", data) else None
-    if objective in LABELLED and option_of("module", values["module"]) == "pretraining":
+    if task is not None and task not in TASKS and not values["imports"]:
+        raise ValueError(
+            f"data.task={task!r}; there are: {', '.join(TASKS)}; if it is one of yours, name the module that "
+            "registers it: imports=[MODULE]" + suggest(task, TASKS)
+        )
+    labelled = objective in {getattr(option, "task", None) for option in OPTIONS["data"].values()}
+    if labelled and option_of("module", values["module"]) == "pretraining":
         raise ValueError(f"objective={objective} needs module=finetuning; experiment={objective} has both")
-    if objective in LABELLED and target_of(data) == "runner.data.PretrainingData":
+    if labelled and target_of(data) == "runner.data.PretrainingData":
         raise ValueError(
             f"objective={objective} needs labelled data, such as data={objective} data.train=train.csv"
         )

@@ -200,6 +200,20 @@ def _located(target: str) -> Any:
         raise ImportError(f"cannot find the target {target!r}: {error}") from error
 
 
+def dotted(found: Any) -> Any:
+    """What the dotted name stands for that code, not a config, has given; anything but a name as it is.
+
+    Raises:
+        ImportError: there is no such thing.
+    """
+    if not isinstance(found, str):
+        return found
+    try:
+        return _attribute(found)
+    except (AttributeError, ImportError) as error:
+        raise ImportError(f"cannot find {found!r}: {error}") from error
+
+
 def _attribute(path: str) -> Any:
     name, *rest = path.split(".")
     found: Any = import_module(name)

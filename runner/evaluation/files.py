@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from iolaus.runner.evaluation.predictions import Predictions
-from iolaus.runner.evaluation.spans import QuestionPredictions
 from iolaus.runner.run.folder import write_atomically
 
 
@@ -34,8 +33,7 @@ def write_predictions(
             "metrics": {k.removeprefix(prefix): v for k, v in metrics.items() if k.startswith(prefix)},
             **predictions.tables(),
         }
-        if isinstance(predictions, QuestionPredictions):
-            answers = json.dumps({row["id"]: row["predicted"] for row in rows}, ensure_ascii=False)
-            write_atomically(folder / f"answers-{name.replace('/', '-')}.json", answers)
+        for stem, text in predictions.files().items():
+            write_atomically(folder / f"{stem}-{name.replace('/', '-')}.json", text)
     write_atomically(folder / "predictions.jsonl", "".join(f"{line}\n" for line in lines))
     write_atomically(folder / "evaluation.json", json.dumps(evaluation, ensure_ascii=False))

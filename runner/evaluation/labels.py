@@ -7,32 +7,35 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from iolaus.runner.evaluation.predictions import Predictions, confusion_tables, measured, metric_names, scores
+from iolaus.runner.evaluation.predictions import Predictions, confusion_tables, measured, scores
 
 
 class ClassificationPredictions(Predictions):
     """One label per example."""
+
+    kind, monitor = "classification", "accuracy"
 
     def size(self) -> int:
         """Examples."""
         return len(self.sequences)
 
     def read(self, micro_batch: Mapping[str, Any], output: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The most probable label and its probability."""
-        probability, predicted = output["logits"].softmax(-1).max(-1)
-        return {"places": micro_batch["samples"], "predicted": predicted, "probability": probability}
+        """The most probable label and its probability; for registered metrics also those of the others."""
+        probabilities = output["logits"].softmax(-1)
+        probability, predicted = probabilities.max(-1)
+        every = {"probabilities": probabilities} if self.registered else {}
+        return {"places": micro_batch["samples"], "predicted": predicted, "probability": probability, **every}
 
-    def figure_names(self) -> list[str]:
-        """The best checkpoint is that of the highest accuracy."""
-        return metric_names("classification", "accuracy")
+    def scored(self) -> tuple[Any, Any]:
+        """Probabilities [D, C], and class numbers [D]."""
+        known = self.seen & (self.sequences.labels >= 0)
+        return self.values["probabilities"][known], self.sequences.labels[known]
 
-    def metrics(self) -> dict[str, float]:
+    def measure(self) -> dict[str, float]:
         """Accuracy, macro-averages, Matthews' correlation."""
         known = self.seen & (self.sequences.labels >= 0)
         names = self.sequences.names
-        return measured(
-            "classification", len(names), self.values["predicted"][known], self.sequences.labels[known]
-        )
+        return measured(self.kind, len(names), self.values["predicted"][known], self.sequences.labels[known])
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Label names."""
@@ -56,6 +59,8 @@ class ClassificationPredictions(Predictions):
 class LabelPredictions(Predictions):
     """Any number of labels per example."""
 
+    kind, monitor = "multi_label", "micro_f1"
+
     def size(self) -> int:
         """Examples."""
         return len(self.sequences)
@@ -64,17 +69,16 @@ class LabelPredictions(Predictions):
         """The probability of every label."""
         return {"places": micro_batch["samples"], "probability": output["logits"].sigmoid()}
 
-    def figure_names(self) -> list[str]:
-        """The best checkpoint is that of the highest F1 over labels and examples."""
-        return metric_names("multi_label", "micro_f1")
+    def scored(self) -> tuple[Any, Any]:
+        """Probabilities [D, C], and 1 for the labels that hold, else 0 [D, C]."""
+        known = self._known()
+        return self.values["probability"][known], (self.sequences.labels[known] > 0.5).astype(np.int64)
 
-    def metrics(self) -> dict[str, float]:
+    def measure(self) -> dict[str, float]:
         """F1 over labels and examples, and the share of examples with all labels right."""
         known = self._known()
         predicted = self.values["probability"][known] > 0.5
-        return measured(
-            "multi_label", len(self.sequences.names), predicted, self.sequences.labels[known] > 0.5
-        )
+        return measured(self.kind, len(self.sequences.names), predicted, self.sequences.labels[known] > 0.5)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Label names, and the probabilities of those predicted."""
@@ -105,6 +109,8 @@ class LabelPredictions(Predictions):
 class NumberPredictions(Predictions):
     """A number per example."""
 
+    kind, monitor = "regression", "spearman"
+
     def size(self) -> int:
         """Examples."""
         return len(self.sequences)
@@ -113,15 +119,15 @@ class NumberPredictions(Predictions):
         """The number."""
         return {"places": micro_batch["samples"], "predicted": output["logits"][:, 0]}
 
-    def figure_names(self) -> list[str]:
-        """The best checkpoint is that of the highest rank correlation."""
-        return metric_names("regression", "spearman")
-
-    def metrics(self) -> dict[str, float]:
-        """Correlations, and the mean squared error."""
+    def scored(self) -> tuple[Any, Any]:
+        """Numbers [D], float64."""
         known = self.seen & ~np.isnan(self.sequences.labels)
-        pairs = (self.values["predicted"][known], self.sequences.labels[known])
-        return measured("regression", 1, *(values.astype(np.float64) for values in pairs))
+        predicted, true = self.values["predicted"][known], self.sequences.labels[known]
+        return predicted.astype(np.float64), true.astype(np.float64)
+
+    def measure(self) -> dict[str, float]:
+        """Correlations, and the mean squared error."""
+        return measured("regression", 1, *self.scored())
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Numbers; there is no probability."""

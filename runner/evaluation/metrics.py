@@ -13,15 +13,65 @@ from iolaus.conf.values import suggest
 from iolaus.runner.data.labelled.tags import entities
 from iolaus.runner.evaluation.squad import exact_match, normalized, token_f1
 
-TASKS = ("classification", "multi_label", "regression", "token_classification", "question_answering")
-
-
 ENTITY_FIGURES = ("entity_f1", "entity_precision", "entity_recall")
 """Figures of whole entities, over all types, where labels are BIO tags."""
 
 
+def class_metrics(num_labels: int, **options: Any) -> dict[str, Metric]:
+    """Those of class numbers [D]."""
+    named = {
+        "accuracy": "accuracy",
+        "macro_f1": "f1",
+        "precision": "precision",
+        "recall": "recall",
+        "mcc": "mcc",
+    }
+    return {name: ClassScore(measure, num_labels, **options) for name, measure in named.items()}
+
+
+def label_metrics(num_labels: int, **options: Any) -> dict[str, Metric]:
+    """Those of several labels per example, booleans [D, C]."""
+    names = ("accuracy", "micro_f1", "macro_f1", "precision", "recall")
+    return {name: LabelScore(name, num_labels, **options) for name in names}
+
+
+def number_metrics(num_labels: int, **options: Any) -> dict[str, Metric]:
+    """Those of numbers [D]."""
+    with (
+        warnings.catch_warnings()
+    ):  # that Spearman's needs all values at once, which are two numbers an example
+        warnings.simplefilter("ignore")
+        found: dict[str, Metric] = {
+            "pearson": PearsonCorrCoef(**options),
+            "spearman": SpearmanCorrCoef(**options),
+            "mse": MeanSquaredError(**options),
+        }
+    return {name: metric.set_dtype(torch.float64) for name, metric in found.items()}
+
+
+def tag_metrics(num_labels: int, **options: Any) -> dict[str, Metric]:
+    """Those of the labels of words: class numbers [W] for the accuracy, tags of sentences for entities."""
+    entities = {name: EntityScore(name.removeprefix("entity_"), **options) for name in ENTITY_FIGURES}
+    return {"accuracy": ClassScore("accuracy", num_labels, **options), **entities}
+
+
+def answer_metrics(num_labels: int, **options: Any) -> dict[str, Metric]:
+    """Those of texts against accepted answers."""
+    return {name: AnswerOverlap(name, **options) for name in ("exact_match", "f1")}
+
+
+KINDS: dict[str, Callable[..., dict[str, Metric]]] = {
+    "classification": class_metrics,
+    "multi_label": label_metrics,
+    "regression": number_metrics,
+    "token_classification": tag_metrics,
+    "question_answering": answer_metrics,
+}
+"""The metrics of each kind of prediction."""
+
+
 def get_metrics_for_task(task: str, num_labels: int = 2, **options: Any) -> dict[str, Metric]:
-    """The metrics of a task by name, each between 0 and 1 (but for the squared error and correlations).
+    """The metrics of a kind of prediction by name, each between 0 and 1 (but for the squared error and correlations).
 
     `classification` and the token accuracy are updated with class numbers [D], `multi_label` with booleans [D, C],
     `regression` with numbers [D]; entities with tags of sentences; `exact_match` and `f1` of question answering, which
@@ -41,45 +91,11 @@ def get_metrics_for_task(task: str, num_labels: int = 2, **options: Any) -> dict
     Raises:
         ValueError: an unknown task; the message lists the known ones.
     """
-    if task == "classification":
-        return {
-            "accuracy": ClassScore("accuracy", num_labels, **options),
-            "macro_f1": ClassScore("f1", num_labels, **options),
-            "precision": ClassScore("precision", num_labels, **options),
-            "recall": ClassScore("recall", num_labels, **options),
-            "mcc": ClassScore("mcc", num_labels, **options),
-        }
-    if task == "multi_label":
-        return {
-            "accuracy": LabelScore("accuracy", num_labels, **options),
-            "micro_f1": LabelScore("micro_f1", num_labels, **options),
-            "macro_f1": LabelScore("macro_f1", num_labels, **options),
-            "precision": LabelScore("precision", num_labels, **options),
-            "recall": LabelScore("recall", num_labels, **options),
-        }
-    if task == "regression":
-        with (
-            warnings.catch_warnings()
-        ):  # that Spearman's needs all values at once, which are two numbers an example
-            warnings.simplefilter("ignore")
-            correlations: dict[str, Metric] = {
-                "pearson": PearsonCorrCoef(**options),
-                "spearman": SpearmanCorrCoef(**options),
-            }
-        found = {**correlations, "mse": MeanSquaredError(**options)}
-        return {name: metric.set_dtype(torch.float64) for name, metric in found.items()}
-    if task == "token_classification":
-        return {
-            "accuracy": ClassScore("accuracy", num_labels, **options),
-            "entity_f1": EntityScore("f1", **options),
-            "entity_precision": EntityScore("precision", **options),
-            "entity_recall": EntityScore("recall", **options),
-        }
-    if task == "question_answering":
-        return {"exact_match": AnswerOverlap("exact_match", **options), "f1": AnswerOverlap("f1", **options)}
-    raise ValueError(
-        f"there are no metrics for {task!r}; there are: {', '.join(TASKS)}" + suggest(task, TASKS)
-    )
+    if task not in KINDS:
+        raise ValueError(
+            f"there are no metrics for {task!r}; there are: {', '.join(KINDS)}" + suggest(task, KINDS)
+        )
+    return KINDS[task](num_labels, **options)
 
 
 Score = Callable[[Tensor, Tensor, Tensor], Tensor]

@@ -8,19 +8,8 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from iolaus.conf.registry import OPTIONS, target_of
+from iolaus.conf.registry import TASKS, better_when, option_of
 from iolaus.conf.values import suggest
-
-SMALLER_IS_BETTER = ("loss", "mse", "perplexity", "bits_per_token", "bits_per_byte")
-"""How the names of figures end that are errors; every other figure is better when large."""
-
-MEASURED = ("finetuning", "vision_language")
-"""Modules that are measured by metrics of their task, all of which are better when large."""
-
-
-def better_when(figure: str) -> str:
-    """`min` or `max`: whether a figure, such as `val/books/loss` or `accuracy`, is better small or large."""
-    return "min" if figure.endswith(SMALLER_IS_BETTER) else "max"
 
 
 def settle_monitor(config: DictConfig, module: Any, data: Any) -> None:
@@ -73,5 +62,5 @@ def direction_of(config: DictConfig) -> str:
         return str(checkpoint.mode)
     if checkpoint.get("monitor"):
         return better_when(str(checkpoint.monitor))
-    measured = {target_of(OPTIONS["module"][name]) for name in MEASURED}
-    return "max" if target_of(config.module) in measured else "min"
+    labelled = config.data.get("task") is not None or option_of("objective", config.objective) in TASKS
+    return "max" if labelled else "min"

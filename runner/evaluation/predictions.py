@@ -2,28 +2,40 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torchmetrics import Metric
 
-from iolaus.runner.evaluation.metrics import get_metrics_for_task
+from iolaus.runner.evaluation.metrics import KINDS, get_metrics_for_task
 
 Gather = Callable[[Any], list[Any]]
 """Hands an object of every rank to every rank."""
+
+
+MakeMetric = Callable[[int], Metric]
+"""Makes a metric of the number of labels."""
 
 
 class Predictions(ABC):
     """Predictions for numbered places of a set (its examples, words or windows): `add`, then `join`, then the rest.
 
     After `join` every rank holds the predictions for the whole set, so every rank computes the same figures, and they
-    are those of one process.
+    are those of one process. `registered` are further metrics by name, which `metrics` has beside the task's own.
     """
+
+    kind: ClassVar[str]
+    """What they predict: the name under which further metrics are registered for them."""
+
+    monitor: ClassVar[str]
+    """The figure that says which checkpoint is best."""
 
     def __init__(self, sequences: Any) -> None:
         self.sequences = sequences
+        self.registered: Mapping[str, MakeMetric] = {}
         self._parts: list[dict[str, NDArray[Any]]] = []
         self.values: dict[str, NDArray[Any]] = {}
 
@@ -36,22 +48,58 @@ class Predictions(ABC):
         """How many places the set has."""
 
     @abstractmethod
-    def metrics(self) -> dict[str, float]:
-        """The task's metrics; none where the set has no labels."""
+    def measure(self) -> dict[str, float]:
+        """The task's own metrics; none where the set has no labels."""
+
+    def measured_names(self) -> list[str]:
+        """The names of what `measure` finds for this set, known before any prediction; of an own kind `monitor` alone."""
+        return [*get_metrics_for_task(self.kind, 1)] if self.kind in KINDS else [self.monitor]
+
+    def scored(self) -> tuple[Any, Any]:
+        """What a registered metric is updated with: predictions, and what is true, where that is known.
+
+        Raises:
+            ValueError: these predictions are measured by their own metrics alone.
+        """
+        raise ValueError(
+            f"{type(self).__name__} takes no registered metrics: it does not say what they are of"
+        )
 
     def figure_names(self) -> list[str]:
-        """The names of the `metrics` of this set before any prediction, the one that says which checkpoint is best first.
+        """The names of the `metrics` of this set, known before any prediction, `monitor` first; empty where they are not.
 
-        Empty where a task does not tell.
+        Raises:
+            ValueError: a metric is registered under the name of another.
         """
-        return []
+        names = self.measured_names()
+        if taken := [name for name in self.registered if name in names]:
+            raise ValueError(
+                f"{self.kind} has a metric {taken[0]!r} already: register yours under another name"
+            )
+        first = [self.monitor] if names else []
+        return [*first, *(name for name in names if name not in first), *(self.registered if names else ())]
+
+    def metrics(self) -> dict[str, float]:
+        """The task's metrics, and those registered for it; none where the set has no labels."""
+        found = self.measure()
+        if found and self.registered:
+            num_labels = len(getattr(self.sequences, "names", ())) or 1
+            values = [_as_tensor(one) for one in self.scored()]
+            found |= {
+                name: _computed(name, make(num_labels), values) for name, make in self.registered.items()
+            }
+        return found
 
     @abstractmethod
     def rows(self) -> Iterator[dict[str, Any]]:
         """A line of `predictions.jsonl` for each example."""
 
     def tables(self) -> dict[str, Any]:
-        """What `evaluation.json` has beside the metrics."""
+        """What `evaluation.json` has beside the metrics; the report shows a list of rows as a table of that name."""
+        return {}
+
+    def files(self) -> dict[str, str]:
+        """Further files of the run folder for this set: JSON by the beginning of their names."""
         return {}
 
     def add(self, micro_batch: Mapping[str, Any], output: Mapping[str, Tensor]) -> None:
@@ -74,12 +122,6 @@ class Predictions(ABC):
                 whole[places] = value
 
 
-def metric_names(task: str, first: str, leave_out: Sequence[str] = ()) -> list[str]:
-    """The names of a task's metrics, one of them before the others."""
-    names = [name for name in get_metrics_for_task(task, 1) if name not in leave_out]
-    return [first, *(name for name in names if name != first)]
-
-
 def measured(
     task: str, num_labels: int, predicted: Any, true: Any, only: Sequence[str] | None = None
 ) -> dict[str, float]:
@@ -92,6 +134,16 @@ def measured(
             metric.update(*(_as_tensor(values) for values in (predicted, true)))
             found[name] = float(metric.compute())
     return found
+
+
+def _computed(name: str, metric: Metric, values: Sequence[Any]) -> float:
+    """A registered metric of values that every rank has. Raises ValueError where it is not one number."""
+    metric._to_sync = metric.sync_on_compute = False
+    metric.update(*values)
+    found = metric.compute()
+    if torch.as_tensor(found).numel() != 1:
+        raise ValueError(f"the metric {name!r} must be one number, not {found!r:.80}: have it averaged")
+    return float(found)
 
 
 def _as_tensor(values: Any) -> Any:

@@ -1,5 +1,6 @@
 """Predictions for questions: spans of their contexts, joined over windows."""
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -7,11 +8,13 @@ import numpy as np
 from torch import Tensor
 
 from iolaus.runner.evaluation.metrics import get_metrics_for_task
-from iolaus.runner.evaluation.predictions import Gather, Predictions, metric_names
+from iolaus.runner.evaluation.predictions import Gather, Predictions
 
 
 class QuestionPredictions(Predictions):
     """A text per question: the best span over all windows of its context, or none where that may be and scores more."""
+
+    kind, monitor = "question_answering", "f1"
 
     def __init__(self, sequences: Any, null_threshold: float) -> None:
         super().__init__(sequences)
@@ -43,9 +46,18 @@ class QuestionPredictions(Predictions):
             text = "" if none else self._text(window)
             self.answers[question] = (text, float(values["probability"][window]))
 
-    def metrics(self) -> dict[str, float]:
+    def scored(self) -> tuple[Any, Any]:
+        """Texts, and the accepted answers of each."""
+        accepted = self._accepted()
+        known = [i for i in self.answers if i in accepted]
+        return [self.answers[i][0] for i in known], [accepted[i] for i in known]
+
+    def _accepted(self) -> dict[int, list[str]]:
+        return {i: e.answers for i, e in enumerate(self.sequences.examples) if e.answers is not None}
+
+    def measure(self) -> dict[str, float]:
         """Exact match and F1; apart for questions with and without an answer where there are both."""
-        accepted = {i: e.answers for i, e in enumerate(self.sequences.examples) if e.answers is not None}
+        accepted = self._accepted()
         chosen = [i for i in self.answers if i in accepted]
         found = self._overlap(chosen, accepted)
         if self.sequences.may_be_empty:
@@ -56,9 +68,9 @@ class QuestionPredictions(Predictions):
                 found |= {f"{measure}_{name}": v for measure, v in self._overlap(some, accepted).items()}
         return found
 
-    def figure_names(self) -> list[str]:
-        """The best checkpoint is that of the highest F1."""
-        names = metric_names("question_answering", "f1")
+    def measured_names(self) -> list[str]:
+        """Also those of questions with and without an answer, where there are both."""
+        names = sorted(super().measured_names(), key=lambda name: name != self.monitor)
         answers = [e.answers for e in self.sequences.examples if e.answers is not None]
         kinds = [
             *(["answerable"] if any(answers) else []),
@@ -78,6 +90,11 @@ class QuestionPredictions(Predictions):
                 "predicted": text,
                 "probability": round(probability, 6),
             }
+
+    def files(self) -> dict[str, str]:
+        """`answers`: id -> text, the format of SQuAD's evaluation script."""
+        answers = {row["id"]: row["predicted"] for row in self.rows()}
+        return {"answers": json.dumps(answers, ensure_ascii=False)}
 
     def _text(self, window: int) -> str:
         """The context between the first and last token of a window's best span."""

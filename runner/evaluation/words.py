@@ -9,13 +9,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from iolaus.runner.data.labelled.tags import entities, is_bio, most_probable_tags
-from iolaus.runner.evaluation.metrics import ENTITY_FIGURES
+from iolaus.runner.evaluation.metrics import ENTITY_FIGURES, get_metrics_for_task
 from iolaus.runner.evaluation.predictions import (
     Gather,
     Predictions,
     confusion_tables,
     measured,
-    metric_names,
     scores,
 )
 
@@ -35,6 +34,8 @@ class TokenPredictions(Predictions):
     which `I-X` follows `B-X` or `I-X` alone, by Viterbi's algorithm; otherwise the most probable ones word by word.
     """
 
+    kind = "token_classification"
+
     def __init__(self, sequences: Any, constrained: bool) -> None:
         super().__init__(sequences)
         self._together = constrained and sequences.iob2
@@ -45,10 +46,13 @@ class TokenPredictions(Predictions):
 
     def read(self, micro_batch: Mapping[str, Any], output: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The most probable label of each word, and its probability; or those of all labels, as logarithms."""
+        places = {"places": micro_batch["words"]}
+        probabilities = output["logits"].softmax(-1)
+        every = {"probabilities": probabilities} if self.registered else {}
         if self._together:
-            return {"places": micro_batch["words"], "log_probabilities": output["logits"].log_softmax(-1)}
-        probability, predicted = output["logits"].softmax(-1).max(-1)
-        return {"places": micro_batch["words"], "predicted": predicted, "probability": probability}
+            return {**places, **every, "log_probabilities": output["logits"].log_softmax(-1)}
+        probability, predicted = probabilities.max(-1)
+        return {**places, **every, "predicted": predicted, "probability": probability}
 
     def join(self, gather: Gather) -> None:
         """Also completes the sentences."""
@@ -70,24 +74,31 @@ class TokenPredictions(Predictions):
         chosen = np.take_along_axis(log_probabilities, tags[:, None], 1)[:, 0]
         self.values |= {"predicted": tags, "probability": np.exp(chosen)}
 
-    def metrics(self) -> dict[str, float]:
+    def measure(self) -> dict[str, float]:
         """Accuracy over words and, where labels are BIO tags, F1, precision and recall over entities."""
         known = self._known()
         true, predicted = self.sequences.word_labels[known], self.values["predicted"][known]
-        found = measured(
-            "token_classification", len(self.sequences.names), predicted, true, only=["accuracy"]
-        )
+        found = measured(self.kind, len(self.sequences.names), predicted, true, only=["accuracy"])
         if found and is_bio(self.sequences.names):
             pairs = list(self._tags())
             tags = [p for p, _ in pairs], [t for _, t in pairs]
-            found |= measured("token_classification", len(self.sequences.names), *tags, only=ENTITY_FIGURES)
+            found |= measured(self.kind, len(self.sequences.names), *tags, only=ENTITY_FIGURES)
         return found
 
-    def figure_names(self) -> list[str]:
-        """The best checkpoint is that of the highest F1 over entities; accuracy, where labels are no BIO tags."""
-        if is_bio(self.sequences.names):
-            return metric_names("token_classification", "entity_f1")
-        return metric_names("token_classification", "accuracy", leave_out=ENTITY_FIGURES)
+    @property
+    def monitor(self) -> str:  # type: ignore[override]
+        """F1 over entities; the accuracy, where labels are no BIO tags."""
+        return "entity_f1" if is_bio(self.sequences.names) else "accuracy"
+
+    def measured_names(self) -> list[str]:
+        """Those of entities only where labels are BIO tags."""
+        leave_out = () if is_bio(self.sequences.names) else ENTITY_FIGURES
+        return [name for name in get_metrics_for_task(self.kind, 1) if name not in leave_out]
+
+    def scored(self) -> tuple[Any, Any]:
+        """Probabilities [W, C], and class numbers [W], of words that the tokenizer makes something of."""
+        known = self._known() & self.seen
+        return self.values["probabilities"][known], self.sequences.word_labels[known]
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Lists, an item per word."""

@@ -24,6 +24,8 @@ THUMBNAIL = 96
 class AnswerPredictions(Predictions):
     """Texts written for the last question of some of a set's conversations."""
 
+    kind, monitor = "vision_language", "exact_match"
+
     def size(self) -> int:
         """Conversations."""
         return len(self.sequences)
@@ -40,14 +42,18 @@ class AnswerPredictions(Predictions):
         for i in np.flatnonzero(self.seen).tolist():
             self.answers[i] = encoder.written(self.values["tokens"][i].tolist())
 
-    def figure_names(self) -> list[str]:
-        """The best checkpoint is that of the most exact matches; a type of which no question is asked has no figure."""
+    def scored(self) -> tuple[Any, Any]:
+        """Texts, and the accepted answers of each."""
+        return list(self.answers.values()), [self.sequences.examples[i].accepted for i in self.answers]
+
+    def measured_names(self) -> list[str]:
+        """Exact match, and that of each type; a type of which no question is asked has no figure."""
         kinds = sorted({example.kind or "other" for example in self.sequences.examples})
         apart = kinds if len(kinds) > 1 else []
         names = ("exact_match", "constant_exact_match")
         return [*names, *(_of_kind(name, kind) for name in names for kind in apart)]
 
-    def metrics(self) -> dict[str, float]:
+    def measure(self) -> dict[str, float]:
         """Exact match as SQuAD has it, for all and for each type of question, each beside `constant_exact_match`: what
         the best constant answer to each type would reach.
         """

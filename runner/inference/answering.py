@@ -60,11 +60,8 @@ def load_answerer(run: str) -> Answerer:
         FileNotFoundError: it has no processor.
         ValueError: it is of a kind that cannot be used here.
     """
-    from transformers import AutoModelForImageTextToText
-
     from iolaus.runner.data.vision.processors import load_processor
-    from iolaus.runner.models.weights import load_trained
-    from iolaus.runner.objectives import get_collator_cls
+    from iolaus.runner.tasks import get_task
 
     folder = model_folder(run)
     noted = Path(folder) / TASK
@@ -74,11 +71,12 @@ def load_answerer(run: str) -> Answerer:
         **{name: known.get(name, data[name]) for name in ("columns", "caption_prompt")}
     )
     vision = load_processor(folder)
-    pretrained = load_trained(AutoModelForImageTextToText, folder)
+    task = get_task("vision_language")
+    pretrained = task.load(folder)
     longest = pretrained.config.get_text_config().max_position_embeddings
     encoder = vision.encoder(min(longest, vision.tokenizer.model_max_length), "error")
-    collator = get_collator_cls("vision_language")(
-        **{**own_settings("objective", "vision_language"), **encoder.collator_arguments(reader)}
+    collator = task.objective(
+        **{**own_settings("objective", task.name), **encoder.collator_arguments(reader)}
     )
     return Answerer(collator.task_model(pretrained).eval(), encoder, reader)
 

@@ -1,6 +1,5 @@
 """What a finetuned model says of data it has not seen: labels, labels of words, answers."""
 
-import inspect
 import json
 import logging
 from collections.abc import Iterator, Mapping
@@ -11,41 +10,26 @@ import torch
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from iolaus.conf.registry import OPTIONS
+from iolaus.conf.registry import OPTIONS, TASKS
 from iolaus.runner.data.batches import VALIDATION_STREAM, GlobalBatches
 from iolaus.runner.data.evaluated import EVALUATED_AT_ONCE
-from iolaus.runner.data.labelled.finetuning import make_task
-from iolaus.runner.data.labelled.task import Task
+from iolaus.runner.data.labelled.examples import READER_SETTINGS, ExampleReader
 from iolaus.runner.data.read.formats import ROWS, ending_format
 from iolaus.runner.data.read.opened import AS_FOUND, Reading
 from iolaus.runner.data.read.rows import Row, Rows, read_rows
 from iolaus.runner.models.packed.rows import may_be_padded
-from iolaus.runner.models.weights import load_trained
-from iolaus.runner.objectives import get_collator_cls
 from iolaus.runner.run.model_folder import TASK, model_folder
 from iolaus.runner.samplers import Sequential
+from iolaus.runner.tasks import Task, get_task
 
 log = logging.getLogger("iolaus")
-
-HEADS = {
-    "ForSequenceClassification": "classification",
-    "ForTokenClassification": "token_classification",
-    "ForQuestionAnswering": "question_answering",
-}
-"""Tasks by the end of a model class's name."""
-
-NOTED = (
-    *inspect.signature(make_task).parameters,
-    *Reading._fields,
-    "max_length",
-)
-"""The data settings that matter for predictions."""
 
 
 class Predictor(NamedTuple):
     """A model with everything that is known of its task."""
 
     task: Task
+    reader: ExampleReader
     model: Any
     tokenizer: Any
     collator: Any
@@ -53,46 +37,58 @@ class Predictor(NamedTuple):
     """The data settings that it was trained with."""
 
 
-def task_of(architectures: list[str]) -> str | None:
-    """The task of a model by its class; None for another kind of model."""
-    return next((t for name in architectures for end, t in HEADS.items() if name.endswith(end)), None)
+def task_of(run: str, architectures: list[str]) -> Task | None:
+    """The task of a model: the one that is noted beside it, else that of its class; None for another kind of model.
+
+    Raises:
+        ValueError: the task that is noted is not registered here.
+    """
+    if noted := _noted(run):
+        name = noted["data"]["task"]
+        if name not in TASKS:
+            raise ValueError(
+                f"the model in {run!r} was trained for the task {name!r}, which is not registered here: name the module "
+                "that registers it by --import MODULE"
+            )
+        return get_task(name)
+    for task in map(get_task, TASKS):
+        kind = str(task.head).removeprefix("AutoModel")
+        if task.reader and any(name.endswith(kind) for name in architectures):
+            return task
+    return None
 
 
-def load_predictor(run: str, config: Any, tokenizer: Any) -> Predictor:
+def load_predictor(run: str, task: Task, config: Any, tokenizer: Any) -> Predictor:
     """The finetuned model of a run or of a Hugging Face folder, with the task it was trained for.
 
     A model of others does not say which columns it was trained on: the defaults of `data=<task>` are taken.
     """
-    import transformers
-
-    name = task_of(config.architectures)
-    assert name is not None
-    folder = model_folder(run)
-    noted = Path(folder) / TASK
-    known = json.loads(noted.read_text()) if noted.is_file() else _assumed(name, config)
-    settings = dict(known["data"])
-    reading = {key: settings.pop(key, default) for key, default in AS_FOUND._asdict().items()}
-    max_length = settings.pop("max_length")
-    task = make_task(**settings)
-    task.restore(known["learnt"])
-    auto = {
-        "classification": transformers.AutoModelForSequenceClassification,
-        "token_classification": transformers.AutoModelForTokenClassification,
-        "question_answering": transformers.AutoModelForQuestionAnswering,
-    }[name]
+    known = _noted(run) or _assumed(task, config)
+    settings = {
+        **AS_FOUND._asdict(),
+        **{name: value for name, value in known["data"].items() if name != "task"},
+    }
+    reader = task.make_reader(settings)
+    reader.restore(known["learnt"])
     special = {"pad_token_id": tokenizer.pad_token_id, "mask_token_id": tokenizer.mask_token_id or 0}
-    collator = get_collator_cls(name)(
-        **{**own_settings("objective", name), **known["objective"]},
+    collator = task.objective(
+        **{**own_settings("objective", task.name), **known["objective"]},
         **special,
         vocab_size=len(tokenizer),
         special_token_ids=tokenizer.all_special_ids,
         text_column=settings["text_column"],
         label_column=settings["label_column"],
-        max_sequence_length=min(max_length, tokenizer.model_max_length),
-        **task.collator_arguments(),
+        max_sequence_length=min(settings["max_length"], tokenizer.model_max_length),
+        **reader.collator_arguments(),
     )
-    model = collator.task_model(load_trained(auto, folder)).eval()
-    return Predictor(task, model, tokenizer, collator, {**settings, **reading, "max_length": max_length})
+    model = collator.task_model(task.load(model_folder(run))).eval()
+    return Predictor(task, reader, model, tokenizer, collator, settings)
+
+
+def _noted(run: str) -> dict[str, Any] | None:
+    """What was noted of a model's task when it was exported; None for models of others, and for pretrained ones."""
+    file = Path(model_folder(run)) / TASK
+    return json.loads(file.read_text()) if file.is_file() else None
 
 
 def rows_of_file(predictor: Predictor, path: str) -> Rows:
@@ -108,18 +104,14 @@ def rows_of_texts(predictor: Predictor, texts: list[str], second: str | None) ->
     Raises:
         ValueError: the task wants a second text, or does not take one.
     """
-    settings, task = predictor.settings, predictor.task.name
-    wanted = {
-        "question_answering": settings["context_column"],
-        "classification": settings["pair_column"],
-    }.get(task)
+    settings, task = predictor.settings, predictor.task
+    wanted = settings[task.second] if task.second else None
     if (second is None) != (wanted is None):
         what = f"give the {wanted} with --second TEXT" if wanted else "--second is for pairs and questions"
-        raise ValueError(f"this model is for {task.replace('_', ' ')}: {what}")
+        raise ValueError(f"this model is for {task.name.replace('_', ' ')}: {what}")
     rows = []
     for number, text in enumerate(texts, 1):
-        value = text.split() if task == "token_classification" else text
-        values = {settings["text_column"]: value, **({wanted: second} if wanted else {})}
+        values = {settings["text_column"]: task.typed(text), **({wanted: second} if wanted else {})}
         rows.append(Row(f"text {number}", values))
     return Rows(rows, "texts")
 
@@ -154,7 +146,7 @@ def predict(predictor: Predictor, rows: Rows, micro_batch_tokens: int) -> Predic
     )
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model.to(device)
-    predictions = model.predictions(sequences)
+    predictions = predictor.task.predictions(sequences, predictor.collator)
     for step in range(len(sampler)):
         for micro_batch in batches[step]["micro_batches"]:
             moved = {n: v.to(device) if isinstance(v, Tensor) else v for n, v in micro_batch.items()}
@@ -166,12 +158,12 @@ def predict(predictor: Predictor, rows: Rows, micro_batch_tokens: int) -> Predic
 
 def _sequences(predictor: Predictor, rows: Rows) -> Any:
     """The samples of rows; without their labels, with a line in the log, where these cannot be measured by."""
-    task, column = predictor.task, predictor.settings["label_column"]
+    reader, column = predictor.reader, predictor.settings["label_column"]
     length = min(predictor.settings["max_length"], predictor.tokenizer.model_max_length)
 
     def made(rows: Rows) -> Any:
-        examples = task.examples(rows, labelled=False)
-        return task.tokenize(examples, predictor.tokenizer, length, training=False)
+        examples = reader.examples(rows, labelled=False)
+        return reader.tokenize(examples, predictor.tokenizer, length, training=False)
 
     try:
         return made(rows)
@@ -185,24 +177,18 @@ def _sequences(predictor: Predictor, rows: Rows) -> Any:
 
 
 def own_settings(group: str, option: str) -> dict[str, Any]:
-    """The defaults of an option, less its target."""
+    """The defaults of an option, less its target; none where there is no such option."""
+    if option not in OPTIONS[group]:
+        return {}
     values = OmegaConf.to_container(OmegaConf.structured(OPTIONS[group][option]), resolve=False)
     assert isinstance(values, dict)
     return {str(name): value for name, value in values.items() if name != "_target_"}
 
 
-def _assumed(task: str, config: Any) -> dict[str, Any]:
+def _assumed(task: Task, config: Any) -> dict[str, Any]:
     """The task of a model that says no more than its config does."""
-    names = [config.id2label[i] for i in range(len(config.id2label))]
-    data = own_settings("data", task)
-    learnt = {
-        "classification": {
-            "labels": names,
-            "problem_type": config.problem_type or "single_label_classification",
-        },
-        "token_classification": {"labels": names, "default_label": names.index("O") if "O" in names else 0},
-        "question_answering": {"may_be_empty": False},
-    }[task]
+    data = own_settings("data", task.name)
     longest = getattr(config, "max_position_embeddings", None) or data["max_length"]
-    settings = {name: data[name] for name in NOTED} | {"max_length": min(data["max_length"], longest)}
-    return {"data": settings, "learnt": learnt, "objective": {}}
+    settings = {name: data[name] for name in (*READER_SETTINGS, *Reading._fields)}
+    settings["max_length"] = min(data["max_length"], longest)
+    return {"data": settings, "learnt": task.assumed(config), "objective": {}}

@@ -190,7 +190,7 @@ class Run:
     def _filled(
         self, given: Sequence[Any], steps: int, temperature: float, order: str, seed: int
     ) -> list[dict[str, Any]]:
-        from iolaus.runner.data.labelled.task import text_of
+        from iolaus.runner.data.labelled.examples import text_of
         from iolaus.runner.inference.infill import fill
 
         rows = rows_of(given, lambda text: {"text": text})

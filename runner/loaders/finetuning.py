@@ -7,10 +7,9 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from iolaus.conf.values import suggest
+from iolaus.conf.registry import OPTIONS
 from iolaus.runner.data.batches import MASK_STREAM, VALIDATION_STREAM
-from iolaus.runner.data.labelled.finetuning import TASKS, make_task
-from iolaus.runner.data.labelled.task import TaskSequences
+from iolaus.runner.data.labelled.examples import ExampleReader, TaskSequences
 from iolaus.runner.data.read.files import split_files, splits_in
 from iolaus.runner.data.read.formats import ROWS
 from iolaus.runner.data.read.hub import load_hub
@@ -18,9 +17,9 @@ from iolaus.runner.data.read.rows import Rows, read_rows
 from iolaus.runner.data.text.tokenizer import load_tokenizer
 from iolaus.runner.loaders.base import PassesDataModule, check_sizes
 from iolaus.runner.loaders.passes import PassLoader, StoredPasses
-from iolaus.runner.objectives import get_collator_cls
 from iolaus.runner.objectives.row_batch import row_batch
 from iolaus.runner.run.model_folder import model_folder
+from iolaus.runner.tasks import get_trainer_task
 
 DEFAULT_SPLITS = {"train": "train", "val": "validation", "test": "test"}
 
@@ -67,15 +66,14 @@ class FinetuningDataModule(PassesDataModule):
     ) -> None:
         super().__init__()
         self.save_hyperparameters(logger=False)
-        if task not in TASKS:
-            raise ValueError(f"task={task!r}; there are: {', '.join(TASKS)}" + suggest(task, TASKS))
+        self.task = get_trainer_task(task)
         sizes = {"train": train_batch_size, "val": val_batch_size, "test": test_batch_size}
         check_sizes(
             **{f"{name}_batch_size": size for name, size in sizes.items()},
             max_sequence_length=max_sequence_length,
             num_workers=num_workers,
         )
-        self.task_name, self.tokenizer_name = task, pretrained_tokenizer_name_or_path
+        self.tokenizer_name = pretrained_tokenizer_name_or_path
         self.path, self.config_name, self.max_sequence_length = (
             None if dataset_name_or_path is None else str(dataset_name_or_path),
             dataset_config_name,
@@ -109,12 +107,16 @@ class FinetuningDataModule(PassesDataModule):
         if self.sets:
             return
         rows = self._rows()
-        self.task = self._make_task(rows)
-        examples = {name: self.task.examples(found, labelled=name != "test") for name, found in rows.items()}
+        self.reader = self._make_reader(rows)
+        examples = {
+            name: self.reader.examples(found, labelled=name != "test") for name, found in rows.items()
+        }
         first = next(iter(rows))
-        self.task.learn(examples[first], rows[first])
+        self.reader.learn(examples[first], rows[first])
         self.sets = {
-            name: self.task.tokenize(some, self.tokenizer, self.max_sequence_length, training=name == "train")
+            name: self.reader.tokenize(
+                some, self.tokenizer, self.max_sequence_length, training=name == "train"
+            )
             for name, some in examples.items()
         }
         self.collator = self._make_collator()
@@ -130,7 +132,7 @@ class FinetuningDataModule(PassesDataModule):
     def label_names(self) -> list[str]:
         """The labels, in the order of their numbers; none to regress numbers or to answer questions."""
         self.setup()
-        return list(self.task.collator_arguments().get("labels", []))
+        return list(self.reader.collator_arguments().get("labels", []))
 
     def train_dataloader(self) -> PassLoader | list[PassLoader]:
         """Batches of the training examples, each pass in another order; an empty list without any."""
@@ -181,28 +183,29 @@ class FinetuningDataModule(PassesDataModule):
             *self.ranks(),
         )
 
-    def _make_task(self, rows: Mapping[str, Rows]) -> Any:
+    def _make_reader(self, rows: Mapping[str, Rows]) -> ExampleReader:
         options = self.collator_kwargs
         stride = options.get("doc_stride", min(LONGEST_STRIDE, self.max_sequence_length // 4))
-        return make_task(
-            self.task_name,
-            text_column=self._column("text", self.text_column, "question", rows),
-            pair_column=self.pair_column,
-            context_column=options.get("context_column", "context"),
-            label_column=self._column("label", self.label_column, "answers", rows),
-            id_column=None,
-            labels=numbered_labels(rows, self.label_column, self.task_name),
-            problem_type="auto",
-            label_separator=None,
-            doc_stride=stride,
+        return self.task.make_reader(
+            {
+                "text_column": self._column("text", self.text_column, rows),
+                "pair_column": self.pair_column,
+                "context_column": options.get("context_column", "context"),
+                "label_column": self._column("label", self.label_column, rows),
+                "id_column": None,
+                "labels": numbered_labels(rows, self.label_column, self.task.reader.label_per_word),
+                "problem_type": "auto",
+                "label_separator": None,
+                "doc_stride": stride,
+            }
         )
 
-    def _column(self, default: str, given: str, of_questions: str, rows: Mapping[str, Rows]) -> str:
-        """The column that was given; of questions the usual one, where none was and there is no such column."""
-        if self.task_name != "question_answering" or given != default:
-            return given
+    def _column(self, default: str, given: str, rows: Mapping[str, Rows]) -> str:
+        """The column that was given; the one that the task's data usually has, where the default is not there."""
+        option = OPTIONS["data"].get(self.task.name)
+        usual = str(getattr(option, f"{default}_column", given))
         first = next(iter(rows.values())).rows[0].values
-        return given if given in first else of_questions
+        return usual if given == default and given not in first else given
 
     def _make_collator(self) -> Any:
         tokenizer = self.tokenizer
@@ -215,9 +218,9 @@ class FinetuningDataModule(PassesDataModule):
             "text_column": self.text_column,
             "label_column": self.label_column,
             "max_sequence_length": self.max_sequence_length,
-            **self.task.collator_arguments(),
+            **self.reader.collator_arguments(),
         }
-        return get_collator_cls(self.task_name)(**{**known, **self.collator_kwargs})
+        return self.task.objective(**{**known, **self.collator_kwargs})
 
     def _rows(self) -> dict[str, Rows]:
         """The rows of the sets there are, training first.
@@ -253,15 +256,15 @@ class FinetuningDataModule(PassesDataModule):
                 )
 
 
-def numbered_labels(rows: Mapping[str, Rows], label_column: str, task: str) -> list[str] | None:
+def numbered_labels(rows: Mapping[str, Rows], label_column: str, per_word: bool) -> list[str] | None:
     """Names of labels that are integers, so that each keeps its number; None where they are something else."""
-    if task == "question_answering" or any(found.class_names.get(label_column) for found in rows.values()):
+    if any(found.class_names.get(label_column) for found in rows.values()):
         return None
     highest = -1
     for found in rows.values():
         for row in found.rows:
             label = row.values.get(label_column)
-            labels = label if isinstance(label, list | tuple) and task == "token_classification" else [label]
+            labels = label if isinstance(label, list | tuple) and per_word else [label]
             for one in labels:
                 if isinstance(one, bool) or not isinstance(one, int):
                     return None

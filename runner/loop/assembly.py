@@ -1,11 +1,14 @@
 """The parts of a run, built and joined as the config says: data, objective, model, and the module that trains it."""
 
+import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
 
+from iolaus.conf.registry import option_of
 from iolaus.runner.build import allow_code, bind, build
 from iolaus.runner.config.calling import parameters
 from iolaus.runner.evaluation.monitor import settle_monitor
@@ -74,10 +77,14 @@ def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
     import torch
 
     from iolaus.runner.loop.plain import make_model_of, make_optimizer_of, make_scheduler_of
+    from iolaus.runner.models import TaskModel
     from iolaus.runner.models.packed.rows import settle_layout
+    from iolaus.runner.tasks import get_task, import_modules
 
     allow_code(config)
-    data = build(config.data)
+    import_modules(config.imports)
+    labelled = option_of("data", config.data) is not None and "task" in config.data
+    data = build(config.data, **({"task": get_task(config.data.task)} if labelled else {}))
     if not hasattr(data, "connect"):
         return _assemble_plain(config, data)
     data.prepare_data()
@@ -93,9 +100,14 @@ def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
         accept_changes=config.resume_changed_data,
     )
     task_model = objective.task_model(model)
+    if not isinstance(task_model, TaskModel):
+        raise ValueError(
+            f"{type(objective).__name__}.task_model gives a {type(task_model).__name__}, expected a subclass of "
+            "runner.models.TaskModel"
+        )
     data.layout = settle_layout(data.layout, objective, task_model, began_layout)
-    module = build(
-        config.module,
+    make_module = bind(config.module)
+    module = make_module(
         model=task_model,
         optimizer=make_optimizer_of(config.optimizer),
         scheduler=make_scheduler_of(config.scheduler),
@@ -103,6 +115,7 @@ def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
         seed=config.seed,
         log_every=config.trainer.log_every,
         baselines=baselines_of(data, objective),
+        **evaluation_of(make_module, data, objective),
     )
     settle_monitor(config, module, data)
     return Parts(data, objective, task_model, module, max_steps)
@@ -146,6 +159,27 @@ def baselines_of(data: Any, objective: Any) -> dict[str, float]:
         getattr(data, "token_baselines", dict) if getattr(objective, "nats_per_token", False) else dict
     )
     return {**data.baselines(), **per_token()}
+
+
+def evaluation_of(make_module: Callable[..., Any], data: Any, objective: Any) -> dict[str, Any]:
+    """What a module that measures a task is given beside the rest: `make_predictions`, which collects those of a set.
+
+    Raises:
+        ValueError: the data is not labelled for a task.
+    """
+    from iolaus.runner.tasks import get_task
+
+    parameters = inspect.signature(make_module).parameters
+    name = getattr(data, "task_name", None)
+    if name is None and "make_predictions" in parameters:
+        raise ValueError(
+            f"the module measures a task, and {type(data).__name__} has none (task_name): choose module=pretraining, or "
+            "labelled data"
+        )
+    measures = any(p.name == "make_predictions" or p.kind == p.VAR_KEYWORD for p in parameters.values())
+    if name is None or not measures:
+        return {}
+    return {"make_predictions": partial(get_task(name).predictions, objective=objective)}
 
 
 def known_task(data: Any) -> dict[str, Any]:

@@ -112,6 +112,14 @@ def load_encoder(
     return model
 
 
+def trained_labels(name_or_path: str) -> int | None:
+    """How many labels the config of a model has; None where it cannot be read."""
+    try:
+        return int(from_pretrained(AutoConfig, model_folder(name_or_path)).num_labels)
+    except (OSError, ValueError):
+        return None
+
+
 def special_tokens(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
     """Size of the vocabulary and ids of the special tokens, as config classes call them."""
     names = ("pad_token_id", "bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id")

@@ -11,10 +11,6 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from iolaus.runner.evaluation.labels import ClassificationPredictions, LabelPredictions, NumberPredictions
-from iolaus.runner.evaluation.predictions import Predictions
-from iolaus.runner.evaluation.spans import QuestionPredictions
-from iolaus.runner.evaluation.words import TokenPredictions
 from iolaus.runner.models.packed.rows import TOLERANCE, packed_row, padded_rows, trial_documents, unpacked
 from iolaus.runner.models.sparse_head import encoder_giving
 from iolaus.runner.models.wrapped import WrappedModel
@@ -23,7 +19,7 @@ _NEVER = -1e4
 """The logit of a place that is none."""
 
 
-class TaskModel(WrappedModel):
+class HeadedModel(WrappedModel):
     """A model of transformers with its own head; the loss is ours, a sum in fp32 whatever the precision."""
 
     inputs = (*WrappedModel.inputs, "token_type_ids")
@@ -83,12 +79,8 @@ class TaskModel(WrappedModel):
         """What a trial looks at: the first thing that the head makes of each token of padded rows [D, T, ...]."""
         return self.outputs(rows)[0]
 
-    def predictions(self, sequences: Any) -> Predictions:
-        """An empty collection of predictions for a data set."""
-        raise NotImplementedError
 
-
-class SequenceClassifier(TaskModel):
+class SequenceClassifier(HeadedModel):
     """Classifies rows; the kind of problem decides the loss."""
 
     def __init__(self, pretrained: PreTrainedModel, problem_type: str) -> None:
@@ -137,21 +129,9 @@ class SequenceClassifier(TaskModel):
             loss = losses.masked_fill(unknown.any(-1), 0).sum()  # to choose rows would keep a GPU waiting
         return {"loss": loss, "logits": logits.detach()}
 
-    def predictions(self, sequences: Any) -> Predictions:
-        """By the kind of problem."""
-        if self.problem_type == "regression":
-            return NumberPredictions(sequences)
-        if self.problem_type == "multi_label_classification":
-            return LabelPredictions(sequences)
-        return ClassificationPredictions(sequences)
 
-
-class TokenClassifier(TaskModel):
+class TokenClassifier(HeadedModel):
     """Classifies tokens."""
-
-    def __init__(self, pretrained: PreTrainedModel, constrained_decoding: bool) -> None:
-        super().__init__(pretrained)
-        self.constrained_decoding = constrained_decoding
 
     def read_by_head(self, micro_batch: dict[str, Any]) -> Tensor | None:
         """Those with a target, and those that words are judged by."""
@@ -165,17 +145,13 @@ class TokenClassifier(TaskModel):
         words = logits.detach().index_select(0, micro_batch["word_positions"])
         return {"loss": loss, "logits": words}
 
-    def predictions(self, sequences: Any) -> Predictions:
-        """Labels of words."""
-        return TokenPredictions(sequences, self.constrained_decoding)
 
-
-class QuestionAnswerer(TaskModel):
+class QuestionAnswerer(HeadedModel):
     """Scores tokens as the first and the last of an answer."""
 
-    def __init__(self, pretrained: PreTrainedModel, max_answer_tokens: int, null_threshold: float) -> None:
+    def __init__(self, pretrained: PreTrainedModel, max_answer_tokens: int) -> None:
         super().__init__(pretrained)
-        self.max_answer_tokens, self.null_threshold = max_answer_tokens, null_threshold
+        self.max_answer_tokens = max_answer_tokens
 
     def head_tokens(self, micro_batch: Mapping[str, Any]) -> int:
         """All of them."""
@@ -202,10 +178,6 @@ class QuestionAnswerer(TaskModel):
         if not self.training:
             result |= best_spans(starts, ends, in_context, self.max_answer_tokens)
         return result
-
-    def predictions(self, sequences: Any) -> Predictions:
-        """Texts, joined over windows."""
-        return QuestionPredictions(sequences, self.null_threshold)
 
 
 @torch.no_grad()

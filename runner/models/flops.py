@@ -5,10 +5,13 @@ Counted are the multiplications and additions of all networks of a task's model,
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import nn
 from transformers import PreTrainedModel
+
+if TYPE_CHECKING:
+    from iolaus.runner.models.task_model import TaskModel
 
 PEAK_TFLOPS = {
     "GB200": 2500.0,
@@ -67,12 +70,6 @@ class FlopCounts(NamedTuple):
         return FlopCounts(*(ours + theirs for ours, theirs in zip(self, other, strict=True)))
 
 
-def flop_counts(model: nn.Module) -> FlopCounts:
-    """What a task's model needs, as it says itself by `flop_counts`, or else by its networks."""
-    own = getattr(model, "flop_counts", None)
-    return own() if own is not None else network_flops(model)
-
-
 def network_flops(model: nn.Module) -> FlopCounts:
     """What all networks in a module need: models of transformers, each with its head; other matrices for each token."""
     networks = list(outermost(model))
@@ -94,26 +91,11 @@ def outermost(model: nn.Module) -> Iterator[PreTrainedModel]:
             yield from outermost(child)
 
 
-def step_flops(model: nn.Module, counts: FlopCounts, share: Mapping[str, Any]) -> float:
-    """Operations of a share of a global batch.
-
-    The model may say by `head_tokens` and `num_images` how many tokens of a micro-batch its heads read, if these are not
-    its targets, and how many images there are.
-    """
+def step_flops(model: "TaskModel", counts: FlopCounts, share: Mapping[str, Any]) -> float:
+    """Operations of a share of a global batch, by what the model says of tokens that its heads read, and of images."""
     micro_batches = share["micro_batches"]
-    targets, images = (
-        sum(map(getattr(model, name, default), micro_batches))
-        for name, default in (("head_tokens", _num_targets), ("num_images", _no_images))
-    )
+    targets, images = (sum(map(count, micro_batches)) for count in (model.head_tokens, model.num_images))
     return counts.step(share["tokens"], share["token_pairs"], targets, images)
-
-
-def _num_targets(micro_batch: Mapping[str, Any]) -> int:
-    return len(micro_batch["targets"])
-
-
-def _no_images(micro_batch: Mapping[str, Any]) -> float:
-    return 0.0
 
 
 def count_flops(pretrained: PreTrainedModel) -> FlopCounts:

@@ -1,29 +1,26 @@
 """What every module around a model of transformers has: rows padded or packed for its encoder, and its description."""
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from iolaus.runner.models.flops import FlopCounts, network_flops
 from iolaus.runner.models.packed import padded_attention  # noqa: F401  which transformers then knows
 from iolaus.runner.models.packed.dropout import quicken
 from iolaus.runner.models.packed.last_layer import NarrowedLastLayer
 from iolaus.runner.models.packed.rows import encoder_inputs, set_up_packed_rows, try_padded_rows
+from iolaus.runner.models.task_model import TaskModel
 
 
-class WrappedModel(nn.Module):
-    """A model of transformers that reads micro-batches."""
+class WrappedModel(TaskModel):
+    """A model of transformers that reads micro-batches, in padded or packed rows."""
 
     inputs: ClassVar[tuple[str, ...]] = ("input_ids", "attention_mask")
     """What of a padded micro-batch the model reads; of a packed one also what is behind the first two."""
 
     def __init__(self, pretrained: PreTrainedModel) -> None:
-        super().__init__()
+        super().__init__(pretrained)
         quicken(pretrained)
-        self.pretrained = pretrained
-        self.position_offset: int | None = None
         self.last_layer = NarrowedLastLayer(self.core)
 
     @property
@@ -74,16 +71,3 @@ class WrappedModel(nn.Module):
         """
         self.last_layer.remove()
         self.core.compile(dynamic=True)
-
-    def flop_counts(self) -> FlopCounts:
-        """What training on a token, a pair of tokens, a target and an image takes."""
-        return network_flops(self)
-
-    def head_tokens(self, micro_batch: Mapping[str, Any]) -> int:
-        """How many tokens of a micro-batch the head reads."""
-        return len(micro_batch["targets"])
-
-    def describe(self) -> str:
-        """Architecture and sizes in a few words."""
-        config = self.pretrained.config
-        return f"{config.model_type}, {config.num_hidden_layers} layers of {config.hidden_size}"

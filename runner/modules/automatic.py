@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim import Optimizer
 
 from iolaus.conf.values import suggest
 from iolaus.runner.inference.export import write_model
 from iolaus.runner.loop.sharding import check_shardable, whole
+from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.modules.base import ModelModule
 from iolaus.runner.modules.training import seed_generators, step_seed
 from iolaus.runner.optim import OPTIMIZERS, get_optimizer, loop_needs
@@ -35,7 +36,7 @@ class AutomaticModule(ModelModule):
 
     def __init__(
         self,
-        model: nn.Module,
+        model: TaskModel,
         compile_model: bool,
         gradient_checkpointing: bool,
         learning_rate: float | None,

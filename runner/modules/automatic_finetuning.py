@@ -6,18 +6,16 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from iolaus.conf.values import suggest
-from iolaus.runner.data.labelled.finetuning import TASKS
-from iolaus.runner.data.labelled.labels import MULTI, REGRESSION, SINGLE
-from iolaus.runner.models.finetuning import SequenceClassifier, TaskModel
+from iolaus.runner.data.text.tokenizer import load_tokenizer
 from iolaus.runner.modules.automatic import AutomaticModule, Batch
 from iolaus.runner.modules.set_figures import SetFigures
-from iolaus.runner.modules.task_models import load_task_model, own_tokenizer, unnamed_labels
-from iolaus.runner.objectives.layout import IGNORED
 from iolaus.runner.optim.schedule.schedulers import ClosedFormScheduler
 from iolaus.runner.optim.schedule.warmup_decay import check_warmup_decay, warmup_decay_factor
+from iolaus.runner.run.model_folder import model_folder
+from iolaus.runner.tasks import get_trainer_task
+from iolaus.runner.tasks.base import unnamed_labels
 
-Task = Literal["classification", "token_classification", "question_answering"]
+TaskName = Literal["classification", "token_classification", "question_answering"]
 SchedulerType = Literal["linear", "cosine", "constant", "polynomial"]
 
 
@@ -36,11 +34,9 @@ class FinetuningModule(AutomaticModule):
         True
     """
 
-    model: TaskModel
-
     def __init__(
         self,
-        task: Task,
+        task: TaskName,
         pretrained_model_name_or_path: str,
         num_labels: int | None = None,
         learning_rate: float = 1e-5,
@@ -55,12 +51,11 @@ class FinetuningModule(AutomaticModule):
         warmup_ratio: float = 0.0,
         gradient_checkpointing: bool = False,
     ) -> None:
-        if task not in TASKS:
-            raise ValueError(f"task={task!r}; there are: {', '.join(TASKS)}" + suggest(task, TASKS))
+        found = get_trainer_task(task)
         check_warmup_decay(scheduler_type or "constant", scheduler_kwargs or {}, warmup_steps, warmup_ratio)
         tokenizer = own_tokenizer(pretrained_model_name_or_path)
         super().__init__(
-            load_task_model(task, pretrained_model_name_or_path, num_labels, tokenizer),
+            found.model(pretrained_model_name_or_path, num_labels, tokenizer),
             compile_model=compile_model,
             gradient_checkpointing=gradient_checkpointing,
             learning_rate=learning_rate,
@@ -71,10 +66,9 @@ class FinetuningModule(AutomaticModule):
             tokenizer=tokenizer,
         )
         self.save_hyperparameters()
-        self.task, self.scheduler_type = task, scheduler_type or "constant"
+        self.task, self.scheduler_type = found, scheduler_type or "constant"
         self.scheduler_kwargs = dict(scheduler_kwargs or {})
         self.warmup_steps, self.warmup_ratio = warmup_steps, warmup_ratio
-        self._figures: dict[int, SetFigures] = {}
 
     def setup(self, stage: str) -> None:
         """Takes over the names of the labels from the data module, where the model has none of its own.
@@ -84,7 +78,7 @@ class FinetuningModule(AutomaticModule):
         """
         names = list(getattr(self.trainer.datamodule, "label_names", None) or [])  # type: ignore[attr-defined]
         config: Any = self.model.pretrained.config
-        if self.task == "question_answering" or not names:
+        if not names:
             return
         if len(names) > config.num_labels:
             raise ValueError(
@@ -116,53 +110,11 @@ class FinetuningModule(AutomaticModule):
 
     def micro_batch(self, batch: Batch) -> dict[str, Any]:
         """The batch by the names of the task's model, with the number of its targets as `weight`."""
-        if self.task == "classification":
-            return self._of_texts(batch)
-        if self.task == "token_classification":
-            labels = batch["labels"].flatten()
-            positions = (labels != IGNORED).nonzero()[:, 0]
-            own = {"target_positions": positions, "targets": labels[positions], "word_positions": positions}
-            return {**batch, **own, "read_positions": positions, "weight": float(len(positions))}
-        known = batch["start_positions"] != IGNORED
-        return {
-            **batch,
-            "starts": batch["start_positions"],
-            "ends": batch["end_positions"],
-            "in_context": self._in_context(batch),
-            "sample_weights": known.float(),
-            "weight": float(known.sum()),
-        }
-
-    def _of_texts(self, batch: Batch) -> dict[str, Any]:
-        labels = batch["labels"]
-        if not labels.is_floating_point():
-            kind, known = SINGLE, labels != IGNORED
-        else:
-            kind = REGRESSION if labels.ndim == 1 else MULTI
-            known = ~labels.reshape(len(labels), -1).isnan().any(-1)
-        assert isinstance(self.model, SequenceClassifier)
-        config: Any = self.model.pretrained.config
-        self.model.problem_type = config.problem_type = kind
-        return {**batch, "example_labels": labels, "weight": float(known.sum())}
-
-    def _in_context(self, batch: Batch) -> Tensor:
-        """Which tokens [B, T] answers may be of: those of the second text, or all where nothing tells the texts apart."""
-        ids = batch["input_ids"]
-        real = batch["attention_mask"] > 0
-        tokenizer = self.tokenizer
-        special = torch.zeros_like(real)
-        if tokenizer is not None:
-            special = torch.isin(ids, torch.tensor(tokenizer.all_special_ids, device=ids.device))
-        if "token_type_ids" in batch:
-            return real & ~special & (batch["token_type_ids"] == 1)
-        separated = torch.ones_like(real)
-        if tokenizer is not None and tokenizer.sep_token_id is not None:
-            separated = (ids == tokenizer.sep_token_id).cumsum(-1) > 0
-        return real & ~special & separated
+        return self.task.micro_batch(batch, self.model, self.tokenizer)
 
     def on_validation_start(self) -> None:
         """Starts the figures of the evaluated sets, with the weights to evaluate."""
-        self._figures = {}
+        self._figures: dict[int, SetFigures] = {}
         self.begin_evaluation()
 
     def validation_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
@@ -181,11 +133,11 @@ class FinetuningModule(AutomaticModule):
             self._figures[dataloader_idx] = figures
         figures = self._figures[dataloader_idx]
         if figures.predictions is not None:
-            samples = torch.full_like(batch["start_positions"], -1)
+            samples = torch.full((len(batch["input_ids"]),), -1, device=loss.device)
             numbers = self.trainer.datamodule.samples_of(stage, batch_idx)  # type: ignore[attr-defined]
             samples[: len(numbers)] = torch.from_numpy(numbers)
             micro_batch["samples"] = samples
-        figures.add(micro_batch, output, getattr(self.model, "problem_type", ""))
+        figures.add(micro_batch, output)
         return loss
 
     def on_validation_epoch_end(self) -> None:
@@ -204,6 +156,12 @@ class FinetuningModule(AutomaticModule):
     def _windows(self, stage: str) -> Any:
         """Where windows are joined to questions: over those of our own data module, which knows them."""
         sets = getattr(self.trainer.datamodule, "sets", {})  # type: ignore[attr-defined]
-        if self.task != "question_answering" or stage not in sets:
-            return None
-        return self.model.predictions(sets[stage])
+        return self.task.joined(sets[stage]) if stage in sets else None
+
+
+def own_tokenizer(name_or_path: str) -> Any:
+    """The model's tokenizer; None where it has none."""
+    try:
+        return load_tokenizer(model_folder(name_or_path), needed=())
+    except FileNotFoundError:
+        return None

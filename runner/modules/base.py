@@ -6,30 +6,33 @@ from typing import Any
 
 import lightning.pytorch as pl
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.distributed.fsdp import FSDPModule
 
 from iolaus.runner.loop.sharding import gather, shard
+from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.optim import loop_needs
 from iolaus.runner.run.replicas import replica_of
 
 
 class ModelModule(pl.LightningModule):
-    """Holds `model`, a module that maps a micro-batch to the *sum* of its losses."""
+    """Holds `model`, which maps a micro-batch to the *sum* of its losses."""
 
-    def __init__(self, model: nn.Module, compile_model: bool, gradient_checkpointing: bool) -> None:
+    model: TaskModel
+
+    def __init__(self, model: TaskModel, compile_model: bool, gradient_checkpointing: bool) -> None:
         super().__init__()
         self.model, self.compile_model = model, compile_model
         self._evaluation: Any = contextlib.ExitStack()
         if gradient_checkpointing:
-            model.recompute_activations()  # type: ignore[operator]
+            model.recompute_activations()
 
     def configure_model(self) -> None:
         """Shards the model where the strategy asks for it, and compiles the compute core."""
         if self.device_mesh is not None and not isinstance(self.model, FSDPModule):
             shard(self.model, self.device_mesh)
         if self.compile_model:
-            self.model.compile_core()  # type: ignore[operator]
+            self.model.compile_core()
             self.compile_model = False
 
     def sum_over_ranks(self, values: dict[str, float]) -> dict[str, float]:
@@ -58,8 +61,7 @@ class ModelModule(pl.LightningModule):
         """The network's weights as the first rank exports them, where each rank has but a shard of them; collective."""
         if self.device_mesh is None:
             return None
-        pretrained: nn.Module = self.model.pretrained  # type: ignore[assignment]
-        return gather(pretrained.state_dict(), self.trainer.is_global_zero)
+        return gather(self.model.pretrained.state_dict(), self.trainer.is_global_zero)
 
     @contextlib.contextmanager
     def evaluation_weights(self) -> Iterator[None]:

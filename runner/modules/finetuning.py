@@ -12,6 +12,7 @@ from torch import nn
 from iolaus.conf.values import suggest
 from iolaus.runner.evaluation.files import write_predictions
 from iolaus.runner.evaluation.predictions import Predictions
+from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.modules.training import Batch, TrainingModule
 from iolaus.runner.run.folder import RunFolder
 
@@ -25,12 +26,13 @@ class FinetuningRun(TrainingModule):
     """Trains a model on the labels of a task; afterwards evaluates, and leaves, the best checkpoint.
 
     `freeze`: patterns of parameter names that keep their weights; `load_best`: whether the best checkpoint (by
-    `checkpoint.monitor`) rather than the last weights is tested and exported.
+    `checkpoint.monitor`) rather than the last weights is tested and exported; `make_predictions` makes the empty
+    collection of what the task predicts for a set.
     """
 
     def __init__(
         self,
-        model: nn.Module,
+        model: TaskModel,
         optimizer: Callable[..., Any],
         scheduler: Callable[..., Any],
         max_grad_norm: float,
@@ -43,6 +45,7 @@ class FinetuningRun(TrainingModule):
         seed: int,
         log_every: int,
         baselines: dict[str, float],
+        make_predictions: Callable[[Any], Predictions],
     ) -> None:
         freeze_parameters(model, freeze)
         super().__init__(
@@ -58,14 +61,14 @@ class FinetuningRun(TrainingModule):
             log_every=log_every,
             baselines=baselines,
         )
-        self.load_best = load_best
+        self.load_best, self.make_predictions = load_best, make_predictions
         self.predictions: dict[str, Predictions] = {}
         self.test_metrics: dict[str, float] = {}
         self._concluding = False
 
     def figure_names(self, sequences: Any) -> list[str]:
         """Figures of a validation set, the one that names the best checkpoint first; none where they are not known."""
-        metrics: list[str] = self.model.predictions(sequences).figure_names()  # type: ignore[operator]
+        metrics = self.make_predictions(sequences).figure_names()
         return [*metrics, *self.figures(dict.fromkeys(SUMS, 1.0))] if metrics else []
 
     def on_validation_start(self) -> None:
@@ -74,7 +77,12 @@ class FinetuningRun(TrainingModule):
 
     def validation_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
         """Takes in this rank's share of a batch."""
-        self._add(batch, dataloader_idx)
+        for micro_batch in batch["micro_batches"]:
+            output = self.output(micro_batch, dataloader_idx)
+            weight = torch.tensor(micro_batch["weight"], dtype=torch.float64, device=self.device)
+            correct = output.get("correct", torch.zeros_like(weight))
+            self._sums[dataloader_idx] += torch.stack([output["loss"].double(), weight, correct.double()])
+            self._sets[dataloader_idx][1].add(micro_batch, output)
 
     def on_validation_epoch_end(self) -> None:
         """Joins what the ranks have predicted, and logs loss and metrics of every set."""
@@ -83,25 +91,15 @@ class FinetuningRun(TrainingModule):
         if not self._concluding:
             self.log_metrics(self.last_metrics, step)
 
-    def on_validation_end(self) -> None:
-        """Goes back to the weights that are trained."""
-        self._evaluation.__exit__(None, None, None)
-
     def on_test_start(self) -> None:
         """Starts collecting, with the weights to evaluate."""
         self._begin({f"test/{name}": s for name, s in self.trainer.datamodule.test.items()})  # type: ignore[attr-defined]
 
-    def test_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
-        """Takes in this rank's share of a batch."""
-        self._add(batch, dataloader_idx)
+    test_step = validation_step
 
     def on_test_epoch_end(self) -> None:
         """Joins what the ranks have predicted, and measures every set."""
         self.test_metrics = self._finish()
-
-    def on_test_end(self) -> None:
-        """Goes back to the weights that are trained."""
-        self._evaluation.__exit__(None, None, None)
 
     def conclude(self, folder: RunFolder) -> None:
         """Takes the best weights, evaluates and tests them, and writes the predictions into the run folder."""
@@ -142,18 +140,9 @@ class FinetuningRun(TrainingModule):
         return int(checkpoint["global_step"])
 
     def _begin(self, sets: dict[str, Any]) -> None:
-        self._sets = [(name, self.model.predictions(sequences)) for name, sequences in sets.items()]  # type: ignore[operator]
+        self._sets = [(name, self.make_predictions(sequences)) for name, sequences in sets.items()]
         self._sums = [torch.zeros(len(SUMS), dtype=torch.float64, device=self.device) for _ in sets]
-        self._evaluation = self.evaluation_weights()
-        self._evaluation.__enter__()
-
-    def _add(self, batch: Batch, number: int) -> None:
-        for micro_batch in batch["micro_batches"]:
-            output = self.output(micro_batch, number)
-            weight = torch.tensor(micro_batch["weight"], dtype=torch.float64, device=self.device)
-            correct = output.get("correct", torch.zeros_like(weight))
-            self._sums[number] += torch.stack([output["loss"].double(), weight, correct.double()])
-            self._sets[number][1].add(micro_batch, output)
+        self.begin_evaluation()
 
     def _finish(self) -> dict[str, float]:
         metrics: dict[str, float] = {}

@@ -17,7 +17,7 @@ class PretrainingRun(TrainingModule):
 
     def figure_names(self, sequences: Any) -> list[str]:
         """Figures of a validation set, the loss first; none where the model does not tell."""
-        names: list[str] = getattr(self.model, "figure_names", list)()
+        names = self.model.figure_names()
         per_byte = any(name.endswith("/tokens_per_byte") for name in self.baselines)
         return [*names, *(["bits_per_byte"] if names and per_byte else [])]
 
@@ -47,7 +47,7 @@ class PretrainingRun(TrainingModule):
             if i not in self._sums:
                 continue
             totals = self.sum_over_ranks({key: float(value) for key, value in self._sums[i].items()})
-            figures = self.model.figures(totals)  # type: ignore[operator]
+            figures = self.model.figures(totals)
             if tokens_per_byte := self.baselines.get(f"val/{name}/tokens_per_byte"):
                 figures["bits_per_byte"] = figures["loss"] / math.log(2) * tokens_per_byte
             metrics.update({f"val/{name}/{figure}": value for figure, value in figures.items()})

@@ -7,14 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from iolaus.runner.checkpoints.callback import last_good
 from iolaus.runner.data.batches import SUMMED
 from iolaus.runner.loop.plain import put_back_cycled
 from iolaus.runner.loop.sharding import check_shardable, clip_shards, synchronise, whole
-from iolaus.runner.models.flops import flop_counts, step_flops
+from iolaus.runner.models.flops import step_flops
 from iolaus.runner.models.packed.dropout_keys import dropout_keys
+from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.modules.base import ModelModule
 from iolaus.runner.optim import LoopNeeds, loop_needs
 from iolaus.runner.run.errors import TrainingFailure
@@ -39,7 +40,7 @@ class TrainingModule(ModelModule):
 
     def __init__(
         self,
-        model: nn.Module,
+        model: TaskModel,
         optimizer: Callable[..., Any],
         scheduler: Callable[..., Any],
         max_grad_norm: float,
@@ -57,7 +58,7 @@ class TrainingModule(ModelModule):
         self.max_grad_norm, self.log_parameter_norms = max_grad_norm, log_parameter_norms
         self.max_steps, self.seed, self.log_every = max_steps, seed, log_every
         self.baselines = baselines
-        self._flops = flop_counts(model)
+        self._flops = model.flop_counts()
         self.votes = {"stop": 0.0, "save": 0.0}
         """What this rank wishes to happen after the step; callbacks set it, the step adds it up over the ranks."""
         self._saved_groups: list[dict[str, Any]] | None = None
@@ -216,7 +217,7 @@ class TrainingModule(ModelModule):
     def describe(self) -> dict[str, str]:
         """Model and schedule in words, for the summary at the start."""
         parameters = sum(p.numel() for p in self.model.parameters() if p.requires_grad)
-        return {"network": self.model.describe(), "parameters": f"{parameters:,} trainable"}  # type: ignore[operator]
+        return {"network": self.model.describe(), "parameters": f"{parameters:,} trainable"}
 
 
 def first_samples(batch: Batch) -> str:

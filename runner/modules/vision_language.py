@@ -9,6 +9,7 @@ from torch import Tensor
 
 from iolaus.conf import module as options
 from iolaus.runner.config.settings import takes_settings
+from iolaus.runner.models.vision.vision_language import VisionLanguageModel
 from iolaus.runner.modules.finetuning import FinetuningRun
 from iolaus.runner.modules.training import Batch
 from iolaus.runner.order.permutation import permute
@@ -22,6 +23,8 @@ class VisionLanguageModule(FinetuningRun):
 
     Samples with an image that cannot be decoded count for nothing; more than `data.max_undecodable` end the run.
     """
+
+    model: VisionLanguageModel
 
     @takes_settings(options.VisionLanguage)
     def __init__(self, settings: options.VisionLanguage, **given: Any) -> None:
@@ -56,7 +59,7 @@ class VisionLanguageModule(FinetuningRun):
         if chosen:
             lengths = micro_batch["prompt_lengths"].tolist()
             prompts = [rows[i][: lengths[i]] for i in chosen]
-            written = self.model.generate(prompts, images_of(micro_batch, chosen), self.max_new_tokens)  # type: ignore[operator]
+            written = self.model.generate(prompts, images_of(micro_batch, chosen), self.max_new_tokens)
         return {**super().output(micro_batch, number), "asked": asked, "written": written}
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:

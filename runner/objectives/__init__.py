@@ -1,7 +1,7 @@
 """Objectives: collators that turn tokenised samples into a micro-batch with targets.
 
 `base` says what a collator is and lays out the rows; one file per objective. Pretraining: `mlm`, `enhanced_mlm`,
-`diffusion`.
+`diffusion`; finetuning: one for each task.
 """
 
 from typing import TYPE_CHECKING

@@ -5,29 +5,22 @@ Letters in shapes: B or D samples, T tokens of a row, N tokens of all samples to
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
+import transformers
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PreTrainedModel
 
+import iolaus.conf  # noqa: F401  registers the options
+from iolaus.conf.registry import OPTIONS
 from iolaus.conf.values import suggest
+from iolaus.runner.config.targets import locate
+from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.objectives.layout import IGNORED, Flat, flat_places, lay_out, sample_hashes, spread
 from iolaus.runner.objectives.rows import column_of, flatten, label_tensor, pad_samples, real_tokens
-
-COLLATORS = {
-    "mlm": ("mlm", "MaskedLanguageModelingCollator"),
-    "enhanced_mlm": ("enhanced_mlm", "EnhancedMaskedLanguageModelingCollator"),
-    "diffusion": ("diffusion", "MaskedDiffusionCollator"),
-    "classification": ("classification", "SequenceClassificationCollator"),
-    "token_classification": ("token_classification", "TokenClassificationCollator"),
-    "question_answering": ("question_answering", "QuestionAnsweringCollator"),
-    "vision_language": ("vision_language", "VisionLanguageCollator"),
-}
-"""Module and class of each objective's collator, by its config name."""
 
 
 class Collator(ABC):
@@ -61,6 +54,13 @@ class Collator(ABC):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         cls.nats_per_token = bool(vars(cls).get("nats_per_token"))
+
+    auto: ClassVar[str | None] = None
+    """The class of transformers that gives a model the head to train, such as `AutoModelForTokenClassification`; None
+    leaves the model the head that it has."""
+
+    new_head = False
+    """Whether a head that the model was trained with starts anew."""
 
     columns: tuple[str, ...] = ()
     """What `compute_labels` reads of the samples beside their tokens, as long as these."""
@@ -160,7 +160,7 @@ class Collator(ABC):
         made = {"input_ids": tokenized["input_ids"], **made}
         return {name: np.asarray(made[name]).reshape(-1)[places] for name in ("input_ids", "labels")}
 
-    def task_model(self, pretrained: PreTrainedModel) -> nn.Module:
+    def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """The module that maps this objective's micro-batches to the sum of their losses.
 
         Raises ValueError unless a subclass says which: a run needs one, a `DataLoader` does not.
@@ -169,6 +169,14 @@ class Collator(ABC):
 
     def model_arguments(self) -> dict[str, Any]:
         """What this objective asks of the model's target beside the tokenizer: the head to build, for some."""
+        if self.auto is None:
+            return {}
+        from iolaus.runner.models.head import Head
+
+        return {"head": Head(getattr(transformers, self.auto), self.head_config(), self.new_head)}
+
+    def head_config(self) -> dict[str, Any]:
+        """Fields of the model's config that the head needs, such as the names of the labels."""
         return {}
 
     def settings(self) -> dict[str, Any]:
@@ -262,10 +270,11 @@ def get_collator_cls(objective: str) -> type[Collator]:
     Raises:
         ValueError: an unknown name; the message lists the known ones.
     """
-    if objective not in COLLATORS:
+    options = OPTIONS["objective"]
+    if objective not in options:
         raise ValueError(
-            f"unknown objective {objective!r}; there are: {', '.join(COLLATORS)}"
-            + suggest(objective, COLLATORS)
+            f"unknown objective {objective!r}; there are: {', '.join(options)}" + suggest(objective, options)
         )
-    module, name = COLLATORS[objective]
-    return getattr(import_module(f".{module}", __package__), name)
+    target = locate(options[objective]._target_, "objective")  # type: ignore[attr-defined]
+    assert isinstance(target, type)
+    return target

@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
 from transformers import PreTrainedModel
 
+from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.objectives.base import FlatCollator
 from iolaus.runner.objectives.finetuning import (
     check_labelled,
     check_length,
     given_labels,
+    label_config,
     sample_numbers,
-    task_head,
     token_types,
 )
 from iolaus.runner.objectives.layout import IGNORED, Flat
@@ -39,6 +39,7 @@ class SequenceClassificationCollator(FlatCollator):
     """
 
     packs = True
+    auto = "AutoModelForSequenceClassification"
 
     def __init__(
         self,
@@ -101,16 +102,11 @@ class SequenceClassificationCollator(FlatCollator):
         labels = torch.from_numpy(labelled["example_labels"])
         return super().rows(labelled, places, shape) | {"labels": labels}
 
-    def model_arguments(self) -> dict[str, Any]:
-        """The classification head, with the names of the labels."""
-        from transformers import AutoModelForSequenceClassification
+    def head_config(self) -> dict[str, Any]:
+        """The names of the labels, and the kind of problem."""
+        return {**label_config(self.labels or ["value"]), "problem_type": self.problem_type}
 
-        names = self.labels or ["value"]
-        return task_head(
-            AutoModelForSequenceClassification, names, self.new_head, problem_type=self.problem_type
-        )
-
-    def task_model(self, pretrained: PreTrainedModel) -> nn.Module:
+    def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """The model with its head and loss."""
         from iolaus.runner.models.finetuning import SequenceClassifier
 

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
 from transformers import PreTrainedModel
 
+from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.objectives.base import FlatCollator
 from iolaus.runner.objectives.layout import IGNORED, Flat
 from iolaus.runner.order.keyed import mix64, token_bits, uniform
@@ -170,7 +170,7 @@ class MaskedDiffusionCollator(FlatCollator):
             "weight": torch.tensor(self.weight(labelled)),
         }
 
-    def task_model(self, pretrained: PreTrainedModel) -> nn.Module:
+    def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """The model with its head on the masked tokens, over the ordinary tokens alone."""
         from iolaus.runner.models.diffusion import MaskedDiffusionLM
 

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
 from transformers import PreTrainedModel
 
+from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.objectives.base import FlatCollator
 from iolaus.runner.objectives.layout import IGNORED, Flat, spread
 from iolaus.runner.objectives.mlm import check_rate, mask_tokens
@@ -111,7 +111,7 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
         """`input_ids` and `labels` [B, T], and what `further` says."""
         return super().rows(labelled, places, shape) | self.further(labelled, places, shape)
 
-    def task_model(self, pretrained: PreTrainedModel) -> nn.Module:
+    def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """The model with the enhanced decoder beside its own head."""
         from iolaus.runner.models.enhanced import EnhancedMaskedLM
 

@@ -12,12 +12,9 @@ from iolaus.runner.objectives.base import Collator
 from iolaus.runner.objectives.layout import Flat, spread
 
 
-def task_head(auto: Any, names: Sequence[str], fresh: bool, **config: Any) -> dict[str, Any]:
-    """The model argument `head`: an Auto class of transformers, with label names for the model's config."""
-    from iolaus.runner.models.head import Head
-
-    labels = {"id2label": dict(enumerate(names)), "label2id": {name: i for i, name in enumerate(names)}}
-    return {"head": Head(auto, {**labels, **config}, fresh)}
+def label_config(names: Sequence[str]) -> dict[str, Any]:
+    """Fields of a model's config that name its labels."""
+    return {"id2label": dict(enumerate(names)), "label2id": {name: i for i, name in enumerate(names)}}
 
 
 def check_labelled(collator: Collator, objective: str) -> None:

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import nn
 from transformers import PreTrainedModel
 
+from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.objectives.base import Collator, FlatCollator
 from iolaus.runner.objectives.layout import IGNORED, Flat
 from iolaus.runner.order.keyed import token_bits, uniform
@@ -61,7 +61,7 @@ class MaskedLanguageModelingCollator(FlatCollator):
         masked, labels = mask_tokens(self, tokenized["input_ids"], bits, rate)
         return {"input_ids": masked, "labels": labels}
 
-    def task_model(self, pretrained: PreTrainedModel) -> nn.Module:
+    def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """The model with its head on the targets only."""
         from iolaus.runner.models.sparse_head import SparseMaskedLM
 

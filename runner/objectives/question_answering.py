@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
 from transformers import PreTrainedModel
 
+from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.objectives.base import FlatCollator
 from iolaus.runner.objectives.finetuning import (
     check_labelled,
@@ -43,6 +43,7 @@ class QuestionAnsweringCollator(FlatCollator):
     """
 
     packs = True
+    auto = "AutoModelForQuestionAnswering"
     columns = ("offset_mapping", "token_type_ids", "sequence_ids")
 
     def __init__(
@@ -145,20 +146,12 @@ class QuestionAnsweringCollator(FlatCollator):
             **token_types(labelled, places, shape),
         }
 
-    def model_arguments(self) -> dict[str, Any]:
-        """The head that scores tokens as starts and ends."""
-        from transformers import AutoModelForQuestionAnswering
-
-        from iolaus.runner.models.head import Head
-
-        return {"head": Head(AutoModelForQuestionAnswering)}
-
-    def task_model(self, pretrained: PreTrainedModel) -> nn.Module:
+    def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """The model with its head and loss."""
         from iolaus.runner.models.finetuning import QuestionAnswerer
 
         check_length(pretrained, self.max_sequence_length)
-        return QuestionAnswerer(pretrained, self.max_answer_tokens, self.null_threshold)
+        return QuestionAnswerer(pretrained, self.max_answer_tokens)
 
 
 def _span(answers: Mapping[str, Any] | None) -> tuple[int, int]:

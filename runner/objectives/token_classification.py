@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
 from transformers import PreTrainedModel
 
+from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.objectives.base import FlatCollator
 from iolaus.runner.objectives.finetuning import (
     check_labelled,
     check_length,
     given_labels,
+    label_config,
     sample_numbers,
-    task_head,
 )
 from iolaus.runner.objectives.layout import IGNORED, Flat
 from iolaus.runner.objectives.rows import label_tensor
@@ -39,6 +39,7 @@ class TokenClassificationCollator(FlatCollator):
     """
 
     packs = True
+    auto = "AutoModelForTokenClassification"
 
     def __init__(
         self,
@@ -99,15 +100,13 @@ class TokenClassificationCollator(FlatCollator):
             "words": torch.from_numpy(labelled["words"][first].astype(np.int64)),
         }
 
-    def model_arguments(self) -> dict[str, Any]:
-        """The head over tokens, with the names of the labels."""
-        from transformers import AutoModelForTokenClassification
+    def head_config(self) -> dict[str, Any]:
+        """The names of the labels."""
+        return label_config(self.labels)
 
-        return task_head(AutoModelForTokenClassification, self.labels, self.new_head)
-
-    def task_model(self, pretrained: PreTrainedModel) -> nn.Module:
+    def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """The model with its head and loss."""
         from iolaus.runner.models.finetuning import TokenClassifier
 
         check_length(pretrained, self.max_sequence_length)
-        return TokenClassifier(pretrained, self.constrained_decoding)
+        return TokenClassifier(pretrained)

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
-from transformers import AutoModelForImageTextToText, PreTrainedModel
+from transformers import PreTrainedModel
 
+from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.objectives.base import FlatCollator
 from iolaus.runner.objectives.finetuning import check_length, sample_numbers
 from iolaus.runner.objectives.layout import IGNORED, Flat
@@ -23,6 +23,7 @@ class VisionLanguageCollator(FlatCollator):
     """
 
     packs = True
+    auto = "AutoModelForImageTextToText"
 
     def __init__(
         self,
@@ -69,13 +70,7 @@ class VisionLanguageCollator(FlatCollator):
             found[name] = {n: torch.from_numpy(value) for n, value in labelled[name].items()}
         return found
 
-    def model_arguments(self) -> dict[str, Any]:
-        """A model of images and text with a language model's head."""
-        from iolaus.runner.models.head import Head
-
-        return {"head": Head(AutoModelForImageTextToText)}
-
-    def task_model(self, pretrained: PreTrainedModel) -> nn.Module:
+    def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """The model with its head on the tokens that predict answers."""
         from iolaus.runner.models.vision.vision_language import VisionLanguageModel
 

@@ -16,6 +16,9 @@ MATRIX_LABELS = 30
 LISTED = 50
 """Confusions listed."""
 
+SHOWN_APART = ("examples", "metrics", "labels", "confusion", "per_class", "entities", "kinds", "shown")
+"""What a section has a place for; of another name, the rows of a task of the user's own become a table."""
+
 Row = dict[str, Any]
 
 
@@ -40,6 +43,7 @@ def _section(folder: Path, name: str, found: Row) -> str:
         _confusions(found["labels"], found["confusion"]) if found.get("confusion") else "",
         kinds_table(found.get("kinds") or []),
         shown_images(found.get("shown") or []),
+        *(_own_table(title, rows) for title, rows in found.items() if title not in SHOWN_APART),
         predictions_table(folder, name),
     )
 
@@ -51,6 +55,20 @@ def _scores(title: str, head: str, rows: list[Row]) -> str:
     figures = ("precision", "recall", "f1", "support")
     lines = [[Cell(row["label"]), *(page.number_cell(row[figure]) for figure in figures)] for row in rows]
     return page.label(title) + page.sortable_table([head, "precision", "recall", "F1", "examples"], lines)
+
+
+def _own_table(title: str, rows: Any) -> str:
+    """Rows of a task's own, a column for each of their values; nothing where they are no rows."""
+    if not (isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows)):
+        return ""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    lines = [[_cell(row.get(name)) for name in names] for row in rows]
+    return page.label(title.replace("_", " ").capitalize()) + page.sortable_table(names, lines)
+
+
+def _cell(value: Any) -> Cell:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return page.number_cell(value) if is_number else Cell("" if value is None else str(value))
 
 
 def _confusions(labels: list[str], counts: list[list[int]]) -> str:

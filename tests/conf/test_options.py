@@ -24,7 +24,9 @@ GIVEN = {
     },
     "sampler": {"dataset", "num_epochs", "num_batches"},
     "model": {"tokenizer"},
-    "module": {"model", "optimizer", "scheduler", "max_steps", "seed", "log_every", "baselines"},
+    "module": {
+        "model", "optimizer", "scheduler", "max_steps", "seed", "log_every", "baselines", "make_predictions",
+    },
     "optimizer": {"model"},
     "scheduler": {"optimizer", "max_steps"},
     "trainer": {"callbacks", "loggers", "folder", "resumed_step", "epochs"},

@@ -14,7 +14,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iolaus.runner.evaluation.metrics import TASKS, EntityScore, get_metrics_for_task
+from iolaus.runner.evaluation.metrics import KINDS, EntityScore, get_metrics_for_task
 from iolaus.runner.evaluation.squad import exact_match, token_f1
 from tests.conftest import ROOT
 
@@ -163,7 +163,7 @@ def test_regression_metrics() -> None:
 def test_unknown_task_lists_the_known_ones() -> None:
     with pytest.raises(ValueError, match=r"no metrics for 'classifcation'; .*Did you mean 'classification'"):
         get_metrics_for_task("classifcation", 3)
-    assert all(get_metrics_for_task(task, 3) for task in TASKS)
+    assert all(get_metrics_for_task(task, 3) for task in KINDS)
 
 
 TWO_PROCESSES = """

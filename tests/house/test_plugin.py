@@ -1,5 +1,6 @@
 """Extending from outside: an installed package, folders of configs, and completion in the shell."""
 
+import json
 import os
 import subprocess
 import sys
@@ -41,6 +42,23 @@ def test_installed_package_adds_objective_source_and_recipe(installed: str, tmp_
     config = (folder / "config.yaml").read_text()
     assert "_target_: iolaus_example.components.EveryNthCollator" in config
     assert "nth: 3" in config
+
+
+def test_installed_package_adds_a_metric(installed: str, tmp_path: Path) -> None:
+    """Its dotted name is registered, and imported in the ranks of a run that measures such predictions."""
+    lines = [json.dumps({"text": f"sheep {n}", "label": "odd" if n % 2 else "even"}) for n in range(30)]
+    (tmp_path / "sheep.jsonl").write_text("\n".join(lines))
+    words = ["data=classification", "objective=classification", "module=finetuning", "data.train=sheep.jsonl",
+             "sampler.global_batch_size=8"]  # fmt: skip
+    monitor = "checkpoint.monitor=val/validation/surprise"
+    run_program(
+        *words, *SMALL, "trainer.validate_every=1", monitor, cwd=tmp_path,
+        PYTHONPATH=os.pathsep.join([installed, str(ROOT)]),
+    )  # fmt: skip
+    (folder,) = (tmp_path / "outputs").glob("*/*")
+    status = RunFolder(folder).status()
+    assert status["mode"] == "min"
+    assert 0.1 < status["results"]["val/validation/surprise"] < 2
 
 
 def test_installed_package_is_listed_and_its_mistakes_are_named(installed: str, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from iolaus.runner.modules.set_figures import SetFigures
+from iolaus.runner.tasks import get_trainer_task
 
 NAMES = ["O", "B-X", "I-X", "B-Y"]
 
@@ -26,9 +27,9 @@ def token_batch(
 
 
 def test_entities_are_measured_over_all_batches() -> None:
-    found = SetFigures("token_classification", NAMES, None, None)
-    found.add(*token_batch([[1, 2, 0, 3]], [[1, 2, 0, 3]]), "")
-    found.add(*token_batch([[1, 0, 3, 0]], [[3, 0, 0, 0]]), "")
+    found = SetFigures(get_trainer_task("token_classification"), NAMES, None, None)
+    found.add(*token_batch([[1, 2, 0, 3]], [[1, 2, 0, 3]]))
+    found.add(*token_batch([[1, 0, 3, 0]], [[3, 0, 0, 0]]))
     figures = found.figures(lambda sums: sums, lambda mine: [mine])
     assert figures == pytest.approx(
         {

@@ -28,6 +28,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--second", metavar="TEXT", help="the other text of a pair, or a question's context")
     parser.add_argument("--out", type=Path, metavar="FILE", help="where to write (the screen)")
     parser.add_argument("--tokens", type=int, default=8192, help="tokens computed on at once (8192)")
+    about = "a module of yours that registers the model's task, or metrics"
+    parser.add_argument("--import", dest="imports", action="append", default=[], metavar="MODULE", help=about)
     seeing = parser.add_argument_group("questions about images")
     seeing.add_argument(
         "--image", action="append", default=[], metavar="FILE", help="one shown with the text"
@@ -70,21 +72,24 @@ def _rows(arguments: Namespace) -> tuple[Iterator[dict[str, Any]], dict[str, flo
     from iolaus.runner.inference.answering import sees_images
     from iolaus.runner.inference.infill import load, open_model
     from iolaus.runner.inference.labelled import load_predictor, predict, rows_of_file, rows_of_texts, task_of
+    from iolaus.runner.tasks import import_modules
 
     if arguments.input is None and arguments.length is None:
         raise ValueError('give a text or a file, or --length N: iolaus predict RUN "a [MASK] text"')
     if arguments.input is not None and not _is_file(arguments) and _looks_like_file(arguments.input):
         raise FileNotFoundError(f"there is no file {arguments.input!r}")
+    import_modules(arguments.imports, "--import")
     config, tokenizer = open_model(arguments.run)
     if sees_images(config):
         return _answered(arguments), {}
     if arguments.image or arguments.images:
         raise ValueError(f"the model in {arguments.run!r} reads no images: leave out --image and --images")
-    if task_of(config.architectures or []) is None:
+    task = task_of(arguments.run, config.architectures or [])
+    if task is None:
         return _filled(*load(arguments.run), arguments), {}
     if arguments.length is not None:
         raise ValueError(f"--length is for language models; the model in {arguments.run!r} has a task")
-    predictor = load_predictor(arguments.run, config, tokenizer)
+    predictor = load_predictor(arguments.run, task, config, tokenizer)
     if _is_file(arguments):
         rows = rows_of_file(predictor, arguments.input)
     else:

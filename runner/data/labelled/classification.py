@@ -1,15 +1,14 @@
 """Classification data: texts or pairs of texts with one label, several labels, or a number."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.runner.data.labelled.labels import REGRESSION, SINGLE, UNLABELLED, Found, Labels
-from iolaus.runner.data.labelled.task import (
+from iolaus.runner.data.labelled.examples import (
     TOKENISED_AT_ONCE,
-    Task,
+    ExampleReader,
     TaskSequences,
     column,
     concatenated,
@@ -18,6 +17,7 @@ from iolaus.runner.data.labelled.task import (
     text_of,
     uses_token_types,
 )
+from iolaus.runner.data.labelled.labels import REGRESSION, SINGLE, UNLABELLED, Found, Labels
 from iolaus.runner.data.read.rows import Rows
 
 
@@ -51,10 +51,8 @@ def _single(labels: NDArray[Any]) -> NDArray[Any]:
     return labels.astype(np.float32) if labels.dtype.kind == "f" else labels
 
 
-class Classification(Task):
+class ClassificationReader(ExampleReader):
     """Columns of classification data; what kind of problem it is follows from the labels: see `Labels`."""
-
-    name = "classification"
 
     def __init__(
         self,
@@ -62,10 +60,13 @@ class Classification(Task):
         pair_column: str | None,
         label_column: str,
         id_column: str | None,
-        labels: Labels,
+        labels: Sequence[Any] | None,
+        problem_type: str,
+        label_separator: str | None,
     ) -> None:
         self.text_column, self.pair_column = text_column, pair_column
-        self.label_column, self.id_column, self.labels = label_column, id_column, labels
+        self.label_column, self.id_column = label_column, id_column
+        self.labels = Labels(labels, problem_type, label_separator)
 
     def examples(self, rows: Rows, labelled: bool) -> list[Labelled]:
         """One example per row; without `labelled`, labels may be missing."""

@@ -2,20 +2,14 @@
 
 import hashlib
 import logging
-from inspect import signature
-from typing import Any
+from typing import Any, cast
 
 from transformers import PreTrainedTokenizerBase
 
 from iolaus.conf.data import labelled as options
-from iolaus.conf.values import suggest
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.evaluated import EvaluatedDataModule, by_name
-from iolaus.runner.data.labelled.classification import Classification
-from iolaus.runner.data.labelled.labels import Labels
-from iolaus.runner.data.labelled.question_answering import QuestionAnswering
-from iolaus.runner.data.labelled.task import Task, TaskSequences
-from iolaus.runner.data.labelled.token_classification import TokenClassification
+from iolaus.runner.data.labelled.examples import READER_SETTINGS, ExampleReader, LabelledTask, TaskSequences
 from iolaus.runner.data.read.opened import reading_of
 from iolaus.runner.data.read.rows import read_rows
 from iolaus.runner.data.text.holdout import hold_out
@@ -29,35 +23,6 @@ from iolaus.runner.run.model_folder import model_folder
 
 log = logging.getLogger("iolaus")
 
-TASKS = ("classification", "token_classification", "question_answering")
-
-
-def make_task(
-    task: str,
-    text_column: str,
-    pair_column: str | None,
-    context_column: str,
-    label_column: str,
-    id_column: str | None,
-    labels: list[Any] | None,
-    problem_type: str,
-    label_separator: str | None,
-    doc_stride: int,
-) -> Task:
-    """A task by its name, with the columns it reads.
-
-    Raises:
-        ValueError: there is no such task, or a setting is out of range.
-    """
-    if task == "classification":
-        names = Labels(labels, problem_type, label_separator)
-        return Classification(text_column, pair_column, label_column, id_column, names)
-    if task == "token_classification":
-        return TokenClassification(text_column, label_column, id_column, labels)
-    if task == "question_answering":
-        return QuestionAnswering(text_column, context_column, label_column, id_column, doc_stride)
-    raise ValueError(f"data.task={task!r}; there are: {', '.join(TASKS)}" + suggest(task, TASKS))
-
 
 class FinetuningData(EvaluatedDataModule):
     """Training, validation and test examples of one task, from files, the hub, or made in code (`set_datasets`).
@@ -70,9 +35,10 @@ class FinetuningData(EvaluatedDataModule):
     def __init__(self, settings: options.FinetuningData) -> None:
         super().__init__(settings)
         self.settings, self.max_length = settings, settings.max_length
-        self.task_settings = {name: getattr(settings, name) for name in signature(make_task).parameters}
-        self.task = make_task(**self.task_settings)
-        self.task_name = settings.task
+        task = cast(LabelledTask, settings.task)
+        self.task_name = task.name
+        self.reader_settings = {name: getattr(settings, name) for name in READER_SETTINGS}
+        self.reader: ExampleReader = task.make_reader(self.reader_settings)
         self.reading = reading_of(settings, settings.word_field, settings.tag_field)
 
     def set_datasets(self, train: Any, val: Any = None, test: Any = None) -> None:
@@ -97,28 +63,28 @@ class FinetuningData(EvaluatedDataModule):
                 "data.train names no training data: give a file, folder, glob, or name@split of the hub"
             )
         rows = read_rows(self.sources["train"], self.reading, "train", "data.train")
-        examples = {"train": self.task.examples(rows, labelled=True)}
+        examples = {"train": self.reader.examples(rows, labelled=True)}
         validation, test = (
             by_name(self.sources["validation"], "validation"),
             by_name(self.sources["test"], "test"),
         )
         for name, source in validation.items():
             given = read_rows(source, self.reading, "validation", f"data.validation {name!r}")
-            examples[f"val/{name}"] = self.task.examples(given, labelled=True)
+            examples[f"val/{name}"] = self.reader.examples(given, labelled=True)
         for name, source in test.items():
             given = read_rows(source, self.reading, "test", f"data.test {name!r}")
-            examples[f"test/{name}"] = self.task.examples(given, labelled=False)
+            examples[f"test/{name}"] = self.reader.examples(given, labelled=False)
         if not validation and self.settings.validation_documents:
             examples["train"], examples["val/validation"] = hold_out(
                 examples["train"],
-                self.task.texts(examples["train"]),
+                self.reader.texts(examples["train"]),
                 self.settings.validation_documents,
                 self.settings.seed,
             )
-        self.task.learn(examples["train"], rows)
+        self.reader.learn(examples["train"], rows)
         self._tokenizer = self._make_tokenizer(examples["train"])
         sets = {
-            name: self.task.tokenize(some, self._tokenizer, self.max_length, training=name == "train")
+            name: self.reader.tokenize(some, self._tokenizer, self.max_length, training=name == "train")
             for name, some in examples.items()
         }
         self.train_set = sets.pop("train")
@@ -140,18 +106,23 @@ class FinetuningData(EvaluatedDataModule):
             "text_column": self.settings.text_column,
             "label_column": self.settings.label_column,
             "max_sequence_length": self.max_length,
-            **self.task.collator_arguments(),
+            **self.reader.collator_arguments(),
         }
 
     def fingerprint(self) -> str:
         """A hash of the training samples and of what their targets mean."""
-        meaning = repr(sorted(self.task.collator_arguments().items())).encode()
+        meaning = repr(sorted(self.reader.collator_arguments().items())).encode()
         return hashlib.blake2b(self.train_set.fingerprint.encode() + meaning, digest_size=12).hexdigest()
 
     def known_task(self) -> dict[str, Any]:
         """The task, its columns and what was learnt of it, for predictions on other data."""
-        settings = {**self.task_settings, **self.reading._asdict(), "max_length": self.max_length}
-        return {"data": settings, "learnt": self.task.learnt()}
+        settings = {
+            "task": self.task_name,
+            **self.reader_settings,
+            **self.reading._asdict(),
+            "max_length": self.max_length,
+        }
+        return {"data": settings, "learnt": self.reader.learnt()}
 
     def baselines(self) -> dict[str, float]:
         """What each set gives without a model, such as the accuracy of always naming the most frequent label."""
@@ -161,7 +132,7 @@ class FinetuningData(EvaluatedDataModule):
         return {
             f"{name}/{figure}": value
             for name, sequences in sets.items()
-            for figure, value in self.task.baselines(sequences).items()
+            for figure, value in self.reader.baselines(sequences).items()
         }
 
     def counts(self, sequences: TaskSequences) -> str:
@@ -171,12 +142,12 @@ class FinetuningData(EvaluatedDataModule):
 
     def facts(self) -> dict[str, str]:
         """What was learnt of the labels, and the vocabulary."""
-        return {**self.task.describe(), "vocabulary": describe_vocabulary(self.tokenizer)}
+        return {**self.reader.describe(), "vocabulary": describe_vocabulary(self.tokenizer)}
 
     def _make_tokenizer(self, examples: list[Any]) -> Any:
         given = self.settings
         if given.tokenizer is None:
-            texts = list(self.task.texts(examples))
+            texts = list(self.reader.texts(examples))
             return train_tokenizer(texts, given.tokenizer_kind, given.vocab_size, given.lowercase)
         tokenizer = load_tokenizer(model_folder(given.tokenizer))
         if self.max_length > tokenizer.model_max_length:

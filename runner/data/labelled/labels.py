@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from iolaus.conf.values import suggest
-from iolaus.runner.data.labelled.task import few
+from iolaus.runner.data.labelled.examples import few
 
 SINGLE, MULTI, REGRESSION = "single_label_classification", "multi_label_classification", "regression"
 """Kinds of problem, as transformers' configs call them."""

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.runner.data.labelled.task import (
+from iolaus.runner.data.labelled.examples import (
     TOKENISED_AT_ONCE,
-    Task,
+    ExampleReader,
     TaskSequences,
     column,
     concatenated,
@@ -71,15 +71,13 @@ class QuestionSequences(TaskSequences):
         return [*super().arrays(), self.questions, self.char_starts, self.answer_spans]
 
 
-class QuestionAnswering(Task):
+class QuestionAnsweringReader(ExampleReader):
     """Columns of question answering data, and how contexts are cut into windows.
 
     The answers are a mapping of `text` and `answer_start`, two lists (as in the hub's data sets), or a list of such
     mappings. An answer that does not stand at its `answer_start` is moved to where its text stands, if that is in one
     place nearby; else the question is left out of training. Both are counted, and the first named in the log.
     """
-
-    name = "question_answering"
 
     def __init__(
         self, text_column: str, context_column: str, label_column: str, id_column: str | None, doc_stride: int

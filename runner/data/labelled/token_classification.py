@@ -10,17 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iolaus.conf.values import suggest
-from iolaus.runner.data.labelled.labels import UNLABELLED
-from iolaus.runner.data.labelled.tags import is_bio, keeps_iob2
-from iolaus.runner.data.labelled.task import (
+from iolaus.runner.data.labelled.examples import (
     TOKENISED_AT_ONCE,
-    Task,
+    ExampleReader,
     TaskSequences,
     column,
     concatenated,
     few,
     identity,
 )
+from iolaus.runner.data.labelled.labels import UNLABELLED
+from iolaus.runner.data.labelled.tags import is_bio, keeps_iob2
 from iolaus.runner.data.read.rows import Row, Rows
 
 log = logging.getLogger("iolaus")
@@ -70,10 +70,10 @@ class SentenceSequences(TaskSequences):
         return [*super().arrays(), self.words, self.word_labels]
 
 
-class TokenClassification(Task):
+class TokenClassificationReader(ExampleReader):
     """Columns of token classification data, and the label names: sorted, with `O` first where there is one."""
 
-    name = "token_classification"
+    label_per_word = True
 
     def __init__(
         self, text_column: str, label_column: str, id_column: str | None, labels: Sequence[Any] | None

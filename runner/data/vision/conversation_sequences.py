@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.runner.data.labelled.task import TaskSequences
+from iolaus.runner.data.labelled.examples import TaskSequences
 from iolaus.runner.data.vision.conversation_encoder import ConversationEncoder, EncodedText, SampleTooLong
 from iolaus.runner.data.vision.conversations import Conversation
 from iolaus.runner.data.vision.image_inputs import EXAMPLE_SIZE, ImageInputs, Size, join_images

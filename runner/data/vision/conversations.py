@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from iolaus.conf.values import suggest
-from iolaus.runner.data.labelled.task import column
+from iolaus.runner.data.labelled.examples import column
 from iolaus.runner.data.read.rows import Row
 
 IMAGE_PLACE = "<image>"

@@ -16,8 +16,6 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import GenerationConfig, PreTrainedModel
 
 from iolaus.runner.data.vision.image_inputs import EncodedImage
-from iolaus.runner.evaluation.predictions import Predictions
-from iolaus.runner.evaluation.written_answers import AnswerPredictions
 from iolaus.runner.models.flops import FlopCounts
 from iolaus.runner.models.packed.rows import TOLERANCE, packed_row, set_up_packed_rows, trial_documents
 from iolaus.runner.models.sparse_head import SparseMaskedLM
@@ -162,10 +160,6 @@ class VisionLanguageModel(SparseMaskedLM):
             )[:, turned.shape[1] :]
         missing = max_new_tokens - written.shape[1]
         return nn.functional.pad(written, (0, missing), value=self.pad_token_id)
-
-    def predictions(self, sequences: Any) -> Predictions:
-        """An empty collection of answers for a data set."""
-        return AnswerPredictions(sequences)
 
     def describe(self) -> str:
         """Architecture and sizes in a few words."""

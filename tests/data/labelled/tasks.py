@@ -8,6 +8,7 @@ from omegaconf import OmegaConf
 import iolaus.conf  # noqa: F401
 from iolaus.conf.registry import OPTIONS
 from iolaus.runner.data import FinetuningData
+from iolaus.runner.tasks import get_task
 
 WORDS = "the a river runs under old bridge while seven herons watch and nobody speaks of winter again"
 
@@ -18,6 +19,7 @@ def data_module(option: str, **fields: Any) -> FinetuningData:
     made = OmegaConf.to_container(OmegaConf.merge(OmegaConf.structured(OPTIONS["data"][option]), fields))
     assert isinstance(made, dict)
     del made["_target_"]
+    made["task"] = get_task(made["task"])
     return FinetuningData(**made)  # type: ignore[arg-type]
 
 

@@ -87,7 +87,7 @@ def test_loss_and_gradient_are_those_of_padded_rows(architecture: str, objective
     packed_batch, padded_batch = micro_batches(documents(LENGTHS), objective)
     make = collator(objective)
     ours = make.task_model(tiny(architecture, **sizes_of(architecture)))
-    ours.pack_rows()  # type: ignore[operator]
+    ours.pack_rows()
     theirs = make.task_model(tiny(architecture, **sizes_of(architecture)))
     weight = packed_batch["weight"]
     assert weight == padded_batch["weight"]

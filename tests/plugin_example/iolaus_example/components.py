@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor
+from torchmetrics import Metric
 from transformers import PreTrainedModel
 
 from iolaus.runner.models.sparse_head import SparseMaskedLM
+from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.objectives import Collator
 
 
@@ -32,9 +34,30 @@ class EveryNthCollator(Collator):
             "labels": ids.masked_fill(~chosen, -100),
         }
 
-    def task_model(self, pretrained: PreTrainedModel) -> nn.Module:
+    def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """The model with its head on the targets only."""
         return SparseMaskedLM(pretrained)
+
+
+class Surprise(Metric):
+    """The mean of -log p of the true label."""
+
+    total: Tensor
+    count: Tensor
+
+    def __init__(self, num_labels: int) -> None:
+        super().__init__()
+        for name in ("total", "count"):
+            self.add_state(name, torch.zeros(()), dist_reduce_fx="sum")
+
+    def update(self, probabilities: Tensor, labels: Tensor) -> None:
+        """Adds examples: probabilities [D, C] and class numbers [D]."""
+        self.total -= probabilities.gather(1, labels[:, None]).log().sum()
+        self.count += len(labels)
+
+    def compute(self) -> Tensor:
+        """In nats."""
+        return self.total / self.count
 
 
 class Sheep:

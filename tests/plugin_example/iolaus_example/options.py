@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from iolaus.conf.data.pretraining import PretrainingData
-from iolaus.conf.registry import register, register_configs
+from iolaus.conf.registry import register, register_configs, register_metric
 
 
 @dataclass
@@ -26,3 +26,4 @@ class Sheep(PretrainingData):
 register("objective", every_nth=EveryNth)
 register("data", sheep=Sheep)
 register_configs("iolaus_example.recipes")
+register_metric("classification", "surprise", "iolaus_example.components.Surprise", smaller_is_better=True)

@@ -1,10 +1,10 @@
-"""What every finetuning task is to the data: rows to examples, and examples to tokenised samples with their targets."""
+"""What reads the data of a finetuning task: rows to examples, and examples to tokenised samples with their targets."""
 
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,10 +68,14 @@ class TaskSequences:
         return [self.ids, self._lengths]
 
 
-class Task(ABC):
-    """Reads the columns of one task, learns its labels from the training examples, and tokenises."""
+class ExampleReader(ABC):
+    """Reads the columns of one task, learns its labels from the training examples, and tokenises.
 
-    name: str
+    Its constructor takes those of the settings in `READER_SETTINGS` that it needs, by their names.
+    """
+
+    label_per_word: ClassVar[bool] = False
+    """Whether a list in the label column is a label for each word, not several labels of one example."""
 
     @abstractmethod
     def examples(self, rows: Rows, labelled: bool) -> list[Any]:
@@ -108,6 +112,22 @@ class Task(ABC):
     def describe(self) -> dict[str, str]:
         """Facts for the summary at the start."""
         return {}
+
+
+READER_SETTINGS = (
+    *("text_column", "pair_column", "context_column", "label_column", "id_column"),
+    *("labels", "problem_type", "label_separator", "doc_stride"),
+)
+"""The settings of labelled data that say how rows are read."""
+
+
+class LabelledTask(Protocol):
+    """What labelled data needs to know of its task; see `runner.tasks.Task`."""
+
+    name: str
+
+    def make_reader(self, settings: Mapping[str, Any]) -> ExampleReader:
+        """The reader of its rows, by the settings of labelled data."""
 
 
 def column(row: Row, name: str, setting: str) -> Any:

@@ -1,0 +1,91 @@
+"""Extractive question answering: the span of a context that answers a question."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import AutoModelForQuestionAnswering
+
+from iolaus.runner.data.labelled.question_answering import QuestionAnsweringReader
+from iolaus.runner.evaluation.predictions import Predictions
+from iolaus.runner.evaluation.spans import QuestionPredictions
+from iolaus.runner.models import load_encoder
+from iolaus.runner.models.finetuning import QuestionAnswerer
+from iolaus.runner.models.head import Head
+from iolaus.runner.objectives import Collator, QuestionAnsweringCollator
+from iolaus.runner.objectives.layout import IGNORED
+from iolaus.runner.tasks.base import Evaluated, Measured, TrainerTask
+
+MAX_ANSWER_TOKENS = 30
+"""Longest answer that `FinetuningModule` predicts."""
+
+
+class QuestionAnswering(TrainerTask):
+    """Answers in contexts, or none where a context has no answer."""
+
+    name = "question_answering"
+    reader = QuestionAnsweringReader
+    objective = QuestionAnsweringCollator
+    evaluation = QuestionPredictions
+    second = "context_column"
+
+    def collect(self, sequences: Any, objective: Collator) -> Predictions:
+        """Questions go unanswered by the objective's threshold."""
+        assert isinstance(objective, QuestionAnsweringCollator)
+        return QuestionPredictions(sequences, objective.null_threshold)
+
+    def assumed(self, config: Any) -> dict[str, Any]:
+        """Every question has an answer."""
+        return {"may_be_empty": False}
+
+    def model(self, name_or_path: str, num_labels: int | None, tokenizer: Any) -> QuestionAnswerer:
+        """The model with scores of first and last tokens."""
+        head = Head(AutoModelForQuestionAnswering, {"num_labels": 2})
+        return QuestionAnswerer(load_encoder(name_or_path, {}, tokenizer, head), MAX_ANSWER_TOKENS)
+
+    def micro_batch(self, batch: dict[str, Any], model: Any, tokenizer: Any) -> dict[str, Any]:
+        """Every window of a question is one target."""
+        known = batch["start_positions"] != IGNORED
+        return {
+            **batch,
+            "starts": batch["start_positions"],
+            "ends": batch["end_positions"],
+            "in_context": _in_context(batch, tokenizer),
+            "sample_weights": known.float(),
+            "weight": float(known.sum()),
+        }
+
+    def measured(self, batch: Evaluated) -> Iterator[Measured]:
+        """Texts of windows, each by itself."""
+        micro_batch, output, _, decode = batch
+        if decode is None:
+            return
+        empty = (output["null_score"] > output["score"]) | ~output["score"].isfinite()
+        predicted, accepted = [], []
+        for row, ids in enumerate(micro_batch["input_ids"]):
+            first, last = int(micro_batch["starts"][row]), int(micro_batch["ends"][row])
+            if first != IGNORED:
+                best = slice(int(output["first"][row]), int(output["last"][row]) + 1)
+                predicted.append("" if empty[row] else decode(ids[best]))
+                accepted.append([decode(ids[first : last + 1])] if last > 0 else [])
+        yield Measured(self.name, predicted, accepted)
+
+    def joined(self, sequences: Any) -> Predictions:
+        """The windows of a question are joined to one answer."""
+        return QuestionPredictions(sequences, 0.0)
+
+
+def _in_context(batch: Mapping[str, Any], tokenizer: Any) -> Tensor:
+    """Which tokens [B, T] answers may be of: those of the second text, or all where nothing tells the texts apart."""
+    ids = batch["input_ids"]
+    real = batch["attention_mask"] > 0
+    special = torch.zeros_like(real)
+    if tokenizer is not None:
+        special = torch.isin(ids, torch.tensor(tokenizer.all_special_ids, device=ids.device))
+    if "token_type_ids" in batch:
+        return real & ~special & (batch["token_type_ids"] == 1)
+    separated = torch.ones_like(real)
+    if tokenizer is not None and tokenizer.sep_token_id is not None:
+        separated = (ids == tokenizer.sep_token_id).cumsum(-1) > 0
+    return real & ~special & separated

@@ -1,0 +1,72 @@
+"""Classification of words: a label for each word of a sentence, such as the tags of entities."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from torch import Tensor
+from transformers import AutoModelForTokenClassification
+
+from iolaus.runner.data.labelled.tags import is_bio
+from iolaus.runner.data.labelled.token_classification import TokenClassificationReader
+from iolaus.runner.evaluation.metrics import ENTITY_FIGURES
+from iolaus.runner.evaluation.predictions import Predictions
+from iolaus.runner.evaluation.words import TokenPredictions
+from iolaus.runner.models import load_encoder
+from iolaus.runner.models.finetuning import TokenClassifier
+from iolaus.runner.objectives import Collator, TokenClassificationCollator
+from iolaus.runner.objectives.layout import IGNORED
+from iolaus.runner.tasks.base import Evaluated, Measured, TrainerTask, labelled_head
+
+
+class TokenClassification(TrainerTask):
+    """A label for each word."""
+
+    name = "token_classification"
+    reader = TokenClassificationReader
+    objective = TokenClassificationCollator
+    evaluation = TokenPredictions
+
+    def collect(self, sequences: Any, objective: Collator) -> Predictions:
+        """Tags of a sentence together or one by one, as the objective says."""
+        assert isinstance(objective, TokenClassificationCollator)
+        return TokenPredictions(sequences, objective.constrained_decoding)
+
+    def typed(self, text: str) -> list[str]:
+        """Its words."""
+        return text.split()
+
+    def assumed(self, config: Any) -> dict[str, Any]:
+        """The labels; words without a token get `O`."""
+        labels = [config.id2label[i] for i in range(len(config.id2label))]
+        return {"labels": labels, "default_label": labels.index("O") if "O" in labels else 0}
+
+    def model(self, name_or_path: str, num_labels: int | None, tokenizer: Any) -> TokenClassifier:
+        """The model with a head on every token."""
+        head = labelled_head(AutoModelForTokenClassification, name_or_path, num_labels)
+        return TokenClassifier(load_encoder(name_or_path, {}, tokenizer, head))
+
+    def micro_batch(self, batch: dict[str, Any], model: Any, tokenizer: Any) -> dict[str, Any]:
+        """Tokens with a label are targets, and words."""
+        labels = batch["labels"].flatten()
+        positions = (labels != IGNORED).nonzero()[:, 0]
+        own = {"target_positions": positions, "targets": labels[positions], "word_positions": positions}
+        return {**batch, **own, "read_positions": positions, "weight": float(len(positions))}
+
+    def measured(self, batch: Evaluated) -> Iterator[Measured]:
+        """Labels of targets; those of entities by row, where labels are BIO tags, else a mean of F1 over the labels."""
+        micro_batch, names = batch.micro_batch, batch.names
+        predicted, targets = batch.output["logits"].argmax(-1), micro_batch["targets"]
+        yield Measured(self.name, predicted, targets, only=["accuracy"])
+        if is_bio(names):
+            rows = (micro_batch["target_positions"] // micro_batch["input_ids"].shape[1]).tolist()
+            ours, theirs = (_by_row(rows, labels, names) for labels in (predicted, targets))
+            yield Measured(self.name, ours, theirs, only=ENTITY_FIGURES)
+        else:
+            yield Measured("classification", predicted, targets, only=["macro_f1"])
+
+
+def _by_row(rows: Sequence[int], labels: Tensor, names: Sequence[str]) -> list[list[str]]:
+    sentences: dict[int, list[str]] = {}
+    for row, label in zip(rows, labels.tolist(), strict=True):
+        sentences.setdefault(row, []).append(names[label])
+    return list(sentences.values())
