@@ -17,7 +17,7 @@ from iolaus.old_names import keep_old_names
 keep_old_names()
 
 if TYPE_CHECKING:
-    from iolaus.conf.registry import register, register_configs
+    from iolaus.conf.registry import register, register_configs, register_metric, register_task
     from iolaus.runner.data import EnergonMultiModalDataModule
     from iolaus.runner.data.energon import EnergonDataloader, MultiModalSampleConfig
     from iolaus.runner.data.text.sources import Source
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     )
     from iolaus.runner.loaders.split_modality import SplitModalitySampler
     from iolaus.runner.loop.assembly import Parts
+    from iolaus.runner.models import TaskModel
     from iolaus.runner.modules import FinetuningModule, PretrainingModule
     from iolaus.runner.objectives import (
         Collator,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from iolaus.runner.optim import InverseSqrtScheduler, get_optimizer, get_scheduler, get_single_scheduler
     from iolaus.runner.run.errors import TrainingFailure
     from iolaus.runner.samplers import GlobalBatchSampler
+    from iolaus.runner.tasks import Task
 else:
     from iolaus.runner.run.lazy import lazy_names
 
@@ -81,6 +83,8 @@ __all__ = [
     "SizedDataset",
     "Source",
     "SplitModalitySampler",
+    "Task",
+    "TaskModel",
     "TokenClassificationCollator",
     "TrainingFailure",
     "assemble",
@@ -94,6 +98,8 @@ __all__ = [
     "prepare_finetuning_batch",
     "register",
     "register_configs",
+    "register_metric",
+    "register_task",
     "run",
     "runs",
     "split_batch_into_microbatches",

@@ -161,8 +161,8 @@ class Run:
         from iolaus.runner.inference.labelled import load_predictor, task_of
 
         config, tokenizer = self._opened
-        has_task = task_of(config.architectures or []) is not None
-        return load_predictor(str(self.path), config, tokenizer) if has_task else None
+        task = task_of(str(self.path), config.architectures or [])
+        return load_predictor(str(self.path), task, config, tokenizer) if task else None
 
     @cached_property
     def _writer(self) -> Any:

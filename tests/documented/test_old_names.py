@@ -175,7 +175,7 @@ def test_run_of_old_targets_trains_goes_on_and_is_read(tmp_path: Path, text_file
     assert again.returncode == 0, again.stderr
     assert list((tmp_path / "outputs").glob("*/*")) == [folder], "in its folder, not as a branch"
     assert run.status()["state"] == "done"
-    consolidate.main([str(folder), str(tmp_path / "model")])
+    consolidate.consolidate(folder, tmp_path / "model")
     assert (tmp_path / "model" / "config.json").is_file()
 
 

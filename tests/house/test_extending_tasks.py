@@ -11,7 +11,7 @@ import pytest
 from transformers import AutoModel, AutoTokenizer
 
 from iolaus.conf import registry
-from iolaus.runner.cli import predict
+from iolaus.runner.cli.commands import main
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.tasks import get_task, get_trainer_task
 from tests.conftest import ROOT
@@ -180,9 +180,9 @@ def test_own_task_trains_predicts_and_reports(home: Path, capsys: pytest.Capture
     assert type(AutoModel.from_pretrained(run.path / "model")).__name__ == "BertModel"
     capsys.readouterr()
     words = [str(run.path), tested[0]["text"], "--second", tested[0]["pair"], "--import", "similarity"]
-    predict.main(words)
+    main(["predict", *words])
     assert float(capsys.readouterr().out.split()[0]) == pytest.approx(tested[0]["predicted"], abs=2e-2)
-    predict.main([str(run.path), str(home / "pairs.csv"), "--import", "similarity"])
+    main(["predict", str(run.path), str(home / "pairs.csv"), "--import", "similarity"])
     found = [json.loads(line)["predicted"] for line in capsys.readouterr().out.splitlines()]
     assert found == pytest.approx([row["predicted"] for row in tested], abs=2e-2)
 
@@ -221,7 +221,7 @@ def test_task_that_nobody_registers_is_named(home: Path, capsys: pytest.CaptureF
     done = learn_similarity(home, "imports=[similarity,my_metric]")
     assert "imports: there is no module 'my_metric'" in done.stderr
     with pytest.raises(SystemExit, match=r"task 'similarity', which is not registered here.*--import MODULE"):
-        predict.main([str(run.path), "a heron", "--second", "some birds"])
+        main(["predict", str(run.path), "a heron", "--second", "some birds"])
 
 
 def test_own_task_is_found_by_name_but_not_by_the_module_for_a_plain_trainer(home: Path) -> None:

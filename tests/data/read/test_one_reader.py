@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from iolaus.runner.data.labelled.finetuning import make_task
 from iolaus.runner.data.read.documents import open_source
 from iolaus.runner.data.read.opened import AS_FOUND, Reading
 from iolaus.runner.data.read.rows import read_rows
 from iolaus.runner.inference.labelled import Predictor, rows_of_file
 from iolaus.runner.loaders.reading import open_splits
+from iolaus.runner.tasks import get_task
 
 TEXTS = ['A "quoted", text', "Seven herons;\nwatching “it” | fly 冬", "two\ttabs", "'plain'", "£5, in all"]
 LABELS = ["a", "b", "a", "c", "b"]
@@ -95,11 +95,12 @@ def rows(spec: Any, split: str = "train", reading: Reading = AS_FOUND) -> list[d
 
 def classification(reading: Reading = AS_FOUND) -> Predictor:
     settings: dict[str, Any] = {
-        "task": "classification", "text_column": "text", "pair_column": None, "context_column": "context",
+        "text_column": "text", "pair_column": None, "context_column": "context",
         "label_column": "label", "id_column": None, "labels": None, "problem_type": "auto", "label_separator": None,
         "doc_stride": 64,
     }  # fmt: skip
-    return Predictor(make_task(**settings), None, None, None, {**settings, **reading._asdict()})
+    task = get_task("classification")
+    return Predictor(task, task.make_reader(settings), None, None, None, {**settings, **reading._asdict()})
 
 
 @pytest.mark.parametrize("name", WRITERS)
@@ -109,7 +110,7 @@ def test_every_format_is_the_same_to_every_reader(tmp_path: Path, name: str) -> 
     assert documents(path) == TEXTS
     assert rows(path) == TABLE
     predictor = classification()
-    examples = predictor.task.examples(read_rows(path), labelled=True)
+    examples = predictor.reader.examples(read_rows(path), labelled=True)
     assert [(e.text, e.label.label) for e in examples] == list(zip(TEXTS, LABELS, strict=True))
     assert [dict(row.values) for row in rows_of_file(predictor, str(path)).rows] == TABLE
 
@@ -214,7 +215,7 @@ def test_a_missing_column_is_said_in_the_same_words(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"a\.csv" + said):
         documents(tmp_path / "a.csv")
     with pytest.raises(ValueError, match=r"a\.csv, line 2" + said):
-        classification().task.examples(read_rows(tmp_path / "a.csv"), labelled=True)
+        classification().reader.examples(read_rows(tmp_path / "a.csv"), labelled=True)
 
 
 def test_a_format_may_be_set_in_both_worlds(tmp_path: Path) -> None:

@@ -242,13 +242,13 @@ def test_num_labels_gradient_checkpointing_compile_model(
 ) -> None:
     assert new("classification", encoder_folder, num_labels=None).model.pretrained.config.num_labels == 2
     five = new("classification", encoder_folder, num_labels=5)
-    assert five.model.pretrained.classifier.out_features == five.model.pretrained.config.num_labels == 5  # type: ignore[union-attr]
+    assert five.model.pretrained.classifier.out_features == five.model.pretrained.config.num_labels == 5
     five.model.pretrained.save_pretrained(tmp_path)
     again = new("classification", str(tmp_path), num_labels=None).model.pretrained
-    assert torch.equal(again.classifier.weight, five.model.pretrained.classifier.weight), (  # type: ignore[arg-type, union-attr]
+    assert torch.equal(again.classifier.weight, five.model.pretrained.classifier.weight), (
         "a trained head goes on"
     )
-    assert new("classification", str(tmp_path), num_labels=3).model.pretrained.classifier.out_features == 3  # type: ignore[union-attr]
+    assert new("classification", str(tmp_path), num_labels=3).model.pretrained.classifier.out_features == 3
     with pytest.raises(ValueError, match="num_labels=3"):
         trainer(max_steps=1).fit(
             new("classification", encoder_folder, num_labels=2), data("classification", encoder_folder)
