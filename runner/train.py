@@ -22,7 +22,7 @@ from iolaus.runner.cli.compose import flags_first, prepare
 from iolaus.runner.config.checks import check_config
 from iolaus.runner.config.permissions import on_command_line
 from iolaus.runner.launch.hub import spare_retries
-from iolaus.runner.launch.job import carry_out, in_sweep, report_failure, report_job_failure, report_stop
+from iolaus.runner.launch.job import in_sweep, report_failure, report_job_failure, report_stop, run_job
 from iolaus.runner.launch.processes import keep_freed_memory, run_rank
 from iolaus.runner.launch.requeue import requeue
 from iolaus.runner.launch.resume import saved_overrides
@@ -79,7 +79,7 @@ def work(config: DictConfig) -> dict[str, float]:
             if config.mode == "inspect":
                 inspect(config, folder)
                 return {}
-            return carry_out(config, folder, here, train)
+            return run_job(config, folder, here, train)
         except Stopped as stopped:
             requeued = requeue(stopped, here)
             if first:
@@ -116,7 +116,15 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     from iolaus.runner.checkpoints.callback import checkpoint_to_resume
     from iolaus.runner.logging.loggers import finish_loggers
     from iolaus.runner.loop.lightning_loop import one_epoch, savers
-    from iolaus.runner.loop.resolved import Record, changes, described, note, recorded, resolve, settle
+    from iolaus.runner.loop.resolved import (
+        Record,
+        changes,
+        choose_hardware,
+        described,
+        note,
+        recorded,
+        resolve,
+    )
     from iolaus.runner.loop.trainer import describe_run, final_validation, make_trainer
     from iolaus.runner.report.summary import start_summary
     from iolaus.runner.sweeps.pruning import pruning_of
@@ -124,26 +132,26 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     keep_freed_memory()
     checkpoint = checkpoint_to_resume(folder, config.resume)
     before = recorded(folder, checkpoint)
-    settled = settle(config, before)
-    parts = assemble(settled, before.get("layout"))
+    chosen = choose_hardware(config, before)
+    parts = assemble(chosen, before.get("layout"))
     data, module, max_steps = parts.data, parts.module, parts.max_steps
-    resolved = resolve(config, settled, before, data, module)
+    resolved = resolve(config, chosen, before, data, module)
     note(folder, resolved)
-    watching = watchers(build_all(settled.callback), data, module)
-    *saving, saver = savers(build(settled.checkpoint, folder=folder.checkpoints), folder.checkpoints)
+    watching = watchers(build_all(chosen.callback), data, module)
+    *saving, saver = savers(build(chosen.checkpoint, folder=folder.checkpoints), folder.checkpoints)
     pruning = pruning_of(folder, saver)
     trainer = make_trainer(
         config.trainer,
-        settled.trainer,
+        chosen.trainer,
         callbacks=[*watching, *saving, saver, *pruning, Preemption(saver), Record(resolved)],
-        loggers=build_all(settled.logger, folder=str(folder.path)),
+        loggers=build_all(chosen.logger, folder=str(folder.path)),
         folder=folder,
         resumed_step=checkpoint.step if checkpoint else 0,
         max_steps=max_steps,
-        epochs=one_epoch(data, max_steps, settled.trainer.max_epochs),
+        epochs=one_epoch(data, max_steps, chosen.trainer.max_epochs),
     )
     if trainer.is_global_zero:
-        monitored = {name: settled.checkpoint.get(name) for name in ("monitor", "mode")}
+        monitored = {name: chosen.checkpoint.get(name) for name in ("monitor", "mode")}
         folder.update_status(max_steps=max_steps if max_steps > 0 else None, **monitored)
         decided = described(config, before, resolved)
         start_summary(describe_run(trainer, module, data, folder, checkpoint, decided))
@@ -154,7 +162,7 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
         pruned = any(callback.pruned for callback in pruning)
         if not pruned:
             final_validation(trainer, module, data)
-            getattr(module, "conclude", lambda folder: None)(folder)
+            getattr(module, "after_training", lambda folder: None)(folder)
     finally:
         finish_loggers(trainer.loggers)
     return finish(data, module, trainer, folder, saver, pruned)

@@ -14,7 +14,7 @@ from omegaconf import DictConfig
 from iolaus.runner.config.permissions import words_to_repeat
 from iolaus.runner.launch.processes import RANK_ERROR, launch, leave_error, left_error, quiet_threads
 from iolaus.runner.launch.resume import inherit
-from iolaus.runner.report.summary import near
+from iolaus.runner.report.summary import typed_path
 from iolaus.runner.run.cluster import (
     Member,
     announce,
@@ -36,7 +36,7 @@ Figures = dict[str, float]
 Train = Callable[[DictConfig, RunFolder], Figures]
 
 
-def carry_out(config: DictConfig, folder: RunFolder, here: Member | None, train: Train) -> Figures:
+def run_job(config: DictConfig, folder: RunFolder, here: Member | None, train: Train) -> Figures:
     """Trains, in processes of this job's own or as one of the ranks that srun or torchrun has started.
 
     A run that is finished is left as it is; its figures are those it ended with.
@@ -107,7 +107,7 @@ def report_stop(folder: RunFolder, why: str, requeued: str | None) -> None:
     how = (
         f"requeued as job {requeued}"
         if requeued
-        else f"go on with: iolaus {shlex.join([*flags(), f'resume={near(whole)}', *words_to_repeat()])}"
+        else f"go on with: iolaus {shlex.join([*flags(), f'resume={typed_path(whole)}', *words_to_repeat()])}"
     )
     print(f"{why}; {saved}; {how}", file=sys.stderr, flush=True)
 

@@ -11,7 +11,7 @@ from omegaconf import DictConfig
 from iolaus.conf.registry import option_of
 from iolaus.runner.build import allow_code, bind, build
 from iolaus.runner.config.calling import parameters
-from iolaus.runner.evaluation.monitor import settle_monitor
+from iolaus.runner.evaluation.monitor import choose_monitor
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
@@ -78,7 +78,7 @@ def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
 
     from iolaus.runner.loop.plain import make_model_of, make_optimizer_of, make_scheduler_of
     from iolaus.runner.models import TaskModel
-    from iolaus.runner.models.packed.rows import settle_layout
+    from iolaus.runner.models.packed.rows import choose_layout
     from iolaus.runner.tasks import get_task, import_modules
 
     allow_code(config)
@@ -105,7 +105,7 @@ def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
             f"{type(objective).__name__}.task_model gives a {type(task_model).__name__}, expected a subclass of "
             "runner.models.TaskModel"
         )
-    data.layout = settle_layout(data.layout, objective, task_model, began_layout)
+    data.layout = choose_layout(data.layout, objective, task_model, began_layout)
     make_module = bind(config.module)
     module = make_module(
         model=task_model,
@@ -117,7 +117,7 @@ def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
         baselines=baselines_of(data, objective),
         **evaluation_of(make_module, data, objective),
     )
-    settle_monitor(config, module, data)
+    choose_monitor(config, module, data)
     return Parts(data, objective, task_model, module, max_steps)
 
 
@@ -149,7 +149,7 @@ def _assemble_plain(config: DictConfig, data: Any) -> Parts:
     if "scheduler" in taken:
         given["scheduler"] = make_scheduler_of(config.scheduler)
     module = call(**given, baselines={})
-    settle_monitor(config, module, data)
+    choose_monitor(config, module, data)
     return Parts(data, None, given.get("model"), module, steps)
 
 

@@ -42,22 +42,22 @@ def recorded(folder: RunFolder, checkpoint: ResumePoint | None) -> Resolved:
     return entry_of(checkpoint.path, RECORD) or parent.status().get(RECORD) or {}
 
 
-def settle(config: DictConfig, before: Resolved) -> DictConfig:
+def choose_hardware(config: DictConfig, before: Resolved) -> DictConfig:
     """A copy of `config`, completed, in which accelerator, precision and attention kernel are no longer `auto`.
 
     Raises:
         ValueError: this machine cannot do what is asked for, or what was decided `before`.
     """
-    settled = completed(config)
-    trainer = settled.trainer
+    chosen = completed(config)
+    trainer = chosen.trainer
     trainer.accelerator = _accelerator(trainer, before)
     trainer.precision = _precision(trainer, before)
     trainer.attention = _kernel(trainer, before)
-    return settled
+    return chosen
 
 
 def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: Any, module: Any) -> Resolved:
-    """What a settled config, its assembled data and module compute with.
+    """What a chosen config, its assembled data and module compute with.
 
     A precision that `auto` has chosen here becomes fp32 in the config where the model cannot be computed in it.
     """

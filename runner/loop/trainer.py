@@ -26,7 +26,7 @@ from iolaus.runner.loop.lightning_loop import describe
 from iolaus.runner.loop.profiling import Profile
 from iolaus.runner.loop.sharding import ShardedStrategy
 from iolaus.runner.models.packed.attention import use_kernel
-from iolaus.runner.report.summary import near
+from iolaus.runner.report.summary import typed_path
 from iolaus.runner.run.cluster import cluster_environment, processes_per_node
 from iolaus.runner.run.folder import RunFolder
 
@@ -214,7 +214,7 @@ def describe_run(
             + _origin(folder, checkpoint),
             "device": f"{name} x {trainer.world_size}" if trainer.world_size > 1 else name,
             **decided,
-            "folder": str(near(folder.path)),
+            "folder": str(typed_path(folder.path)),
         },
     }
 

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from iolaus.runner.models.packed import padded_attention  # noqa: F401  which transformers then knows
-from iolaus.runner.models.packed.dropout import quicken
+from iolaus.runner.models.packed.dropout import replace_dropout
 from iolaus.runner.models.packed.last_layer import NarrowedLastLayer
 from iolaus.runner.models.packed.rows import encoder_inputs, set_up_packed_rows, try_padded_rows
 from iolaus.runner.models.task_model import TaskModel
@@ -20,7 +20,7 @@ class WrappedModel(TaskModel):
 
     def __init__(self, pretrained: PreTrainedModel) -> None:
         super().__init__(pretrained)
-        quicken(pretrained)
+        replace_dropout(pretrained)
         self.last_layer = NarrowedLastLayer(self.core)
 
     @property

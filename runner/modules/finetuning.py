@@ -101,7 +101,7 @@ class FinetuningRun(TrainingModule):
         """Joins what the ranks have predicted, and measures every set."""
         self.test_metrics = self._finish()
 
-    def conclude(self, folder: RunFolder) -> None:
+    def after_training(self, folder: RunFolder) -> None:
         """Takes the best weights, evaluates and tests them, and writes the predictions into the run folder."""
         trainer, data = self.trainer, self.trainer.datamodule  # type: ignore[attr-defined]
         step = self._take_best(folder) if self.load_best else None

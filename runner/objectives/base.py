@@ -144,7 +144,7 @@ class Collator(ABC):
     def flat_labels(self, tokenized: Flat) -> Flat:
         """`input_ids` [N] as the model shall see them and `labels` [N], -100 where there is nothing to predict.
 
-        May add `target_weights` [N] float32, the factor of each target's loss, and what `further` lays out. What
+        May add `target_weights` [N] float32, the factor of each target's loss, and what `extra_fields` lays out. What
         `compute_labels` makes of padded rows, unless a subclass has a faster way.
         """
         lengths = tokenized["lengths"].astype(np.int64)
@@ -187,7 +187,9 @@ class Collator(ABC):
         """What the sum of the losses is divided by, added up over the global batch: the number of targets."""
         return float(np.count_nonzero(labelled["labels"] != IGNORED))
 
-    def further(self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]) -> dict[str, Any]:
+    def extra_fields(
+        self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]
+    ) -> dict[str, Any]:
         """Further tensors of the micro-batch; token i of the flat samples lies at `places[i]` in rows of `shape`."""
         return {}
 
@@ -219,7 +221,7 @@ class Collator(ABC):
         }
         if "target_weights" in labelled:
             batch["target_weights"] = torch.from_numpy(labelled["target_weights"][is_target])
-        batch |= self.further(labelled, places, shape)
+        batch |= self.extra_fields(labelled, places, shape)
         counts = not tokenized.get("filler")
         low, high = sample_hashes(labelled) if counts else (0, 0)
         return batch | {

@@ -89,7 +89,9 @@ class SequenceClassificationCollator(FlatCollator):
             return float(np.count_nonzero(labels != IGNORED))
         return float(len(labels) - np.isnan(labels.reshape(len(labels), -1)).any(1).sum())
 
-    def further(self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]) -> dict[str, Any]:
+    def extra_fields(
+        self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]
+    ) -> dict[str, Any]:
         """`example_labels` [D] or [D, C], `samples` [D], and `token_type_ids` [D, T] for pairs."""
         return {
             "example_labels": torch.from_numpy(labelled["example_labels"]),

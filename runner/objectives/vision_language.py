@@ -54,7 +54,9 @@ class VisionLanguageCollator(FlatCollator):
         labels[np.repeat(tokenized["undecodable"], tokenized["lengths"])] = IGNORED
         return {"input_ids": tokenized["input_ids"], "labels": labels}
 
-    def further(self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]) -> dict[str, Any]:
+    def extra_fields(
+        self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]
+    ) -> dict[str, Any]:
         """`samples`, `prompt_lengths` and `image_counts` [D], samples that are `undecodable` [u], and, unless there are
         no images, `images` and `image_rows` (see `runner.data.vision.image_inputs.join_images`).
         """

@@ -22,7 +22,7 @@ from megatron.energon import (
 )
 from megatron.energon import edataclass as sample_type
 
-from iolaus.runner.data.energon.errors import Troubles
+from iolaus.runner.data.energon.errors import ErrorCollector
 from iolaus.runner.data.read.rows import Row
 from iolaus.runner.data.text.holdout import digest
 from iolaus.runner.data.vision.conversation_encoder import ConversationEncoder, SampleTooLong
@@ -153,12 +153,12 @@ class ConversationTaskEncoder(TaskEncoder):
         reader: ConversationReader,
         collate: Callable[[dict[str, Any]], dict[str, Any]],
         row_length: int,
-        troubles: Troubles,
+        errors: ErrorCollector,
         numbers: Mapping[str, int] | None = None,
         packed: bool = False,
     ) -> None:
         self.encoder, self.reader, self.collate, self.row_length = encoder, reader, collate, row_length
-        self.troubles, self.numbers, self.packed = troubles, numbers, packed
+        self.errors, self.numbers, self.packed = errors, numbers, packed
 
     @stateless
     def encode_sample(self, sample: Sample) -> EncodedSample:
@@ -203,7 +203,7 @@ class ConversationTaskEncoder(TaskEncoder):
         micro_batch = self.collate(self._flat(good)) if good else self.filler()
         return micro_batch | {
             "sample_names": [place(sample) for sample in good],
-            "bad": [*self.troubles.drain(), *bad],
+            "bad": [*self.errors.drain(), *bad],
             "too_long": len(left_out) - len(bad),
         }
 

@@ -12,12 +12,12 @@ from iolaus.runner.data.labelled.examples import (
     TaskSequences,
     column,
     concatenated,
-    few,
+    first_names,
     identity,
     text_of,
     uses_token_types,
 )
-from iolaus.runner.data.labelled.labels import REGRESSION, SINGLE, UNLABELLED, Found, Labels
+from iolaus.runner.data.labelled.labels import REGRESSION, SINGLE, UNLABELLED, Labels, LocatedLabel
 from iolaus.runner.data.read.rows import Rows
 
 
@@ -27,7 +27,7 @@ class Labelled(NamedTuple):
     id: str
     text: str
     pair: str | None
-    label: Found
+    label: LocatedLabel
 
 
 class LabelledSequences(TaskSequences):
@@ -79,7 +79,9 @@ class ClassificationReader(ExampleReader):
             label = self.labels.as_read(row.values.get(self.label_column))
             if labelled and label is None:
                 raise ValueError(f"{row.where}: there is no label in column {self.label_column!r}")
-            found.append(Labelled(identity(row, self.id_column, number), text, pair, Found(label, row.where)))
+            found.append(
+                Labelled(identity(row, self.id_column, number), text, pair, LocatedLabel(label, row.where))
+            )
         return found
 
     def learn(self, examples: list[Labelled], rows: Rows) -> None:
@@ -126,15 +128,15 @@ class ClassificationReader(ExampleReader):
         """Names of the labels, and the kind of problem."""
         return {"labels": self.labels.names, "problem_type": self.labels.problem_type}
 
-    def learnt(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """Names of the labels, the kind of problem, and whether labels are class numbers."""
         known = {"labels": self.labels.names, "problem_type": self.labels.problem_type}
         return {**known, "numbered": self.labels.numbered}
 
-    def restore(self, learnt: Mapping[str, Any]) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:
         """Takes up labels and kind of problem."""
-        numbered = bool(learnt.get("numbered"))  # not noted by older runs, nor known of models of others
-        self.labels.restore(learnt["labels"], learnt["problem_type"], numbered)
+        numbered = bool(state.get("numbered"))  # not noted by older runs, nor known of models of others
+        self.labels.restore(state["labels"], state["problem_type"], numbered)
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
         """The accuracy of always naming the most frequent label."""
@@ -146,4 +148,6 @@ class ClassificationReader(ExampleReader):
 
     def describe(self) -> dict[str, str]:
         """What is predicted."""
-        return {"labels": "a number" if self.labels.problem_type == REGRESSION else few(self.labels.names)}
+        return {
+            "labels": "a number" if self.labels.problem_type == REGRESSION else first_names(self.labels.names)
+        }

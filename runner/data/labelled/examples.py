@@ -98,11 +98,11 @@ class ExampleReader(ABC):
         """What the task's objective must know of labels and columns."""
 
     @abstractmethod
-    def learnt(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """What `learn` has found, in plain values, to be kept beside the exported model."""
 
     @abstractmethod
-    def restore(self, learnt: Mapping[str, Any]) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:
         """Takes up what an earlier `learn` has found; the task then tokenises examples, with labels or without."""
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
@@ -175,7 +175,7 @@ def uses_token_types(tokenizer: Any) -> bool:
     return "token_type_ids" in tokenizer.model_input_names
 
 
-def few(names: Sequence[Any] | Mapping[Any, Any]) -> str:
+def first_names(names: Sequence[Any] | Mapping[Any, Any]) -> str:
     """The first few names, and how many there are."""
     shown = ", ".join(str(name) for name, _ in zip(names, range(8), strict=False))
     return f"{shown}, ... ({len(names)} in all)" if len(names) > 8 else shown

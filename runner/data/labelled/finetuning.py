@@ -122,7 +122,7 @@ class FinetuningData(EvaluatedDataModule):
             **self.reading._asdict(),
             "max_length": self.max_length,
         }
-        return {"data": settings, "learnt": self.reader.learnt()}
+        return {"data": settings, "learnt": self.reader.state_dict()}
 
     def baselines(self) -> dict[str, float]:
         """What each set gives without a model, such as the accuracy of always naming the most frequent label."""

@@ -16,7 +16,7 @@ from iolaus.runner.data.labelled.examples import (
     TaskSequences,
     column,
     concatenated,
-    few,
+    first_names,
     identity,
 )
 from iolaus.runner.data.labelled.labels import UNLABELLED
@@ -81,7 +81,7 @@ class TokenClassificationReader(ExampleReader):
         self.text_column, self.label_column, self.id_column = text_column, label_column, id_column
         self.names = self.given = [str(label) for label in labels or []]
         if twice := [name for name, count in Counter(self.given).items() if count > 1]:
-            raise ValueError(f"data.labels names {few(twice)} more than once")
+            raise ValueError(f"data.labels names {first_names(twice)} more than once")
 
     def examples(self, rows: Rows, labelled: bool) -> list[Sentence]:
         """One sentence per row; without `labelled`, labels may be missing."""
@@ -103,7 +103,7 @@ class TokenClassificationReader(ExampleReader):
         self.names = told or sorted(counts, key=lambda name: (name != "O", name))
         if len(self.names) < 2:
             raise ValueError(
-                f"the training data has one label only, {few(self.names)}: there is nothing to tell apart"
+                f"the training data has one label only, {first_names(self.names)}: there is nothing to tell apart"
             )
         self.numbers = {name: i for i, name in enumerate(self.names)}
         self.default_label = self.numbers.get(counts.most_common(1)[0][0], 0)
@@ -159,7 +159,7 @@ class TokenClassificationReader(ExampleReader):
         if unknown := next((label for label in example.labels if label not in self.numbers), None):
             lacking = "is not among data.labels" if self.given else "does not occur in the training data"
             raise ValueError(
-                f"{example.where}: the label {unknown!r} {lacking}: {few(self.names)}; data.labels may name all"
+                f"{example.where}: the label {unknown!r} {lacking}: {first_names(self.names)}; data.labels may name all"
                 + suggest(unknown, self.names)
             )
         return [self.numbers[label] for label in example.labels]
@@ -172,15 +172,15 @@ class TokenClassificationReader(ExampleReader):
         """Names of the labels."""
         return {"labels": self.names}
 
-    def learnt(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """Names of the labels, the most frequent one, and whether they are IOB2 tags."""
         return {"labels": self.names, "default_label": self.default_label, "iob2": self.iob2}
 
-    def restore(self, learnt: Mapping[str, Any]) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:
         """Takes up the labels."""
-        self.names, self.default_label = list(learnt["labels"]), int(learnt["default_label"])
+        self.names, self.default_label = list(state["labels"]), int(state["default_label"])
         self.numbers = {name: i for i, name in enumerate(self.names)}
-        self.iob2 = bool(learnt.get("iob2"))  # not noted by older runs, nor known of models of others
+        self.iob2 = bool(state.get("iob2"))  # not noted by older runs, nor known of models of others
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
         """The accuracy of always naming the most frequent label."""
@@ -190,7 +190,7 @@ class TokenClassificationReader(ExampleReader):
 
     def describe(self) -> dict[str, str]:
         """What is predicted."""
-        return {"labels": few(self.names)}
+        return {"labels": first_names(self.names)}
 
 
 def _words(row: Row, name: str) -> list[str]:
