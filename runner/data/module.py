@@ -17,6 +17,7 @@ from iolaus.runner.data.batches import (
     GlobalBatches,
     batch_loader,
 )
+from iolaus.runner.data.micro_batch import Collate
 from iolaus.runner.loop.sharding import replica_of
 from iolaus.runner.samplers import GlobalBatchSampler, Sequential
 
@@ -48,7 +49,7 @@ class GlobalBatchDataModule(pl.LightningDataModule):
     def connect(
         self,
         make_sampler: Callable[..., GlobalBatchSampler],
-        collator: Callable[[dict[str, Any]], dict[str, Any]],
+        collator: Collate,
         max_steps: int,
         max_epochs: float | None,
         seed: int,

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.evaluation.predictions import Predictions, confusion_tables, measured, metric_names, scores
 
 
@@ -17,7 +18,7 @@ class ClassificationPredictions(Predictions):
         """Examples."""
         return len(self.sequences)
 
-    def read(self, micro_batch: Mapping[str, Any], output: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The most probable label and its probability."""
         probability, predicted = output["logits"].softmax(-1).max(-1)
         return {"places": micro_batch["samples"], "predicted": predicted, "probability": probability}
@@ -60,7 +61,7 @@ class LabelPredictions(Predictions):
         """Examples."""
         return len(self.sequences)
 
-    def read(self, micro_batch: Mapping[str, Any], output: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The probability of every label."""
         return {"places": micro_batch["samples"], "probability": output["logits"].sigmoid()}
 
@@ -109,7 +110,7 @@ class NumberPredictions(Predictions):
         """Examples."""
         return len(self.sequences)
 
-    def read(self, micro_batch: Mapping[str, Any], output: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The number."""
         return {"places": micro_batch["samples"], "predicted": output["logits"][:, 0]}
 

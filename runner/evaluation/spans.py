@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.evaluation.metrics import get_metrics_for_task
 from iolaus.runner.evaluation.predictions import Gather, Predictions, metric_names
 
@@ -21,7 +22,7 @@ class QuestionPredictions(Predictions):
         """Windows."""
         return len(self.sequences)
 
-    def read(self, micro_batch: Mapping[str, Any], output: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The best span of each window."""
         names = ("score", "null_score", "probability", "first", "last")
         return {"places": micro_batch["samples"], **{name: output[name] for name in names}}

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from iolaus.runner.data.labelled.tags import entities, is_bio, most_probable_tags
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.evaluation.metrics import ENTITY_FIGURES
 from iolaus.runner.evaluation.predictions import (
     Gather,
@@ -43,7 +44,7 @@ class TokenPredictions(Predictions):
         """Words of all sentences."""
         return len(self.sequences.word_labels)
 
-    def read(self, micro_batch: Mapping[str, Any], output: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The most probable label of each word, and its probability; or those of all labels, as logarithms."""
         if self._together:
             return {"places": micro_batch["words"], "log_probabilities": output["logits"].log_softmax(-1)}

@@ -14,10 +14,11 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from iolaus.runner.data.batches import CalmLoader, GatheredSequences, flat_samples, settle_worker
 from iolaus.runner.data.handover import hand_over
+from iolaus.runner.data.micro_batch import FlatSamples
 from iolaus.runner.order.partition import partition
 from iolaus.runner.samplers import Sequential, Shuffled
 
-Collate = Callable[[dict[str, Any]], dict[str, Any]]
+Collate = Callable[[FlatSamples], dict[str, Any]]
 """Makes the batch of flat samples."""
 
 WINDOW = 64

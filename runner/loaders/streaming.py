@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iolaus.runner.data.batches import keyed_samples
+from iolaus.runner.data.micro_batch import FlatSamples
 from iolaus.runner.data.text.chunking import Chunker
 from iolaus.runner.data.text.sources import Source
 from iolaus.runner.data.text.stream import Numbered, ShuffledStream
@@ -88,7 +89,10 @@ class StreamedPasses(Passes):
             flat = self._flat(
                 numbers[rows], ids[ranges(starts[rows], lengths[rows].astype(np.int64))], lengths[rows]
             )
-            whole = {"batch_size": len(lengths), "batch_key": derive_seed(self.seed, self.stream, number)}
+            whole: FlatSamples = {
+                "batch_size": len(lengths),
+                "batch_key": derive_seed(self.seed, self.stream, number),
+            }
             yield self.collate({**flat, **whole, "batch_places": rows})
 
     def filler(self) -> dict[str, Any]:
@@ -98,7 +102,7 @@ class StreamedPasses(Passes):
 
     def _flat(
         self, numbers: NDArray[np.int64], ids: NDArray[np.int64], lengths: NDArray[np.int32]
-    ) -> dict[str, Any]:
+    ) -> FlatSamples:
         """Documents of those numbers, with their tokens end to end, as flat samples for a collator."""
         epochs, packed = np.full(len(numbers), self.epoch), self.row_tokens is not None
         flat = keyed_samples(ids, lengths, epochs, numbers, self.seed, self.stream, packed)

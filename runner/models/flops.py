@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 from torch import nn
 from transformers import PreTrainedModel
 
+from iolaus.runner.data.micro_batch import MicroBatch
+
 PEAK_TFLOPS = {
     "GB200": 2500.0,
     "B300": 2250.0,
@@ -108,11 +110,11 @@ def step_flops(model: nn.Module, counts: FlopCounts, share: Mapping[str, Any]) -
     return counts.step(share["tokens"], share["token_pairs"], targets, images)
 
 
-def _num_targets(micro_batch: Mapping[str, Any]) -> int:
+def _num_targets(micro_batch: MicroBatch) -> int:
     return len(micro_batch["targets"])
 
 
-def _no_images(micro_batch: Mapping[str, Any]) -> float:
+def _no_images(micro_batch: MicroBatch) -> float:
     return 0.0
 
 

@@ -1,13 +1,14 @@
 """Finetuning with a plain `lightning.Trainer`."""
 
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor
 
 from iolaus.runner.data.labelled.finetuning import TASKS
 from iolaus.runner.data.labelled.labels import MULTI, REGRESSION, SINGLE
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models.finetuning import SequenceClassifier, TaskModel
 from iolaus.runner.modules.automatic import AutomaticModule, Batch
 from iolaus.runner.modules.set_figures import SetFigures
@@ -114,18 +115,23 @@ class FinetuningModule(AutomaticModule):
         scheduler = ClosedFormScheduler(optimizer, factor)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
 
-    def micro_batch(self, batch: Batch) -> dict[str, Any]:
+    def micro_batch(self, batch: Batch) -> MicroBatch:
         """The batch by the names of the task's model, with the number of its targets as `weight`."""
         if self.task == "classification":
             return self._of_texts(batch)
         if self.task == "token_classification":
             labels = batch["labels"].flatten()
             positions = (labels != IGNORED).nonzero()[:, 0]
-            own = {"target_positions": positions, "targets": labels[positions], "word_positions": positions}
-            return {**batch, **own, "read_positions": positions, "weight": float(len(positions))}
+            own: MicroBatch = {
+                "target_positions": positions,
+                "targets": labels[positions],
+                "word_positions": positions,
+            }
+            own |= {"read_positions": positions, "weight": float(len(positions))}
+            return {**cast(MicroBatch, batch), **own}
         known = batch["start_positions"] != IGNORED
         return {
-            **batch,
+            **cast(MicroBatch, batch),
             "starts": batch["start_positions"],
             "ends": batch["end_positions"],
             "in_context": self._in_context(batch),
@@ -133,7 +139,7 @@ class FinetuningModule(AutomaticModule):
             "weight": float(known.sum()),
         }
 
-    def _of_texts(self, batch: Batch) -> dict[str, Any]:
+    def _of_texts(self, batch: Batch) -> MicroBatch:
         labels = batch["labels"]
         if not labels.is_floating_point():
             kind, known = SINGLE, labels != IGNORED
@@ -143,7 +149,7 @@ class FinetuningModule(AutomaticModule):
         assert isinstance(self.model, SequenceClassifier)
         config: Any = self.model.pretrained.config
         self.model.problem_type = config.problem_type = kind
-        return {**batch, "example_labels": labels, "weight": float(known.sum())}
+        return {**cast(MicroBatch, batch), "example_labels": labels, "weight": float(known.sum())}
 
     def _in_context(self, batch: Batch) -> Tensor:
         """Which tokens [B, T] answers may be of: those of the second text, or all where nothing tells the texts apart."""

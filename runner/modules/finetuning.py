@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from iolaus.runner.data.micro_batch import MicroBatch, Share
 from iolaus.runner.evaluation import Predictions, write_predictions
-from iolaus.runner.modules.training import Batch, TrainingModule
+from iolaus.runner.modules.training import TrainingModule
 from iolaus.runner.run.errors import suggest
 from iolaus.runner.run.folder import RunFolder
 
@@ -71,7 +72,7 @@ class FinetuningRun(TrainingModule):
         """Starts collecting, with the weights to evaluate."""
         self._begin({f"val/{name}": s for name, s in self.trainer.datamodule.validation.items()})  # type: ignore[attr-defined]
 
-    def validation_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
+    def validation_step(self, batch: Share, batch_idx: int, dataloader_idx: int = 0) -> None:
         """Takes in this rank's share of a batch."""
         self._add(batch, dataloader_idx)
 
@@ -90,7 +91,7 @@ class FinetuningRun(TrainingModule):
         """Starts collecting, with the weights to evaluate."""
         self._begin({f"test/{name}": s for name, s in self.trainer.datamodule.test.items()})  # type: ignore[attr-defined]
 
-    def test_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
+    def test_step(self, batch: Share, batch_idx: int, dataloader_idx: int = 0) -> None:
         """Takes in this rank's share of a batch."""
         self._add(batch, dataloader_idx)
 
@@ -117,7 +118,7 @@ class FinetuningRun(TrainingModule):
             facts = {"task": data.task_name, "step": trainer.global_step if step is None else step}
             write_predictions(folder.path, self.predictions, metrics, facts)
 
-    def output(self, micro_batch: dict[str, Any], number: int) -> dict[str, torch.Tensor]:
+    def output(self, micro_batch: MicroBatch, number: int) -> dict[str, torch.Tensor]:
         """What the model makes of a micro-batch of evaluated set `number`."""
         return self.model(micro_batch)
 
@@ -146,7 +147,7 @@ class FinetuningRun(TrainingModule):
         self._evaluation = self.evaluation_weights()
         self._evaluation.__enter__()
 
-    def _add(self, batch: Batch, number: int) -> None:
+    def _add(self, batch: Share, number: int) -> None:
         for micro_batch in batch["micro_batches"]:
             output = self.output(micro_batch, number)
             weight = torch.tensor(micro_batch["weight"], dtype=torch.float64, device=self.device)

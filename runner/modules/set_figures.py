@@ -8,6 +8,7 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from iolaus.runner.data.labelled.tags import is_bio
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.evaluation import Predictions
 from iolaus.runner.evaluation.metrics import ENTITY_FIGURES, get_metrics_for_task
 from iolaus.runner.objectives.layout import IGNORED
@@ -30,7 +31,7 @@ class SetFigures:
         self.loss, self.weight = 0.0, 0.0
         self.metrics: dict[str, Metric] = {}
 
-    def add(self, micro_batch: Mapping[str, Any], output: Mapping[str, Tensor], problem_type: str) -> None:
+    def add(self, micro_batch: MicroBatch, output: Mapping[str, Tensor], problem_type: str) -> None:
         """Takes in a batch."""
         self.loss += float(output["loss"])
         self.weight += float(micro_batch["weight"])
@@ -68,7 +69,7 @@ class SetFigures:
             if known.any():
                 metric.update(predicted[known], labels[known])
 
-    def _add_tokens(self, micro_batch: Mapping[str, Any], predicted: Tensor) -> None:
+    def _add_tokens(self, micro_batch: MicroBatch, predicted: Tensor) -> None:
         """Labels of targets; those of entities by row, where labels are BIO tags, else a mean of F1 over the labels."""
         tags = is_bio(self.names)
         wanted = {"token_classification": None if tags else ["accuracy"]}
@@ -87,7 +88,7 @@ class SetFigures:
             sentences.setdefault(row, []).append(self.names[label])
         return list(sentences.values())
 
-    def _add_answers(self, micro_batch: Mapping[str, Any], output: Mapping[str, Tensor]) -> None:
+    def _add_answers(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> None:
         assert self.decode is not None
         self._start({"question_answering": None}, output["score"].device)
         empty = (output["null_score"] > output["score"]) | ~output["score"].isfinite()

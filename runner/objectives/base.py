@@ -3,10 +3,11 @@
 Letters in shapes: B or D samples, T tokens of a row, N tokens of all samples together.
 """
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast, overload
 
 import numpy as np
 import torch
@@ -14,7 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from iolaus.runner.objectives.layout import IGNORED, Flat, flat_places, lay_out, sample_hashes, spread
+from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch, TaskArguments
+from iolaus.runner.objectives.layout import IGNORED, flat_places, lay_out, sample_hashes, spread
 from iolaus.runner.objectives.rows import column_of, flatten, label_tensor, pad_samples, real_tokens
 from iolaus.runner.run.errors import suggest
 
@@ -45,7 +47,7 @@ class Collator(ABC):
         >>> batch["input_ids"].tolist(), batch["labels"].tolist()
         ([[7, 8], [9, 0]], [[7, 8], [9, -100]])
 
-    A run calls it with a mapping of flat samples (`Flat`) instead, and gets a micro-batch; see `micro_batch`.
+    A run calls it with flat samples (`FlatSamples`) instead, and gets a micro-batch; see `micro_batch`.
     """
 
     packs = False
@@ -75,18 +77,14 @@ class Collator(ABC):
         max_sequence_length: int = 1024,
         special_token_ids: Sequence[int] = (),
         extra_columns: Sequence[str] = (),
-        **foreign: Any,
+        **foreign: object,
     ) -> None:
         """`special_token_ids` are never chosen and never inserted, nor are padding and mask.
 
         `extra_columns` of the samples, as long as their tokens, go along in a batch: `token_type_ids`, for one.
         Raises ValueError for a special token outside the vocabulary, and for `foreign`: data for another objective.
         """
-        if foreign:
-            raise ValueError(
-                f"{type(self).__name__} does not train on this data, which comes with {', '.join(foreign)}; "
-                "choose an objective that fits the data, such as objective=classification for data=classification"
-            )
+        self._refuse(foreign)
         for name, token in (("mask_token_id", mask_token_id), ("pad_token_id", pad_token_id)):
             if not 0 <= token < vocab_size:
                 raise ValueError(f"{name} {token} is not in the vocabulary of {vocab_size}")
@@ -97,11 +95,31 @@ class Collator(ABC):
         self.is_special[[*special_token_ids, pad_token_id, mask_token_id]] = True
         self.ordinary_ids = np.flatnonzero(~self.is_special)
 
+    def _refuse(self, foreign: Mapping[str, object]) -> None:
+        """Raises ValueError for arguments that this collator does not have."""
+        name = type(self).__name__
+        if wrong := [argument for argument in foreign if argument not in TaskArguments.__annotations__]:
+            known = inspect.signature(type(self)).parameters
+            raise ValueError(f"{name} has no argument {wrong[0]!r}" + suggest(wrong[0], known))
+        if foreign:
+            raise ValueError(
+                f"{name} does not train on this data, which comes with {', '.join(foreign)}; "
+                "choose an objective that fits the data, such as objective=classification for data=classification"
+            )
+
     @abstractmethod
     def compute_labels(self, tokenized: dict[str, Any]) -> dict[str, Any]:
         """`input_ids` as the model shall see them, and the targets, of padded rows [B, T]; `tokenized` stays as it is."""
 
-    def __call__(self, samples: Sequence[Mapping[str, Any]] | Flat) -> dict[str, Any]:
+    @overload
+    def __call__(self, samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]: ...
+
+    @overload
+    def __call__(self, samples: Mapping[str, Any]) -> MicroBatch: ...
+
+    def __call__(
+        self, samples: Sequence[Mapping[str, Any]] | Mapping[str, Any]
+    ) -> dict[str, Any] | MicroBatch:
         """The batch of a list of samples, or the micro-batch of flat ones.
 
         `input_ids`, `attention_mask` and the targets, int64 [B, T] with T the longest sample's tokens, at most
@@ -114,7 +132,7 @@ class Collator(ABC):
                 f"expected a list of samples, not a mapping of {', '.join(samples)}; "
                 "compute_labels takes rows that are padded already"
             )
-        return self.micro_batch(samples)
+        return self.micro_batch(cast(FlatSamples, samples))
 
     def _batch(self, samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         read = dict.fromkeys((*self.columns, *self.extra_columns))
@@ -141,7 +159,7 @@ class Collator(ABC):
         values = column_of(samples, self.label_column)
         return {"labels": label_tensor(values, [len(sample["input_ids"]) for sample in samples], width)}
 
-    def flat_labels(self, tokenized: Flat) -> Flat:
+    def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
         """`input_ids` [N] as the model shall see them and `labels` [N], -100 where there is nothing to predict.
 
         May add `target_weights` [N] float32, the factor of each target's loss, and what `further` lays out. What
@@ -158,7 +176,8 @@ class Collator(ABC):
             }
         )
         made = {"input_ids": tokenized["input_ids"], **made}
-        return {name: np.asarray(made[name]).reshape(-1)[places] for name in ("input_ids", "labels")}
+        ids, labels = (np.asarray(made[name]).reshape(-1)[places] for name in ("input_ids", "labels"))
+        return {"input_ids": ids, "labels": labels}
 
     def task_model(self, pretrained: PreTrainedModel) -> nn.Module:
         """The module that maps this objective's micro-batches to the sum of their losses.
@@ -175,15 +194,15 @@ class Collator(ABC):
         """The objective's own settings by which predictions are made."""
         return {}
 
-    def weight(self, labelled: Flat) -> float:
+    def weight(self, labelled: FlatSamples) -> float:
         """What the sum of the losses is divided by, added up over the global batch: the number of targets."""
         return float(np.count_nonzero(labelled["labels"] != IGNORED))
 
-    def further(self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]) -> dict[str, Any]:
+    def further(self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]) -> MicroBatch:
         """Further tensors of the micro-batch; token i of the flat samples lies at `places[i]` in rows of `shape`."""
         return {}
 
-    def micro_batch(self, tokenized: Flat) -> dict[str, Any]:
+    def micro_batch(self, tokenized: FlatSamples) -> MicroBatch:
         """The micro-batch of D flat samples: rows padded to the longest, T tokens, or all in one row of T tokens.
 
         `input_ids` and `labels` [D, T], or [1, T] if packed; `target_positions` and `targets` [M] for the M targets, row
@@ -193,14 +212,14 @@ class Collator(ABC):
         Padded rows have an `attention_mask` [D, T]; a packed one `position_ids` [1, T] that begin anew with each sample,
         `cu_seqlens` int32 [D + 1], where samples begin and the last one ends, and `max_length`, that of the longest.
         """
-        labelled = {**tokenized, **self.flat_labels(tokenized)}
+        labelled: FlatSamples = {**tokenized, **self.flat_labels(tokenized)}
         if tokenized.get("filler"):
             labelled["labels"] = np.full_like(labelled["labels"], IGNORED)
         lengths = labelled["lengths"].astype(np.int64)
         num_tokens = int(lengths.sum())
         places, shape, extent = lay_out(lengths, bool(tokenized.get("packed")))
         is_target = labelled["labels"] != IGNORED
-        batch: dict[str, Any] = {
+        batch: MicroBatch = {
             "input_ids": spread(labelled["input_ids"], places, shape, self.pad_token_id),
             **extent,
             "labels": spread(labelled["labels"], places, shape, IGNORED),
@@ -214,20 +233,21 @@ class Collator(ABC):
         batch |= self.further(labelled, places, shape)
         counts = not tokenized.get("filler")
         low, high = sample_hashes(labelled) if counts else (0, 0)
-        return batch | {
+        figures: MicroBatch = {
             "tokens": num_tokens if counts else 0,
             "padded_tokens": shape[0] * shape[1] if counts else 0,
             "token_pairs": int((lengths**2).sum()) if counts else 0,
             "hash_low": low,
             "hash_high": high,
         }
+        return {**batch, **figures}
 
 
 class FlatCollator(Collator):
     """A collator whose targets are computed on flat tokens, for padded and packed rows alike."""
 
     @abstractmethod
-    def flat_labels(self, tokenized: Flat) -> Flat:
+    def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
         """`input_ids` [N] as the model shall see them and `labels` [N]; see `Collator.flat_labels`."""
 
     def compute_labels(self, tokenized: dict[str, Any]) -> dict[str, Any]:
@@ -240,11 +260,13 @@ class FlatCollator(Collator):
         flat = self.flat_samples(tokenized, real)
         return self.rows({**flat, **self.flat_labels(flat)}, np.flatnonzero(real), real.shape)
 
-    def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> Flat:
+    def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> FlatSamples:
         """The `real` [B, T] tokens of padded rows as `flat_labels` takes them."""
         return flatten(tokenized, real)
 
-    def rows(self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]) -> dict[str, Any]:
+    def rows(
+        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
+    ) -> dict[str, Any]:
         """`input_ids` and `labels` in rows of `shape`; token i of the flat samples lies at `places[i]`."""
         return {
             "input_ids": spread(labelled["input_ids"], places, shape, self.pad_token_id),

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from torch import nn
 from transformers import PreTrainedModel
 
+from iolaus.runner.data.micro_batch import FlatSamples
 from iolaus.runner.objectives.base import FlatCollator
-from iolaus.runner.objectives.layout import IGNORED, Flat
+from iolaus.runner.objectives.layout import IGNORED
 from iolaus.runner.order.keyed import mix64, token_bits, uniform
 
 TIME_SALT = np.uint64(0x7469_6D65)
@@ -61,11 +62,12 @@ class MaskedDiffusionCollator(FlatCollator):
         evaluation_copies: int = 4,
         label_column: str | None = None,
         special_token_ids: Sequence[int] = (),
-        **collator: Any,
+        extra_columns: Sequence[str] = (),
+        **foreign: object,
     ) -> None:
         super().__init__(
             pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length,
-            special_token_ids, **collator,
+            special_token_ids, extra_columns, **foreign,
         )  # fmt: skip
         if num_steps < 2:
             raise ValueError(f"objective.num_steps must be at least 2, not {num_steps}")
@@ -86,7 +88,7 @@ class MaskedDiffusionCollator(FlatCollator):
         self.min_masked, self.max_masked = min_masked, max_masked
         self.time_weighting, self.evaluation_copies = time_weighting, evaluation_copies
 
-    def flat_labels(self, tokenized: Flat) -> Flat:
+    def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
         """Masked `input_ids` [N], `labels` [N], `target_weights` [N], and `denominator`, what the loss is divided by."""
         if tokenized.get("evaluation"):
             return self._evaluation(tokenized)
@@ -105,7 +107,7 @@ class MaskedDiffusionCollator(FlatCollator):
         denominator = int(np.count_nonzero(ordinary if self.time_weighting else masked))
         return self._labelled(ids, masked, weights, denominator)
 
-    def times(self, tokenized: Flat) -> NDArray[np.float64]:
+    def times(self, tokenized: FlatSamples) -> NDArray[np.float64]:
         """The time t of each sample, float64 [D]."""
         keys = tokenized["keys"]
         size = tokenized.get("batch_size", len(keys))
@@ -117,7 +119,7 @@ class MaskedDiffusionCollator(FlatCollator):
         step = np.minimum((share * self.num_steps).astype(np.int64), self.num_steps - 1)
         return self.sampling_eps + (1 - self.sampling_eps) * step / (self.num_steps - 1)
 
-    def _evaluation(self, tokenized: Flat) -> Flat:
+    def _evaluation(self, tokenized: FlatSamples) -> FlatSamples:
         """The bound on -ln p itself, for t over all of (0, 1] and without noise, by an estimate with less variance.
 
         Drawing t uniformly, masking with probability t and weighting by 1/t is in expectation the same as drawing the
@@ -146,7 +148,7 @@ class MaskedDiffusionCollator(FlatCollator):
         masked: NDArray[np.bool_],
         weights: NDArray[np.float64],
         denominator: int,
-    ) -> Flat:
+    ) -> FlatSamples:
         return {
             "input_ids": np.where(masked, self.mask_token_id, ids),
             "labels": np.where(masked, ids, IGNORED),
@@ -154,11 +156,13 @@ class MaskedDiffusionCollator(FlatCollator):
             "denominator": denominator,
         }
 
-    def weight(self, labelled: Flat) -> float:
+    def weight(self, labelled: FlatSamples) -> float:
         """The number of ordinary tokens, or of masked ones where they weigh the same."""
         return 0.0 if labelled.get("filler") else float(labelled["denominator"])
 
-    def rows(self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]) -> dict[str, Any]:
+    def rows(
+        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
+    ) -> dict[str, Any]:
         """`input_ids` and `labels` [B, T], `target_weights` float32 [B, T], and `weight`, what their sum is divided by.
 
         The loss is the sum of each target's cross-entropy times its weight, divided by `weight`, a float32 scalar.

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from torch import nn
 from transformers import PreTrainedModel
 
+from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
 from iolaus.runner.objectives.base import FlatCollator
-from iolaus.runner.objectives.layout import IGNORED, Flat, spread
+from iolaus.runner.objectives.layout import IGNORED, spread
 from iolaus.runner.objectives.mlm import check_rate, mask_tokens
 from iolaus.runner.order.keyed import mix64, token_bits
 
@@ -57,11 +58,12 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
         encoder_loss_weight: float = 1.0,
         pooling: str = "cls",
         special_token_ids: Sequence[int] = (),
-        **collator: Any,
+        extra_columns: Sequence[str] = (),
+        **foreign: object,
     ) -> None:
         super().__init__(
             pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length,
-            special_token_ids, **collator,
+            special_token_ids, extra_columns, **foreign,
         )  # fmt: skip
         if not 0 <= decoder_masking <= 1:
             raise ValueError(f"objective.decoder_masking must be in [0, 1], not {decoder_masking}")
@@ -78,7 +80,7 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
         self.validation_mlm_probability = validation_mlm_probability
         self.encoder_loss_weight, self.pooling = encoder_loss_weight, pooling
 
-    def flat_labels(self, tokenized: Flat) -> Flat:
+    def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
         """The `input_ids` [N] as they are, and every ordinary token as its own label; see `further` for the rest."""
         ids = tokenized["input_ids"]
         bits = token_bits(tokenized["keys"], tokenized["lengths"])
@@ -89,7 +91,7 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
         validation = self.validation_mlm_probability if self.encoder_mlm_probability else 0.0
         return validation if evaluation else self.encoder_mlm_probability
 
-    def further(self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]) -> dict[str, Any]:
+    def further(self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]) -> MicroBatch:
         """`row_seeds` int32 in rows like the tokens, from which the decoder derives what each token sees.
 
         With masking on the encoder's side also `encoder_input_ids`, `encoder_target_positions` and
@@ -97,7 +99,7 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
         """
         ids, bits = labelled["input_ids"], labelled["bits"]
         seeds = (mix64(bits) >> np.uint64(32)).astype(np.uint32).view(np.int32)
-        batch = {"row_seeds": spread(seeds, places, shape, 0).to(torch.int32)}
+        batch: MicroBatch = {"row_seeds": spread(seeds, places, shape, 0).to(torch.int32)}
         if rate := self.encoder_rate(bool(labelled.get("evaluation"))):
             masked, labels = mask_tokens(self, ids, bits, rate)
             chosen = np.flatnonzero((labels != IGNORED) & (labelled["labels"] != IGNORED))
@@ -107,9 +109,11 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
             batch["encoder_rate"] = torch.tensor(rate)
         return batch
 
-    def rows(self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]) -> dict[str, Any]:
+    def rows(
+        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
+    ) -> dict[str, Any]:
         """`input_ids` and `labels` [B, T], and what `further` says."""
-        return super().rows(labelled, places, shape) | self.further(labelled, places, shape)
+        return {**super().rows(labelled, places, shape), **self.further(labelled, places, shape)}
 
     def task_model(self, pretrained: PreTrainedModel) -> nn.Module:
         """The model with the enhanced decoder beside its own head."""

@@ -8,8 +8,9 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
+from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
 from iolaus.runner.objectives.base import Collator
-from iolaus.runner.objectives.layout import Flat, spread
+from iolaus.runner.objectives.layout import spread
 
 
 def task_head(auto: Any, names: Sequence[str], fresh: bool, **config: Any) -> dict[str, Any]:
@@ -45,13 +46,13 @@ def check_length(pretrained: PreTrainedModel, max_sequence_length: int) -> None:
         )
 
 
-def sample_numbers(labelled: Flat) -> torch.Tensor:
+def sample_numbers(labelled: FlatSamples) -> torch.Tensor:
     """Which samples of their set the rows are [D], -1 for those that only keep a rank busy."""
     samples = labelled["samples"]
     return torch.from_numpy(np.full_like(samples, -1) if labelled.get("filler") else samples)
 
 
-def token_types(labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]) -> dict[str, torch.Tensor]:
+def token_types(labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]) -> MicroBatch:
     """`token_type_ids` [D, T] where the samples have them."""
     if "token_type_ids" not in labelled:
         return {}

@@ -10,14 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
 from iolaus.runner.order.keyed import mix64
 
 IGNORED = -100
 """The label of a token that is no target."""
-
-Flat = dict[str, Any]
-"""Tokenised samples end to end: `input_ids` int64 [N], `lengths` int32 [D], `keys` uint64 [D]; `filler` marks
-samples that only keep a rank busy and must not count, `packed` says how to lay them out."""
 
 
 def flat_places(lengths: NDArray[np.int64], width: int) -> NDArray[np.int64]:
@@ -26,7 +23,7 @@ def flat_places(lengths: NDArray[np.int64], width: int) -> NDArray[np.int64]:
     return np.arange(lengths.sum()) + np.repeat(np.arange(len(lengths)) * width - starts, lengths)
 
 
-def packed_extent(lengths: NDArray[np.int64], places: NDArray[np.int64]) -> dict[str, Any]:
+def packed_extent(lengths: NDArray[np.int64], places: NDArray[np.int64]) -> MicroBatch:
     """Where samples of `lengths` [D] lie in one row whose places [T] are counted from 0."""
     ends = np.cumsum(lengths)
     return {
@@ -38,7 +35,7 @@ def packed_extent(lengths: NDArray[np.int64], places: NDArray[np.int64]) -> dict
 
 def lay_out(
     lengths: NDArray[np.int64], packed: bool
-) -> tuple[NDArray[np.int64], tuple[int, int], dict[str, Any]]:
+) -> tuple[NDArray[np.int64], tuple[int, int], MicroBatch]:
     """Places [N] of the tokens of samples of `lengths` [D], the shape of the rows, and the tensors that say the same.
 
     That is an `attention_mask` for rows padded to the longest sample, and what `packed_extent` says for one packed row.
@@ -51,7 +48,7 @@ def lay_out(
     return places, shape, {"attention_mask": spread(np.ones_like(places), places, shape, 0)}
 
 
-def sample_hashes(labelled: Flat) -> tuple[int, int]:
+def sample_hashes(labelled: FlatSamples) -> tuple[int, int]:
     """Two sums of 24-bit halves of a hash per sample, over its key, tokens and labels.
 
     Sums do not depend on how samples are grouped, so those of a global batch are the same for every cut; they stay

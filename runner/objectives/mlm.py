@@ -1,15 +1,15 @@
 """Masked language modelling (arXiv 1810.04805, section 3.1), with masks keyed by sample."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 from transformers import PreTrainedModel
 
+from iolaus.runner.data.micro_batch import FlatSamples
 from iolaus.runner.objectives.base import Collator, FlatCollator
-from iolaus.runner.objectives.layout import IGNORED, Flat
+from iolaus.runner.objectives.layout import IGNORED
 from iolaus.runner.order.keyed import token_bits, uniform
 
 
@@ -44,17 +44,18 @@ class MaskedLanguageModelingCollator(FlatCollator):
         validation_mlm_probability: float = 0.15,
         label_column: str | None = None,
         special_token_ids: Sequence[int] = (),
-        **collator: Any,
+        extra_columns: Sequence[str] = (),
+        **foreign: object,
     ) -> None:
         super().__init__(
             pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length,
-            special_token_ids, **collator,
+            special_token_ids, extra_columns, **foreign,
         )  # fmt: skip
         check_rate("mlm_probability", mlm_probability)
         check_rate("validation_mlm_probability", validation_mlm_probability)
         self.mlm_probability, self.validation_mlm_probability = mlm_probability, validation_mlm_probability
 
-    def flat_labels(self, tokenized: Flat) -> Flat:
+    def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
         """Masked `input_ids` [N] and `labels` [N]."""
         bits = token_bits(tokenized["keys"], tokenized["lengths"])
         rate = self.validation_mlm_probability if tokenized.get("evaluation") else self.mlm_probability

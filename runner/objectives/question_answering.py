@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import nn
 from transformers import PreTrainedModel
 
+from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
 from iolaus.runner.objectives.base import FlatCollator
 from iolaus.runner.objectives.finetuning import (
     check_labelled,
@@ -17,7 +18,7 @@ from iolaus.runner.objectives.finetuning import (
     sample_numbers,
     token_types,
 )
-from iolaus.runner.objectives.layout import IGNORED, Flat
+from iolaus.runner.objectives.layout import IGNORED
 from iolaus.runner.objectives.rows import column_of, flat_column
 
 
@@ -58,11 +59,12 @@ class QuestionAnsweringCollator(FlatCollator):
         max_answer_tokens: int = 30,
         null_threshold: float = 0.0,
         special_token_ids: Sequence[int] = (),
-        **collator: Any,
+        extra_columns: Sequence[str] = (),
+        **foreign: object,
     ) -> None:
         super().__init__(
             pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length,
-            special_token_ids, **collator,
+            special_token_ids, extra_columns, **foreign,
         )  # fmt: skip
         check_labelled(self, "question_answering")
         if max_answer_tokens < 1:
@@ -74,7 +76,7 @@ class QuestionAnsweringCollator(FlatCollator):
         """The answers of each sample, as they are."""
         return {str(self.label_column): column_of(samples, str(self.label_column))}
 
-    def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> Flat:
+    def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> FlatSamples:
         """The real tokens, where those of the context lie in it, and where the answer is."""
         if "offset_mapping" not in tokenized or not {"sequence_ids", "token_type_ids"} & set(tokenized):
             raise ValueError(
@@ -92,7 +94,7 @@ class QuestionAnsweringCollator(FlatCollator):
             "answer_spans": np.array([_span(answers) for answers in given_labels(self, tokenized)]),
         }
 
-    def flat_labels(self, tokenized: Flat) -> Flat:
+    def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
         """`starts` and `ends` [D]: positions in the window of the answer's first and last token, 0 where it has none."""
         ids, lengths = tokenized["input_ids"], tokenized["lengths"].astype(np.int64)
         first = np.cumsum(lengths) - lengths
@@ -111,27 +113,27 @@ class QuestionAnsweringCollator(FlatCollator):
             "ends": np.where(found, ends, 0),
         }
 
-    def rows(self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]) -> dict[str, Any]:
+    def rows(
+        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
+    ) -> dict[str, Any]:
         """`input_ids` [B, T]; `start_positions` and `end_positions` [B], places in the rows."""
         first = np.cumsum(labelled["lengths"].astype(np.int64)) - labelled["lengths"]
-        found = labelled["ends"] > 0
-        return {
-            "input_ids": super().rows(labelled, places, shape)["input_ids"],
-            **{
-                name: torch.from_numpy(np.where(found, places[first + labelled[kind]] % shape[1], 0))
-                for name, kind in (("start_positions", "starts"), ("end_positions", "ends"))
-            },
-        }
+        starts, ends = (
+            torch.from_numpy(np.where(labelled["ends"] > 0, places[first + position] % shape[1], 0))
+            for position in (labelled["starts"], labelled["ends"])
+        )
+        ids = super().rows(labelled, places, shape)["input_ids"]
+        return {"input_ids": ids, "start_positions": starts, "end_positions": ends}
 
     def settings(self) -> dict[str, Any]:
         """How answers are chosen."""
         return {"max_answer_tokens": self.max_answer_tokens, "null_threshold": self.null_threshold}
 
-    def weight(self, labelled: Flat) -> float:
+    def weight(self, labelled: FlatSamples) -> float:
         """The number of questions; a window counts as the share it is of its question's windows."""
         return 0.0 if labelled.get("filler") else float(labelled["sample_weights"].sum(dtype=np.float64))
 
-    def further(self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]) -> dict[str, Any]:
+    def further(self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]) -> MicroBatch:
         """`starts`, `ends`, `sample_weights`, `samples` [D]; `in_context`, `token_type_ids` [D, T]."""
         in_context = torch.zeros(shape[0] * shape[1], dtype=torch.bool)
         in_context[torch.from_numpy(places)] = torch.from_numpy(labelled["char_starts"] >= 0)

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from iolaus.runner.data.micro_batch import FlatSamples
 from iolaus.runner.objectives.layout import IGNORED
 
 
@@ -89,7 +90,7 @@ def real_tokens(tokenized: Mapping[str, Any]) -> NDArray[np.bool_]:
     return torch.as_tensor(mask).cpu().numpy() > 0
 
 
-def flatten(tokenized: Mapping[str, Any], real: NDArray[np.bool_]) -> dict[str, Any]:
+def flatten(tokenized: Mapping[str, Any], real: NDArray[np.bool_]) -> FlatSamples:
     """The `real` [B, T] tokens of padded rows as flat samples: `input_ids` [N], `lengths` [B], `keys` [B], `batch_key`.
 
     Where rows bring no `keys`, they are drawn from torch's default generator.

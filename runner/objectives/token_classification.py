@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import nn
 from transformers import PreTrainedModel
 
+from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
 from iolaus.runner.objectives.base import FlatCollator
 from iolaus.runner.objectives.finetuning import (
     check_labelled,
@@ -17,7 +18,7 @@ from iolaus.runner.objectives.finetuning import (
     sample_numbers,
     task_head,
 )
-from iolaus.runner.objectives.layout import IGNORED, Flat
+from iolaus.runner.objectives.layout import IGNORED
 from iolaus.runner.objectives.rows import label_tensor
 
 
@@ -53,17 +54,18 @@ class TokenClassificationCollator(FlatCollator):
         constrained_decoding: bool = True,
         labels: Sequence[str] = (),
         special_token_ids: Sequence[int] = (),
-        **collator: Any,
+        extra_columns: Sequence[str] = (),
+        **foreign: object,
     ) -> None:
         super().__init__(
             pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length,
-            special_token_ids, **collator,
+            special_token_ids, extra_columns, **foreign,
         )  # fmt: skip
         check_labelled(self, "token_classification")
         self.label_all_pieces, self.new_head, self.labels = label_all_pieces, new_head, list(labels)
         self.constrained_decoding = constrained_decoding
 
-    def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> Flat:
+    def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> FlatSamples:
         """The real tokens with the labels that they bring; `labels` may be lists of their own lengths."""
         labels = given_labels(self, tokenized)
         if not isinstance(labels, torch.Tensor):
@@ -74,7 +76,7 @@ class TokenClassificationCollator(FlatCollator):
         mine = np.where(self.is_special[flat["input_ids"]], IGNORED, labels.numpy()[real])
         return flat | {"token_labels": mine, "first_pieces": np.ones(len(mine), dtype=bool)}
 
-    def flat_labels(self, tokenized: Flat) -> Flat:
+    def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
         """The label of each piece [N], -100 for special tokens and, unless all pieces count, for later pieces."""
         labels = tokenized["token_labels"]
         if not self.label_all_pieces:
@@ -85,7 +87,7 @@ class TokenClassificationCollator(FlatCollator):
         """How tags are chosen."""
         return {"constrained_decoding": self.constrained_decoding}
 
-    def further(self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]) -> dict[str, Any]:
+    def further(self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]) -> MicroBatch:
         """`samples` [D]; for each word's first piece its place `word_positions` [W], and its word `words` [W].
 
         `read_positions` [R] are the places that have a target or are a first piece, each once.

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from torch import nn
 from transformers import AutoModelForImageTextToText, PreTrainedModel
 
+from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
 from iolaus.runner.objectives.base import FlatCollator
 from iolaus.runner.objectives.finetuning import check_length, sample_numbers
-from iolaus.runner.objectives.layout import IGNORED, Flat
+from iolaus.runner.objectives.layout import IGNORED
 
 
 class VisionLanguageCollator(FlatCollator):
@@ -37,7 +38,8 @@ class VisionLanguageCollator(FlatCollator):
         image_token_id: int | None = None,
         image_example: Any = None,
         end_token_id: int = 0,
-        **foreign: Any,
+        extra_columns: Sequence[str] = (),
+        **foreign: object,
     ) -> None:
         """`image_example` is an EncodedImage. Raises ValueError for data that is no conversations about images."""
         super().__init__(
@@ -48,6 +50,7 @@ class VisionLanguageCollator(FlatCollator):
             text_column=text_column,
             label_column=label_column,
             max_sequence_length=max_sequence_length,
+            extra_columns=extra_columns,
             **foreign,
         )
         if image_token_id is None:
@@ -57,33 +60,34 @@ class VisionLanguageCollator(FlatCollator):
         self.image_token_id, self.image_example = image_token_id, image_example
         self.end_token_id = end_token_id
 
-    def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> Flat:
+    def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> FlatSamples:
         """Raises ValueError: images come with the samples of a data module alone."""
         raise ValueError(
             "VisionLanguageCollator makes batches of what a data module encodes, such as "
             "runner.data.energon.module.EnergonMultiModalDataModule; it takes no list of samples"
         )
 
-    def flat_labels(self, tokenized: Flat) -> Flat:
+    def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
         """Labels [N] moved to the token before their own; the first token of a sample never has one."""
         labels = np.append(tokenized["labels"][1:], IGNORED)
         labels[np.repeat(tokenized["undecodable"], tokenized["lengths"])] = IGNORED
         return {"input_ids": tokenized["input_ids"], "labels": labels}
 
-    def further(self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]) -> dict[str, Any]:
+    def further(self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]) -> MicroBatch:
         """`samples`, `prompt_lengths` and `image_counts` [D], samples that are `undecodable` [u], and, unless there are
         no images, `images` and `image_rows` (see `runner.data.vision.image_inputs.join_images`).
         """
         samples = sample_numbers(labelled)
         broken = torch.from_numpy(labelled["undecodable"])
-        found: dict[str, Any] = {
+        found: MicroBatch = {
             "samples": samples.masked_fill(broken, -1),
             "undecodable": samples[broken & (samples >= 0)],
             "prompt_lengths": torch.from_numpy(labelled["prompt_lengths"]),
             "image_counts": torch.from_numpy(labelled["image_counts"]),
         }
-        for name in ("images", "image_rows") if labelled["images"] else ():
-            found[name] = {n: torch.from_numpy(value) for n, value in labelled[name].items()}
+        if labelled["images"]:
+            found["images"] = {n: torch.from_numpy(value) for n, value in labelled["images"].items()}
+            found["image_rows"] = {n: torch.from_numpy(value) for n, value in labelled["image_rows"].items()}
         return found
 
     def model_arguments(self) -> dict[str, Any]:

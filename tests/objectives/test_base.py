@@ -1,7 +1,7 @@
 import inspect
 from dataclasses import fields
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -54,7 +54,12 @@ def test_a_filler_counts_nothing(objective: str) -> None:
 def test_hashes_and_weights_add_up_for_every_cut(objective: str, cut: list[int]) -> None:
     texts, make = documents(LENGTHS), collator(objective)
     place: Any = {"batch_size": len(LENGTHS), "batch_key": 5}
-    names = ("hash_low", "hash_high", "weight", "tokens")
+    names: tuple[Literal["hash_low", "hash_high", "weight", "tokens"], ...] = (
+        "hash_low",
+        "hash_high",
+        "weight",
+        "tokens",
+    )
     whole = make(flat(texts, batch_places=np.arange(len(LENGTHS)), **place))
     groups = [[i for i, part in enumerate(cut) if part == p] for p in set(cut)]
     parts = [make(flat(texts, indices=g, batch_places=np.array(g), **place)) for g in groups]

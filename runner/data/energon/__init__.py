@@ -11,7 +11,13 @@ _HOMES = {
     "logger": "module",
 }
 
-__all__ = ["EnergonDataloader", "EnergonMultiModalDataModule", "MultiModalSampleConfig", "cyclic_iter", "logger"]
+__all__ = [
+    "EnergonDataloader",
+    "EnergonMultiModalDataModule",
+    "MultiModalSampleConfig",
+    "cyclic_iter",
+    "logger",
+]
 
 
 def __getattr__(name: str) -> Any:

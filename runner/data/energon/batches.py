@@ -7,6 +7,7 @@ import torch
 
 from iolaus.runner.data.batches import share_of
 from iolaus.runner.data.energon.loader import EnergonDataloader, EnergonPass
+from iolaus.runner.data.micro_batch import MicroBatch, Share
 from iolaus.runner.loop.sharding import Replica
 
 
@@ -23,7 +24,7 @@ class GlobalBatchStream:
     def __len__(self) -> int:
         return self.stop
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[Share]:
         for _ in range(self.start, self.stop):
             yield named_share([next(self.stream) for _ in range(self.num_micro)])
 
@@ -32,11 +33,11 @@ class EvaluationPass:
     """Every validation sample once, over all ranks; one that is through hands out fillers until all are."""
 
     def __init__(
-        self, loader: EnergonPass, filler: Callable[[], dict[str, Any]], replica: Replica, device: Any
+        self, loader: EnergonPass, filler: Callable[[], MicroBatch], replica: Replica, device: Any
     ) -> None:
         self.loader, self.filler, self.replica, self.device = loader, filler, replica, device
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[Share]:
         batches = iter(self.loader)
         while True:
             micro_batch = next(batches, None)
@@ -52,7 +53,9 @@ class EvaluationPass:
         return bool(count)
 
 
-def named_share(micro_batches: list[dict[str, Any]]) -> dict[str, Any]:
+def named_share(micro_batches: list[MicroBatch]) -> Share:
     """A share of micro-batches that name their samples."""
     names = [name for micro_batch in micro_batches for name in micro_batch.pop("sample_names")]
-    return share_of(micro_batches) | {"sample_names": names}
+    share = share_of(micro_batches)
+    share["sample_names"] = names
+    return share

@@ -11,6 +11,7 @@ from iolaus.runner.data.energon.examples import Examples, ReadConversations
 from iolaus.runner.data.energon.module import EnergonMultiModalDataModule
 from iolaus.runner.data.energon.source import count_samples, samples_in_order
 from iolaus.runner.data.energon.tasks import ConversationTaskEncoder
+from iolaus.runner.data.micro_batch import Collate
 from iolaus.runner.data.module import LAYOUTS
 from iolaus.runner.data.vision.conversation_encoder import ConversationEncoder
 from iolaus.runner.data.vision.conversations import ConversationReader
@@ -155,7 +156,7 @@ class EnergonData(EnergonMultiModalDataModule):
     def connect(
         self,
         make_sampler: Callable[..., Any],
-        collator: Callable[[dict[str, Any]], dict[str, Any]],
+        collator: Collate,
         max_steps: int,
         max_epochs: float | None,
         seed: int,

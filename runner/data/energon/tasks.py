@@ -4,7 +4,7 @@ Letters in shapes: D samples, N tokens of all of them, L tokens of one.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -23,6 +23,7 @@ from megatron.energon import (
 from megatron.energon import edataclass as sample_type
 
 from iolaus.runner.data.energon.errors import Troubles
+from iolaus.runner.data.micro_batch import Collate, FlatSamples, MicroBatch
 from iolaus.runner.data.read.conll import Row
 from iolaus.runner.data.text.holdout import digest
 from iolaus.runner.data.vision.conversation_encoder import ConversationEncoder, SampleTooLong
@@ -146,7 +147,7 @@ class ConversationTaskEncoder(TaskEncoder):
         self,
         encoder: ConversationEncoder,
         reader: ConversationReader,
-        collate: Callable[[dict[str, Any]], dict[str, Any]],
+        collate: Collate,
         row_length: int,
         troubles: Troubles,
         numbers: Mapping[str, int] | None = None,
@@ -196,13 +197,14 @@ class ConversationTaskEncoder(TaskEncoder):
         skipping = self.encoder.too_long == "skip"
         bad = [sample.problem for sample in left_out if not (skipping and sample.too_long)]
         micro_batch = self.collate(self._flat(good)) if good else self.filler()
-        return micro_batch | {
+        return {
+            **micro_batch,
             "sample_names": [place(sample) for sample in good],
             "bad": [*self.troubles.drain(), *bad],
             "too_long": len(left_out) - len(bad),
         }
 
-    def filler(self) -> dict[str, Any]:
+    def filler(self) -> MicroBatch:
         """A micro-batch that weighs nothing, for a rank that must not let the others wait."""
         nothing = np.zeros(1, dtype=np.int64)
         sample = EncodedSample(
@@ -211,10 +213,10 @@ class ConversationTaskEncoder(TaskEncoder):
             input_ids=nothing,
             labels=nothing + self.encoder.ignore_index,
         )
-        micro_batch = self.collate(self._flat([sample]) | {"filler": True})
-        return micro_batch | {"sample_names": []}
+        micro_batch = self.collate({**self._flat([sample]), "filler": True})
+        return {**micro_batch, "sample_names": []}
 
-    def _flat(self, samples: Sequence[EncodedSample]) -> dict[str, Any]:
+    def _flat(self, samples: Sequence[EncodedSample]) -> FlatSamples:
         """Samples end to end, as objectives take them."""
         names = [place(sample) for sample in samples]
         numbers = [self.numbers[identity(sample)] if self.numbers else -1 for sample in samples]

@@ -8,6 +8,7 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
+from iolaus.runner.data.micro_batch import Collate
 from iolaus.runner.data.store.cached import key_of
 from iolaus.runner.data.store.reader import TokenStore
 from iolaus.runner.data.text.chunking import Chunker
@@ -66,7 +67,7 @@ class StreamedPretrainingData(PretrainingData):
     def connect(
         self,
         make_sampler: Callable[..., Any],
-        collator: Callable[[dict[str, Any]], dict[str, Any]],
+        collator: Collate,
         max_steps: int,
         max_epochs: float | None,
         seed: int,

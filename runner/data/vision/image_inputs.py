@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from iolaus.runner.data.micro_batch import FlatSamples
+
 ImageInputs = dict[str, NDArray[Any]]
 """A model's arguments for images, [r, ...] each: `pixel_values`, and for some models `image_grid_thw` and the like."""
 
@@ -157,7 +159,7 @@ def example_image() -> Image.Image:
     return Image.fromarray(np.stack([across, down, across[:, ::-1]], axis=-1))
 
 
-def join_images(images: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, dict[str, NDArray[Any]]]:
+def join_images(images: Sequence[Mapping[str, NDArray[Any]]]) -> FlatSamples:
     """`images`: the inputs of n images end to end; `image_rows`: how many rows of each input are whose, [n].
 
     Where images differ in other sizes than the first they are padded with zeros, as processors do.

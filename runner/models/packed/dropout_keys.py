@@ -13,10 +13,11 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from iolaus.runner.data.micro_batch import MicroBatch
 
 _GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
 _MULTIPLIERS = (0xBF58476D1CE4E5B9 - (1 << 64), 0x94D049BB133111EB - (1 << 64))
@@ -63,7 +64,7 @@ def bits_drawn(shape: torch.Size) -> Tensor:
 class DropoutKeys:
     """The keys of a micro-batch's tokens, and how often each module has been called on them."""
 
-    def __init__(self, micro_batch: dict[str, Any], seed: int) -> None:
+    def __init__(self, micro_batch: MicroBatch, seed: int) -> None:
         """`seed` is that of the step, whatever the rank; the micro-batch's `sample_keys` int64 [D] tell samples apart."""
         self._micro_batch, self._seed = micro_batch, seed
         packed, shape = "cu_seqlens" in micro_batch, micro_batch["input_ids"].shape
@@ -156,7 +157,7 @@ def current_keys() -> DropoutKeys | None:
 
 
 @contextmanager
-def dropout_keys(micro_batch: dict[str, Any], seed: int) -> Iterator[DropoutKeys | None]:
+def dropout_keys(micro_batch: MicroBatch, seed: int) -> Iterator[DropoutKeys | None]:
     """Within it dropout goes by the keys of the micro-batch's samples, if it has any, under the seed of the step."""
     global _current
     _current = DropoutKeys(micro_batch, seed) if "sample_keys" in micro_batch else None

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel
 
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models.packed.attention import NAME
 from iolaus.runner.models.packed.documents import flat_places, padded_places
 
@@ -19,7 +20,7 @@ TOLERANCE = 1e-4
 rounding is below 1e-5."""
 
 
-def encoder_inputs(micro_batch: dict[str, Any], position_offset: int) -> dict[str, Any]:
+def encoder_inputs(micro_batch: MicroBatch, position_offset: int) -> dict[str, Any]:
     """What an encoder needs of a packed micro-batch."""
     ends, longest = micro_batch["cu_seqlens"], micro_batch["max_length"]
     return {
@@ -61,7 +62,7 @@ def set_up_packed_rows(pretrained: PreTrainedModel) -> int:
     return offset
 
 
-def packed_row(documents: list[Tensor]) -> dict[str, Any]:
+def packed_row(documents: list[Tensor]) -> MicroBatch:
     """Documents [T] in one row, as a collator packs them."""
     lengths = torch.tensor([len(document) for document in documents])
     return {
@@ -72,14 +73,14 @@ def packed_row(documents: list[Tensor]) -> dict[str, Any]:
     }
 
 
-def unpacked(row: Tensor, micro_batch: dict[str, Any], fill: float) -> Tensor:
+def unpacked(row: Tensor, micro_batch: MicroBatch, fill: float) -> Tensor:
     """Documents of a row [1, T, ...] under each other, [D, longest, ...], with `fill` behind shorter ones."""
     places, gaps = padded_places(micro_batch["cu_seqlens"], micro_batch["max_length"])
     rows = row[0][places]
     return rows.masked_fill(gaps.view(*gaps.shape, *[1] * (rows.dim() - 2)), fill)
 
 
-def packed_again(rows: Tensor, micro_batch: dict[str, Any]) -> Tensor:
+def packed_again(rows: Tensor, micro_batch: MicroBatch) -> Tensor:
     """What `unpacked` has put under each other, [D, longest, ...], in one row [1, T, ...] again."""
     num_tokens = micro_batch["position_ids"].shape[-1]
     places = flat_places(micro_batch["cu_seqlens"], rows.shape[1], num_tokens)
@@ -212,7 +213,7 @@ def try_padded_rows(task_model: Any) -> str:
 
 def padded_rows(
     documents: list[Tensor], config: PretrainedConfig, device: torch.device | None = None
-) -> dict[str, Any]:
+) -> MicroBatch:
     """Documents [T] as rows of the longest, as a collator pads them."""
     longest = max(len(document) for document in documents)
     ids = torch.full((len(documents), longest), _padding(config))
