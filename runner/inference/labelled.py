@@ -16,6 +16,7 @@ from iolaus.runner.data.batches import VALIDATION_STREAM, GlobalBatches
 from iolaus.runner.data.evaluated import EVALUATED_AT_ONCE
 from iolaus.runner.data.labelled.finetuning import make_task
 from iolaus.runner.data.labelled.task import Task
+from iolaus.runner.data.micro_batch import tokenizer_arguments
 from iolaus.runner.data.read.conll import Row
 from iolaus.runner.data.read.task_readers import FORMATS_BY_ENDING, Rows, read_rows
 from iolaus.runner.inference.export import TASK, model_folder
@@ -78,12 +79,9 @@ def load_predictor(run: str, config: Any, tokenizer: Any) -> Predictor:
         "token_classification": transformers.AutoModelForTokenClassification,
         "question_answering": transformers.AutoModelForQuestionAnswering,
     }[name]
-    special = {"pad_token_id": tokenizer.pad_token_id, "mask_token_id": tokenizer.mask_token_id or 0}
     collator = get_collator_cls(name)(
         **{**own_settings("objective", name), **known["objective"]},
-        **special,
-        vocab_size=len(tokenizer),
-        special_token_ids=tokenizer.all_special_ids,
+        **tokenizer_arguments(tokenizer),
         text_column=settings["text_column"],
         label_column=settings["label_column"],
         max_sequence_length=min(max_length, tokenizer.model_max_length),

@@ -10,6 +10,7 @@ from transformers import PreTrainedTokenizerBase
 from iolaus.runner.data.batches import MASK_STREAM, VALIDATION_STREAM
 from iolaus.runner.data.labelled.finetuning import TASKS, make_task
 from iolaus.runner.data.labelled.task import TaskSequences
+from iolaus.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
 from iolaus.runner.data.read.files import is_saved, split_files, splits_in
 from iolaus.runner.data.read.task_readers import Rows, read_rows
 from iolaus.runner.data.text.tokenizer import load_tokenizer
@@ -205,11 +206,8 @@ class FinetuningDataModule(PassesDataModule):
 
     def _make_collator(self) -> Any:
         tokenizer = self.tokenizer
-        mask = tokenizer.mask_token_id
-        known = {
-            "pad_token_id": tokenizer.pad_token_id,
-            "mask_token_id": tokenizer.pad_token_id if mask is None else mask,
-            "vocab_size": len(tokenizer),
+        known: CollatorArguments = {
+            **tokenizer_arguments(tokenizer),
             "special_token_ids": [i for i in tokenizer.all_special_ids if i != tokenizer.unk_token_id],
             "text_column": self.text_column,
             "label_column": self.label_column,

@@ -7,6 +7,7 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from iolaus.runner.data.batches import MASK_STREAM, VALIDATION_STREAM
+from iolaus.runner.data.micro_batch import tokenizer_arguments
 from iolaus.runner.data.store.reader import TokenStore
 from iolaus.runner.data.text.chunking import Chunker
 from iolaus.runner.data.text.prepare import PreparedText, prepare_text
@@ -132,13 +133,7 @@ class PretrainingDataModule(PassesDataModule):
     @cached_property
     def collator(self) -> Any:
         """The objective's collator, which knows all special tokens of the tokenizer."""
-        known = {
-            "pad_token_id": self.tokenizer.pad_token_id,
-            "mask_token_id": self.tokenizer.mask_token_id,
-            "vocab_size": len(self.tokenizer),
-            "special_token_ids": self.tokenizer.all_special_ids,
-            "max_sequence_length": self.max_sequence_length,
-        }
+        known = {**tokenizer_arguments(self.tokenizer), "max_sequence_length": self.max_sequence_length}
         return get_collator_cls(self.objective)(**{**known, **self.collator_kwargs})
 
     @property

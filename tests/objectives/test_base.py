@@ -1,7 +1,7 @@
 import inspect
 from dataclasses import fields
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -54,12 +54,7 @@ def test_a_filler_counts_nothing(objective: str) -> None:
 def test_hashes_and_weights_add_up_for_every_cut(objective: str, cut: list[int]) -> None:
     texts, make = documents(LENGTHS), collator(objective)
     place: Any = {"batch_size": len(LENGTHS), "batch_key": 5}
-    names: tuple[Literal["hash_low", "hash_high", "weight", "tokens"], ...] = (
-        "hash_low",
-        "hash_high",
-        "weight",
-        "tokens",
-    )
+    names: Any = ("hash_low", "hash_high", "weight", "tokens")
     whole = make(flat(texts, batch_places=np.arange(len(LENGTHS)), **place))
     groups = [[i for i, part in enumerate(cut) if part == p] for p in set(cut)]
     parts = [make(flat(texts, indices=g, batch_places=np.array(g), **place)) for g in groups]
@@ -172,3 +167,8 @@ def test_a_loss_is_compared_with_the_unigram_entropy_where_its_objective_says_so
     assert compared == {"mlm", "enhanced_mlm", "diffusion"}
     assert baselines_of(data, silent) == data.baselines()
     assert baselines_of(data, outspoken) == data.baselines() | data.token_baselines()
+
+
+def test_misspelt_argument_is_named_with_the_one_that_was_meant() -> None:
+    with pytest.raises(ValueError, match=r"'mlm_probabilty'\. Did you mean 'mlm_probability'\?"):
+        get_collator_cls("mlm")(PAD, MASK, VOCABULARY, mlm_probabilty=0.2)

@@ -11,7 +11,7 @@ from iolaus.runner.data.energon.examples import Examples, ReadConversations
 from iolaus.runner.data.energon.module import EnergonMultiModalDataModule
 from iolaus.runner.data.energon.source import count_samples, samples_in_order
 from iolaus.runner.data.energon.tasks import ConversationTaskEncoder
-from iolaus.runner.data.micro_batch import Collate
+from iolaus.runner.data.micro_batch import Collate, CollatorArguments
 from iolaus.runner.data.module import LAYOUTS
 from iolaus.runner.data.vision.conversation_encoder import ConversationEncoder
 from iolaus.runner.data.vision.conversations import ConversationReader
@@ -145,7 +145,7 @@ class EnergonData(EnergonMultiModalDataModule):
             packed=self.layout == "packed",
         )
 
-    def collator_arguments(self) -> dict[str, Any]:
+    def collator_arguments(self) -> CollatorArguments:
         """What the objective needs to know of tokens and images."""
         return self.make_encoder().collator_arguments(self.read_row)
 

@@ -13,6 +13,7 @@ from iolaus.runner.data.labelled.labels import Labels
 from iolaus.runner.data.labelled.question_answering import QuestionAnswering
 from iolaus.runner.data.labelled.task import Task, TaskSequences
 from iolaus.runner.data.labelled.token_classification import TokenClassification
+from iolaus.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
 from iolaus.runner.data.read.task_readers import Rows, read_rows
 from iolaus.runner.data.text.holdout import digest, split_documents
 from iolaus.runner.data.text.tokenizer import describe_vocabulary, load_tokenizer, train_tokenizer
@@ -165,13 +166,10 @@ class FinetuningData(EvaluatedDataModule):
         assert self.prepared, "prepare_data comes first"
         return self._tokenizer
 
-    def collator_arguments(self) -> dict[str, Any]:
-        """What the objective needs to know of tokens, columns and labels."""
+    def collator_arguments(self) -> CollatorArguments:
+        """The arguments of the objective's collator that the data decides."""
         return {
-            "pad_token_id": self.tokenizer.pad_token_id,
-            "mask_token_id": self.tokenizer.mask_token_id,
-            "vocab_size": len(self.tokenizer),
-            "special_token_ids": self.tokenizer.all_special_ids,
+            **tokenizer_arguments(self.tokenizer),
             "text_column": self.text_column,
             "label_column": self.label_column,
             "max_sequence_length": self.max_length,

@@ -20,6 +20,7 @@ from iolaus.runner.data.labelled.task import (
     few,
     identity,
 )
+from iolaus.runner.data.micro_batch import TaskArguments
 from iolaus.runner.data.read.task_readers import Row, Rows
 from iolaus.runner.run.errors import suggest
 
@@ -168,7 +169,7 @@ class TokenClassification(Task):
         """Words with spaces between them."""
         return (" ".join(e.words) for e in examples)
 
-    def collator_arguments(self) -> dict[str, Any]:
+    def collator_arguments(self) -> TaskArguments:
         """Names of the labels."""
         return {"labels": self.names}
 

@@ -8,6 +8,7 @@ from typing import Any
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from iolaus.runner.config.custom_code import from_pretrained
+from iolaus.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
 from iolaus.runner.data.module import GlobalBatchDataModule
 from iolaus.runner.data.store.reader import TokenStore
 from iolaus.runner.data.text.prepare import PreparedText, prepare_text
@@ -105,13 +106,10 @@ class PretrainingData(GlobalBatchDataModule):
         assert self.prepared is not None, "prepare_data comes first"
         return from_pretrained(AutoTokenizer, self.prepared.tokenizer)
 
-    def collator_arguments(self) -> dict[str, Any]:
-        """What an objective needs to know of tokens and columns."""
+    def collator_arguments(self) -> CollatorArguments:
+        """The arguments of the objective's collator that the data decides."""
         return {
-            "pad_token_id": self.tokenizer.pad_token_id,
-            "mask_token_id": self.tokenizer.mask_token_id,
-            "vocab_size": len(self.tokenizer),
-            "special_token_ids": self.tokenizer.all_special_ids,
+            **tokenizer_arguments(self.tokenizer),
             "text_column": "text",
             "label_column": None,
             "max_sequence_length": self.max_length,

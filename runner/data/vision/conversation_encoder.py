@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from iolaus.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
 from iolaus.runner.data.vision.conversations import (
     ASSISTANT,
     IMAGE_PLACE,
@@ -138,13 +139,10 @@ class ConversationEncoder:
         ids = ids[: ids.index(self.end_token_id)] if self.end_token_id in ids else ids
         return str(self.tokenizer.decode(ids, skip_special_tokens=True)).strip()
 
-    def collator_arguments(self, reader: ConversationReader) -> dict[str, Any]:
-        """What an objective needs to know of tokens and images, and of the columns of the rows that `reader` reads."""
+    def collator_arguments(self, reader: ConversationReader) -> CollatorArguments:
+        """The arguments of the objective's collator that the data decides; `reader` knows the columns of the rows."""
         return {
-            "pad_token_id": self.tokenizer.pad_token_id,
-            "mask_token_id": self.tokenizer.pad_token_id,
-            "vocab_size": len(self.tokenizer),
-            "special_token_ids": self.tokenizer.all_special_ids,
+            **tokenizer_arguments(self.tokenizer),
             "text_column": reader.columns["question"],
             "label_column": reader.columns["answer"],
             "max_sequence_length": self.max_length,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from iolaus.runner.data.evaluated import EvaluatedDataModule, by_name
+from iolaus.runner.data.micro_batch import CollatorArguments
 from iolaus.runner.data.read.task_readers import read_rows
 from iolaus.runner.data.text.holdout import digest, split_documents
 from iolaus.runner.data.vision.conversation_sequences import ConversationSequences, encode_conversations
@@ -122,7 +123,7 @@ class ImageTextDataModule(EvaluatedDataModule):
         """The processor of texts and images, which a model is exported with."""
         return self.vision.processor
 
-    def collator_arguments(self) -> dict[str, Any]:
+    def collator_arguments(self) -> CollatorArguments:
         """What the objective needs to know of tokens and images."""
         return self._encoder.collator_arguments(self.read_row)
 
