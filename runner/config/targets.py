@@ -105,7 +105,8 @@ def check_target(target: str, path: str) -> None:
 def locate(target: str, path: str) -> Callable[..., Any]:
     """What the node at this key of a config names; raises as `check_target` does."""
     check_target(target, path)
-    found, group = _located(target), group_of(path)
+    found: Callable[..., Any] = _located(target)
+    group = group_of(path)
     home = getattr(found, "__module__", None) or type(found).__name__
     own = target in registered(group) or target in _listed or _is_listed(home)
     if not callable(found) or not (own or _is_of_kind(found, group)):

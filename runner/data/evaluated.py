@@ -16,6 +16,7 @@ EVALUATED_AT_ONCE = 512
 class EvaluatedDataModule(GlobalBatchDataModule):
     """A data module with `test` sets beside those of validation; a subclass makes all of them in `prepare_data`."""
 
+    validation: dict[str, Any]
     test: dict[str, Any]
     task_name: str
     """What the examples are examples of."""

@@ -8,12 +8,14 @@ C classes, I images.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
-from transformers import PreTrainedTokenizerBase
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 
 class FlatSamples(TypedDict, total=False):
@@ -257,7 +259,7 @@ class CollatorArguments(TokenizerArguments, TaskArguments, total=False):
     max_sequence_length: int
 
 
-def tokenizer_arguments(tokenizer: PreTrainedTokenizerBase) -> TokenizerArguments:
+def tokenizer_arguments(tokenizer: "PreTrainedTokenizerBase") -> TokenizerArguments:
     """Padding, mask, vocabulary and special tokens of a tokenizer; padding stands for a mask that it lacks."""
     pad, mask = tokenizer.pad_token_id, tokenizer.mask_token_id
     return {

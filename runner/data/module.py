@@ -3,7 +3,7 @@
 import logging
 import math
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import lightning.pytorch as pl
@@ -32,7 +32,8 @@ class GlobalBatchDataModule(pl.LightningDataModule):
     streamed = False
     """Whether training samples are known only as they are read."""
     train: GatheredSequences
-    validation: dict[str, GatheredSequences]
+    validation: Mapping[str, GatheredSequences]
+    tokenizer: Any
 
     def __init__(
         self, layout: str, micro_batch_tokens: int | None, micro_batch_size: int | None, num_workers: int
@@ -84,7 +85,7 @@ class GlobalBatchDataModule(pl.LightningDataModule):
     @property
     def preprocessor(self) -> Any:
         """What a model is exported with, to read its inputs by: the tokenizer, unless there is more to it."""
-        return self.tokenizer  # type: ignore[attr-defined]
+        return self.tokenizer
 
     @property
     def validation_names(self) -> list[str]:

@@ -100,7 +100,7 @@ class LabelPredictions(Predictions):
         return {"per_class": [scores(n, *c) for n, *c in zip(self.sequences.names, *counts, strict=True)]}
 
     def _known(self) -> NDArray[np.bool_]:
-        return self.seen & ~np.isnan(self.sequences.labels).any(1)
+        return np.asarray(self.seen & ~np.isnan(self.sequences.labels).any(1))
 
 
 class NumberPredictions(Predictions):

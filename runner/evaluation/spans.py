@@ -86,7 +86,7 @@ class QuestionPredictions(Predictions):
         start = sequences.places(np.array([window]))[0]
         begin = sequences.char_starts[start + self.values["first"][window]]
         end = sequences.char_ends[start + self.values["last"][window]]
-        return sequences.examples[sequences.questions[window]].context[begin:end]
+        return str(sequences.examples[sequences.questions[window]].context)[begin:end]
 
     def _overlap(self, chosen: list[int], accepted: Mapping[int, list[str]]) -> dict[str, float]:
         if not chosen:

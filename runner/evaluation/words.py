@@ -120,7 +120,7 @@ class TokenPredictions(Predictions):
         return found
 
     def _known(self) -> NDArray[np.bool_]:
-        return self.evaluated & (self.sequences.word_labels >= 0)
+        return np.asarray(self.evaluated & (self.sequences.word_labels >= 0))
 
     def _tags(self) -> Iterator[tuple[list[str], list[str]]]:
         """Predicted and true tags of every labelled sentence."""

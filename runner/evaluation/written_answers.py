@@ -141,4 +141,4 @@ def best_constant(accepted: Sequence[Sequence[str]]) -> tuple[str, int]:
 
 def question_of(example: Any) -> str:
     """The text of a conversation's last question."""
-    return example.turns[-2].text.replace(IMAGE_PLACE, "").strip()
+    return str(example.turns[-2].text).replace(IMAGE_PLACE, "").strip()

@@ -87,7 +87,7 @@ class FinetuningDataModule(PassesDataModule):
         self.shuffle_train, self.collator_kwargs, self.seed = shuffle_train, dict(collator_kwargs or {}), seed
         self.given: dict[str, Any] = {}
         self.sets: dict[str, TaskSequences] = {}
-        self._tokenizer: Any = None
+        self._tokenizer: PreTrainedTokenizerBase | None = None
 
     def set_datasets(self, train: Any = None, val: Any = None, test: Any = None) -> None:
         """Takes data made in code, any set alone: a `datasets.Dataset`, or a list of dicts."""

@@ -116,6 +116,8 @@ class PassLoader(CalmLoader):
     out go on with fillers, until all have.
     """
 
+    dataset: Passes
+
     def __init__(
         self,
         passes: Passes,
@@ -156,7 +158,7 @@ class PassLoader(CalmLoader):
         while True:
             batch = next(batches, None)
             if self.any_has_more is not None and self.any_has_more(batch is not None) and batch is None:
-                batch = self.dataset.filler()  # type: ignore[attr-defined]
+                batch = self.dataset.filler()
             if batch is None:
                 break
             self.handed += 1

@@ -290,4 +290,5 @@ def get_collator_cls(objective: str) -> type[Collator]:
             + suggest(objective, COLLATORS)
         )
     module, name = COLLATORS[objective]
-    return getattr(import_module(f".{module}", __package__), name)
+    found: type[Collator] = getattr(import_module(f".{module}", __package__), name)
+    return found

@@ -73,7 +73,7 @@ class SequenceClassificationCollator(FlatCollator):
     def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> FlatSamples:
         """The real tokens, and the labels as they are given."""
         labels = torch.as_tensor(given_labels(self, tokenized)).numpy()
-        return super().flat_samples(tokenized, real) | {"example_labels": labels}
+        return {**super().flat_samples(tokenized, real), "example_labels": labels}
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
         """No token is a target; the example's label goes its own way in `example_labels`."""

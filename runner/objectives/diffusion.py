@@ -137,10 +137,8 @@ class MaskedDiffusionCollator(FlatCollator):
         number = np.minimum(1 + ((copy + jitter) / copies * total).astype(np.int64), total)
         masked = lowest(uniform(token_bits(keys, lengths)), ordinary, document, number)
         weights = (total / np.maximum(number, 1))[document]
-        return self._labelled(ids, masked, weights, int(ordinary.sum())) | {
-            "lengths": lengths,
-            "keys": keys,
-        }
+        labelled = self._labelled(ids, masked, weights, int(ordinary.sum()))
+        return {**labelled, "lengths": lengths, "keys": keys}
 
     def _labelled(
         self,

@@ -20,7 +20,9 @@ IGNORED = -100
 def flat_places(lengths: NDArray[np.int64], width: int) -> NDArray[np.int64]:
     """Where each token of flat samples [N] lies in rows of `width`, counted row by row."""
     starts = np.cumsum(lengths) - lengths
-    return np.arange(lengths.sum()) + np.repeat(np.arange(len(lengths)) * width - starts, lengths)
+    shifts = np.arange(len(lengths)) * width - starts
+    places: NDArray[np.int64] = np.arange(lengths.sum()) + np.repeat(shifts, lengths)
+    return places
 
 
 def packed_extent(lengths: NDArray[np.int64], places: NDArray[np.int64]) -> MicroBatch:

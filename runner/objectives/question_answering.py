@@ -88,7 +88,8 @@ class QuestionAnsweringCollator(FlatCollator):
         kind = "sequence_ids" if "sequence_ids" in tokenized else "token_type_ids"
         starts, ends = flat_column(tokenized, "offset_mapping", real).T
         inside = (flat_column(tokenized, kind, real) == 1) & (ends > starts)
-        return super().flat_samples(tokenized, real) | {
+        return {
+            **super().flat_samples(tokenized, real),
             "char_starts": np.where(inside, starts, -1),
             "char_ends": np.where(inside, ends, -1),
             "answer_spans": np.array([_span(answers) for answers in given_labels(self, tokenized)]),

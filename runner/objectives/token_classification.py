@@ -74,7 +74,7 @@ class TokenClassificationCollator(FlatCollator):
             raise ValueError(f"labels have shape {tuple(labels.shape)}, but the tokens {real.shape}")
         flat = super().flat_samples(tokenized, real)
         mine = np.where(self.is_special[flat["input_ids"]], IGNORED, labels.numpy()[real])
-        return flat | {"token_labels": mine, "first_pieces": np.ones(len(mine), dtype=bool)}
+        return {**flat, "token_labels": mine, "first_pieces": np.ones(len(mine), dtype=bool)}
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
         """The label of each piece [N], -100 for special tokens and, unless all pieces count, for later pieces."""

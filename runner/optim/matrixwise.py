@@ -29,7 +29,7 @@ def keep_vocabulary_basis(groups: Groups, limit: str, longest: int) -> Groups:
             return int(group[limit])
         if group["name"].split("/")[0] == "matrices" or parameter.ndim < 2:
             return longest
-        return min(longest, min(parameter.shape) + 1)
+        return min(longest, int(min(parameter.shape)) + 1)
 
     return split(groups, longest_of, limit, "below")
 

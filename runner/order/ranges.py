@@ -8,4 +8,5 @@ def ranges(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.
     """The integers `starts[i] ... starts[i] + lengths[i] - 1` of every i, end to end."""
     stops = np.cumsum(lengths)
     shifts = starts - (stops - lengths)
-    return np.arange(stops[-1] if len(stops) else 0) + np.repeat(shifts, lengths)
+    numbers: NDArray[np.int64] = np.arange(stops[-1] if len(stops) else 0) + np.repeat(shifts, lengths)
+    return numbers

@@ -73,7 +73,8 @@ class ModalityBatches:
         """A rank's examples of batches [M, B], one after the other, longest first, int64 [M * B / R]."""
         words = np.sort(words, axis=1)
         owners = deal_evenly(self.longest - (words >> 32), num_ranks)
-        return words[np.ascontiguousarray((owners == rank).T)] & INDEX
+        indices: np.ndarray = words[np.ascontiguousarray((owners == rank).T)] & INDEX
+        return indices
 
     def dealt_to_all(self, words: np.ndarray, num_ranks: int) -> np.ndarray:
         """The examples of batches [M, B] rank by rank within each batch, each rank's longest first, int64 [M, B]."""
@@ -110,4 +111,5 @@ def deal_evenly(lengths: np.ndarray, num_ranks: int) -> np.ndarray:
         np.equal(count, share, out=is_full)
         np.putmask(least, is_full, full)
         flat[place] = least
-    return places // num_batches
+    ranks: np.ndarray = places // num_batches
+    return ranks

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from iolaus.conf.registry import OPTIONS
 from iolaus.runner.objectives import get_collator_cls
-from iolaus.runner.objectives.base import COLLATORS, IGNORED, Collator
+from iolaus.runner.objectives.base import COLLATORS, Collator
+from iolaus.runner.objectives.layout import IGNORED
 from tests.models.tiny import tiny
 from tests.objectives.samples import MASK, PAD, VOCABULARY, collator, documents, flat
 
@@ -54,10 +55,10 @@ def test_a_filler_counts_nothing(objective: str) -> None:
 def test_hashes_and_weights_add_up_for_every_cut(objective: str, cut: list[int]) -> None:
     texts, make = documents(LENGTHS), collator(objective)
     place: Any = {"batch_size": len(LENGTHS), "batch_key": 5}
-    names: Any = ("hash_low", "hash_high", "weight", "tokens")
-    whole = make(flat(texts, batch_places=np.arange(len(LENGTHS)), **place))
+    names = ("hash_low", "hash_high", "weight", "tokens")
+    whole: Any = make(flat(texts, batch_places=np.arange(len(LENGTHS)), **place))
     groups = [[i for i, part in enumerate(cut) if part == p] for p in set(cut)]
-    parts = [make(flat(texts, indices=g, batch_places=np.array(g), **place)) for g in groups]
+    parts: Any = [make(flat(texts, indices=g, batch_places=np.array(g), **place)) for g in groups]
     assert [sum(part[name] for part in parts) for name in names] == [whole[name] for name in names]
 
 

@@ -9,7 +9,8 @@ from transformers import BertConfig
 
 from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.objectives import get_collator_cls
-from iolaus.runner.objectives.base import IGNORED, Collator
+from iolaus.runner.objectives.base import Collator
+from iolaus.runner.objectives.layout import IGNORED
 from iolaus.runner.order.keyed import sample_keys
 from tests.data.labelled.tasks import data_module, questions, sentences, texts
 from tests.support.precision import assert_gradients_close, gradients, rounding

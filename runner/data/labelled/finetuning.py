@@ -90,7 +90,7 @@ class FinetuningData(EvaluatedDataModule):
         num_workers: int,
     ) -> None:
         super().__init__(layout, micro_batch_tokens, micro_batch_size, num_workers)
-        self.task_settings = {
+        self.task_settings: dict[str, Any] = {
             "task": task,
             "text_column": text_column,
             "pair_column": pair_column,
@@ -102,13 +102,17 @@ class FinetuningData(EvaluatedDataModule):
             "label_separator": label_separator,
             "doc_stride": doc_stride,
         }
-        self.task = make_task(**self.task_settings)  # type: ignore[arg-type]
+        self.task = make_task(**self.task_settings)
         self.task_name = task
         self.sources = {"train": train, "validation": validation, "test": test}
-        self.reading = {"format": format, "word_field": word_field, "tag_field": tag_field}
+        self.reading: dict[str, Any] = {"format": format, "word_field": word_field, "tag_field": tag_field}
         self.validation_documents, self.split_seed = validation_documents, seed
         self.tokenizer_name = tokenizer
-        self.training_a_tokenizer = {"kind": tokenizer_kind, "vocab_size": vocab_size, "lowercase": lowercase}
+        self.training_a_tokenizer: dict[str, Any] = {
+            "kind": tokenizer_kind,
+            "vocab_size": vocab_size,
+            "lowercase": lowercase,
+        }
         self.text_column, self.label_column, self.max_length = text_column, label_column, max_length
         self.test: dict[str, TaskSequences] = {}
         self.prepared = False
@@ -194,7 +198,7 @@ class FinetuningData(EvaluatedDataModule):
         return {
             f"{name}/{figure}": value
             for name, sequences in sets.items()
-            for figure, value in self.task.baselines(sequences).items()  # type: ignore[arg-type]
+            for figure, value in self.task.baselines(sequences).items()
         }
 
     def describe(self) -> dict[str, str]:
@@ -207,7 +211,7 @@ class FinetuningData(EvaluatedDataModule):
         size = self.sampler.global_batch_size
         return {
             "source": self.description,
-            **{name: _counts(sequences) for name, sequences in sets.items()},  # type: ignore[arg-type]
+            **{name: _counts(sequences) for name, sequences in sets.items()},
             **self.task.describe(),
             "vocabulary": describe_vocabulary(self.tokenizer),
             "global batch": f"{size} samples, about {size * self.train_set.num_tokens // len(self.train_set):,} tokens",
@@ -215,7 +219,7 @@ class FinetuningData(EvaluatedDataModule):
         }
 
     def _read(self, source: Any, setting: str) -> Rows:
-        rows = read_rows(source, **self.reading)  # type: ignore[arg-type]
+        rows = read_rows(source, **self.reading)
         if not rows.rows:
             raise ValueError(f"{setting}: {rows.description} holds no examples")
         return rows
@@ -228,9 +232,9 @@ class FinetuningData(EvaluatedDataModule):
             [e for e, held in zip(examples, held_out, strict=True) if held],
         )
 
-    def _make_tokenizer(self, examples: list[Any]) -> Any:
+    def _make_tokenizer(self, examples: list[Any]) -> PreTrainedTokenizerBase:
         if self.tokenizer_name is None:
-            return train_tokenizer(list(self.task.texts(examples)), **self.training_a_tokenizer)  # type: ignore[arg-type]
+            return train_tokenizer(list(self.task.texts(examples)), **self.training_a_tokenizer)
         tokenizer = load_tokenizer(model_folder(self.tokenizer_name))
         if self.max_length > tokenizer.model_max_length:
             raise ValueError(

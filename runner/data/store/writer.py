@@ -64,8 +64,8 @@ class StoreWriter:
             self._offsets.write(ends.data)
             self.num_tokens, self.num_sequences = int(ends[-1]), self.num_sequences + len(batch.lengths)
             self.max_token_id = max(self.max_token_id, int(batch.tokens.max(initial=-1)))
-        known = self.num_bytes is not None and batch.num_bytes is not None
-        self.num_bytes = self.num_bytes + batch.num_bytes if known else None  # type: ignore[operator]
+        if self.num_bytes is not None:
+            self.num_bytes = None if batch.num_bytes is None else self.num_bytes + batch.num_bytes
         self.position = batch.position
         if time.monotonic() - self._marked > SECONDS_BETWEEN_MARKS:
             self.mark()

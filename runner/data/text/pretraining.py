@@ -23,6 +23,9 @@ class PretrainingData(GlobalBatchDataModule):
     With `streaming` what is made is a `StreamedPretrainingData`, which tokenises as it reads.
     """
 
+    train: TokenStore
+    validation: dict[str, TokenStore]
+
     def __init__(
         self,
         source: Any,
@@ -104,7 +107,8 @@ class PretrainingData(GlobalBatchDataModule):
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The tokenizer the stores were made with."""
         assert self.prepared is not None, "prepare_data comes first"
-        return from_pretrained(AutoTokenizer, self.prepared.tokenizer)
+        tokenizer: PreTrainedTokenizerBase = from_pretrained(AutoTokenizer, self.prepared.tokenizer)
+        return tokenizer
 
     def collator_arguments(self) -> CollatorArguments:
         """The arguments of the objective's collator that the data decides."""
@@ -117,7 +121,7 @@ class PretrainingData(GlobalBatchDataModule):
 
     def fingerprint(self) -> str:
         """The fingerprint of the training store, which covers text, tokenizer and cutting."""
-        return self.train.fingerprint  # type: ignore[attr-defined]
+        return self.train.fingerprint
 
     def baselines(self) -> dict[str, float]:
         """None that holds for every loss: see `token_baselines`."""

@@ -52,7 +52,7 @@ class StreamedPretrainingData(PretrainingData):
         prepared = {name: self.prepare_sets(source, {}, 0) for name, source in sources.items()}
         self.validation = {name: TokenStore(found.train) for name, found in prepared.items()}
         if prepared:
-            figures = token_figures(dict(self.validation), self.tokenizer.all_special_ids)  # type: ignore[arg-type]
+            figures = token_figures(self.validation, self.tokenizer.all_special_ids)
             paths = {name: found.train for name, found in prepared.items()}
             self.prepared = PreparedText(Path(), paths, Path(), {}, **figures)
         left_out = {digest(document) for source in sources.values() for document in source.documents()}

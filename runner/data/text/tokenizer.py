@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from iolaus.runner.config.custom_code import CustomCodeRefused, from_pretrained
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 TOKENIZER_KINDS = ("wordpiece", "bpe")
 """Kinds of tokenizer that can be trained."""
@@ -79,7 +79,7 @@ def check_tokenizer_settings(kind: str, vocab_size: int) -> None:
         )
 
 
-def load_tokenizer(name_or_folder: str, needed: Sequence[str] = ("pad", "mask")) -> Any:
+def load_tokenizer(name_or_folder: str, needed: Sequence[str] = ("pad", "mask")) -> "PreTrainedTokenizerBase":
     """The Hugging Face tokenizer of a name or folder.
 
     Raises:
@@ -89,7 +89,7 @@ def load_tokenizer(name_or_folder: str, needed: Sequence[str] = ("pad", "mask"))
     from transformers import AutoTokenizer
 
     try:
-        tokenizer = from_pretrained(AutoTokenizer, name_or_folder)
+        tokenizer: PreTrainedTokenizerBase = from_pretrained(AutoTokenizer, name_or_folder)
     except CustomCodeRefused:
         raise
     except Exception as error:  # the library raises a dozen kinds, some without a message

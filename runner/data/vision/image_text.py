@@ -149,7 +149,7 @@ class ImageTextDataModule(EvaluatedDataModule):
         size = self.sampler.global_batch_size
         return {
             "source": self.description,
-            **{name: _counts(sequences) for name, sequences in sets.items()},  # type: ignore[arg-type]
+            **{name: _counts(sequences) for name, sequences in sets.items()},
             "images": self._encoder.images.describe(),
             "vocabulary": f"{len(self.tokenizer):,} tokens",
             "global batch": f"{size} samples, about {size * self.train_set.num_tokens // len(self.train_set):,} tokens",

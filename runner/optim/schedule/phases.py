@@ -247,4 +247,4 @@ def _chain(*phases: tuple[Literal["warmup", "training", "cooldown"], str, int | 
 
 def polynomial(falling: float, power: float, end: float) -> float:
     """A factor that falls as a power of one that falls linearly from 1 to 0, but to `end`."""
-    return end + (1.0 - end) * falling**power
+    return end + (1.0 - end) * float(falling**power)
