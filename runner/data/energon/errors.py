@@ -21,10 +21,10 @@ class UnreadableSample(ValueError):
     """A sample of a stream cannot be read; the message names it."""
 
 
-class Troubles:
+class ErrorCollector:
     """What one loading process could not read since its last batch, which carries the news to the training process.
 
-    There what is left out is held against the bound (`Stock`); here only so that a data set of which nothing can be read
+    There what is left out is held against the bound (`SkipBudget`); here only so that a data set of which nothing can be read
     comes to an end.
     """
 
@@ -60,7 +60,7 @@ def one_too_many(message: str, allowed: int) -> str:
     return f"{message}. To leave out such samples, set data.max_bad_samples to how many there may be"
 
 
-class Stock:
+class SkipBudget:
     """What a stream has brought, and had to leave out: goes into checkpoints with its state."""
 
     def __init__(self, allowed: int) -> None:
@@ -104,8 +104,8 @@ class Stock:
 class GuardedReader:
     """A reader of shards that notes what it cannot read, and leaves it out, instead of ending the stream."""
 
-    def __init__(self, reader: Any, troubles: Troubles) -> None:
-        self.reader, self.troubles = reader, troubles
+    def __init__(self, reader: Any, errors: ErrorCollector) -> None:
+        self.reader, self.errors = reader, errors
 
     def __getattr__(self, name: str) -> Any:
         if name == "reader":  # not there yet while being copied
@@ -120,7 +120,7 @@ class GuardedReader:
             return self.reader[index]
         except Exception as error:  # tarfile, sqlite, the file system and energon have a dozen kinds
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            self.troubles.add(f"{self._place(index)} cannot be read: {reason}")
+            self.errors.add(f"{self._place(index)} cannot be read: {reason}")
             return None
 
     def _place(self, index: int) -> str:
@@ -132,12 +132,12 @@ class GuardedReader:
         return f"sample {index} of {self.reader}"
 
 
-def guard(dataset: SavableDataset[Any], troubles: Troubles) -> None:
+def guard(dataset: SavableDataset[Any], errors: ErrorCollector) -> None:
     """Puts a guarded reader in place of each reader of shards in a tree of datasets, and keeps progress bars off."""
     if hasattr(dataset, "join_readers"):
-        dataset.join_readers = [GuardedReader(reader, troubles) for reader in dataset.join_readers]
+        dataset.join_readers = [GuardedReader(reader, errors) for reader in dataset.join_readers]
     if isinstance(dataset, PackingDataset):
         fill = dataset._fill_reading_buffer
         dataset._fill_reading_buffer = lambda source, log_progress: fill(source)
     for part in getattr(dataset, "datasets", ()):
-        guard(part, troubles)
+        guard(part, errors)

@@ -8,7 +8,7 @@ import torch
 from megatron.energon import SavableDataset, get_savable_loader
 
 from iolaus.runner.data.batches import rest_before_fork, settle_worker
-from iolaus.runner.data.energon.errors import Stock
+from iolaus.runner.data.energon.errors import SkipBudget
 from iolaus.runner.data.energon.state import from_plain, to_plain
 
 COLLECT_EVERY = 10
@@ -41,7 +41,7 @@ def cyclic_iter(iter: Iterable[Any]) -> Iterator[Any]:
 class EnergonDataloader:
     """Batches of an energon loader without end; its state is that after the last batch handed out.
 
-    `stock`, if given, keeps count of what the batches bring, and goes into the state.
+    `skip_budget`, if given, keeps count of what the batches bring, and goes into the state.
 
     Energon's own state is wrong for a loader that was restored and of whose workers some have handed out nothing since
     (it forgets how much of their saved state is to be skipped). Until all have, the state is the restored one and how
@@ -53,8 +53,8 @@ class EnergonDataloader:
         ['one', 'two', 'one']
     """
 
-    def __init__(self, dataloader: Any, stock: Stock | None = None) -> None:
-        self.dataloader, self.stock = dataloader, stock
+    def __init__(self, dataloader: Any, skip_budget: SkipBudget | None = None) -> None:
+        self.dataloader, self.skip_budget = dataloader, skip_budget
         self._batches = cyclic_iter(dataloader)
         self._restored: Any = None
         self._taken = 0
@@ -73,8 +73,8 @@ class EnergonDataloader:
             self._taken += 1
         self._taken += 1
         batch = next(self._batches)
-        if self.stock is not None:
-            self.stock.take(batch)
+        if self.skip_budget is not None:
+            self.skip_budget.take(batch)
         return batch
 
     def __len__(self) -> int:
@@ -84,13 +84,13 @@ class EnergonDataloader:
     def save_state(self) -> Any:
         """Where the stream stands, as plain values: what the loader's `save_state_rank()` gives.
 
-        With a `stock`, or where batches are to be skipped from there, a dict of `state`, `skip` and `stock`.
+        With a `skip_budget`, or where batches are to be skipped from there, a dict of `state`, `skip` and `skip_budget`.
         """
-        stock = self.stock.state() if self.stock is not None else None
+        skip_budget = self.skip_budget.state() if self.skip_budget is not None else None
         if self._taken >= max(1, self._num_workers()) or (self._restored is None and not self._num_workers()):
             state = to_plain(self.dataloader.save_state_rank())
-            return state if stock is None else {"state": state, "skip": 0, "stock": stock}
-        return {"state": to_plain(self._restored), "skip": self._taken + self._to_skip, "stock": stock}
+            return state if skip_budget is None else {"state": state, "skip": 0, "stock": skip_budget}
+        return {"state": to_plain(self._restored), "skip": self._taken + self._to_skip, "stock": skip_budget}
 
     def restore_state(self, state: Any) -> None:
         """Goes on where `state` was saved, by a stream of the very same layout; before the first batch."""
@@ -101,8 +101,8 @@ class EnergonDataloader:
         # Energon keeps and changes what it is given.
         self.dataloader.restore_state_rank(from_plain(saved["state"]))
         self._to_skip = saved["skip"]
-        if self.stock is not None and saved["stock"] is not None:
-            self.stock.restore(saved["stock"])
+        if self.skip_budget is not None and saved["stock"] is not None:
+            self.skip_budget.restore(saved["stock"])
 
     def _num_workers(self) -> int:
         workers = getattr(self.dataloader, "num_workers", 0)
@@ -128,11 +128,11 @@ def close_loader(loader: Any) -> None:
 class EnergonPass:
     """An energon loader that each iteration passes over from its beginning, whatever has become of the last one.
 
-    Its workers end with the pass. `stock` says how many samples may be left out.
+    Its workers end with the pass. `skip_budget` says how many samples may be left out.
     """
 
-    def __init__(self, dataloader: Any, stock: Stock) -> None:
-        self.dataloader, self.stock = dataloader, stock
+    def __init__(self, dataloader: Any, skip_budget: SkipBudget) -> None:
+        self.dataloader, self.skip_budget = dataloader, skip_budget
 
     def __len__(self) -> int:
         return len(self.dataloader)
@@ -143,7 +143,7 @@ class EnergonPass:
             self.dataloader.dataset.reset_state_deep()
         try:
             for batch in self.dataloader:
-                self.stock.check(batch)
+                self.skip_budget.check(batch)
                 yield batch
         finally:
             self.close()

@@ -14,7 +14,7 @@ from megatron.energon import (
     get_val_dataset,
 )
 
-from iolaus.runner.data.energon.errors import Stock, Troubles, check_least, guard
+from iolaus.runner.data.energon.errors import ErrorCollector, SkipBudget, check_least, guard
 from iolaus.runner.data.energon.loader import (
     EnergonDataloader,
     EnergonPass,
@@ -130,8 +130,8 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         self.pg_collection = process_groups if pg_collection is None else pg_collection
         self.seed, self.max_bad_samples, self.allow_dataset_code = seed, max_bad_samples, allow_dataset_code
         self.accept_changes, self.train_options = accept_changes, kwargs
-        self.stock = Stock(max_bad_samples)
-        self.troubles = {split: Troubles(max_bad_samples) for split in PARTS}
+        self.skip_budget = SkipBudget(max_bad_samples)
+        self.errors = {split: ErrorCollector(max_bad_samples) for split in PARTS}
         self.init_global_step = 0
         self.train_dataloader_object: EnergonDataloader | None = None
         self.val_dataloader_object: EnergonPass | None = None
@@ -156,7 +156,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
             num_workers=num_workers,
             data_parallel_group=group,
             seed_offset=self.seed,
-            global_error_handler=self.troubles[split].handle,
+            global_error_handler=self.errors[split].handle,
         )
 
     def datasets_provider(
@@ -170,7 +170,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         if split not in PARTS:
             raise ValueError(f"Invalid value for split: {split!r}; there are: {', '.join(PARTS)}")
         check_source(self.path, self.allow_dataset_code)
-        task_encoder = self.make_task_encoder(split, self.troubles[split])
+        task_encoder = self.make_task_encoder(split, self.errors[split])
         if split == "train":
             dataset = self._training_set(worker_config, task_encoder)
         else:
@@ -181,7 +181,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
                 batch_size=self.micro_batch_size,
                 task_encoder=task_encoder,
             )
-        guard(dataset, self.troubles[split])
+        guard(dataset, self.errors[split])
         return dataset
 
     def _training_set(self, worker_config: WorkerConfig, task_encoder: TaskEncoder) -> SavableDataset[Any]:
@@ -202,7 +202,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
                 raise
             raise ValueError(f"data.train_options={self.train_options}: {error}") from error
 
-    def make_task_encoder(self, split: str, troubles: Troubles) -> TaskEncoder:
+    def make_task_encoder(self, split: str, errors: ErrorCollector) -> TaskEncoder:
         """The task encoder of a split: the one given, or that for conversations about images."""
         given = self.task_encoder if split == "train" else self.validation_task_encoder
         if given is not None:
@@ -212,7 +212,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
             reader=ConversationReader({}, caption_prompt="describe the image."),
             collate=flat_tensors,
             row_length=self.row_length,
-            troubles=troubles,
+            errors=errors,
         )
 
     def make_encoder(self) -> ConversationEncoder:
@@ -235,7 +235,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         """The training stream, from where the checkpoint left it; made when it is first asked for."""
         if self.train_dataloader_object is None:
             dataset = self.datasets_provider(self._build_worker_config(self.num_workers, "train"), "train")
-            stream = EnergonDataloader(savable_loader(dataset, self.pin_memory), self.stock)
+            stream = EnergonDataloader(savable_loader(dataset, self.pin_memory), self.skip_budget)
             if self._to_restore is not None:
                 stream.restore_state(self._to_restore)
             self.train_dataloader_object = stream
@@ -250,7 +250,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         if self.val_dataloader_object is None:
             dataset = self.datasets_provider(self._build_worker_config(self.num_val_workers, "val"), "val")
             loader = settled(get_loader(dataset), self.pin_memory)
-            self.val_dataloader_object = EnergonPass(loader, self.stock)
+            self.val_dataloader_object = EnergonPass(loader, self.skip_budget)
         return self.val_dataloader_object
 
     def test_dataloader(self) -> None:

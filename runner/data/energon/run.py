@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any
 
 from iolaus.runner.data.energon.batches import EvaluationPass, GlobalBatchStream
-from iolaus.runner.data.energon.errors import Troubles
+from iolaus.runner.data.energon.errors import ErrorCollector
 from iolaus.runner.data.energon.examples import Examples, ReadConversations
 from iolaus.runner.data.energon.module import EnergonMultiModalDataModule
 from iolaus.runner.data.energon.source import count_samples, samples_in_order
@@ -132,7 +132,7 @@ class EnergonData(EnergonMultiModalDataModule):
         assert self.vision is not None, "prepare_data comes first"
         return self.vision.encoder(self.seq_length, self.too_long)
 
-    def make_task_encoder(self, split: str, troubles: Troubles) -> ConversationTaskEncoder:
+    def make_task_encoder(self, split: str, errors: ErrorCollector) -> ConversationTaskEncoder:
         """Micro-batches as the objective lays them out."""
         held_out = self.validation[VALIDATION].numbers if split == "val" else None
         return ConversationTaskEncoder(
@@ -140,7 +140,7 @@ class EnergonData(EnergonMultiModalDataModule):
             reader=self.read_row,
             collate=self.collator,
             row_length=self.row_length,
-            troubles=troubles,
+            errors=errors,
             numbers=held_out,
             packed=self.layout == "packed",
         )
@@ -192,7 +192,7 @@ class EnergonData(EnergonMultiModalDataModule):
 
     def epoch_at(self, step: int) -> float:
         """Passes over the training split so far, as far as this replica's share tells."""
-        return self.stock.samples * self.data_parallel().size / self.num_samples
+        return self.skip_budget.samples * self.data_parallel().size / self.num_samples
 
     def train_dataloader(self) -> GlobalBatchStream:
         """Global batches from where the checkpoint left the stream."""
@@ -204,7 +204,7 @@ class EnergonData(EnergonMultiModalDataModule):
         if not self.validation:
             return []
         assert self.trainer is not None
-        filler = self.make_task_encoder("val", Troubles(0)).filler
+        filler = self.make_task_encoder("val", ErrorCollector(0)).filler
         device = self.trainer.strategy.root_device
         return [EvaluationPass(self.evaluation(), filler, self.data_parallel(), device)]
 

@@ -11,7 +11,7 @@ from megatron.energon.flavors.webdataset.empty_dataset_error import EmptyDataset
 from megatron.energon.flavors.webdataset.metadata import EnergonDatasetType, get_dataset_type
 from megatron.energon.metadataset import load_dataset
 
-from iolaus.runner.data.energon.errors import Troubles, guard
+from iolaus.runner.data.energon.errors import ErrorCollector, guard
 
 META = ".nv-meta"
 
@@ -63,13 +63,13 @@ def samples_in_order(path: str, split: str, task_encoder: TaskEncoder) -> Iterat
     Raises:
         UnreadableSample: one cannot be read.
     """
-    troubles = Troubles(0)
+    errors = ErrorCollector(0)
     config = alone()
-    config.global_error_handler = troubles.handle
+    config.global_error_handler = errors.handle
     dataset: SavableDataset[Any] = get_val_dataset(
         path, split_part=split, worker_config=config, batch_size=None, task_encoder=task_encoder
     )
-    guard(dataset, troubles)
+    guard(dataset, errors)
     config.worker_activate(0)
     try:
         yield from dataset

@@ -22,7 +22,7 @@ from megatron.energon import (
 )
 from megatron.energon import edataclass as sample_type
 
-from iolaus.runner.data.energon.errors import Troubles
+from iolaus.runner.data.energon.errors import ErrorCollector
 from iolaus.runner.data.micro_batch import Collate, FlatSamples, MicroBatch
 from iolaus.runner.data.read.conll import Row
 from iolaus.runner.data.text.holdout import digest
@@ -149,12 +149,12 @@ class ConversationTaskEncoder(TaskEncoder):
         reader: ConversationReader,
         collate: Collate,
         row_length: int,
-        troubles: Troubles,
+        errors: ErrorCollector,
         numbers: Mapping[str, int] | None = None,
         packed: bool = False,
     ) -> None:
         self.encoder, self.reader, self.collate, self.row_length = encoder, reader, collate, row_length
-        self.troubles, self.numbers, self.packed = troubles, numbers, packed
+        self.errors, self.numbers, self.packed = errors, numbers, packed
 
     @stateless
     def encode_sample(self, sample: Sample) -> EncodedSample:
@@ -200,7 +200,7 @@ class ConversationTaskEncoder(TaskEncoder):
         return {
             **micro_batch,
             "sample_names": [place(sample) for sample in good],
-            "bad": [*self.troubles.drain(), *bad],
+            "bad": [*self.errors.drain(), *bad],
             "too_long": len(left_out) - len(bad),
         }
 

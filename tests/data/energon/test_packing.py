@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from iolaus.runner.data.demo.scenes import Scenes
-from iolaus.runner.data.energon.errors import Troubles
+from iolaus.runner.data.energon.errors import ErrorCollector
 from iolaus.runner.data.energon.prepare import prepare
 from iolaus.runner.data.energon.source import samples_in_order
 from iolaus.runner.data.energon.tasks import ConversationTaskEncoder, EncodedSample
@@ -24,7 +24,7 @@ def task(vision: TinyVision, packed: bool) -> ConversationTaskEncoder:
         reader=vision.data.read_row,
         collate=vision.objective,
         row_length=150,
-        troubles=Troubles(0),
+        errors=ErrorCollector(0),
         packed=packed,
     )
 

@@ -12,7 +12,7 @@ import torch
 from megatron.energon import CaptioningSample, VQASample
 from PIL import Image
 
-from iolaus.runner.data.energon.errors import Troubles
+from iolaus.runner.data.energon.errors import ErrorCollector
 from iolaus.runner.data.energon.module import EnergonMultiModalDataModule
 from iolaus.runner.data.energon.shards import numbered, write_shards
 from iolaus.runner.data.energon.tasks import (
@@ -74,7 +74,7 @@ def written(folder: Path, files: list[dict[str, bytes]], validation: int = 0) ->
 
 
 def encoder(vision: VisionProcessor, **settings: Any) -> ConversationTaskEncoder:
-    given = {"row_length": 64, "troubles": Troubles(0), "collate": flat_tensors, **settings}
+    given = {"row_length": 64, "errors": ErrorCollector(0), "collate": flat_tensors, **settings}
     made = vision.encoder(40, given.pop("too_long", "error"))
     return ConversationTaskEncoder(encoder=made, reader=ConversationReader({}, "describe."), **given)
 
@@ -204,11 +204,11 @@ def test_undecodable_image_ends_the_stream_or_is_left_out_and_counted(
     data = module(folder, vision, max_bad_samples=1)
     names = [name for _ in range(9) for name in next(data.stream())["sample_names"]]
     assert len(names) == 15, "three passes, one sample missing in each"
-    assert len(data.stock.bad) == 1, "met three times, counted once"
+    assert len(data.skip_budget.bad) == 1, "met three times, counted once"
     state = data.stream().save_state()
     resumed = module(folder, vision, max_bad_samples=1)
     resumed.stream().restore_state(state)
-    assert resumed.stock.bad == data.stock.bad
+    assert resumed.skip_budget.bad == data.skip_budget.bad
 
 
 def test_truncated_shard_is_named_or_its_samples_are_left_out(
@@ -222,8 +222,8 @@ def test_truncated_shard_is_named_or_its_samples_are_left_out(
         list(islice(stream, 6))
     data = module(folder, vision, max_bad_samples=4)
     names = {name for _ in range(12) for name in next(data.stream())["sample_names"]}
-    assert len(names) == 12 - len(data.stock.bad)
-    assert len(data.stock.bad) in (2, 3, 4)
+    assert len(names) == 12 - len(data.skip_budget.bad)
+    assert len(data.skip_budget.bad) in (2, 3, 4)
 
 
 def test_shard_of_which_nothing_can_be_read_does_not_spin(tmp_path: Path, vision: VisionProcessor) -> None:
