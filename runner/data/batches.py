@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from iolaus.runner.data.handover import hand_over
+from iolaus.runner.data.handover import serialize_batch
 from iolaus.runner.data.micro_batch import Collate, FlatSamples, MicroBatch, Share
 from iolaus.runner.order.keyed import derive_seed, sample_keys
 from iolaus.runner.order.partition import partition
@@ -158,7 +158,7 @@ def figures_of(share: Share) -> dict[str, float]:
     return {name: float(values[name]) for name in SUMMED}
 
 
-class Steps(Sampler[int]):
+class StepSampler(Sampler[int]):
     """The step numbers from `start`; its length is that of the whole run, as Lightning counts from the start too."""
 
     def __init__(self, start: int, stop: int) -> None:
@@ -171,15 +171,15 @@ class Steps(Sampler[int]):
         return self.stop
 
 
-class CalmLoader(DataLoader[Any]):
+class ForkSafeLoader(DataLoader[Any]):
     """Forks its workers when the threads of a collective that has just ended have come to rest."""
 
     def __iter__(self) -> Any:
-        rest_before_fork(self.num_workers)
+        wait_before_fork(self.num_workers)
         return super().__iter__()
 
 
-def rest_before_fork(num_workers: int) -> None:
+def wait_before_fork(num_workers: int) -> None:
     """Waits until a fork is safe, if there will be any.
 
     A worker forked while a collective's thread lets go of the interpreter hangs at birth: with gloo once in some 200.
@@ -192,14 +192,14 @@ def batch_loader(
     batches: GlobalBatches, start: int, stop: int, num_workers: int, pin_memory: bool
 ) -> DataLoader[Any]:
     """Loads global batches `start` to `stop - 1` in order; collation runs in the workers."""
-    return CalmLoader(
+    return ForkSafeLoader(
         batches,
         batch_size=None,
-        sampler=Steps(start, stop),
+        sampler=StepSampler(start, stop),
         num_workers=num_workers,
         pin_memory=pin_memory,
-        collate_fn=hand_over,
-        worker_init_fn=settle_worker if num_workers else None,
+        collate_fn=serialize_batch,
+        worker_init_fn=set_up_worker if num_workers else None,
         prefetch_factor=4 if num_workers else None,
     )
 
@@ -213,7 +213,7 @@ def _end_workers() -> None:
             process.kill()
 
 
-def settle_worker(worker: int) -> None:
+def set_up_worker(worker: int) -> None:
     """Keeps a loader process out of the way: one thread, and signals are the training process's business."""
     from iolaus.runner.run.signals import STOPPING
 

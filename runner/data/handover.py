@@ -18,7 +18,7 @@ LARGE = 1 << 20
 """Bytes from which copying a tensor through the pipe would take longer."""
 
 
-class Letter:
+class SerializedBatch:
     """A batch as it is written to the pipe; what is read from there is the batch itself."""
 
     def __init__(self, batch: Any) -> None:
@@ -32,9 +32,9 @@ class Letter:
         return pickle.loads, (self.content,)
 
 
-def hand_over(batch: Any) -> Any:
+def serialize_batch(batch: Any) -> Any:
     """What a loader process is to put on its way; elsewhere the batch as it is."""
-    return batch if get_worker_info() is None else Letter(batch)
+    return batch if get_worker_info() is None else SerializedBatch(batch)
 
 
 def _reduce(tensor: Tensor) -> Any:

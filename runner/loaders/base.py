@@ -43,10 +43,10 @@ class PassesDataModule(pl.LightningDataModule):
         """Passes from where a checkpoint left them, else from that of the trainer's epoch, else from the first."""
         epoch, start = self._restored or (self.trainer.current_epoch if self.trainer is not None else 0, 0)
         self._restored = None
-        self._training = PassLoader(passes, num_workers, epoch, start, any_has_more=self.asking(uneven))
+        self._training = PassLoader(passes, num_workers, epoch, start, any_has_more=self.end_check(uneven))
         return self._training
 
-    def asking(self, uneven: bool) -> Callable[[bool], bool] | None:
+    def end_check(self, uneven: bool) -> Callable[[bool], bool] | None:
         """Asks all ranks whether any has a batch left; none to ask where there is one rank, or all have as many."""
         if not uneven or self.ranks()[1] == 1:
             return None

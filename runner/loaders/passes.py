@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import IterableDataset, get_worker_info
 
-from iolaus.runner.data.batches import CalmLoader, GatheredSequences, flat_samples, settle_worker
-from iolaus.runner.data.handover import hand_over
+from iolaus.runner.data.batches import ForkSafeLoader, GatheredSequences, flat_samples, set_up_worker
+from iolaus.runner.data.handover import serialize_batch
 from iolaus.runner.data.micro_batch import FlatSamples
 from iolaus.runner.order.partition import partition
 from iolaus.runner.samplers import Sequential, Shuffled
@@ -108,7 +108,7 @@ class StoredPasses(Passes):
         return partition(lengths, self.num_ranks, self.row_tokens, None, packed=True)[self.rank]
 
 
-class PassLoader(CalmLoader):
+class PassLoader(ForkSafeLoader):
     """A `DataLoader` of which each iteration is the next pass; one that `repeats` has the same pass every time.
 
     `epoch` is the pass that goes on, `handed` its batches so far, those before a restored place included, and `ended`
@@ -131,8 +131,8 @@ class PassLoader(CalmLoader):
             passes,
             batch_size=None,
             num_workers=num_workers,
-            collate_fn=hand_over,
-            worker_init_fn=settle_worker if num_workers else None,
+            collate_fn=serialize_batch,
+            worker_init_fn=set_up_worker if num_workers else None,
             pin_memory=torch.cuda.is_available(),
         )
         self.following, self.repeats, self.any_has_more = (epoch, start), repeats, any_has_more

@@ -154,7 +154,9 @@ class PretrainingDataModule(PassesDataModule):
         self.setup("validate")
         uneven = self.streaming
         return [
-            PassLoader(self._passes(name), self.num_workers, repeats=True, any_has_more=self.asking(uneven))
+            PassLoader(
+                self._passes(name), self.num_workers, repeats=True, any_has_more=self.end_check(uneven)
+            )
             for name in self.validation_names
         ]
 

@@ -42,7 +42,7 @@ class ResumableSampler(Sampler[T_co], ABC):
                 self.position += 1
             yield item
 
-    def go_on_at(self, position: int) -> None:
+    def start_at(self, position: int) -> None:
         """The next iterator, and that one alone, begins at `position`; at the end it begins anew."""
         self.position = self._start = position
 
@@ -53,7 +53,7 @@ class ResumableSampler(Sampler[T_co], ABC):
         """
         if epoch != self.epoch:
             self.epoch = epoch
-            self.go_on_at(0)
+            self.start_at(0)
 
 
 class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
@@ -137,7 +137,7 @@ class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
                 "raise the number of epochs or steps to go on with it."
             )
         self.epoch = state.get("epoch", 0)
-        self.go_on_at(state["position"])
+        self.start_at(state["position"])
 
     def check_step(self, step: int) -> None:
         """Raises IndexError unless there is a global batch `step`."""

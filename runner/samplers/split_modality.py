@@ -241,7 +241,7 @@ class SplitModalitySampler(ResumableSampler[int]):
                 )
             position = position * num_replicas // self.num_replicas
         self.epoch = state["epoch"]
-        self.go_on_at(position)
+        self.start_at(position)
 
     def __len__(self) -> int:
         """Examples this rank gets in an epoch."""

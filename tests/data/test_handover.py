@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from iolaus.runner.data.handover import LARGE, Letter, hand_over
+from iolaus.runner.data.handover import LARGE, SerializedBatch, serialize_batch
 
 BATCH = {
     "micro_batches": [{"ids": torch.arange(6).view(2, 3), "mask": torch.tensor([True, False])}, {}],
@@ -35,7 +35,9 @@ class Batches(Dataset[Any]):
 
 
 def loaded(batch: Any, num_workers: int) -> list[Any]:
-    return list(DataLoader(Batches(batch), batch_size=None, num_workers=num_workers, collate_fn=hand_over))
+    return list(
+        DataLoader(Batches(batch), batch_size=None, num_workers=num_workers, collate_fn=serialize_batch)
+    )
 
 
 @pytest.mark.parametrize("num_workers", [0, 1])
@@ -52,8 +54,8 @@ def test_batch_arrives_as_it_was_sent(num_workers: int) -> None:
 
 
 def test_only_large_tensors_are_shared() -> None:
-    assert 600 < len(Letter({"ids": torch.zeros(75, dtype=torch.int64)}).content) < 1200
-    assert len(Letter({"pixels": torch.zeros(LARGE)}).content) < 1200
+    assert 600 < len(SerializedBatch({"ids": torch.zeros(75, dtype=torch.int64)}).content) < 1200
+    assert len(SerializedBatch({"pixels": torch.zeros(LARGE)}).content) < 1200
 
 
 def test_batch_that_cannot_be_sent_is_an_error_and_no_wait() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from megatron.energon import SavableDataset, get_savable_loader
 
-from iolaus.runner.data.batches import rest_before_fork, settle_worker
+from iolaus.runner.data.batches import set_up_worker, wait_before_fork
 from iolaus.runner.data.energon.errors import SkipBudget
 from iolaus.runner.data.energon.state import from_plain, to_plain
 
@@ -66,7 +66,7 @@ class EnergonDataloader:
     def __next__(self) -> Any:
         """The next batch. Raises ValueError for a loader without any."""
         if not self._taken:
-            rest_before_fork(self._num_workers())
+            wait_before_fork(self._num_workers())
         while self._to_skip:
             self._to_skip -= 1
             next(self._batches)
@@ -138,7 +138,7 @@ class EnergonPass:
         return len(self.dataloader)
 
     def __iter__(self) -> Iterator[Any]:
-        rest_before_fork(self.dataloader.num_workers)
+        wait_before_fork(self.dataloader.num_workers)
         if not self.dataloader.num_workers:
             self.dataloader.dataset.reset_state_deep()
         try:
@@ -157,10 +157,10 @@ def savable_loader(dataset: SavableDataset[Any], pin_memory: bool) -> Any:
     """Energon's loader of a training set, whose workers keep out of the way."""
     workers = dataset.worker_config.num_workers
     loader = get_savable_loader(dataset, gc_collect_every_n_steps=COLLECT_EVERY if workers else 0)
-    return settled(loader, pin_memory)
+    return worker_safe(loader, pin_memory)
 
 
-def settled(loader: Any, pin_memory: bool) -> Any:
+def worker_safe(loader: Any, pin_memory: bool) -> Any:
     """A loader of energon whose workers leave signals to the training process, and with memory pinned or not."""
     loader.pin_memory = pin_memory and torch.cuda.is_available()
     loader.worker_init_fn = partial(_start_worker, loader.worker_init_fn)
@@ -168,5 +168,5 @@ def settled(loader: Any, pin_memory: bool) -> Any:
 
 
 def _start_worker(start: Callable[[int], None], worker: int) -> None:
-    settle_worker(worker)
+    set_up_worker(worker)
     start(worker)

@@ -20,7 +20,7 @@ from iolaus.runner.data.energon.loader import (
     EnergonPass,
     cyclic_iter,
     savable_loader,
-    settled,
+    worker_safe,
 )
 from iolaus.runner.data.energon.replicas import find_replica, gathered
 from iolaus.runner.data.energon.source import check_readers, check_source, count_samples, fingerprint
@@ -249,7 +249,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         """The validation split, made when it is first asked for."""
         if self.val_dataloader_object is None:
             dataset = self.datasets_provider(self._build_worker_config(self.num_val_workers, "val"), "val")
-            loader = settled(get_loader(dataset), self.pin_memory)
+            loader = worker_safe(get_loader(dataset), self.pin_memory)
             self.val_dataloader_object = EnergonPass(loader, self.skip_budget)
         return self.val_dataloader_object
 

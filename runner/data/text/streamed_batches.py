@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import IterableDataset, get_worker_info
 
-from iolaus.runner.data.batches import MASK_STREAM, CalmLoader, keyed_samples, settle_worker, share_of
-from iolaus.runner.data.handover import hand_over
+from iolaus.runner.data.batches import MASK_STREAM, ForkSafeLoader, keyed_samples, set_up_worker, share_of
+from iolaus.runner.data.handover import serialize_batch
 from iolaus.runner.data.micro_batch import Collate, FlatSamples, MicroBatch, Share
 from iolaus.runner.data.text.chunking import Chunker
 from iolaus.runner.data.text.sources import Source
@@ -143,13 +143,13 @@ class StreamLoader:
     ) -> None:
         self.batches, self.data, self.replica, self.device = batches, data, replica, device
         workers = data.num_workers
-        self.loader = CalmLoader(
+        self.loader = ForkSafeLoader(
             batches,
             batch_size=None,
             num_workers=workers,
             pin_memory=device.type == "cuda",
-            collate_fn=hand_over,
-            worker_init_fn=settle_worker if workers else None,
+            collate_fn=serialize_batch,
+            worker_init_fn=set_up_worker if workers else None,
             prefetch_factor=4 if workers else None,
         )
 
