@@ -23,7 +23,7 @@ def better_when(figure: str) -> str:
     return "min" if figure.endswith(SMALLER_IS_BETTER) else "max"
 
 
-def settle_monitor(config: DictConfig, module: Any, data: Any) -> None:
+def choose_monitor(config: DictConfig, module: Any, data: Any) -> None:
     """Fills in `checkpoint.monitor` and `.mode` where they are none, by the figures that validation will log.
 
     Callbacks that follow them (`callback.early_stopping`) do so too.

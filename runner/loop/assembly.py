@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from omegaconf import DictConfig
 
 from iolaus.runner.build import allow_code, bind, build
-from iolaus.runner.evaluation.monitor import settle_monitor
+from iolaus.runner.evaluation.monitor import choose_monitor
 
 
 class Parts(NamedTuple):
@@ -30,7 +30,7 @@ def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
     """
     import torch
 
-    from iolaus.runner.models.packed.rows import settle_layout
+    from iolaus.runner.models.packed.rows import choose_layout
 
     allow_code(config)
     data = build(config.data)
@@ -47,7 +47,7 @@ def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
         accept_changes=config.resume_changed_data,
     )
     task_model = objective.task_model(model)
-    data.layout = settle_layout(data.layout, objective, task_model, began_layout)
+    data.layout = choose_layout(data.layout, objective, task_model, began_layout)
     module = build(
         config.module,
         model=task_model,
@@ -58,7 +58,7 @@ def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
         log_every=config.trainer.log_every,
         baselines=baselines_of(data, objective),
     )
-    settle_monitor(config, module, data)
+    choose_monitor(config, module, data)
     return Parts(data, module, max_steps)
 
 

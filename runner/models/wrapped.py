@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models.flops import FlopCounts, network_flops
 from iolaus.runner.models.packed import padded_attention  # noqa: F401  which transformers then knows
-from iolaus.runner.models.packed.dropout import quicken
+from iolaus.runner.models.packed.dropout import replace_dropout
 from iolaus.runner.models.packed.last_layer import NarrowedLastLayer
 from iolaus.runner.models.packed.rows import encoder_inputs, set_up_packed_rows, try_padded_rows
 
@@ -22,7 +22,7 @@ class WrappedModel(nn.Module):
 
     def __init__(self, pretrained: PreTrainedModel) -> None:
         super().__init__()
-        quicken(pretrained)
+        replace_dropout(pretrained)
         self.pretrained = pretrained
         self.position_offset: int | None = None
         self.last_layer = NarrowedLastLayer(self.core)

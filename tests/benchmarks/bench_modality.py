@@ -58,7 +58,7 @@ def side(sampler: str, layout: str) -> Side:
     from iolaus.runner.build import bind, build
     from iolaus.runner.data.batches import GlobalBatches
     from iolaus.runner.launch.resume import run_folder
-    from iolaus.runner.models.packed.rows import settle_layout
+    from iolaus.runner.models.packed.rows import choose_layout
 
     OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
     chosen = [f"sampler={sampler}", f"data.layout={layout}"]
@@ -71,7 +71,7 @@ def side(sampler: str, layout: str) -> Side:
     pretrained = build(config.model, tokenizer=data.tokenizer, **objective.model_arguments())
     model = objective.task_model(pretrained)
     data.connect(bind(config.sampler), objective, STEPS, None, config.seed, accept_changes=False)
-    packed = settle_layout(layout, objective, model) == "packed"
+    packed = choose_layout(layout, objective, model) == "packed"
     batches = GlobalBatches(
         data.train,
         data.sampler,

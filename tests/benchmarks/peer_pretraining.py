@@ -53,7 +53,7 @@ def ours(case: Case) -> tuple[Clock, nn.Module]:
 
     from iolaus.runner.build import bind, build, build_all
     from iolaus.runner.launch.processes import keep_freed_memory
-    from iolaus.runner.models.packed.rows import settle_layout
+    from iolaus.runner.models.packed.rows import choose_layout
     from iolaus.runner.run.folder import RunFolder
 
     keep_freed_memory()
@@ -73,7 +73,7 @@ def ours(case: Case) -> tuple[Clock, nn.Module]:
     objective = build(config.objective, **data.collator_arguments())
     data.connect(bind(config.sampler), objective, case.steps, None, case.seed, accept_changes=False)
     model = objective.task_model(case.make_model())
-    data.layout = settle_layout(data.layout, objective, model)
+    data.layout = choose_layout(data.layout, objective, model)
     module = build(
         config.module, model=model, optimizer=bind(config.optimizer), scheduler=bind(config.scheduler),
         max_steps=case.steps, seed=case.seed, log_every=10, baselines={},

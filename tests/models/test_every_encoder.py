@@ -8,7 +8,7 @@ import torch
 
 from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models import SparseMaskedLM
-from iolaus.runner.models.packed.rows import settle_layout
+from iolaus.runner.models.packed.rows import choose_layout
 from iolaus.runner.objectives.base import Collator
 from tests.models.every_encoder import EVERY, tasks_of, tiny_model
 from tests.models.packed.test_tasks import CHOSEN, micro_batch
@@ -66,7 +66,7 @@ def test_loss_does_not_depend_on_the_cut(architecture: str, caplog: pytest.LogCa
         caplog.clear()
         model, made, samples = wrapped(architecture, task)
         model.train()
-        layout = settle_layout("auto", made, model)
+        layout = choose_layout("auto", made, model)
         assert model.training
         lines = [record.getMessage() for record in caplog.records if record.name == "iolaus"]
         assert len(lines) == (layout != "packed"), lines

@@ -26,7 +26,7 @@ def can_drop(rate: float, tensor: Tensor) -> bool:
     return here and 1 / _FATES <= rate <= 1 - 1 / _FATES
 
 
-def quicken(model: nn.Module) -> None:
+def replace_dropout(model: nn.Module) -> None:
     """Has every `torch.nn.Dropout` of the model decide by 16 bits on a CPU, and every module by bits of its own."""
     number_modules(model)
     for module in model.modules():

@@ -87,7 +87,7 @@ def packed_again(rows: Tensor, micro_batch: MicroBatch) -> Tensor:
     return rows.flatten(0, 1).index_select(0, places)[None]
 
 
-def settle_layout(layout: str, collator: Any, task_model: Any, began: str | None = None) -> str:
+def choose_layout(layout: str, collator: Any, task_model: Any, began: str | None = None) -> str:
     """`layout` with `auto` replaced: by the one that the run `began` in, else by the first of packed, padded and `single`
     that objective and model allow.
 

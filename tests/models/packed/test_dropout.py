@@ -8,7 +8,7 @@ from torch import Tensor
 
 from iolaus.runner.models.packed.attention import packed_attention
 from iolaus.runner.models.packed.documents import buckets
-from iolaus.runner.models.packed.dropout import Dropout, DroppedAttention, can_drop, quicken
+from iolaus.runner.models.packed.dropout import Dropout, DroppedAttention, can_drop, replace_dropout
 from tests.support.precision import in_fp32
 
 
@@ -153,7 +153,7 @@ def test_autocast_around_it_changes_no_bit(lengths: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_elements_are_dropped_in_training_only(dtype: torch.dtype) -> None:
     model = torch.nn.Sequential(torch.nn.Dropout(0.25))
-    quicken(model)
+    replace_dropout(model)
     assert type(model[0]) is Dropout
     ones = torch.ones(100, 101, dtype=dtype, requires_grad=True)
     torch.manual_seed(0)

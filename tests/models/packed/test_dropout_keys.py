@@ -10,7 +10,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models.encoder import DROPOUT_FIELDS
-from iolaus.runner.models.packed.dropout import quicken
+from iolaus.runner.models.packed.dropout import replace_dropout
 from iolaus.runner.models.packed.dropout_keys import DropoutKeys, bits, current_keys, dropout_keys, mix64
 from iolaus.runner.models.packed.padded_attention import padded_attention
 from iolaus.runner.order import keyed
@@ -143,7 +143,7 @@ def test_hash_is_that_of_the_keyed_generator() -> None:
 
 def test_bits_are_even_and_independent_of_sample_place_module_and_feature() -> None:
     modules = nn.Sequential(*[nn.Dropout(0.5) for _ in range(2)])
-    quicken(modules)
+    replace_dropout(modules)
     shape = torch.Size((2, 128, 256))
     of = [keys_of([5, 6], 128).of_elements(module, shape) for module in (modules[0], modules[0], modules[1])]
     of.append(keys_of([5, 6], 128, SEED + 1).of_elements(modules[0], shape))

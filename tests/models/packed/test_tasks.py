@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.models.packed.rows import settle_layout
+from iolaus.runner.models.packed.rows import choose_layout
 from iolaus.runner.objectives.base import Collator
 from iolaus.runner.order.keyed import sample_keys
 from tests.models.tiny import tiny
@@ -93,15 +93,15 @@ def test_pooling_by_the_mean_is_over_the_samples_own_tokens() -> None:
 def test_auto_pads_what_cannot_be_packed(caplog: pytest.LogCaptureFixture) -> None:
     _, collator = case("classification")
     caplog.set_level("INFO", logger="iolaus")
-    assert settle_layout("auto", collator, task_model(collator, "bert")) == "packed"
-    assert settle_layout("padded", collator, task_model(collator, "bert")) == "padded"
+    assert choose_layout("auto", collator, task_model(collator, "bert")) == "packed"
+    assert choose_layout("padded", collator, task_model(collator, "bert")) == "padded"
     assert not caplog.messages
     refused = task_model(collator, "deberta-v2").train()
-    assert settle_layout("auto", collator, refused) == "padded"
+    assert choose_layout("auto", collator, refused) == "padded"
     assert all(module.training for module in refused.modules()), "dropout stays on"
     assert "deberta-v2" in caplog.text
     with pytest.raises(ValueError, match=r"data\.layout=padded"):
-        settle_layout("packed", collator, task_model(collator, "deberta-v2"))
+        choose_layout("packed", collator, task_model(collator, "deberta-v2"))
 
 
 def test_a_head_that_mixes_packed_samples_is_refused() -> None:
@@ -120,7 +120,7 @@ def test_a_head_that_mixes_packed_samples_is_refused() -> None:
     pretrained.classifier = Mixing(pretrained.classifier)
     with pytest.raises(ValueError, match="the head of BertForSequenceClassification"):
         model.pack_rows()
-    assert settle_layout("auto", collator, model) == "single", "it mixes padded rows as well"
+    assert choose_layout("auto", collator, model) == "single", "it mixes padded rows as well"
     with pytest.raises(ValueError, match=r"padded rows than of each alone .*data\.layout=single"):
-        settle_layout("padded", collator, model)
+        choose_layout("padded", collator, model)
     model(micro_batch(sequences, collator, packed=False))

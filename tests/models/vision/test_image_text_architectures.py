@@ -17,7 +17,7 @@ from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.data.vision.conversations import Conversation, ConversationReader, Turn
 from iolaus.runner.data.vision.image_inputs import join_images
 from iolaus.runner.data.vision.processors import VisionProcessor, load_processor
-from iolaus.runner.models.packed.rows import settle_layout
+from iolaus.runner.models.packed.rows import choose_layout
 from iolaus.runner.modules.vision_language import images_of, sample_rows
 from iolaus.runner.objectives.vision_language import VisionLanguageCollator
 from tests.support.image_text_models import ARCHITECTURES, TEXT, VARYING, save_image_text_model
@@ -187,7 +187,7 @@ def test_rows_are_packed_where_samples_stay_apart_and_else_padded(loaded: Loaded
     with torch.no_grad():
         padded = loaded.model(batch(loaded, packed=False))
     with caplog.at_level(logging.INFO, "iolaus"):
-        layout = settle_layout("auto", loaded.objective, loaded.model)
+        layout = choose_layout("auto", loaded.objective, loaded.model)
     try:
         assert layout == ("packed" if loaded.name in VARYING else "padded")
         if layout == "padded":

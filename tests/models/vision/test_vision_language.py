@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from iolaus.runner.models.packed.rows import settle_layout
+from iolaus.runner.models.packed.rows import choose_layout
 from iolaus.runner.modules.vision_language import images_of, sample_rows
 from tests.support.precision import assert_close, rounding
 from tests.support.vision import TinyVision, tiny_vision
@@ -53,7 +53,7 @@ def test_packed_loss_and_gradient_are_those_of_padded_rows(
     (padded,), (packed,) = vision.share(packed=False), vision.share(packed=True)
     weight = next(p for p in model.vision_parameters if p.requires_grad and p.dim() > 1)
     (expected,) = torch.autograd.grad(model(padded)["loss"], weight)
-    assert settle_layout("packed", vision.objective, model) == "packed"
+    assert choose_layout("packed", vision.objective, model) == "packed"
     output = model(packed)
     (found,) = torch.autograd.grad(output["loss"], weight)
     assert float(output["loss"]) == pytest.approx(padded_loss["loss"], rel=rounding(1e-5, 1e-3))
