@@ -162,7 +162,7 @@ class Collator(ABC):
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
         """`input_ids` [N] as the model shall see them and `labels` [N], -100 where there is nothing to predict.
 
-        May add `target_weights` [N] float32, the factor of each target's loss, and what `further` lays out. What
+        May add `target_weights` [N] float32, the factor of each target's loss, and what `extra_fields` lays out. What
         `compute_labels` makes of padded rows, unless a subclass has a faster way.
         """
         lengths = tokenized["lengths"].astype(np.int64)
@@ -198,7 +198,9 @@ class Collator(ABC):
         """What the sum of the losses is divided by, added up over the global batch: the number of targets."""
         return float(np.count_nonzero(labelled["labels"] != IGNORED))
 
-    def further(self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]) -> MicroBatch:
+    def extra_fields(
+        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
+    ) -> MicroBatch:
         """Further tensors of the micro-batch; token i of the flat samples lies at `places[i]` in rows of `shape`."""
         return {}
 
@@ -230,7 +232,7 @@ class Collator(ABC):
         }
         if "target_weights" in labelled:
             batch["target_weights"] = torch.from_numpy(labelled["target_weights"][is_target])
-        batch |= self.further(labelled, places, shape)
+        batch |= self.extra_fields(labelled, places, shape)
         counts = not tokenized.get("filler")
         low, high = sample_hashes(labelled) if counts else (0, 0)
         figures: MicroBatch = {

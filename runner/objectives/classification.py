@@ -90,7 +90,9 @@ class SequenceClassificationCollator(FlatCollator):
             return float(np.count_nonzero(labels != IGNORED))
         return float(len(labels) - np.isnan(labels.reshape(len(labels), -1)).any(1).sum())
 
-    def further(self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]) -> MicroBatch:
+    def extra_fields(
+        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
+    ) -> MicroBatch:
         """`example_labels` [D] or [D, C], `samples` [D], and `token_type_ids` [D, T] for pairs."""
         return {
             "example_labels": torch.from_numpy(labelled["example_labels"]),

@@ -30,7 +30,7 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
     `encoder_loss_weight`. The encoder's targets are counted by their expected number, the share that is masked times the
     ordinary tokens, so that one denominator, the number of ordinary tokens, serves the whole global batch.
 
-    A batch of a list of samples has what the decoder and the encoder read besides; see `further`.
+    A batch of a list of samples has what the decoder and the encoder read besides; see `extra_fields`.
 
     Example:
         >>> collator = EnhancedMaskedLanguageModelingCollator(0, 4, 50, special_token_ids=[1, 2, 3])
@@ -81,7 +81,7 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
         self.encoder_loss_weight, self.pooling = encoder_loss_weight, pooling
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
-        """The `input_ids` [N] as they are, and every ordinary token as its own label; see `further` for the rest."""
+        """The `input_ids` [N] as they are, and every ordinary token as its own label; see `extra_fields` for the rest."""
         ids = tokenized["input_ids"]
         bits = token_bits(tokenized["keys"], tokenized["lengths"])
         return {"input_ids": ids, "labels": np.where(self.is_special[ids], IGNORED, ids), "bits": bits}
@@ -91,7 +91,9 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
         validation = self.validation_mlm_probability if self.encoder_mlm_probability else 0.0
         return validation if evaluation else self.encoder_mlm_probability
 
-    def further(self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]) -> MicroBatch:
+    def extra_fields(
+        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
+    ) -> MicroBatch:
         """`row_seeds` int32 in rows like the tokens, from which the decoder derives what each token sees.
 
         With masking on the encoder's side also `encoder_input_ids`, `encoder_target_positions` and
@@ -112,8 +114,8 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
     def rows(
         self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
     ) -> dict[str, Any]:
-        """`input_ids` and `labels` [B, T], and what `further` says."""
-        return {**super().rows(labelled, places, shape), **self.further(labelled, places, shape)}
+        """`input_ids` and `labels` [B, T], and what `extra_fields` says."""
+        return {**super().rows(labelled, places, shape), **self.extra_fields(labelled, places, shape)}
 
     def task_model(self, pretrained: PreTrainedModel) -> nn.Module:
         """The model with the enhanced decoder beside its own head."""

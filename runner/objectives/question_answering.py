@@ -134,7 +134,9 @@ class QuestionAnsweringCollator(FlatCollator):
         """The number of questions; a window counts as the share it is of its question's windows."""
         return 0.0 if labelled.get("filler") else float(labelled["sample_weights"].sum(dtype=np.float64))
 
-    def further(self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]) -> MicroBatch:
+    def extra_fields(
+        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
+    ) -> MicroBatch:
         """`starts`, `ends`, `sample_weights`, `samples` [D]; `in_context`, `token_type_ids` [D, T]."""
         in_context = torch.zeros(shape[0] * shape[1], dtype=torch.bool)
         in_context[torch.from_numpy(places)] = torch.from_numpy(labelled["char_starts"] >= 0)

@@ -87,7 +87,9 @@ class TokenClassificationCollator(FlatCollator):
         """How tags are chosen."""
         return {"constrained_decoding": self.constrained_decoding}
 
-    def further(self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]) -> MicroBatch:
+    def extra_fields(
+        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
+    ) -> MicroBatch:
         """`samples` [D]; for each word's first piece its place `word_positions` [W], and its word `words` [W].
 
         `read_positions` [R] are the places that have a target or are a first piece, each once.
