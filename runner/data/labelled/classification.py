@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.runner.data.labelled.labels import REGRESSION, SINGLE, UNLABELLED, Found, Labels
+from iolaus.runner.data.labelled.labels import REGRESSION, SINGLE, UNLABELLED, Labels, LocatedLabel
 from iolaus.runner.data.labelled.task import (
     TOKENISED_AT_ONCE,
     Task,
     TaskSequences,
     column,
     concatenated,
-    few,
+    first_names,
     identity,
     text_of,
     uses_token_types,
@@ -79,7 +79,9 @@ class Classification(Task):
             label = self.labels.as_read(row.values.get(self.label_column))
             if labelled and label is None:
                 raise ValueError(f"{row.where}: there is no label in column {self.label_column!r}")
-            found.append(Labelled(identity(row, self.id_column, number), text, pair, Found(label, row.where)))
+            found.append(
+                Labelled(identity(row, self.id_column, number), text, pair, LocatedLabel(label, row.where))
+            )
         return found
 
     def learn(self, examples: list[Labelled], rows: Rows) -> None:
@@ -146,4 +148,6 @@ class Classification(Task):
 
     def describe(self) -> dict[str, str]:
         """What is predicted."""
-        return {"labels": "a number" if self.labels.problem_type == REGRESSION else few(self.labels.names)}
+        return {
+            "labels": "a number" if self.labels.problem_type == REGRESSION else first_names(self.labels.names)
+        }

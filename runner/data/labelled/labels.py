@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from iolaus.runner.data.labelled.task import few
+from iolaus.runner.data.labelled.task import first_names
 from iolaus.runner.run.errors import suggest
 
 SINGLE, MULTI, REGRESSION = "single_label_classification", "multi_label_classification", "regression"
@@ -21,7 +21,7 @@ UNLABELLED = -100
 _KINDS: dict[type, str] = {bool: "integer", int: "integer", float: "number", str: "text", list: "list"}
 
 
-class Found(NamedTuple):
+class LocatedLabel(NamedTuple):
     """A label as it was read (None: there is none), and where."""
 
     label: Any
@@ -54,7 +54,7 @@ class Labels:
             return [part.strip() for part in label.split(self.separator) if part.strip()]
         return None if label == "" else label
 
-    def learn(self, found: Sequence[Found], textual: bool, class_names: Sequence[str] | None) -> None:
+    def learn(self, found: Sequence[LocatedLabel], textual: bool, class_names: Sequence[str] | None) -> None:
         """Takes the kind of problem and the names from the training labels.
 
         Raises:
@@ -67,7 +67,7 @@ class Labels:
             self._learn_names(found, class_names)
         if self.problem_type == SINGLE and len(self.names) < 2:
             raise ValueError(
-                f"the training data has one label only, {few(self.names)}: nothing to tell apart"
+                f"the training data has one label only, {first_names(self.names)}: nothing to tell apart"
             )
         if self.problem_type == MULTI and not self.names:
             raise ValueError("the training data has no label: every list of labels is empty")
@@ -105,14 +105,14 @@ class Labels:
             chosen[self._class(one, found.where)] = 1.0
         return chosen
 
-    def _learn_names(self, found: Sequence[Found], class_names: Sequence[str] | None) -> None:
-        read = [Found(self._parsed(label), where) for label, where in found]
+    def _learn_names(self, found: Sequence[LocatedLabel], class_names: Sequence[str] | None) -> None:
+        read = [LocatedLabel(self._parsed(label), where) for label, where in found]
         flat = [
-            Found(one, where)
+            LocatedLabel(one, where)
             for label, where in read
             for one in (label if isinstance(label, list) else [label])
         ]
-        kinds = {_kind(label): Found(label, where) for label, where in reversed(flat)}
+        kinds = {_kind(label): LocatedLabel(label, where) for label, where in reversed(flat)}
         if len(kinds) > 1 or not set(kinds) <= {"integer", "text"}:
             raise _mixed(kinds)
         self._numbered = "integer" in kinds
@@ -138,12 +138,14 @@ class Labels:
         if not self._numbered and isinstance(label, str) and label in self._numbers:
             return self._numbers[label]
         raise ValueError(
-            f"{where}: the label {label!r:.60} does not occur in the training data, which has {few(self.names)}"
+            f"{where}: the label {label!r:.60} does not occur in the training data, which has {first_names(self.names)}"
             + suggest(str(label), self.names)
         )
 
 
-def _parser(found: Sequence[Found], names: Sequence[str], problem_type: str) -> Callable[[str], Any] | None:
+def _parser(
+    found: Sequence[LocatedLabel], names: Sequence[str], problem_type: str
+) -> Callable[[str], Any] | None:
     """What turns the labels of a text file into numbers: None where they are not all numbers, or are names given."""
     spelt = [label for label, _ in found if label is not None]
     if names and all(label in names for label in spelt if isinstance(label, str)):
@@ -158,7 +160,7 @@ def _parser(found: Sequence[Found], names: Sequence[str], problem_type: str) -> 
     return None
 
 
-def _problem(kinds: dict[str, Found]) -> str:
+def _problem(kinds: dict[str, LocatedLabel]) -> str:
     if set(kinds) == {"list"}:
         return MULTI
     if "number" in kinds and set(kinds) <= {"number", "integer"}:
@@ -168,7 +170,7 @@ def _problem(kinds: dict[str, Found]) -> str:
     raise _mixed(kinds)
 
 
-def _mixed(kinds: dict[str, Found]) -> ValueError:
+def _mixed(kinds: dict[str, LocatedLabel]) -> ValueError:
     seen = "; ".join(f"{kind} in {where} ({label!r:.40})" for kind, (label, where) in kinds.items())
     return ValueError(
         f"the labels are of mixed types: {seen}. Expected all text, all integers, all numbers or all lists"

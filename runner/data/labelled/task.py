@@ -159,7 +159,7 @@ def uses_token_types(tokenizer: Any) -> bool:
     return "token_type_ids" in tokenizer.model_input_names
 
 
-def few(names: Sequence[Any] | Mapping[Any, Any]) -> str:
+def first_names(names: Sequence[Any] | Mapping[Any, Any]) -> str:
     """The first few names, and how many there are."""
     shown = ", ".join(str(name) for name, _ in zip(names, range(8), strict=False))
     return f"{shown}, ... ({len(names)} in all)" if len(names) > 8 else shown

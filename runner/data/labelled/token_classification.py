@@ -17,7 +17,7 @@ from iolaus.runner.data.labelled.task import (
     TaskSequences,
     column,
     concatenated,
-    few,
+    first_names,
     identity,
 )
 from iolaus.runner.data.micro_batch import TaskArguments
@@ -82,7 +82,7 @@ class TokenClassification(Task):
         self.text_column, self.label_column, self.id_column = text_column, label_column, id_column
         self.names = self.given = [str(label) for label in labels or []]
         if twice := [name for name, count in Counter(self.given).items() if count > 1]:
-            raise ValueError(f"data.labels names {few(twice)} more than once")
+            raise ValueError(f"data.labels names {first_names(twice)} more than once")
 
     def examples(self, rows: Rows, labelled: bool) -> list[Sentence]:
         """One sentence per row; without `labelled`, labels may be missing."""
@@ -104,7 +104,7 @@ class TokenClassification(Task):
         self.names = told or sorted(counts, key=lambda name: (name != "O", name))
         if len(self.names) < 2:
             raise ValueError(
-                f"the training data has one label only, {few(self.names)}: there is nothing to tell apart"
+                f"the training data has one label only, {first_names(self.names)}: there is nothing to tell apart"
             )
         self.numbers = {name: i for i, name in enumerate(self.names)}
         self.default_label = self.numbers.get(counts.most_common(1)[0][0], 0)
@@ -160,7 +160,7 @@ class TokenClassification(Task):
         if unknown := next((label for label in example.labels if label not in self.numbers), None):
             lacking = "is not among data.labels" if self.given else "does not occur in the training data"
             raise ValueError(
-                f"{example.where}: the label {unknown!r} {lacking}: {few(self.names)}; data.labels may name all"
+                f"{example.where}: the label {unknown!r} {lacking}: {first_names(self.names)}; data.labels may name all"
                 + suggest(unknown, self.names)
             )
         return [self.numbers[label] for label in example.labels]
@@ -191,7 +191,7 @@ class TokenClassification(Task):
 
     def describe(self) -> dict[str, str]:
         """What is predicted."""
-        return {"labels": few(self.names)}
+        return {"labels": first_names(self.names)}
 
 
 def _words(row: Row, name: str) -> list[str]:

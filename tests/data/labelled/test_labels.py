@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iolaus.runner.data.labelled.labels import MULTI, REGRESSION, SINGLE, UNLABELLED, Found, Labels
+from iolaus.runner.data.labelled.labels import MULTI, REGRESSION, SINGLE, UNLABELLED, Labels, LocatedLabel
 
 
 def learnt(
@@ -18,12 +18,12 @@ def learnt(
     textual: bool = False,
 ) -> Labels:
     made = Labels(names, problem, separator)
-    made.learn([Found(made.as_read(x), f"row {i}") for i, x in enumerate(labels)], textual, None)
+    made.learn([LocatedLabel(made.as_read(x), f"row {i}") for i, x in enumerate(labels)], textual, None)
     return made
 
 
 def target(labels: Labels, label: Any) -> Any:
-    return labels.target(Found(labels.as_read(label), "valid.csv, line 3"))
+    return labels.target(LocatedLabel(labels.as_read(label), "valid.csv, line 3"))
 
 
 def test_text_makes_classes_sorted_by_name() -> None:
