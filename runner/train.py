@@ -16,12 +16,12 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from iolaus.runner.build import build, build_all
-from iolaus.runner.cli.commands import answered
+from iolaus.runner.cli.commands import handles_command
 from iolaus.runner.cli.compose import prepare
 from iolaus.runner.config.checks import check_config
 from iolaus.runner.config.permissions import on_command_line
 from iolaus.runner.launch.hub import spare_retries
-from iolaus.runner.launch.job import carry_out, in_sweep, report_failure, report_job_failure, report_stop
+from iolaus.runner.launch.job import in_sweep, report_failure, report_job_failure, report_stop, run_job
 from iolaus.runner.launch.processes import keep_freed_memory, leave_error, run_rank
 from iolaus.runner.launch.requeue import requeue
 from iolaus.runner.launch.resume import saved_overrides
@@ -42,7 +42,7 @@ def main() -> None:
     try:
         if sys.argv[1:2] == ["--rank"]:
             run_rank(Path(sys.argv[2]), train)
-        elif not answered(sys.argv[1:]):
+        elif not handles_command(sys.argv[1:]):
             refuse_sweep_of_ranks(sys.argv[1:])
             typed, sys.argv[1:] = sys.argv[1:], saved_overrides(sys.argv[1:])
             prepare()
@@ -74,7 +74,7 @@ def run(config: DictConfig) -> float | None:
             if config.mode == "inspect":
                 inspect(config, folder)
                 return None
-            return carry_out(config, folder, here, train).get("objective")
+            return run_job(config, folder, here, train).get("objective")
         except Stopped as stopped:
             requeued = requeue(stopped, here)
             if first:
@@ -151,7 +151,7 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
         pruned = any(callback.pruned for callback in pruning)
         if not pruned:
             final_validation(trainer, module, data)
-            module.conclude(folder)
+            module.after_training(folder)
     finally:
         finish_loggers(trainer.loggers)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 
-def answered(arguments: Sequence[str]) -> bool:
+def handles_command(arguments: Sequence[str]) -> bool:
     """Answers a command that is no run; False where it is one."""
     if list(arguments[:1]) == ["runs"]:
         from iolaus.runner.cli.runs import main

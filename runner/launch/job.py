@@ -21,7 +21,7 @@ from iolaus.runner.launch.processes import (
     quiet_threads,
 )
 from iolaus.runner.launch.resume import inherit
-from iolaus.runner.report.summary import near
+from iolaus.runner.report.summary import typed_path
 from iolaus.runner.run.cluster import Member, announce, await_announcement, check_layout, slurm_job
 from iolaus.runner.run.errors import TrainingFailure, explain, wants_traceback
 from iolaus.runner.run.folder import RunFolder, flags, program, typed_overrides
@@ -36,7 +36,7 @@ Figures = dict[str, float]
 Train = Callable[[DictConfig, RunFolder], Figures]
 
 
-def carry_out(config: DictConfig, folder: RunFolder, here: Member | None, train: Train) -> Figures:
+def run_job(config: DictConfig, folder: RunFolder, here: Member | None, train: Train) -> Figures:
     """Trains, in processes of this job's own or as one of the ranks that srun or torchrun has started.
 
     A run that is finished is left as it is; its figures are those it ended with.
@@ -100,7 +100,7 @@ def report_stop(folder: RunFolder, why: str, requeued: str | None) -> None:
     how = (
         f"requeued as job {requeued}"
         if requeued
-        else f"go on with: {program()} {shlex.join([*flags(), f'resume={near(whole)}', *words_to_repeat()])}"
+        else f"go on with: {program()} {shlex.join([*flags(), f'resume={typed_path(whole)}', *words_to_repeat()])}"
     )
     print(f"{why}; {saved}; {how}", file=sys.stderr, flush=True)
 

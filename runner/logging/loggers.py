@@ -18,7 +18,7 @@ from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 from omegaconf import OmegaConf
 
-from iolaus.runner.logging.wandb import LastingWandbLogger, finish_run
+from iolaus.runner.logging.wandb import ResumableWandbLogger, finish_run
 from iolaus.runner.run.metrics_file import FIXED_COLUMNS, whole_rows
 from iolaus.runner.sweeps.sweeper import read_sweep
 
@@ -143,7 +143,7 @@ class MetricsFile(Logger):
 
 def wandb_logger(
     project: str, group: str | None, tags: list[str], offline: str, folder: str | Path
-) -> LastingWandbLogger:
+) -> ResumableWandbLogger:
     """A Weights & Biases logger; files and run id lie in the run folder, so a resumed run keeps its id.
 
     The run has the resolved config without secrets, and some of its files.
@@ -156,7 +156,7 @@ def wandb_logger(
     if wandb.run is not None:  # an earlier run of this process, which would swallow the new one
         finish_run(exit_code=0)
     folder = Path(folder)
-    logger = LastingWandbLogger(
+    logger = ResumableWandbLogger(
         folder=folder,
         name="/".join(folder.resolve().parts[-2:]),
         project=project,
@@ -175,7 +175,7 @@ def wandb_logger(
 def finish_loggers(loggers: Iterable[Any]) -> None:
     """Ends what a run has begun to log elsewhere, so that the next run of this process begins one of its own."""
     for logger in loggers:
-        if isinstance(logger, LastingWandbLogger):
+        if isinstance(logger, ResumableWandbLogger):
             logger.finish(exit_code=int(sys.exc_info()[0] is not None))
 
 

@@ -34,7 +34,7 @@ ATTACHED = (
 """Files of the run folder that a run at W&B gets at its end."""
 
 
-class LastingWandbLogger(WandbLogger):
+class ResumableWandbLogger(WandbLogger):
     """Lightning's, for a run that may be stopped at any step and go on later."""
 
     def __init__(self, folder: Path, **settings: Any) -> None:

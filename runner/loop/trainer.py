@@ -17,7 +17,7 @@ from iolaus.runner.logging.loggers import MetricsFile
 from iolaus.runner.loop.profiling import Profile
 from iolaus.runner.loop.sharding import ShardedStrategy
 from iolaus.runner.models.packed.attention import use_kernel
-from iolaus.runner.report.summary import near
+from iolaus.runner.report.summary import typed_path
 from iolaus.runner.run.cluster import cluster_environment
 from iolaus.runner.run.folder import RunFolder
 
@@ -167,7 +167,7 @@ def describe_run(
             "steps": f"{trainer.max_steps:,}" + _origin(folder, checkpoint),
             "device": f"{name} x {trainer.world_size}" if trainer.world_size > 1 else name,
             **decided,
-            "folder": str(near(folder.path)),
+            "folder": str(typed_path(folder.path)),
         },
     }
 

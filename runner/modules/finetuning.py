@@ -103,7 +103,7 @@ class FinetuningRun(TrainingModule):
         """Goes back to the weights that are trained."""
         self._evaluation.__exit__(None, None, None)
 
-    def conclude(self, folder: RunFolder) -> None:
+    def after_training(self, folder: RunFolder) -> None:
         """Takes the best weights, evaluates and tests them, and writes the predictions into the run folder."""
         trainer, data = self.trainer, self.trainer.datamodule  # type: ignore[attr-defined]
         step = self._take_best(folder) if self.load_best else None

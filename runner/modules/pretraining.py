@@ -62,7 +62,7 @@ class PretrainingRun(TrainingModule):
         self.validated_step, self.last_metrics = step, metrics
         self.log_metrics(metrics, step)
 
-    def conclude(self, folder: RunFolder) -> None:
+    def after_training(self, folder: RunFolder) -> None:
         """Writes what the model guessed for masked tokens of each validation set."""
         if self.trainer.is_global_zero:
             write_samples(folder.path, self._samples)

@@ -183,7 +183,7 @@ class TrainingModule(ModelModule):
         loop["epoch_loop.batch_progress"]["is_last_batch"] = False
         loop["epoch_loop.state_dict"]["_batches_that_stepped"] = step
 
-    def conclude(self, folder: RunFolder) -> None:
+    def after_training(self, folder: RunFolder) -> None:
         """What follows the training, on every rank, before the model is exported: nothing, unless a task needs it."""
 
     def results(self) -> dict[str, float]:

@@ -14,7 +14,7 @@ from iolaus.runner.report.evaluation import evaluation_sections
 from iolaus.runner.report.page import Cell, Tile
 from iolaus.runner.report.runs import Run, changed_settings, load_run
 from iolaus.runner.report.samples import samples_section
-from iolaus.runner.report.summary import FILES, clock, compared_losses, near, resume_command
+from iolaus.runner.report.summary import FILES, clock, compared_losses, resume_command, typed_path
 
 
 def write_report(run_folder: Path) -> Path:
@@ -57,7 +57,7 @@ def report_page(run: Run) -> str:
             page.section(
                 "Run it again",
                 page.command(run.command, "The command that made it" + _made_at(run.environment)),
-                page.command(resume_command(near(run.path)), "Go on from its last checkpoint"),
+                page.command(resume_command(typed_path(run.path)), "Go on from its last checkpoint"),
             ),
             page.section(
                 "Settings", _changes(run), _resolved(run), page.folded("The whole config", run.config_text)

@@ -40,7 +40,7 @@ def start_summary(facts: Mapping[str, Mapping[str, str]]) -> None:
 
 def end_summary(folder: Path, results: Mapping[str, float]) -> None:
     """Prints the figures reached, where everything lies, and the command that goes on from there."""
-    folder = near(folder)
+    folder = typed_path(folder)
     files = {what: str(folder / name) for what, name in FILES.items() if (folder / name).exists()}
     plateau = plateau_of(results)
     show(
@@ -59,7 +59,7 @@ def group_summary(rows: Sequence[Mapping[str, Any]], schedule: str) -> None:
     show("optimizer", {"parameters": groups, "schedule": {"phases": schedule} if schedule else {}})
 
 
-def near(folder: Path) -> Path:
+def typed_path(folder: Path) -> Path:
     """The folder as one would type it here: relative where it lies below the working directory."""
     whole = folder.resolve()
     return whole.relative_to(Path.cwd()) if whole.is_relative_to(Path.cwd()) else whole

@@ -66,8 +66,8 @@ def _explained(error: BaseException) -> str | None:
 
 def suggest(wrong: str, known: Iterable[str]) -> str:
     """`. Did you mean 'x'?` for the nearest known name, or nothing."""
-    near = _near(wrong, known)
-    return f". Did you mean {near[0]!r}?" if near else ""
+    matches = _close_matches(wrong, known)
+    return f". Did you mean {matches[0]!r}?" if matches else ""
 
 
 def wants_traceback() -> bool:
@@ -110,14 +110,14 @@ def _did_you_mean(message: str) -> str:
     if found := re.search(r"Could not find '([^']+)'", message):
         _, _, available = message.partition("Available options in")
         return _line(
-            _near(found[1].rpartition("/")[2], [line.strip() for line in available.splitlines()[1:]])
+            _close_matches(found[1].rpartition("/")[2], [line.strip() for line in available.splitlines()[1:]])
         )
     if found := re.search(r"Could not load '([^']+)/([^/']+)'", message):
-        return _line(_near(found[2], _options(found[1])))
+        return _line(_close_matches(found[2], _options(found[1])))
     if found := re.search(r"Could not override '([^']+)'", message):
         return _other_key(found[1])
     if found := re.search(r"Key '([^']+)' (?:is )?not in", message):
-        return _line(_near(found[1], {key.split(".")[-1] for key in _config_keys()}))
+        return _line(_close_matches(found[1], {key.split(".")[-1] for key in _config_keys()}))
     if re.search(
         r"no viable alternative|missing EQUAL|mismatched input|token recognition|extraneous", message
     ):
@@ -135,11 +135,11 @@ def _other_key(wrong: str) -> str:
     section, _, field = wrong.rpartition(".")
     same = [key for key in keys if key.rpartition(".")[2] == field and not section]
     usual = [key for key in keys if key == OTHER_WORDS.get(field)]
-    groups = [] if section else _near(field, _groups())
-    return _line(same or usual or groups or _near(wrong, keys))
+    groups = [] if section else _close_matches(field, _groups())
+    return _line(same or usual or groups or _close_matches(wrong, keys))
 
 
-def _near(wrong: str, known: Iterable[str]) -> list[str]:
+def _close_matches(wrong: str, known: Iterable[str]) -> list[str]:
     """The nearest known name, if one is near."""
     return difflib.get_close_matches(wrong, list(known), n=1, cutoff=0.55)
 
