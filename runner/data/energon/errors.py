@@ -22,10 +22,9 @@ class UnreadableSample(ValueError):
 
 
 class ErrorCollector:
-    """What one loading process could not read since its last batch, which carries the news to the training process.
+    """Collects the samples that a loading process cannot read; the next batch takes them to the training process.
 
-    There what is left out is held against the bound (`SkipBudget`); here only so that a data set of which nothing can be read
-    comes to an end.
+    There a `SkipBudget` counts them. This one only ends a data set of which nothing can be read.
     """
 
     def __init__(self, allowed: int) -> None:
@@ -61,7 +60,7 @@ def one_too_many(message: str, allowed: int) -> str:
 
 
 class SkipBudget:
-    """What a stream has brought, and had to leave out: goes into checkpoints with its state."""
+    """Counts the samples of a stream and those that were left out, of which `allowed` may be; checkpoints keep it."""
 
     def __init__(self, allowed: int) -> None:
         self.allowed = allowed

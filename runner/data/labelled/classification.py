@@ -28,7 +28,7 @@ class Labelled(NamedTuple):
     id: str
     text: str
     pair: str | None
-    label: Found
+    label: LocatedLabel
 
 
 class LabelledSequences(TaskSequences):

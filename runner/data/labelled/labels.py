@@ -85,7 +85,7 @@ class Labels:
         """Whether labels are class numbers as they stand."""
         return self.problem_type != REGRESSION and self._numbered
 
-    def target(self, found: Found) -> Any:
+    def target(self, found: LocatedLabel) -> Any:
         """What is to be predicted: a class number, a number, or 0 and 1 for each label.
 
         Raises:
