@@ -1,4 +1,4 @@
-"""What every objective is: a collator of samples, in a list as a DataLoader has them or flat as a run has them.
+"""The base classes of objectives: collators of lists of samples for a `DataLoader`, and of flat samples for a run.
 
 Letters in shapes: B or D samples, T tokens of a row, N tokens of all samples together.
 """
@@ -35,9 +35,9 @@ COLLATORS = {
 class Collator(ABC):
     """Makes a batch of tokenised samples with the targets of an objective: `collate_fn` of a `DataLoader`.
 
-    Samples have `input_ids` and maybe an `attention_mask`, lists or tensors of all lengths. A subclass says what the
-    targets are by `compute_labels` alone; with a `label_column` that column is `labels`. A sample may bring a `key`, an
-    integer that its random choices follow from; without one they are drawn from torch's default generator.
+    Samples have `input_ids` and optionally an `attention_mask`, lists or tensors of any length. A subclass defines the
+    targets by `compute_labels`; with a `label_column` that column is `labels`. A sample may have a `key`, an integer that
+    its random choices follow from; without one they are drawn from torch's default generator.
 
     Example:
         >>> class Copy(Collator):
@@ -56,8 +56,8 @@ class Collator(ABC):
     nats_per_token: ClassVar[bool] = False
     """Whether the validation loss is in nats per token of the text.
 
-    Such a loss is compared with the entropy of the tokens' frequencies, and given in bits per byte. A subclass says it
-    anew: what it adds to the loss may be of another kind.
+    Such a loss is compared with the entropy of the tokens' frequencies, and reported in bits per byte. It is not
+    inherited, as a subclass may add to the loss.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -65,7 +65,7 @@ class Collator(ABC):
         cls.nats_per_token = bool(vars(cls).get("nats_per_token"))
 
     columns: tuple[str, ...] = ()
-    """What `compute_labels` reads of the samples beside their tokens, as long as these."""
+    """Columns of the samples that `compute_labels` reads beside the tokens, as long as these."""
 
     def __init__(
         self,
@@ -81,8 +81,9 @@ class Collator(ABC):
     ) -> None:
         """`special_token_ids` are never chosen and never inserted, nor are padding and mask.
 
-        `extra_columns` of the samples, as long as their tokens, go along in a batch: `token_type_ids`, for one.
-        Raises ValueError for a special token outside the vocabulary, and for `foreign`: data for another objective.
+        `extra_columns` of the samples, as long as their tokens, are copied into the batch, such as `token_type_ids`.
+        Raises ValueError for a special token outside the vocabulary, and for `foreign`: arguments that the collator does
+        not have, and those of data for another objective.
         """
         self._refuse(foreign)
         for name, token in (("mask_token_id", mask_token_id), ("pad_token_id", pad_token_id)):
@@ -109,7 +110,7 @@ class Collator(ABC):
 
     @abstractmethod
     def compute_labels(self, tokenized: dict[str, Any]) -> dict[str, Any]:
-        """`input_ids` as the model shall see them, and the targets, of padded rows [B, T]; `tokenized` stays as it is."""
+        """The model's `input_ids` and the targets, for padded rows [B, T]; does not change `tokenized`."""
 
     @overload
     def __call__(self, samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]: ...
@@ -160,10 +161,10 @@ class Collator(ABC):
         return {"labels": label_tensor(values, [len(sample["input_ids"]) for sample in samples], width)}
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
-        """`input_ids` [N] as the model shall see them and `labels` [N], -100 where there is nothing to predict.
+        """The model's `input_ids` [N], and `labels` [N], -100 for no target.
 
-        May add `target_weights` [N] float32, the factor of each target's loss, and what `extra_fields` lays out. What
-        `compute_labels` makes of padded rows, unless a subclass has a faster way.
+        May add `target_weights` [N] float32, the factor of each target's loss, and what `extra_fields` reads. By default
+        the results of `compute_labels` on padded rows; a subclass may be faster.
         """
         lengths = tokenized["lengths"].astype(np.int64)
         shape = (len(lengths), int(lengths.max()))
@@ -180,39 +181,39 @@ class Collator(ABC):
         return {"input_ids": ids, "labels": labels}
 
     def task_model(self, pretrained: PreTrainedModel) -> nn.Module:
-        """The module that maps this objective's micro-batches to the sum of their losses.
+        """The module that maps micro-batches of this objective to the sum of their losses.
 
-        Raises ValueError unless a subclass says which: a run needs one, a `DataLoader` does not.
+        Raises ValueError unless a subclass overrides it: a run needs one, a `DataLoader` does not.
         """
         raise ValueError(f"{type(self).__name__} has no task_model, which says how a run trains with it")
 
     def model_arguments(self) -> dict[str, Any]:
-        """What this objective asks of the model's target beside the tokenizer: the head to build, for some."""
+        """Arguments for the target of the config's `model`, such as the head to build."""
         return {}
 
     def settings(self) -> dict[str, Any]:
-        """The objective's own settings by which predictions are made."""
+        """The objective's settings that predictions depend on."""
         return {}
 
     def weight(self, labelled: FlatSamples) -> float:
-        """What the sum of the losses is divided by, added up over the global batch: the number of targets."""
+        """The number of targets, or another divisor of the sum of the losses; it is summed over the global batch."""
         return float(np.count_nonzero(labelled["labels"] != IGNORED))
 
     def extra_fields(
         self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
     ) -> MicroBatch:
-        """Further tensors of the micro-batch; token i of the flat samples lies at `places[i]` in rows of `shape`."""
+        """Fields that the objective adds; token i of the flat samples is at `places[i]` in rows of `shape`."""
         return {}
 
     def micro_batch(self, tokenized: FlatSamples) -> MicroBatch:
         """The micro-batch of D flat samples: rows padded to the longest, T tokens, or all in one row of T tokens.
 
         `input_ids` and `labels` [D, T], or [1, T] if packed; `target_positions` and `targets` [M] for the M targets, row
-        by row; `weight`; `sample_keys` int64 [D], by which samples are told apart; `tokens` (real), `padded_tokens`,
-        `token_pairs` (within samples); `hash_low`, `hash_high`: see `runner.data.audit`.
+        by row; `weight`; `sample_keys` int64 [D]; `tokens` (without padding), `padded_tokens`, `token_pairs` (within
+        samples); `hash_low`, `hash_high`. See `runner.data.micro_batch.MicroBatch` for all fields.
 
-        Padded rows have an `attention_mask` [D, T]; a packed one `position_ids` [1, T] that begin anew with each sample,
-        `cu_seqlens` int32 [D + 1], where samples begin and the last one ends, and `max_length`, that of the longest.
+        Padded rows have an `attention_mask` [D, T]; a packed one `position_ids` [1, T] that count from 0 in each sample,
+        `cu_seqlens` int32 [D + 1], the bounds of the samples, and `max_length`, the tokens of the longest.
         """
         labelled: FlatSamples = {**tokenized, **self.flat_labels(tokenized)}
         if tokenized.get("filler"):
@@ -246,14 +247,23 @@ class Collator(ABC):
 
 
 class FlatCollator(Collator):
-    """A collator whose targets are computed on flat tokens, for padded and packed rows alike."""
+    """A collator that computes targets on flat tokens, for padded and packed rows alike.
+
+    Example:
+        >>> class Copy(FlatCollator):
+        ...     def flat_labels(self, tokenized):
+        ...         return {"input_ids": tokenized["input_ids"], "labels": tokenized["input_ids"]}
+        >>> batch = Copy(pad_token_id=0, mask_token_id=4, vocab_size=50)([{"input_ids": [7, 8]}, {"input_ids": [9]}])
+        >>> batch["labels"].tolist()
+        [[7, 8], [9, -100]]
+    """
 
     @abstractmethod
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
-        """`input_ids` [N] as the model shall see them and `labels` [N]; see `Collator.flat_labels`."""
+        """The model's `input_ids` [N] and `labels` [N]; see `Collator.flat_labels`."""
 
     def compute_labels(self, tokenized: dict[str, Any]) -> dict[str, Any]:
-        """What `flat_labels` makes of the real tokens of padded rows [B, T], in rows again.
+        """The results of `flat_labels` for the real tokens of padded rows [B, T], in such rows.
 
         Raises ValueError for a token outside the vocabulary.
         """
@@ -269,7 +279,7 @@ class FlatCollator(Collator):
     def rows(
         self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
     ) -> dict[str, Any]:
-        """`input_ids` and `labels` in rows of `shape`; token i of the flat samples lies at `places[i]`."""
+        """`input_ids` and `labels` in rows of `shape`; token i of the flat samples is at `places[i]`."""
         return {
             "input_ids": spread(labelled["input_ids"], places, shape, self.pad_token_id),
             "labels": spread(labelled["labels"], places, shape, IGNORED),

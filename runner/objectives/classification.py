@@ -24,10 +24,10 @@ from iolaus.runner.objectives.rows import column_of
 
 
 class SequenceClassificationCollator(FlatCollator):
-    """Hands on the label of each example: `labels` are their names, `problem_type` is transformers' word for their kind.
+    """Classifies texts: `labels` are the names of the labels, `problem_type` is transformers' name for their kind.
 
-    The loss is cross-entropy, binary cross-entropy averaged over the labels, or the squared error. `new_head` starts the
-    head of a model anew that was trained for other labels.
+    The loss is cross-entropy, binary cross-entropy averaged over the labels, or the squared error. `new_head` replaces
+    the head of a model that was trained for other labels.
 
     Labels of a list of samples are integers, numbers, or one truth value per label where several may hold at once.
     Numbers stay numbers: bertblocks makes integers of them.
@@ -71,12 +71,12 @@ class SequenceClassificationCollator(FlatCollator):
         return super().labels_of_column(samples, width)
 
     def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> FlatSamples:
-        """The real tokens, and the labels as they are given."""
+        """The real tokens, and the labels of the samples."""
         labels = torch.as_tensor(given_labels(self, tokenized)).numpy()
         return {**super().flat_samples(tokenized, real), "example_labels": labels}
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
-        """No token is a target; the example's label goes its own way in `example_labels`."""
+        """No token is a target; the labels of the examples are `example_labels`."""
         labels = tokenized["example_labels"]
         if tokenized.get("filler"):
             labels = np.full_like(labels, IGNORED if labels.dtype.kind == "i" else np.nan)

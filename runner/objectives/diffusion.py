@@ -15,24 +15,24 @@ from iolaus.runner.objectives.layout import IGNORED
 from iolaus.runner.order.keyed import mix64, token_bits, uniform
 
 TIME_SALT = np.uint64(0x7469_6D65)
-"""Parts the random time of a sample from the random bits of its tokens."""
+"""Separates the random time of a sample from the random bits of its tokens."""
 
 
 class MaskedDiffusionCollator(FlatCollator):
     """Each sequence gets a time t; each ordinary token becomes the mask token with probability (1 - noise_eps) t.
 
     Times lie on a grid of `num_steps` from `sampling_eps` to 1, one in each of B equal strata for a global batch of B:
-    which sequence gets which stratum follows from the batch and its place in it, where in the stratum from the sample's
-    own key, so the times do not depend on how the batch is cut. With the log-linear schedule the loss of a masked token
+    the stratum of a sequence follows from the batch and its place in it, the time within the stratum from the sample's
+    key, so the times do not depend on how the batch is cut. With the log-linear schedule the loss of a masked token
     weighs 1/t; divided by the number of *ordinary* tokens that is nats per token, over the times trained on.
 
     With `time_weighting` off, every masked token weighs the same and the loss is the mean over them. `min_masked` and
     `max_masked` bound the number of masked tokens per sequence (all, where it has fewer), at the price of the bound.
 
-    Evaluation does not depend on any of that: see `_evaluation`.
+    Evaluation depends on none of these settings: see `_evaluation`.
 
-    On purpose unlike in bertblocks, labels stand where a token is masked alone, and `min_masked` beyond a text's length
-    masks all of its ordinary tokens, never padding.
+    On purpose unlike in bertblocks, only masked tokens have labels, and `min_masked` beyond a text's length masks all of
+    its ordinary tokens, never padding.
 
     Example:
         >>> collator = MaskedDiffusionCollator(0, 4, 50, min_masked=2, special_token_ids=[1, 2, 3])
@@ -89,7 +89,7 @@ class MaskedDiffusionCollator(FlatCollator):
         self.time_weighting, self.evaluation_copies = time_weighting, evaluation_copies
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
-        """Masked `input_ids` [N], `labels` [N], `target_weights` [N], and `denominator`, what the loss is divided by."""
+        """Masked `input_ids` [N], `labels` [N], `target_weights` [N], and `denominator`, the divisor of the loss."""
         if tokenized.get("evaluation"):
             return self._evaluation(tokenized)
         ids, lengths = tokenized["input_ids"], tokenized["lengths"]
@@ -155,13 +155,13 @@ class MaskedDiffusionCollator(FlatCollator):
         }
 
     def weight(self, labelled: FlatSamples) -> float:
-        """The number of ordinary tokens, or of masked ones where they weigh the same."""
+        """The number of ordinary tokens; of masked ones without `time_weighting`."""
         return 0.0 if labelled.get("filler") else float(labelled["denominator"])
 
     def rows(
         self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
     ) -> dict[str, Any]:
-        """`input_ids` and `labels` [B, T], `target_weights` float32 [B, T], and `weight`, what their sum is divided by.
+        """`input_ids` and `labels` [B, T], `target_weights` float32 [B, T], and `weight`, their divisor.
 
         The loss is the sum of each target's cross-entropy times its weight, divided by `weight`, a float32 scalar.
         """

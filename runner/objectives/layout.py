@@ -1,4 +1,4 @@
-"""Where flat tokens lie in the rows of a micro-batch.
+"""Places of flat tokens in the rows of a micro-batch.
 
 Letters in shapes: D samples, T tokens of a row, N tokens of all samples together.
 """
@@ -14,11 +14,11 @@ from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
 from iolaus.runner.order.keyed import mix64
 
 IGNORED = -100
-"""The label of a token that is no target."""
+"""The label of a token without a target, as in torch's losses."""
 
 
 def flat_places(lengths: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-    """Where each token of flat samples [N] lies in rows of `width`, counted row by row."""
+    """The place of each token of flat samples [N] in rows of `width`, counted row by row."""
     starts = np.cumsum(lengths) - lengths
     shifts = np.arange(len(lengths)) * width - starts
     places: NDArray[np.int64] = np.arange(lengths.sum()) + np.repeat(shifts, lengths)
@@ -26,7 +26,7 @@ def flat_places(lengths: NDArray[np.int64], width: int) -> NDArray[np.int64]:
 
 
 def packed_extent(lengths: NDArray[np.int64], places: NDArray[np.int64]) -> MicroBatch:
-    """Where samples of `lengths` [D] lie in one row whose places [T] are counted from 0."""
+    """Positions and bounds of samples of `lengths` [D] in one packed row with `places` [T]."""
     ends = np.cumsum(lengths)
     return {
         "position_ids": torch.from_numpy(places - np.repeat(ends - lengths, lengths))[None],
@@ -38,9 +38,9 @@ def packed_extent(lengths: NDArray[np.int64], places: NDArray[np.int64]) -> Micr
 def lay_out(
     lengths: NDArray[np.int64], packed: bool
 ) -> tuple[NDArray[np.int64], tuple[int, int], MicroBatch]:
-    """Places [N] of the tokens of samples of `lengths` [D], the shape of the rows, and the tensors that say the same.
+    """Places [N] of the tokens of samples of `lengths` [D], the shape of the rows, and the fields that describe them.
 
-    That is an `attention_mask` for rows padded to the longest sample, and what `packed_extent` says for one packed row.
+    The fields are an `attention_mask` for padded rows, and those of `packed_extent` for a packed row.
     """
     if packed:
         places = np.arange(int(lengths.sum()))

@@ -78,7 +78,7 @@ def check_rate(name: str, rate: float) -> None:
 def mask_tokens(
     collator: Collator, ids: NDArray[np.int64], bits: NDArray[np.uint64], probability: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """BERT's masking of tokens [N] with 64 random bits each: the ids as the model sees them, and the labels."""
+    """BERT's masking of tokens [N] by 64 random bits each: the ids that the model sees, and the labels."""
     chosen = np.flatnonzero((uniform(bits) < probability) & ~collator.is_special[ids])
     labels = np.full_like(ids, IGNORED)
     labels[chosen] = ids[chosen]

@@ -23,15 +23,15 @@ from iolaus.runner.objectives.rows import column_of, flat_column
 
 
 class QuestionAnsweringCollator(FlatCollator):
-    """Finds the answer's tokens by their places in the context; a question weighs one over all of its windows.
+    """Finds the tokens of the answer in the context; the weights of a question's windows add up to 1.
 
-    A window that does not hold the whole answer, and every window of a question without one, points at the first token.
-    For predictions: no answer is longer than `max_answer_tokens`, and a question may go unanswered where the training
-    data has such questions and the first token scores more than `null_threshold` above the best span.
+    The targets are the first and the last token of the answer; the first token of the window if the answer is not in it.
+    For predictions: no answer is longer than `max_answer_tokens`, and a question has no answer if the training data has
+    such questions and the first token scores more than `null_threshold` above the best span.
 
-    Samples in a list are what a fast tokenizer makes of (question, context) with `return_offsets_mapping=True`, and
-    `answers` as SQuAD has them, of which the first is the target. Windows are made where tokens are made; `doc_stride` is
-    noted here alone. (In bertblocks every answer is at token 1.)
+    Samples in a list are the output of a fast tokenizer for (question, context) with `return_offsets_mapping=True`, and
+    `answers` in SQuAD's form, of which the first is the target. Whoever tokenises makes the windows; `doc_stride` is only
+    stored. (In bertblocks every answer is at token 1.)
 
     Example:
         >>> collator = QuestionAnsweringCollator(0, 4, 50)
@@ -73,11 +73,11 @@ class QuestionAnsweringCollator(FlatCollator):
         self.context_column, self.doc_stride = context_column, doc_stride
 
     def labels_of_column(self, samples: Sequence[Mapping[str, Any]], width: int) -> dict[str, Any]:
-        """The answers of each sample, as they are."""
+        """The answers of each sample."""
         return {str(self.label_column): column_of(samples, str(self.label_column))}
 
     def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> FlatSamples:
-        """The real tokens, where those of the context lie in it, and where the answer is."""
+        """The real tokens, their characters in the context, and those of the answer."""
         if "offset_mapping" not in tokenized or not {"sequence_ids", "token_type_ids"} & set(tokenized):
             raise ValueError(
                 "question answering needs offset_mapping and token_type_ids (or sequence_ids) of each sample: "
@@ -96,7 +96,7 @@ class QuestionAnsweringCollator(FlatCollator):
         }
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
-        """`starts` and `ends` [D]: positions in the window of the answer's first and last token, 0 where it has none."""
+        """`starts` and `ends` [D]: positions in the window of the answer's first and last token, 0 for no answer."""
         ids, lengths = tokenized["input_ids"], tokenized["lengths"].astype(np.int64)
         first = np.cumsum(lengths) - lengths
         spans = np.repeat(tokenized["answer_spans"], lengths, axis=0)
@@ -127,11 +127,11 @@ class QuestionAnsweringCollator(FlatCollator):
         return {"input_ids": ids, "start_positions": starts, "end_positions": ends}
 
     def settings(self) -> dict[str, Any]:
-        """How answers are chosen."""
+        """The settings of decoding."""
         return {"max_answer_tokens": self.max_answer_tokens, "null_threshold": self.null_threshold}
 
     def weight(self, labelled: FlatSamples) -> float:
-        """The number of questions; a window counts as the share it is of its question's windows."""
+        """The number of questions: the sum of the weights of the windows."""
         return 0.0 if labelled.get("filler") else float(labelled["sample_weights"].sum(dtype=np.float64))
 
     def extra_fields(
@@ -167,9 +167,8 @@ class QuestionAnsweringCollator(FlatCollator):
 
 
 def _span(answers: Mapping[str, Any] | None) -> tuple[int, int]:
-    """Where the first of a question's answers begins and ends in the context, in characters; -1 without one.
+    """First and last character of the first answer in the context, without white space around it; -1 for no answer.
 
-    White space around an answer is no part of it.
     Raises ValueError for answers of another form.
     """
     try:

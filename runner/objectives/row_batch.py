@@ -1,4 +1,4 @@
-"""The batch of a `DataLoader` from flat samples: what a collator makes of a list of them, with masks by their keys."""
+"""Flat samples as the batch of a `DataLoader`: equal to a collator's batch of a list of samples with the same keys."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def row_batch(flat: FlatSamples, collator: FlatCollator, row_tokens: int | None 
 
 
 def padded_to(flat: FlatSamples, num_tokens: int, pad_token_id: int) -> FlatSamples:
-    """Flat samples with others of nothing but padding behind them, none longer than the longest, `num_tokens` in all."""
+    """Flat samples, filled up to `num_tokens` with samples of padding, none of them longer than the longest."""
     missing = num_tokens - len(flat["input_ids"])
     if missing <= 0:
         return flat

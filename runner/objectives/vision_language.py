@@ -1,4 +1,4 @@
-"""Vision-language finetuning: answers are predicted token by token, given the images and all that stands before.
+"""Vision-language finetuning: answers are predicted token by token from the images and the text before.
 
 Letters in shapes: D samples, T tokens of a row.
 """
@@ -19,9 +19,18 @@ from iolaus.runner.objectives.layout import IGNORED
 
 
 class VisionLanguageCollator(FlatCollator):
-    """Lays out conversations whose labels the data brings along; the images follow one another as the samples do.
+    """Makes batches of conversations about images, whose labels come with the data; images are in the samples' order.
 
-    `labels` of the micro-batch stand where they are predicted from, one token before their own place.
+    Each label is at the token that predicts it, the one before its own.
+
+    Example:
+        >>> collator = VisionLanguageCollator(0, 0, 50, [0], "question", "answer", 32, image_token_id=49)
+        >>> flat = {
+        ...     "input_ids": np.array([5, 6, 7]), "labels": np.array([-100, -100, 7]), "lengths": np.array([3]),
+        ...     "undecodable": np.array([False]),
+        ... }
+        >>> collator.flat_labels(flat)["labels"].tolist()
+        [-100, 7, -100]
     """
 
     packs = True
@@ -41,7 +50,7 @@ class VisionLanguageCollator(FlatCollator):
         extra_columns: Sequence[str] = (),
         **foreign: object,
     ) -> None:
-        """`image_example` is an EncodedImage. Raises ValueError for data that is no conversations about images."""
+        """`image_example` is an `EncodedImage`. Raises ValueError for data other than conversations about images."""
         super().__init__(
             pad_token_id=pad_token_id,
             mask_token_id=mask_token_id,
@@ -61,14 +70,14 @@ class VisionLanguageCollator(FlatCollator):
         self.end_token_id = end_token_id
 
     def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> FlatSamples:
-        """Raises ValueError: images come with the samples of a data module alone."""
+        """Raises ValueError: only a data module gives samples with images."""
         raise ValueError(
-            "VisionLanguageCollator makes batches of what a data module encodes, such as "
+            "VisionLanguageCollator makes batches of the samples of a data module, such as "
             "runner.data.energon.module.EnergonMultiModalDataModule; it takes no list of samples"
         )
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
-        """Labels [N] moved to the token before their own; the first token of a sample never has one."""
+        """Labels [N] moved to the token before; the first token of a sample has none."""
         labels = np.append(tokenized["labels"][1:], IGNORED)
         labels[np.repeat(tokenized["undecodable"], tokenized["lengths"])] = IGNORED
         return {"input_ids": tokenized["input_ids"], "labels": labels}

@@ -17,14 +17,23 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class EpochIndex(NamedTuple):
-    """Sample `idx` of the dataset as it is in `epoch`: transforms may depend on both."""
+    """The index of a sample in an epoch: transforms may depend on both.
+
+    Example:
+        >>> EpochIndex(epoch=2, idx=7)
+        EpochIndex(epoch=2, idx=7)
+    """
 
     epoch: int
     idx: int
 
 
 class SizedDataset(Protocol[T_co]):
-    """Samples by integer index."""
+    """Samples by integer index.
+
+    Example:
+        >>> samples: SizedDataset[str] = ["a", "b", "c"]
+    """
 
     def __len__(self) -> int: ...
 
@@ -32,7 +41,11 @@ class SizedDataset(Protocol[T_co]):
 
 
 class MultiEpochDataset(Protocol[T_co]):
-    """Samples by `EpochIndex`; the same index always gives the same data."""
+    """Samples by `EpochIndex`; the same index always gives the same data.
+
+    Example:
+        >>> samples: MultiEpochDataset[str] = IdentityMultiEpochDatasetWrapper("abc")
+    """
 
     def __len__(self) -> int: ...
 
@@ -40,7 +53,16 @@ class MultiEpochDataset(Protocol[T_co]):
 
 
 class SizedSequences(Protocol):
-    """What samplers need to know of a dataset: how many sequences, and how long each is."""
+    """What samplers read of a dataset: the number of sequences, and their lengths.
+
+    Example:
+        >>> class Sentences(list):
+        ...     def lengths(self, indices):
+        ...         return np.array([len(self[i]) for i in indices], dtype=np.int32)
+        >>> sequences: SizedSequences = Sentences([[2, 7, 3], [2, 3]])
+        >>> sequences.lengths(np.array([1, 0])).tolist()
+        [2, 3]
+    """
 
     def __len__(self) -> int: ...
 
@@ -92,11 +114,22 @@ class IdentityMultiEpochDatasetWrapper(MultiEpochDatasetWrapper[T, T]):
 
 
 class Derived(int):
-    """A count that was not given but worked out, so that `dataclasses.replace` works it out anew."""
+    """A count that follows from other fields: `dataclasses.replace` computes it again.
+
+    Example:
+        >>> resampled = MultiEpochDatasetResampler(IdentityMultiEpochDatasetWrapper("abc"), num_epochs=2)
+        >>> isinstance(resampled.num_samples, Derived), isinstance(resampled.num_epochs, Derived)
+        (True, False)
+    """
 
 
 class EpochSeeds(Sequence[int]):
-    """The seed of each epoch's order, made when it is asked for; epochs count from 0."""
+    """The seed of each epoch's order, computed on access; epochs count from 0.
+
+    Example:
+        >>> EpochSeeds(0, num_epochs=10**9)[5]
+        5992333873874337775
+    """
 
     def __init__(self, seed: int, num_epochs: int) -> None:
         self.seed, self.epochs = seed, range(num_epochs)

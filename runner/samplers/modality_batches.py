@@ -11,14 +11,21 @@ from iolaus.runner.order.keyed import derive_seed
 from iolaus.runner.order.permutation import permute_block
 
 _BATCHES = 0x62617463686573
-"""What a derived seed is for ("batches" in ASCII)."""
+"""Separates this seed from other derived ones ("batches" in ASCII)."""
 
 INDEX = (1 << 32) - 1
 """The index in a word; above it stands how much shorter than the longest the example is."""
 
 
 class Epoch(NamedTuple):
-    """The batches of an epoch: words int64 [batches, B], and how many of each row are no repeats."""
+    """The batches of an epoch: words int64 [M, B], and how many of each row are no repeats, int64 [M].
+
+    Example:
+        >>> batches = ModalityBatches(np.array([True, True, False]), np.array([9, 5, 3]), size=2, drop_last=False)
+        >>> words, sizes = batches.epoch(seed=0)
+        >>> (words & INDEX).tolist(), sizes.tolist()
+        ([[0, 1], [2, 2]], [2, 1])
+    """
 
     words: np.ndarray
     sizes: np.ndarray
@@ -33,6 +40,11 @@ class ModalityBatches:
 
     An example is a word, (longest length - length) above and index below, so that sorting words puts the longest
     example first and a batch needs no look-up of lengths.
+
+    Example:
+        >>> batches = ModalityBatches(np.array([True, True, False]), np.array([9, 5, 3]), size=2, drop_last=True)
+        >>> batches.num_batches, batches.num_dropped
+        ([1, 0], [0, 1])
     """
 
     def __init__(self, has_image: np.ndarray, lengths: np.ndarray, size: int, drop_last: bool) -> None:

@@ -26,7 +26,18 @@ _CHUNK = 1 << 19
 
 
 class ModalitySequences(SizedSequences, Protocol):
-    """Sequences of which some come with images."""
+    """Sequences of which some come with images.
+
+    Example:
+        >>> class Samples(list):
+        ...     def lengths(self, indices):
+        ...         return np.array([self[i][1] for i in indices], dtype=np.int32)
+        ...     def modalities(self, indices):
+        ...         return np.array([self[i][0] for i in indices])
+        >>> sequences: ModalitySequences = Samples([(True, 90), (False, 7)])
+        >>> sequences.modalities(np.array([0, 1])).tolist()
+        [True, False]
+    """
 
     def modalities(self, indices: np.ndarray, /) -> np.ndarray:
         """Whether each sample has images, bool [D], of int64 indices [D]."""
@@ -40,6 +51,17 @@ class SplitModality(GlobalBatchSampler):
 
     The last batch of a modality is smaller, or left out with `drop_last`; epochs do not share batches. How a
     batch is dealt to ranks is left to `runner.order.partition`, as with every sampler.
+
+    Example:
+        >>> class Samples(list):
+        ...     def lengths(self, indices):
+        ...         return np.array([self[i][1] for i in indices], dtype=np.int32)
+        ...     def modalities(self, indices):
+        ...         return np.array([self[i][0] for i in indices])
+        >>> samples = Samples([(True, 90), (False, 7), (True, 20), (False, 8)])
+        >>> sampler = SplitModality(samples, 1, None, global_batch_size=2, seed=0, image_patches=576, drop_last=False)
+        >>> [sorted(sampler.global_batch(step)[:, 1].tolist()) for step in range(len(sampler))]
+        [[0, 2], [1, 3]]
     """
 
     def __init__(
@@ -64,7 +86,7 @@ class SplitModality(GlobalBatchSampler):
         self._epoch: tuple[int, Epoch] | None = None
 
     def fingerprint(self) -> dict[str, Any]:
-        """What the order depends on."""
+        """The settings that the order depends on."""
         own = {"image_patches": self.image_patches, "drop_last": self.drop_last}
         return {**super().fingerprint(), **own}
 
@@ -203,7 +225,7 @@ class SplitModalitySampler(ResumableSampler[int]):
         ]
 
     def fingerprint(self) -> dict[str, Any]:
-        """What the global batches depend on; the number of ranks is not part of it."""
+        """The settings that the global batches depend on; the number of ranks is none of them."""
         return {
             "sampler": type(self).__name__,
             "seed": self.seed,
@@ -214,10 +236,9 @@ class SplitModalitySampler(ResumableSampler[int]):
         }
 
     def state_dict(self, consumed: int | None = None) -> dict[str, Any]:
-        """The epoch, the examples of it this rank has had, and what must agree to go on.
+        """The epoch, how many of its examples this rank has read, and the fingerprint.
 
-        A loader with workers reads ahead, and what it has read counts as had: `consumed` is how many examples of
-        this epoch the rank was trained on.
+        A loader with workers reads ahead: give `consumed`, the examples of this epoch that the rank was trained on.
         """
         return {
             "epoch": self.epoch,
@@ -227,7 +248,7 @@ class SplitModalitySampler(ResumableSampler[int]):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on where `state` was saved, on another number of ranks too if that was between global batches.
+        """Resumes where `state` was saved; on another number of ranks too, if that was between global batches.
 
         Raises ValueError for a state of another order, and for one inside a batch dealt to other ranks.
         """

@@ -84,7 +84,8 @@ class EnergonDataloader:
     def save_state(self) -> Any:
         """Where the stream stands, as plain values: what the loader's `save_state_rank()` gives.
 
-        With a `skip_budget`, or where batches are to be skipped from there, a dict of `state`, `skip` and `stock` (its counts).
+        With a `skip_budget`, or where batches are to be skipped from there: a dict of `state`, `skip` and `stock`, its
+        counts.
         """
         skip_budget = self.skip_budget.state() if self.skip_budget is not None else None
         if self._taken >= max(1, self._num_workers()) or (self._restored is None and not self._num_workers()):
