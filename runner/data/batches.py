@@ -1,4 +1,4 @@
-"""Global batch k as this rank sees it: drawn, cut, gathered and collated, a function of k alone."""
+"""This rank's share of global batch k: sampled, cut, read and collated, as a function of k alone."""
 
 import atexit
 import multiprocessing
@@ -19,7 +19,7 @@ from iolaus.runner.order.partition import partition
 from iolaus.runner.samplers import GlobalBatchSampler
 
 MASK_STREAM, VALIDATION_STREAM = 1, 2
-"""Streams of the keyed generator, so that training and validation masks do not repeat each other."""
+"""Streams of the keyed generator, so that training and validation have different masks."""
 
 Figure = Literal["tokens", "padded_tokens", "token_pairs", "hash_low", "hash_high"]
 FIGURES: tuple[Figure, ...] = ("tokens", "padded_tokens", "token_pairs", "hash_low", "hash_high")
@@ -30,7 +30,7 @@ SUMMED: tuple[Literal["weight"] | Figure, ...] = ("weight", *FIGURES)
 
 
 class GatheredSequences(Protocol):
-    """Token sequences that can be read many at a time."""
+    """Token sequences, read many at a time."""
 
     def __len__(self) -> int: ...
 
@@ -46,8 +46,8 @@ class GatheredSequences(Protocol):
 class GlobalBatches(Dataset[Share]):
     """Item k is this rank's share of global batch k, collated into micro-batches.
 
-    Every rank's share has the same number of micro-batches; a rank that gets no sample for one is given a filler that
-    weighs nothing, so that no rank waits for another for ever.
+    Every rank has the same number of micro-batches, so that none waits for another for ever; where a rank has no sample
+    for one, it is a filler with weight 0.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ def figures_of(share: Share) -> dict[str, float]:
 
 
 class StepSampler(Sampler[int]):
-    """The step numbers from `start`; its length is that of the whole run, as Lightning counts from the start too."""
+    """The step numbers from `start`; its length is that of the whole run, as Lightning expects."""
 
     def __init__(self, start: int, stop: int) -> None:
         self.start, self.stop = start, stop
@@ -172,7 +172,7 @@ class StepSampler(Sampler[int]):
 
 
 class ForkSafeLoader(DataLoader[Any]):
-    """Forks its workers when the threads of a collective that has just ended have come to rest."""
+    """A `DataLoader` that waits before it forks its workers; see `wait_before_fork`."""
 
     def __iter__(self) -> Any:
         wait_before_fork(self.num_workers)
@@ -180,9 +180,9 @@ class ForkSafeLoader(DataLoader[Any]):
 
 
 def wait_before_fork(num_workers: int) -> None:
-    """Waits until a fork is safe, if there will be any.
+    """Waits for the threads of the last collective, if workers will be forked.
 
-    A worker forked while a collective's thread lets go of the interpreter hangs at birth: with gloo once in some 200.
+    A worker forked while such a thread releases the interpreter lock hangs at its start: with gloo about once in 200.
     """
     if num_workers and torch.distributed.is_initialized():
         time.sleep(0.05)
@@ -206,7 +206,7 @@ def batch_loader(
 
 @atexit.register
 def _end_workers() -> None:
-    """Ends loader processes that an error has left: they ignore the signal by which Python would, and wait for ever."""
+    """Kills the loader processes that an error has left: they ignore the signal by which Python would end them."""
     if left := multiprocessing.active_children():
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # torch takes a worker's death for a failure
         for process in left:
@@ -214,7 +214,7 @@ def _end_workers() -> None:
 
 
 def set_up_worker(worker: int) -> None:
-    """Keeps a loader process out of the way: one thread, and signals are the training process's business."""
+    """Sets up a loader process: one thread, and only the training process handles signals."""
     from iolaus.runner.run.signals import STOPPING
 
     torch.set_num_threads(1)

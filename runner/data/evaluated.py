@@ -1,4 +1,4 @@
-"""What data modules with labelled examples share: validation and test sets by name, evaluated once over all ranks."""
+"""The base class of data modules with labelled examples: validation and test sets by name, each evaluated once."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from iolaus.runner.data.module import GlobalBatchDataModule
 from iolaus.runner.samplers import Sequential
 
 EVALUATED_AT_ONCE = 512
-"""Samples of an evaluation that are sorted by length together; a model without gradients has room for them."""
+"""Samples of an evaluation that are sorted by length together; without gradients they fit into memory."""
 
 
 class EvaluatedDataModule(GlobalBatchDataModule):
@@ -19,7 +19,7 @@ class EvaluatedDataModule(GlobalBatchDataModule):
     validation: dict[str, Any]
     test: dict[str, Any]
     task_name: str
-    """What the examples are examples of."""
+    """The name of the task."""
 
     @property
     def test_names(self) -> list[str]:

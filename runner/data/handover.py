@@ -1,4 +1,4 @@
-"""How a batch leaves a loader process: small tensors by value, in one message, and only large ones as shared memory.
+"""Batches from a loader process: small tensors by value in one message, only large ones in shared memory.
 
 Torch shares every tensor by a file descriptor of its own, which takes about a millisecond each, whatever its size.
 """
@@ -15,11 +15,11 @@ from torch.multiprocessing.reductions import reduce_tensor
 from torch.utils.data import get_worker_info
 
 LARGE = 1 << 20
-"""Bytes from which copying a tensor through the pipe would take longer."""
+"""Bytes from which shared memory is faster."""
 
 
 class SerializedBatch:
-    """A batch as it is written to the pipe; what is read from there is the batch itself."""
+    """A batch pickled for the pipe; unpickling gives the batch itself."""
 
     def __init__(self, batch: Any) -> None:
         content = BytesIO()
@@ -33,7 +33,7 @@ class SerializedBatch:
 
 
 def serialize_batch(batch: Any) -> Any:
-    """What a loader process is to put on its way; elsewhere the batch as it is."""
+    """The batch, serialized in a loader process and unchanged elsewhere: the `collate_fn` of loaders here."""
     return batch if get_worker_info() is None else SerializedBatch(batch)
 
 

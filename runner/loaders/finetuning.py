@@ -148,7 +148,7 @@ class FinetuningDataModule(PassesDataModule):
         return self._evaluation("test")
 
     def order(self) -> dict[str, Any]:
-        """What the order of the training batches depends on."""
+        """The settings that the order of the training batches depends on."""
         self.setup("fit")
         return {
             "data": self.sets["train"].fingerprint if "train" in self.sets else None,

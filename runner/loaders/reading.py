@@ -1,4 +1,4 @@
-"""The documents that a path and a split name: of a file, a folder, a saved data set or one of the hub."""
+"""Opens the documents of a path and a split: a file, a folder, a saved data set or one of the hub."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -23,7 +23,7 @@ def open_splits(
 
     Raises:
         FileNotFoundError: nothing is there.
-        ValueError: no path, or a split that is not there; those there are are named.
+        ValueError: no path, or an unknown split; the message names the known ones.
     """
     reading = (split, default, text_column, text_unit, file_format, streaming, options)
     sources = [open_split(path, *reading) for path in listed(paths)]

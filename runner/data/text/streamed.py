@@ -99,7 +99,7 @@ class StreamedPretrainingData(PretrainingData):
         return max_steps
 
     def train_dataloader(self) -> Any:
-        """Global batches from the first one not yet consumed."""
+        """Global batches from the first that is not yet consumed."""
         assert self.trainer is not None
         replica = replica_of(self.trainer)
         batches = self.train_batches(replica.rank, replica.size)
@@ -107,7 +107,7 @@ class StreamedPretrainingData(PretrainingData):
         return StreamLoader(batches, self, replica, self.trainer.strategy.root_device)
 
     def train_batches(self, rank: int, num_ranks: int) -> "StreamedGlobalBatches":  # type: ignore[override]
-        """The share that one of so many ranks has of every global batch."""
+        """The shares of one of `num_ranks` ranks."""
         chunker = Chunker(self.tokenizer.backend_tokenizer, self.max_length, self.long_documents)
         cut = (self.micro_batch_tokens, self.micro_batch_size, self.layout == "packed")
         return StreamedGlobalBatches(
