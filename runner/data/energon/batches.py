@@ -1,4 +1,4 @@
-"""Energon's micro-batches as what the step takes: a rank's share of each global batch, and passes for evaluation."""
+"""Energon's micro-batches as shares of global batches for training, and as passes for evaluation."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,8 +14,8 @@ from iolaus.runner.loop.sharding import Replica
 class GlobalBatchStream:
     """This rank's shares of global batches `start` to `stop - 1`, of `num_micro` micro-batches each.
 
-    Its length is that of the whole run, as Lightning counts from the start too; so Lightning draws no batch before it is
-    needed, and the state of the stream is that after the batches trained on.
+    Its length is that of the whole run, as Lightning expects; so Lightning reads no batch ahead, and the state of the
+    stream is that after the batches trained on.
     """
 
     def __init__(self, stream: EnergonDataloader, num_micro: int, start: int, stop: int) -> None:
@@ -30,7 +30,7 @@ class GlobalBatchStream:
 
 
 class EvaluationPass:
-    """Every validation sample once, over all ranks; one that is through hands out fillers until all are."""
+    """Every validation sample once, over all ranks; a rank that has finished yields fillers until all have."""
 
     def __init__(
         self, loader: EnergonPass, filler: Callable[[], MicroBatch], replica: Replica, device: Any

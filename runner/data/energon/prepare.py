@@ -24,7 +24,7 @@ from iolaus.runner.data.vision.images import ImageFolder, decode_image
 from iolaus.runner.run.errors import explain, wants_traceback
 
 TRAIN, VALIDATION = "train", "val"
-"""What energon calls the splits."""
+"""Energon's names of the splits."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -20,7 +20,7 @@ from iolaus.runner.inference.export import model_folder
 class PretrainingData(GlobalBatchDataModule):
     """Reads `source`, holds out validation documents, tokenises into the cache, and serves global batches.
 
-    With `streaming` what is made is a `StreamedPretrainingData`, which tokenises as it reads.
+    With `streaming` the class is `StreamedPretrainingData`, which tokenises as it reads.
     """
 
     train: TokenStore
@@ -78,7 +78,7 @@ class PretrainingData(GlobalBatchDataModule):
         return super().__new__(cls)
 
     def prepare_data(self) -> None:
-        """Tokenises into the cache, unless that has been done; of several processes one works, the others wait."""
+        """Tokenises into the cache, unless that has been done; one process works, the others wait."""
         if self.prepared is not None:
             return
         self.prepared = self.prepare_sets(self.source, self.validation_sources, self.validation_documents)
@@ -124,11 +124,11 @@ class PretrainingData(GlobalBatchDataModule):
         return self.train.fingerprint
 
     def baselines(self) -> dict[str, float]:
-        """None that holds for every loss: see `token_baselines`."""
+        """No figures, as they would not apply to every loss: see `token_baselines`."""
         return {}
 
     def token_baselines(self) -> dict[str, float]:
-        """What a loss in nats per token is compared with: ln(vocabulary), and each validation set's unigram entropy.
+        """Baselines of a loss in nats per token: ln(vocabulary), and each validation set's unigram entropy.
 
         Also each set's `tokens_per_byte`, where it came as text, to compare losses of different vocabularies by.
         """

@@ -1,4 +1,4 @@
-"""Where documents come from: files, folders, globs, hub data sets, or anything with the methods of a `Source`."""
+"""Sources of documents: files, folders, globs, hub data sets, or any object with the methods of a `Source`."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ class Source(Protocol):
         ...
 
     def fingerprint(self) -> dict[str, Any]:
-        """Plain values that change whenever the documents may; found without reading them all."""
+        """Plain values that change whenever the documents may; computed without reading all of them."""
         ...
 
     def describe(self) -> str:
@@ -111,7 +111,7 @@ class HubSource:
         return self._column == "input_ids"
 
     def documents(self) -> Iterator[Any]:
-        """The documents of the split; rows without any are passed over."""
+        """The documents of the split; rows without one are skipped."""
         place = f"row {{}} of {self.describe()}"
         columns = [self._column]
         if self._column == "input_ids" and "attention_mask" in self._columns:

@@ -1,4 +1,4 @@
-"""Global batches of a stream: the share of a rank tokenised, cut and collated, a function of the batch's number alone."""
+"""Global batches of a stream: a rank's share is tokenised, cut and collated, as a function of the batch's number."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -24,7 +24,7 @@ CHUNKS = 1 << 40
 
 
 class StreamOrder:
-    """Global batch k of a stream: documents k times `global_batch_size` and on, over all passes without a seam."""
+    """Global batch k of a stream: `global_batch_size` documents from k times that number on, across passes."""
 
     def __init__(self, num_batches: int, global_batch_size: int, seed: int, buffer_size: int) -> None:
         self.num_batches, self.global_batch_size = num_batches, global_batch_size
@@ -34,13 +34,13 @@ class StreamOrder:
         return self.num_batches
 
     def fingerprint(self) -> dict[str, Any]:
-        """What the order depends on, to be compared at a resume."""
+        """The settings that the order depends on, compared at a resume."""
         names = ("seed", "global_batch_size", "buffer_size")
         return {"sampler": "a stream", **{name: getattr(self, name) for name in names}}
 
 
 class StreamedGlobalBatches(IterableDataset[Share]):
-    """This rank's shares of global batches `start` and on.
+    """This rank's shares of the global batches from `start` on.
 
     They come from the loader processes in turn, each of which reads all documents and tokenises those of its batches.
     """
@@ -103,7 +103,7 @@ class StreamedGlobalBatches(IterableDataset[Share]):
         return share
 
     def filler(self) -> MicroBatch:
-        """A micro-batch that weighs nothing, for a rank that must not let the others wait."""
+        """A micro-batch with weight 0, for a rank that has none while others have."""
         nothing = np.zeros(1, dtype=np.int64)
         flat = self._flat(nothing, nothing.astype(np.int32) + 1, nothing, nothing)
         return self.collator(
@@ -133,9 +133,9 @@ class StreamedGlobalBatches(IterableDataset[Share]):
 
 
 class StreamLoader:
-    """Shares of global batches, with as many micro-batches on every rank: the missing ones are fillers.
+    """Shares of global batches with equally many micro-batches on every rank: the missing ones are fillers.
 
-    Its length is that of the whole run, as Lightning counts from the start too.
+    Its length is that of the whole run, as Lightning expects.
     """
 
     def __init__(

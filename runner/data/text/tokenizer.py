@@ -125,13 +125,13 @@ def load_tokenizer(name_or_folder: str, needed: Sequence[str] = ("pad", "mask"))
 
 
 def describe_vocabulary(tokenizer: Any) -> str:
-    """Its size, and whether texts get no special tokens, by which models know where one begins and ends."""
+    """The size of the vocabulary, and whether texts get no special tokens at their beginning and end."""
     bare = "" if tokenizer.num_special_tokens_to_add() else "; the tokenizer adds no special tokens to a text"
     return f"{len(tokenizer):,} tokens{bare}"
 
 
 def tokenizer_fingerprint(tokenizer: Any) -> str:
-    """Hash of all that decides how a text becomes ids."""
+    """Hash of everything that decides how a text becomes ids."""
     backend = tokenizer.backend_tokenizer
     parts = [
         backend.to_str(),

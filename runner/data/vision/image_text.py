@@ -124,11 +124,11 @@ class ImageTextDataModule(EvaluatedDataModule):
         return self.vision.processor
 
     def collator_arguments(self) -> CollatorArguments:
-        """What the objective needs to know of tokens and images."""
+        """The arguments of the objective's collator that the data decides."""
         return self._encoder.collator_arguments(self.read_row)
 
     def known_task(self) -> dict[str, Any]:
-        """What is noted beside an exported model, for predictions."""
+        """Settings saved beside an exported model, for predictions."""
         return {"data": self.read_row.settings()}
 
     def fingerprint(self) -> str:
@@ -136,7 +136,7 @@ class ImageTextDataModule(EvaluatedDataModule):
         return self.train_set.fingerprint
 
     def baselines(self) -> dict[str, float]:
-        """None: what answers of one's own choice reach stands beside the metrics, over the same samples."""
+        """No figures: the metrics contain the baseline, over the same samples."""
         return {}
 
     def describe(self) -> dict[str, str]:
@@ -166,7 +166,7 @@ class ImageTextDataModule(EvaluatedDataModule):
         return [self.read_row(row, number) for number, row in enumerate(rows.rows)], images
 
     def _folder(self, source: Any) -> Path | str:
-        """Where the image paths of a source start from."""
+        """The folder that the image paths of a source are relative to."""
         if self.images is not None:
             return self.images
         first = source[0] if isinstance(source, list | tuple) and source else source

@@ -14,7 +14,7 @@ from iolaus.runner.inference.export import model_folder
 from iolaus.runner.run.errors import suggest
 
 IGNORED = -100
-"""The label of a token that is no target, as cross-entropy in torch has it."""
+"""The label of a token without a target, as in torch's cross-entropy."""
 
 SPECIAL_TOKENS = {
     "llava": ("<image>",),
@@ -56,7 +56,7 @@ def find_processor(
     max_length: int,
     texts: Callable[[], Iterable[str]],
 ) -> VisionProcessor:
-    """That of a model to finetune, `processor`, with other `processor_options` of its image processor; else one for a
+    """The processor of a model to finetune, `processor`, with `processor_options` of its image processor; else one for a
     model with random weights.
 
     The latter has the named `tokenizer`, or one trained on `texts` by the settings in `training`.
@@ -173,7 +173,7 @@ def make_processor(architecture: str, tokenizer: Any, image_size: int, image_pla
 
 
 def vision_processor(processor: Any) -> VisionProcessor:
-    """What a processor of transformers puts in place of an image is found by giving it one.
+    """Finds the tokens that a processor of transformers puts in place of an image, by an example.
 
     Raises:
         ValueError: it has no token for images, or does not put it in the text.
@@ -202,7 +202,7 @@ def vision_processor(processor: Any) -> VisionProcessor:
 
 
 def conversation_texts(conversations: Iterable[Conversation]) -> Iterator[str]:
-    """What a tokenizer for conversations is trained on."""
+    """Texts to train a tokenizer for conversations on."""
     for conversation in conversations:
         for turn in conversation.turns:
             speaker = "ASSISTANT" if turn.role == ASSISTANT else "USER"
