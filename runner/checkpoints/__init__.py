@@ -1,1 +1,6 @@
-"""Checkpoints: when to save and what to keep (`callback`), whole files (`files`), one shard per rank (`sharded`)."""
+"""Checkpoints.
+
+- `callback`: when to save, what to keep, and which checkpoint to resume from.
+- `files`: whole checkpoints, written atomically and checked.
+- `sharded`: checkpoints of which every rank writes its shards, in the background.
+"""

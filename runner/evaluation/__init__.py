@@ -1,6 +1,10 @@
-"""What a model says of a data set: collected rank by rank, joined, measured, and written to files.
+"""Predictions of a model, joined over ranks, measured and written to files.
 
-`base` collects and joins; one file per task makes labels, words' labels or texts of it; `files` writes them.
+- `predictions`: the base class, which joins; one file per kind: `labels` (texts), `words`, `spans` (questions) and
+  `written_answers` (images).
+- `metrics`: the metrics of tasks, as torchmetrics; `squad`: how SQuAD compares answers.
+- `monitor`: the metric that chooses the best checkpoint.
+- `files`: predictions and tables in the run folder.
 """
 
 from iolaus.runner.evaluation.files import write_predictions

@@ -1,1 +1,5 @@
-"""Where metrics go: `metrics.csv`, Weights & Biases, TensorBoard."""
+"""Loggers: metrics of a run.
+
+- `loggers`: `metrics.csv`, TensorBoard and the functions that configs name.
+- `wandb`: Weights & Biases, for runs that stop and resume.
+"""

@@ -1,9 +1,12 @@
-"""Optimizers, their parameter groups, and the three-phase schedule.
+"""Optimizers and their parameter groups.
 
-`schedule.py` is the rate as a closed form, `scheduler.py` applies it; `roles.py` tells what each parameter is for,
-`groups.py` what decays;
-`elementwise.py` and `matrixwise.py` hold one function per optimizer; `hooks.py` is what some need of a loop.
-What needs torch is imported when it is asked for: a schedule can be checked and drawn without.
+- `table`: all optimizers by name; `elementwise`, `matrixwise`: one function per optimizer.
+- `trust_ratio`, `sophia`, `averaged`: optimizers of our own; `quantized`: 8-bit variants.
+- `roles`: what each parameter is for; `groups`, `given_groups`: parameter groups.
+- `hooks`: what an optimizer needs of the training loop; `state`, `plain_state`: its state in checkpoints.
+- `schedule`: learning rates.
+
+Imports of torch are lazy: a schedule can be checked and drawn without it.
 """
 
 from importlib import import_module

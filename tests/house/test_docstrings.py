@@ -1,5 +1,6 @@
-"""Docstrings of the core: examples run, and every public class has one."""
+"""Docstrings: examples of the core run, every public class there has one, and packages name their files."""
 
+import ast
 import doctest
 import inspect
 from importlib import import_module
@@ -42,3 +43,13 @@ def test_every_public_class_has_an_example(name: str) -> None:
         if ">>>" not in (vars(found).get("__doc__") or "")
     ]
     assert not without
+
+
+PACKAGE_FOLDERS = sorted(path.parent for path in (ROOT / "runner").rglob("__init__.py"))
+
+
+@pytest.mark.parametrize("folder", PACKAGE_FOLDERS, ids=lambda folder: str(folder.relative_to(ROOT)))
+def test_docstring_of_a_package_names_all_its_files(folder: Path) -> None:
+    tour = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+    inside = [*folder.glob("[!_]*.py"), *(path.parent for path in folder.glob("[!_]*/__init__.py"))]
+    assert not [path.stem for path in inside if f"`{path.stem}`" not in tour]

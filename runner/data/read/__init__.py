@@ -1,1 +1,5 @@
-"""Readers of files: documents, rows of tables, CoNLL and SQuAD."""
+"""Readers of files.
+
+- `formats`: documents from txt, jsonl, csv, parquet and arrow files; `files`: which files a path names.
+- `task_readers`: rows of tables for finetuning; `conll`: sentences of CoNLL files.
+"""

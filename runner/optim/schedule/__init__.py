@@ -1,1 +1,6 @@
-"""The three-phase schedule: as a closed form (`phases`), applied to an optimizer (`schedulers`), drawn (`plot`)."""
+"""Learning rates.
+
+- `phases`: warm-up, training and cool-down as a closed form of the step.
+- `warmup_decay`: a warm-up and one decay, for finetuning.
+- `schedulers`: both applied to the groups of an optimizer; `plot`: a schedule drawn.
+"""
