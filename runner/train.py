@@ -116,7 +116,15 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     from iolaus.runner.checkpoints.callback import checkpoint_to_resume
     from iolaus.runner.inference.export import export_model
     from iolaus.runner.logging.loggers import finish_loggers
-    from iolaus.runner.loop.resolved import Record, changes, described, note, recorded, resolve, settle
+    from iolaus.runner.loop.resolved import (
+        Record,
+        changes,
+        choose_hardware,
+        described,
+        note,
+        recorded,
+        resolve,
+    )
     from iolaus.runner.loop.trainer import describe_run, final_validation
     from iolaus.runner.report import write_report
     from iolaus.runner.report.summary import end_summary, start_summary
@@ -125,14 +133,14 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     keep_freed_memory()
     checkpoint = checkpoint_to_resume(folder, config.resume)
     before = recorded(folder, checkpoint)
-    settled = settle(config, before)
-    data, module, max_steps = assemble(settled, before.get("layout"))
-    resolved = resolve(config, settled, before, data, module.model)
+    chosen = choose_hardware(config, before)
+    data, module, max_steps = assemble(chosen, before.get("layout"))
+    resolved = resolve(config, chosen, before, data, module.model)
     note(folder, resolved)
-    callbacks, saver = build_all(settled.callback), build(settled.checkpoint, folder=folder.checkpoints)
+    callbacks, saver = build_all(chosen.callback), build(chosen.checkpoint, folder=folder.checkpoints)
     pruning = pruning_of(folder, saver)
     trainer = build(
-        settled.trainer,
+        chosen.trainer,
         callbacks=[*callbacks.values(), saver, *pruning, Preemption(saver), Record(resolved)],
         loggers=build_all(config.logger, folder=str(folder.path)),
         folder=folder,
@@ -140,7 +148,7 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
         max_steps=max_steps,
     )
     if trainer.is_global_zero:
-        monitored = {name: settled.checkpoint.get(name) for name in ("monitor", "mode")}
+        monitored = {name: chosen.checkpoint.get(name) for name in ("monitor", "mode")}
         folder.update_status(max_steps=max_steps, **monitored)
         decided = described(config, before, resolved)
         start_summary(describe_run(trainer, module, data, folder, checkpoint, decided))

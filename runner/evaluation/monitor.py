@@ -36,12 +36,12 @@ def choose_monitor(config: DictConfig, module: Any, data: Any) -> None:
     if "monitor" in checkpoint:
         if figures and checkpoint.monitor is None:
             checkpoint.monitor = figures[0]
-        _settle("checkpoint", checkpoint, figures)
+        _check_monitor("checkpoint", checkpoint, figures)
     for name, node in (config.callback or {}).items():
         if isinstance(node, DictConfig) and "monitor" in node:
             if OmegaConf.is_interpolation(node, "mode") and node.monitor != checkpoint.get("monitor"):
                 node.mode = None  # that of another figure
-            _settle(f"callback.{name}", node, figures)
+            _check_monitor(f"callback.{name}", node, figures)
 
 
 def expected_figures(config: DictConfig, module: Any, data: Any) -> list[str]:
@@ -54,7 +54,7 @@ def expected_figures(config: DictConfig, module: Any, data: Any) -> list[str]:
     return [f"val/{name}/{figure}" for name, figures in found.items() for figure in figures]
 
 
-def _settle(setting: str, node: DictConfig, figures: Sequence[str]) -> None:
+def _check_monitor(setting: str, node: DictConfig, figures: Sequence[str]) -> None:
     """Checks what a node monitors, and gives it a mode."""
     monitor = node.monitor
     if monitor is not None and figures and monitor not in figures:

@@ -42,23 +42,23 @@ def recorded(folder: RunFolder, checkpoint: ResumePoint | None) -> Resolved:
     return entry_of(checkpoint.path, RECORD) or parent.status().get(RECORD) or {}
 
 
-def settle(config: DictConfig, before: Resolved) -> DictConfig:
+def choose_hardware(config: DictConfig, before: Resolved) -> DictConfig:
     """A copy of `config` in which accelerator, precision and attention kernel are no longer `auto` where they matter.
 
     Raises:
         ValueError: this machine cannot do what is asked for, or what was decided `before`.
     """
-    settled = config.copy()
-    OmegaConf.set_readonly(settled, False)
-    trainer = settled.trainer
+    chosen = config.copy()
+    OmegaConf.set_readonly(chosen, False)
+    trainer = chosen.trainer
     trainer.accelerator = _accelerator(trainer, before)
     trainer.precision = _precision(trainer, before)
     trainer.attention = _kernel(trainer, before)
-    return settled
+    return chosen
 
 
 def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: Any, model: Any) -> Resolved:
-    """What a settled config, its assembled data and model compute with.
+    """What a chosen config, its assembled data and model compute with.
 
     A precision that `auto` has chosen here becomes fp32 in the config where the model cannot be computed in it.
     """

@@ -15,7 +15,7 @@ from torch.nn.attention.varlen import varlen_attn
 
 from iolaus.runner.checkpoints.files import entry_of
 from iolaus.runner.loop import resolved as resolving
-from iolaus.runner.loop.resolved import attention_of, changes, check_agreement, settle
+from iolaus.runner.loop.resolved import attention_of, changes, check_agreement, choose_hardware
 from iolaus.runner.models.packed import attention as packed_attention
 from iolaus.runner.models.wrapped import WrappedModel
 from iolaus.runner.report import write_report
@@ -203,18 +203,18 @@ def test_what_this_machine_cannot_do_is_said_in_a_line(
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ValueError, match=message):
-        settle(config(**asked), before)
+        choose_hardware(config(**asked), before)
 
 
 def test_a_run_of_a_cpu_stays_there_beside_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
-    assert settle(config(), {}).trainer.accelerator == "gpu"
+    assert choose_hardware(config(), {}).trainer.accelerator == "gpu"
     before = {"accelerator": "cpu", "precision": "32-true", "attention": "documents"}
-    assert settle(config(), before).trainer.accelerator == "cpu"
-    moved = settle(config(accelerator="gpu"), before).trainer
+    assert choose_hardware(config(), before).trainer.accelerator == "cpu"
+    moved = choose_hardware(config(accelerator="gpu"), before).trainer
     assert (moved.accelerator, moved.precision) == ("gpu", "32-true")
-    counted = settle(config(devices="auto"), before).trainer
+    counted = choose_hardware(config(devices="auto"), before).trainer
     assert counted.accelerator == "gpu", "by which the launching process has counted"
 
 
@@ -226,20 +226,25 @@ def test_kernel_of_attention_is_the_one_that_the_run_began_with(
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: (9, 0))
     monkeypatch.setattr(resolving, "find_spec", lambda name: installed or None)
-    fresh = settle(config(), {})
+    fresh = choose_hardware(config(), {})
     assert fresh.trainer.attention == ("flash_attn" if installed else "varlen_attn")
     assert attention_of(None, "packed", fresh.trainer) == fresh.trainer.attention
-    assert settle(config(), ON_GPU).trainer.attention == "varlen_attn"
-    assert attention_of(None, "packed", settle(config(precision="32-true"), {}).trainer) == "padded_documents"
+    assert choose_hardware(config(), ON_GPU).trainer.attention == "varlen_attn"
+    assert (
+        attention_of(None, "packed", choose_hardware(config(precision="32-true"), {}).trainer)
+        == "padded_documents"
+    )
     with_package = {**ON_GPU, "attention": "flash_attn"}
     if installed:
-        assert settle(config(), with_package).trainer.attention == "flash_attn"
-        assert settle(config(attention="varlen_attn"), with_package).trainer.attention == "varlen_attn"
+        assert choose_hardware(config(), with_package).trainer.attention == "flash_attn"
+        assert (
+            choose_hardware(config(attention="varlen_attn"), with_package).trainer.attention == "varlen_attn"
+        )
     else:
         with pytest.raises(
             ValueError, match=r"^the run began with trainer\.attention=flash_attn.*=varlen_attn$"
         ):
-            settle(config(), with_package)
+            choose_hardware(config(), with_package)
 
 
 def test_chosen_kernel_is_the_one_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
