@@ -128,15 +128,15 @@ class Classification(Task):
         """Names of the labels, and the kind of problem."""
         return {"labels": self.labels.names, "problem_type": self.labels.problem_type}
 
-    def learnt(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """Names of the labels, the kind of problem, and whether labels are class numbers."""
         known = {"labels": self.labels.names, "problem_type": self.labels.problem_type}
         return {**known, "numbered": self.labels.numbered}
 
-    def restore(self, learnt: Mapping[str, Any]) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:
         """Takes up labels and kind of problem."""
-        numbered = bool(learnt.get("numbered"))  # not noted by older runs, nor known of models of others
-        self.labels.restore(learnt["labels"], learnt["problem_type"], numbered)
+        numbered = bool(state.get("numbered"))  # not noted by older runs, nor known of models of others
+        self.labels.restore(state["labels"], state["problem_type"], numbered)
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
         """The accuracy of always naming the most frequent label."""

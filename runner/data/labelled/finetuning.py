@@ -188,7 +188,7 @@ class FinetuningData(EvaluatedDataModule):
     def known_task(self) -> dict[str, Any]:
         """The task, its columns and what was learnt of it, for predictions on other data."""
         settings = {**self.task_settings, **self.reading, "max_length": self.max_length}
-        return {"data": settings, "learnt": self.task.learnt()}
+        return {"data": settings, "learnt": self.task.state_dict()}
 
     def baselines(self) -> dict[str, float]:
         """What each set gives without a model, such as the accuracy of always naming the most frequent label."""

@@ -172,13 +172,13 @@ class QuestionAnswering(Task):
         """Where the context is, and how much windows share."""
         return {"context_column": self.context_column, "doc_stride": self.doc_stride}
 
-    def learnt(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """Whether a question may have no answer."""
         return {"may_be_empty": self.may_be_empty}
 
-    def restore(self, learnt: Mapping[str, Any]) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:
         """Takes up whether a question may have no answer."""
-        self.may_be_empty = bool(learnt["may_be_empty"])
+        self.may_be_empty = bool(state["may_be_empty"])
 
     def describe(self) -> dict[str, str]:
         """How contexts are cut."""

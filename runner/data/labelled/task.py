@@ -95,11 +95,11 @@ class Task(ABC):
         """What the task's objective must know of labels and columns."""
 
     @abstractmethod
-    def learnt(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """What `learn` has found, in plain values, to be kept beside the exported model."""
 
     @abstractmethod
-    def restore(self, learnt: Mapping[str, Any]) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:
         """Takes up what an earlier `learn` has found; the task then tokenises examples, with labels or without."""
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:

@@ -173,15 +173,15 @@ class TokenClassification(Task):
         """Names of the labels."""
         return {"labels": self.names}
 
-    def learnt(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """Names of the labels, the most frequent one, and whether they are IOB2 tags."""
         return {"labels": self.names, "default_label": self.default_label, "iob2": self.iob2}
 
-    def restore(self, learnt: Mapping[str, Any]) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:
         """Takes up the labels."""
-        self.names, self.default_label = list(learnt["labels"]), int(learnt["default_label"])
+        self.names, self.default_label = list(state["labels"]), int(state["default_label"])
         self.numbers = {name: i for i, name in enumerate(self.names)}
-        self.iob2 = bool(learnt.get("iob2"))  # not noted by older runs, nor known of models of others
+        self.iob2 = bool(state.get("iob2"))  # not noted by older runs, nor known of models of others
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
         """The accuracy of always naming the most frequent label."""
