@@ -35,8 +35,12 @@ class StreamOrder:
 
     def fingerprint(self) -> dict[str, Any]:
         """The settings that the order depends on, compared at a resume."""
-        names = ("seed", "global_batch_size", "buffer_size")
-        return {"sampler": "a stream", **{name: getattr(self, name) for name in names}}
+        order = {
+            "seed": self.seed,
+            "global_batch_size": self.global_batch_size,
+            "buffer_size": self.buffer_size,
+        }
+        return {"sampler": "a stream", **order}
 
 
 class StreamedGlobalBatches(IterableDataset[Share]):
