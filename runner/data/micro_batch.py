@@ -31,68 +31,40 @@ class FlatSamples(TypedDict, total=False):
         ... }
     """
 
-    input_ids: NDArray[np.int64]
-    """[N]"""
-    lengths: NDArray[np.int32]
-    """Tokens of each document [D]."""
-    keys: NDArray[np.uint64]
-    """[D], what the random choices of each document follow from; see `runner.order.keyed`."""
-    filler: bool
-    """Whether the documents only keep a rank busy and count for nothing."""
-    packed: bool
-    """Whether they are laid out in one row."""
-    evaluation: bool
-    """Whether they are evaluated and not trained on."""
-    batch_places: NDArray[np.int64]
-    """[D], their places in the global batch."""
-    batch_size: int
-    """Documents of the global batch."""
-    batch_key: int
-    """What random choices of the global batch as a whole follow from."""
-    samples: NDArray[np.int64]
-    """[D], their numbers in an evaluated set."""
-    token_type_ids: NDArray[np.int8]
-    """[N], 1 for the second text of a pair."""
+    input_ids: NDArray[np.int64]  # [N]
+    lengths: NDArray[np.int32]  # tokens of each document [D]
+    keys: NDArray[np.uint64]  # [D], seeds of each document's random choices; see `runner.order.keyed`
+    filler: bool  # whether the documents only keep a rank busy and count for nothing
+    packed: bool  # whether they are laid out in one row
+    evaluation: bool  # whether they are evaluated and not trained on
+    batch_places: NDArray[np.int64]  # [D], their places in the global batch
+    batch_size: int  # documents of the global batch
+    batch_key: int  # what random choices of the global batch as a whole follow from
+    samples: NDArray[np.int64]  # [D], their numbers in an evaluated set
+    token_type_ids: NDArray[np.int8]  # [N], 1 for the second text of a pair
 
-    labels: NDArray[np.int64]
-    """[N], the target of each token, -100 for none."""
-    target_weights: NDArray[np.float32]
-    """[N], the factor of each target's loss."""
-    bits: NDArray[np.uint64]
-    """[N], the random bits of each token."""
-    denominator: int
-    """What the sum of the losses is divided by, where that is not the number of targets."""
+    # what collators add
+    labels: NDArray[np.int64]  # [N], the target of each token, -100 for none
+    target_weights: NDArray[np.float32]  # [N], the factor of each target's loss
+    bits: NDArray[np.uint64]  # [N], the random bits of each token
+    denominator: int  # the divisor of the loss, if it is not the number of targets
 
-    example_labels: NDArray[Any]
-    """[D] int64 or float32, or [D, C] float32."""
-    token_labels: NDArray[np.int64]
-    """[N], the label of each token's word."""
-    first_pieces: NDArray[np.bool_]
-    """[N], whether a token begins a word."""
-    words: NDArray[np.int64]
-    """[N], the number of each token's word in its set."""
-    char_starts: NDArray[np.int64]
-    """[N], where a token of the context begins in it, in characters; -1 for other tokens."""
-    char_ends: NDArray[np.int64]
-    """[N], where it ends."""
-    answer_spans: NDArray[np.int64]
-    """[D, 2], first and last character of the answer; -1 without one."""
-    sample_weights: NDArray[np.float32]
-    """[D], what each window counts."""
-    starts: NDArray[np.int64]
-    """[D], position of the answer's first token in its window; 0 for none."""
-    ends: NDArray[np.int64]
-    """[D], position of its last token."""
-    prompt_lengths: NDArray[np.int64]
-    """[D], tokens before the answer."""
-    image_counts: NDArray[np.int64]
-    """[D], images of each document."""
-    images: dict[str, NDArray[Any]]
-    """A vision tower's inputs, by its own names; see `runner.data.vision.image_inputs`."""
-    image_rows: dict[str, NDArray[np.int64]]
-    """[I], the rows that each image has in the input of that name."""
-    undecodable: NDArray[np.bool_]
-    """[D], whether an image of the document cannot be decoded."""
+    # columns of tasks
+    example_labels: NDArray[Any]  # [D] int64 or float32, or [D, C] float32
+    token_labels: NDArray[np.int64]  # [N], the label of each token's word
+    first_pieces: NDArray[np.bool_]  # [N], whether a token begins a word
+    words: NDArray[np.int64]  # [N], the number of each token's word in its set
+    char_starts: NDArray[np.int64]  # [N], first character of a token in the context; -1 outside it
+    char_ends: NDArray[np.int64]  # [N], the character after its last
+    answer_spans: NDArray[np.int64]  # [D, 2], first and last character of the answer; -1 without one
+    sample_weights: NDArray[np.float32]  # [D], what each window counts
+    starts: NDArray[np.int64]  # [D], position of the answer's first token in its window; 0 for none
+    ends: NDArray[np.int64]  # [D], position of its last token
+    prompt_lengths: NDArray[np.int64]  # [D], tokens before the answer
+    image_counts: NDArray[np.int64]  # [D], images of each document
+    images: dict[str, NDArray[Any]]  # inputs of the vision tower, by its own names
+    image_rows: dict[str, NDArray[np.int64]]  # [I], the rows that each image has in the input of that name
+    undecodable: NDArray[np.bool_]  # [D], whether an image of the document cannot be decoded
 
 
 class MicroBatch(TypedDict, total=False):
@@ -121,103 +93,67 @@ class MicroBatch(TypedDict, total=False):
         ... }
     """
 
-    input_ids: Tensor
-    """int64 [D, T], or [1, T] if packed."""
-    attention_mask: Tensor
-    """int64 [D, T], 1 for tokens and 0 for padding."""
-    position_ids: Tensor
-    """int64 [1, T], from 0 in each document."""
-    cu_seqlens: Tensor
-    """int32 [D + 1], where documents begin and the last one ends."""
-    max_length: int
-    """Tokens of the longest document."""
-    token_type_ids: Tensor
-    """int64 like `input_ids`, 1 for the second text of a pair."""
+    input_ids: Tensor  # int64 [D, T], or [1, T] if packed
+    attention_mask: Tensor  # int64 [D, T], 1 for tokens and 0 for padding
+    position_ids: Tensor  # int64 [1, T], from 0 in each document
+    cu_seqlens: Tensor  # int32 [D + 1], where documents begin and the last one ends
+    max_length: int  # tokens of the longest document
+    token_type_ids: Tensor  # int64 like `input_ids`, 1 for the second text of a pair
 
-    labels: Tensor
-    """int64 like `input_ids`, -100 for no target."""
-    target_positions: Tensor
-    """int64 [M], places of the targets, counted row by row."""
-    targets: Tensor
-    """int64 [M]"""
-    target_weights: Tensor
-    """float32 [M], the factor of each target's loss; 1 where there is none."""
-    weight: float | Tensor
-    """What the sum of the losses is divided by, once it is added up over the global batch."""
-    sample_keys: Tensor
-    """int64 [D], what the dropout of each document follows from."""
-    samples: Tensor
-    """int64 [D], their numbers in an evaluated set; -1 for fillers."""
+    # targets
+    labels: Tensor  # int64 like `input_ids`, -100 for no target
+    target_positions: Tensor  # int64 [M], places of the targets, counted row by row
+    targets: Tensor  # int64 [M]
+    target_weights: Tensor  # float32 [M], the factor of each target's loss; 1 without it
+    weight: float | Tensor  # the divisor of the loss, to be summed over the global batch
+    sample_keys: Tensor  # int64 [D], what the dropout of each document follows from
+    samples: Tensor  # int64 [D], their numbers in an evaluated set; -1 for fillers
 
-    row_seeds: Tensor
-    """Enhanced masked language modelling: int32 like `input_ids`, what the decoder's masks follow from."""
-    encoder_input_ids: Tensor
-    """int64 like `input_ids`, as the encoder sees them."""
-    encoder_target_positions: Tensor
-    """int64 [M]"""
-    encoder_targets: Tensor
-    """int64 [M]"""
-    encoder_rate: Tensor
-    """float32, the share of the tokens that the encoder does not see."""
+    # enhanced masked language modelling
+    row_seeds: Tensor  # int32 like `input_ids`, seeds of the decoder's masks
+    encoder_input_ids: Tensor  # int64 like `input_ids`, as the encoder sees them
+    encoder_target_positions: Tensor  # int64 [M]
+    encoder_targets: Tensor  # int64 [M]
+    encoder_rate: Tensor  # float32, the share of the tokens that the encoder does not see
 
-    example_labels: Tensor
-    """Classification: int64 or float32 [D], or float32 [D, C]."""
-    read_positions: Tensor
-    """Token classification: int64, the places that the head reads."""
-    word_positions: Tensor
-    """int64 [W], the place of each word's first piece."""
-    words: Tensor
-    """int64 [W], the number of each word in its set."""
-    starts: Tensor
-    """Question answering: int64 [D], position of the answer's first token in its window; 0 for none."""
-    ends: Tensor
-    """int64 [D], position of its last token."""
-    sample_weights: Tensor
-    """float32 [D], what each window counts."""
-    in_context: Tensor
-    """bool like `input_ids`, the tokens that an answer may have."""
-    prompt_lengths: Tensor
-    """Vision-language: int64 [D], tokens before the answer."""
-    image_counts: Tensor
-    """int64 [D], images of each document."""
-    images: dict[str, Tensor]
-    """A vision tower's inputs, by its own names."""
-    image_rows: dict[str, Tensor]
-    """int64 [I], the rows that each image has in the input of that name."""
-    undecodable: Tensor
-    """int64, the `samples` with an image that cannot be decoded."""
+    # finetuning tasks
+    example_labels: Tensor  # classification: int64 or float32 [D], or float32 [D, C]
+    read_positions: Tensor  # token classification: int64, the places that the head reads
+    word_positions: Tensor  # int64 [W], the place of each word's first piece
+    words: Tensor  # int64 [W], the number of each word in its set
+    starts: Tensor  # question answering: int64 [D], position of the answer's first token in its window; 0 for none
+    ends: Tensor  # int64 [D], position of its last token
+    sample_weights: Tensor  # float32 [D], what each window counts
+    in_context: Tensor  # bool like `input_ids`, the tokens that an answer may have
+    # vision-language
+    prompt_lengths: Tensor  # int64 [D], tokens before the answer
+    image_counts: Tensor  # int64 [D], images of each document
+    images: dict[str, Tensor]  # A vision tower's inputs, by its own names
+    image_rows: dict[str, Tensor]  # int64 [I], the rows that each image has in the input of that name
+    undecodable: Tensor  # int64, the `samples` with an image that cannot be decoded
 
-    tokens: int
-    """Tokens without padding. This and the rest add up to the figures of a `Share`, which takes them over."""
-    padded_tokens: int
-    """Tokens with padding."""
-    token_pairs: int
-    """Pairs of tokens that see each other: the sum of the squared lengths."""
-    hash_low: int
-    """Low half of the sum of the documents' hashes; see `runner.run.audit`."""
-    hash_high: int
-    """High half of it."""
-    sample_names: list[str]
-    """[D], of a stream: the documents by name."""
+    # figures, which move to the `Share`
+    tokens: int  # without padding
+    padded_tokens: int  # with padding
+    token_pairs: int  # pairs of tokens that see each other: the sum of the squared lengths
+    hash_low: int  # low half of the sum of the documents' hashes; see `runner.run.audit`
+    hash_high: int  # high half of it
+    sample_names: list[str]  # [D], of a stream: the documents by name
 
 
 class Share(TypedDict, total=False):
     """One rank's share of a global batch: its micro-batches, and the sums of their figures."""
 
     micro_batches: list[MicroBatch]
-    weight: float
-    """This and the following are sums over the micro-batches; see there."""
+    weight: float  # this and the following are sums over the micro-batches; see there
     tokens: int
     padded_tokens: int
     token_pairs: int
     hash_low: int
     hash_high: int
-    sample_ids: Tensor
-    """int64 [D, 2], epoch and index of each document of the share."""
-    sample_names: list[str]
-    """[D], of a stream: the documents by name."""
-    epoch: int
-    """Of a stream of documents: passes begun before its last one."""
+    sample_ids: Tensor  # int64 [D, 2], epoch and index of each document of the share
+    sample_names: list[str]  # [D], of a stream: the documents by name
+    epoch: int  # of a stream of documents: passes begun before its last one
 
 
 Collate = Callable[[FlatSamples], MicroBatch]
@@ -236,19 +172,13 @@ class TokenizerArguments(TypedDict):
 class TaskArguments(TypedDict, total=False):
     """The arguments of a collator that only data for one task brings."""
 
-    labels: Sequence[str]
-    """Classification: the labels' names, in the order of their numbers."""
-    problem_type: str
-    """Classification of texts: transformers' name for it."""
+    labels: Sequence[str]  # classification: the labels' names, in the order of their numbers
+    problem_type: str  # classification of texts: transformers' name for it
     context_column: str
-    doc_stride: int
-    """Question answering: tokens that neighbouring windows share."""
-    image_token_id: int
-    """Vision-language: the token that stands for a feature of an image."""
-    image_example: Any
-    """An `EncodedImage`."""
-    end_token_id: int
-    """The token that ends an answer."""
+    doc_stride: int  # question answering: tokens that neighbouring windows share
+    image_token_id: int  # vision-language: the token that stands for a feature of an image
+    image_example: Any  # an `EncodedImage`
+    end_token_id: int  # the token that ends an answer
 
 
 class CollatorArguments(TokenizerArguments, TaskArguments, total=False):
