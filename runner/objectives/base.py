@@ -36,8 +36,8 @@ class Collator(ABC):
     """Makes a batch of tokenised samples with the targets of an objective: `collate_fn` of a `DataLoader`.
 
     Samples have `input_ids` and optionally an `attention_mask`, lists or tensors of any length. A subclass defines the
-    targets by `compute_labels`; with a `label_column` that column is `labels`. A sample may have a `key`, an integer that
-    its random choices follow from; without one they are drawn from torch's default generator.
+    targets by `compute_labels`; with a `label_column` that column is `labels`. A sample's random choices follow from its
+    `key`, an integer, if it has one, else from torch's default generator.
 
     Example:
         >>> class Copy(Collator):
@@ -98,10 +98,9 @@ class Collator(ABC):
 
     def _refuse(self, foreign: Mapping[str, object]) -> None:
         """Raises ValueError for arguments that this collator does not have."""
-        name = type(self).__name__
-        if wrong := [argument for argument in foreign if argument not in TaskArguments.__annotations__]:
-            known = inspect.signature(type(self)).parameters
-            raise ValueError(f"{name} has no argument {wrong[0]!r}" + suggest(wrong[0], known))
+        name, known = type(self).__name__, inspect.signature(type(self)).parameters
+        for wrong in foreign.keys() - TaskArguments.__annotations__.keys():
+            raise ValueError(f"{name} has no argument {wrong!r}" + suggest(wrong, known))
         if foreign:
             raise ValueError(
                 f"{name} does not train on this data, which comes with {', '.join(foreign)}; "
@@ -208,12 +207,7 @@ class Collator(ABC):
     def micro_batch(self, tokenized: FlatSamples) -> MicroBatch:
         """The micro-batch of D flat samples: rows padded to the longest, T tokens, or all in one row of T tokens.
 
-        `input_ids` and `labels` [D, T], or [1, T] if packed; `target_positions` and `targets` [M] for the M targets, row
-        by row; `weight`; `sample_keys` int64 [D]; `tokens` (without padding), `padded_tokens`, `token_pairs` (within
-        samples); `hash_low`, `hash_high`. See `runner.data.micro_batch.MicroBatch` for all fields.
-
-        Padded rows have an `attention_mask` [D, T]; a packed one `position_ids` [1, T] that count from 0 in each sample,
-        `cu_seqlens` int32 [D + 1], the bounds of the samples, and `max_length`, the tokens of the longest.
+        `runner.data.micro_batch.MicroBatch` documents its fields.
         """
         labelled: FlatSamples = {**tokenized, **self.flat_labels(tokenized)}
         if tokenized.get("filler"):

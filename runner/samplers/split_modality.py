@@ -29,14 +29,9 @@ class ModalitySequences(SizedSequences, Protocol):
     """Sequences of which some come with images.
 
     Example:
-        >>> class Samples(list):
-        ...     def lengths(self, indices):
-        ...         return np.array([self[i][1] for i in indices], dtype=np.int32)
-        ...     def modalities(self, indices):
-        ...         return np.array([self[i][0] for i in indices])
-        >>> sequences: ModalitySequences = Samples([(True, 90), (False, 7)])
-        >>> sequences.modalities(np.array([0, 1])).tolist()
-        [True, False]
+        >>> class Texts(list):
+        ...     lengths = lambda self, indices: np.array([len(self[i]) for i in indices], dtype=np.int32)
+        ...     modalities = lambda self, indices: np.zeros(len(indices), dtype=bool)
     """
 
     def modalities(self, indices: np.ndarray, /) -> np.ndarray:
@@ -54,10 +49,8 @@ class SplitModality(GlobalBatchSampler):
 
     Example:
         >>> class Samples(list):
-        ...     def lengths(self, indices):
-        ...         return np.array([self[i][1] for i in indices], dtype=np.int32)
-        ...     def modalities(self, indices):
-        ...         return np.array([self[i][0] for i in indices])
+        ...     lengths = lambda self, indices: np.array([self[i][1] for i in indices], dtype=np.int32)
+        ...     modalities = lambda self, indices: np.array([self[i][0] for i in indices])
         >>> samples = Samples([(True, 90), (False, 7), (True, 20), (False, 8)])
         >>> sampler = SplitModality(samples, 1, None, global_batch_size=2, seed=0, image_patches=576, drop_last=False)
         >>> [sorted(sampler.global_batch(step)[:, 1].tolist()) for step in range(len(sampler))]
@@ -236,10 +229,7 @@ class SplitModalitySampler(ResumableSampler[int]):
         }
 
     def state_dict(self, consumed: int | None = None) -> dict[str, Any]:
-        """The epoch, how many of its examples this rank has read, and the fingerprint.
-
-        A loader with workers reads ahead: give `consumed`, the examples of this epoch that the rank was trained on.
-        """
+        """Epoch, examples read (with workers that read ahead: `consumed`, those trained on), ranks and fingerprint."""
         return {
             "epoch": self.epoch,
             "position": self.position if consumed is None else consumed,
