@@ -1,5 +1,18 @@
-"""What runs: `train.py` is the program, `build.py` makes what the config names; `data/` and `objectives/` make batches,
-`modules/` holds the step, `optim/` the update, `report/` what is left to read."""
+"""What runs. `train` is the program from the command line to the exported model, `build` makes objects from configs.
+
+From the top; an import runs downwards only:
+
+- `cli`: subcommands; `sweeps`: many runs; `launch`: the processes of a run.
+- `callbacks`, `modules`, `loop`: the training of one run in one process.
+- `report`: pages; `inference`: predictions and export; `checkpoints`, `logging`: files that a run writes.
+- `loaders`: data modules for a plain `lightning.Trainer`.
+- `objectives`, `models`, `evaluation`: targets, task models, metrics.
+- `data`: from text, rows and images to micro-batches; `config`: what a config may say.
+- `optim`, `samplers`, `order`: updates; global batches; the functions that both are made of.
+- `run`: a run on disk.
+
+`audit`, `consolidate`, `predict`, `push` and `schedule` are commands, as `python -m runner.push`.
+"""
 
 import sys
 

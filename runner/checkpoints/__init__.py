@@ -1,4 +1,9 @@
-"""Checkpoints: when to save and what to keep (`callback`), whole files (`files`), one shard per rank (`sharded`)."""
+"""Checkpoints.
+
+- `callback`: when to save, what to keep, and which checkpoint to resume from.
+- `files`: whole checkpoints, written atomically and checked.
+- `sharded`: checkpoints of which every rank writes its shards, in the background.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,1 +1,7 @@
-"""The subcommands: one file each, and what the command line answers without a run."""
+"""The command line: subcommands, and questions that need no run.
+
+- `commands`: which of them a command is.
+- `info`, `schema`: options and their fields; `runs`: the runs under `outputs/`; `plan`: what a run would do.
+- `predict`, `push`, `consolidate`, `schedule`: the commands `python -m runner.<name>`.
+- `compose`: a config as the command line composes it, in code.
+"""

@@ -1,12 +1,12 @@
-"""Global batch k as this rank sees it: drawn, cut, gathered and collated, a function of k alone."""
+"""This rank's share of global batch k: sampled, cut, read and collated, as a function of k alone."""
 
 import atexit
 import multiprocessing
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, cast
 
 import numpy as np
 import torch
@@ -14,19 +14,24 @@ from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from iolaus.runner.data.handover import serialize_batch
+from iolaus.runner.data.micro_batch import Collate, FlatSamples, MicroBatch, Share
 from iolaus.runner.order.keyed import derive_seed, sample_keys
 from iolaus.runner.order.partition import partition
 from iolaus.runner.samplers import GlobalBatchSampler
 
 MASK_STREAM, VALIDATION_STREAM = 1, 2
-"""Streams of the keyed generator, so that training and validation masks do not repeat each other."""
+"""Streams of the keyed generator, so that training and validation have different masks."""
 
-SUMMED = ("weight", "tokens", "padded_tokens", "token_pairs", "hash_low", "hash_high")
-"""Figures of a micro-batch that add up to those of the share, and over the ranks to those of the global batch."""
+Figure = Literal["tokens", "padded_tokens", "token_pairs", "hash_low", "hash_high"]
+FIGURES: tuple[Figure, ...] = ("tokens", "padded_tokens", "token_pairs", "hash_low", "hash_high")
+"""Figures of a micro-batch that move to its share."""
+
+SUMMED: tuple[Literal["weight"] | Figure, ...] = ("weight", *FIGURES)
+"""Figures of a share, sums over its micro-batches; over the ranks they add up to those of the global batch."""
 
 
 class GatheredSequences(Protocol):
-    """Token sequences that can be read many at a time."""
+    """Token sequences, read many at a time."""
 
     def __len__(self) -> int: ...
 
@@ -40,16 +45,16 @@ class GatheredSequences(Protocol):
 
 
 @dataclass(eq=False)
-class GlobalBatches(Dataset[dict[str, Any]]):
+class GlobalBatches(Dataset[Share]):
     """Item k is this rank's share of global batch k, collated into micro-batches.
 
-    Every rank's share has the same number of micro-batches; a rank that gets no sample for one is given a filler that
-    weighs nothing, so that no rank waits for another for ever.
+    Every rank has the same number of micro-batches, so that none waits for another for ever; where a rank has no sample
+    for one, it is a filler with weight 0.
     """
 
     sequences: GatheredSequences
     sampler: GlobalBatchSampler
-    collator: Callable[[dict[str, Any]], dict[str, Any]]
+    collator: Collate
     seed: int
     stream: int
     rank: int
@@ -61,7 +66,7 @@ class GlobalBatches(Dataset[dict[str, Any]]):
     def __len__(self) -> int:
         return len(self.sampler)
 
-    def __getitem__(self, step: int) -> dict[str, Any]:
+    def __getitem__(self, step: int) -> Share:
         """`micro_batches`, `sample_ids` [b, 2] of this rank, and the sums of the micro-batches' figures."""
         samples = self.sampler.global_batch(step)
         lengths = self.sequences.lengths(samples[:, 1])
@@ -71,9 +76,10 @@ class GlobalBatches(Dataset[dict[str, Any]]):
         mine = shares[self.rank]
         share = share_of([self._collate(step, samples, rows) for rows in mine])
         ids = np.concatenate([samples[rows] for rows in mine])
-        return share | {"sample_ids": torch.from_numpy(ids)}
+        share["sample_ids"] = torch.from_numpy(ids)
+        return share
 
-    def _collate(self, step: int, samples: NDArray[np.int64], rows: NDArray[np.int64]) -> dict[str, Any]:
+    def _collate(self, step: int, samples: NDArray[np.int64], rows: NDArray[np.int64]) -> MicroBatch:
         """The micro-batch of some rows of a global batch; without rows, a filler of one sample."""
         return self.collator(
             flat_samples(self.sequences, step, samples, rows, self.seed, self.stream, self.packed)
@@ -88,7 +94,7 @@ def keyed_samples(
     seed: int,
     stream: int,
     packed: bool,
-) -> dict[str, Any]:
+) -> FlatSamples:
     """Samples with their tokens `ids` [N] end to end as flat samples for a collator, keyed by epoch and index [D]."""
     return {
         "input_ids": ids,
@@ -108,7 +114,7 @@ def flat_samples(
     seed: int,
     stream: int,
     packed: bool,
-) -> dict[str, Any]:
+) -> FlatSamples:
     """Some `rows` of global batch `step`, whose `samples` [B, 2] are epochs and indices, as flat samples for a collator.
 
     Without rows they are a filler of one sample.
@@ -120,7 +126,7 @@ def flat_samples(
     # What the samples of a task have beside their tokens.
     extras = getattr(sequences, "extras", None)
     return {
-        **(extras(indices) if extras else {}),
+        **cast(FlatSamples, extras(indices) if extras else {}),
         **keyed_samples(ids, lengths, epochs, indices, seed, stream, packed),
         "filler": filler,
         "batch_places": rows,
@@ -129,11 +135,19 @@ def flat_samples(
     }
 
 
-def share_of(micro_batches: list[dict[str, Any]]) -> dict[str, Any]:
+def share_of(micro_batches: list[MicroBatch]) -> Share:
     """A share of a global batch: its `micro_batches`, and the sums of their figures, which move out of them."""
-    share: dict[str, Any] = {name: sum(micro.pop(name) for micro in micro_batches) for name in SUMMED[1:]}
-    weight = sum(micro["weight"] for micro in micro_batches)
-    return share | {"weight": weight, "micro_batches": micro_batches}
+    weight = sum(float(micro["weight"]) for micro in micro_batches)
+    share: Share = {"micro_batches": micro_batches, "weight": weight}
+    for name in FIGURES:
+        share[name] = sum(micro.pop(name) for micro in micro_batches)
+    return share
+
+
+def figures_of(share: Share) -> dict[str, float]:
+    """The figures of a share that are summed over the ranks."""
+    values: Mapping[str, Any] = share
+    return {name: float(values[name]) for name in SUMMED}
 
 
 class StepSampler(Sampler[int]):
@@ -160,7 +174,7 @@ class ForkSafeLoader(DataLoader[Any]):
 def wait_before_fork(num_workers: int) -> None:
     """Waits until a fork is safe, if there will be any.
 
-    A worker forked while a collective's thread lets go of the interpreter hangs at birth: with gloo once in some 200.
+    A worker forked while such a thread releases the interpreter lock hangs at its start: with gloo about once in 200.
     """
     if num_workers and torch.distributed.is_initialized():
         time.sleep(0.05)
@@ -184,7 +198,7 @@ def batch_loader(
 
 @atexit.register
 def _end_workers() -> None:
-    """Ends loader processes that an error has left: they ignore the signal by which Python would, and wait for ever."""
+    """Kills the loader processes that an error has left: they ignore the signal by which Python would end them."""
     if left := multiprocessing.active_children():
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # torch takes a worker's death for a failure
         for process in left:

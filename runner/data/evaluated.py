@@ -1,4 +1,4 @@
-"""What data modules with labelled examples share: validation and test sets by name, evaluated once over all ranks."""
+"""The base class of data modules with labelled examples: validation and test sets by name, each evaluated once."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from iolaus.runner.data.module import GlobalBatchDataModule
 from iolaus.runner.samplers import Sequential
 
 EVALUATED_AT_ONCE = 512
-"""Samples of an evaluation that are sorted by length together; a model without gradients has room for them."""
+"""Samples of an evaluation that are sorted by length together; without gradients they fit into memory."""
 
 
 class EvaluatedDataModule(GlobalBatchDataModule):

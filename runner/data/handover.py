@@ -1,4 +1,4 @@
-"""How a batch leaves a loader process: small tensors by value, in one message, and only large ones as shared memory.
+"""Batches from a loader process: small tensors by value in one message, only large ones in shared memory.
 
 Torch shares every tensor by a file descriptor of its own, which takes about a millisecond each, whatever its size.
 """
@@ -15,7 +15,7 @@ from torch.multiprocessing.reductions import reduce_tensor
 from torch.utils.data import get_worker_info
 
 LARGE = 1 << 20
-"""Bytes from which copying a tensor through the pipe would take longer."""
+"""Bytes from which shared memory is faster."""
 
 
 class SerializedBatch:

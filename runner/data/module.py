@@ -1,9 +1,9 @@
-"""What all data modules share: global batches in the contracted order, validation sets by name, exact resume."""
+"""The base class of data modules: global batches in an exact order, validation sets by name, exact resume."""
 
 import logging
 import math
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import lightning.pytorch as pl
@@ -18,6 +18,7 @@ from iolaus.runner.data.batches import (
     GlobalBatches,
     batch_loader,
 )
+from iolaus.runner.data.micro_batch import Collate
 from iolaus.runner.run.replicas import replica_of
 from iolaus.runner.samplers import GlobalBatchSampler, Sequential
 
@@ -28,9 +29,10 @@ class GlobalBatchDataModule(pl.LightningDataModule):
     """Serves `train` and `validation` sequences as global batches; a subclass makes them in `prepare_data`."""
 
     streamed = False
-    """Whether training samples are known only as they are read."""
+    """Whether training samples are read as a stream."""
     train: GatheredSequences
-    validation: dict[str, GatheredSequences]
+    validation: Mapping[str, GatheredSequences]
+    tokenizer: Any
 
     def __init__(
         self, layout: str, micro_batch_tokens: int | None, micro_batch_size: int | None, num_workers: int
@@ -42,18 +44,18 @@ class GlobalBatchDataModule(pl.LightningDataModule):
 
     @abstractmethod
     def fingerprint(self) -> str:
-        """What must agree for a run to go on with this data."""
+        """A hash of the data, which must be the same to resume."""
 
     def connect(
         self,
         make_sampler: Callable[..., GlobalBatchSampler],
-        collator: Callable[[dict[str, Any]], dict[str, Any]],
+        collator: Collate,
         max_steps: int,
         max_epochs: float | None,
         seed: int,
         accept_changes: bool,
     ) -> int:
-        """Joins data, sampler and objective; returns the number of global batches of the run.
+        """Takes the sampler and the objective; returns the number of global batches of the run.
 
         Raises:
             ValueError: neither or both of the two lengths of the run are given.
@@ -68,7 +70,7 @@ class GlobalBatchDataModule(pl.LightningDataModule):
         return len(self.sampler)
 
     def known_task(self) -> dict[str, Any]:
-        """What predictions on other data need to know of the task, beside the model; nothing for pretraining."""
+        """The settings of the task that predictions on other data need; none for pretraining."""
         return {}
 
     def epoch_at(self, step: int) -> float:
@@ -77,8 +79,8 @@ class GlobalBatchDataModule(pl.LightningDataModule):
 
     @property
     def preprocessor(self) -> Any:
-        """What a model is exported with, to read its inputs by: the tokenizer, unless there is more to it."""
-        return self.tokenizer  # type: ignore[attr-defined]
+        """The tokenizer, or the processor that contains it: it is exported with the model."""
+        return self.tokenizer
 
     @property
     def validation_names(self) -> list[str]:
@@ -86,18 +88,18 @@ class GlobalBatchDataModule(pl.LightningDataModule):
         return list(self.validation)
 
     def train_dataloader(self) -> DataLoader[Any]:
-        """Global batches from the first one not yet consumed."""
+        """Global batches from the first that is not yet consumed."""
         batches = self.train_batches(*self._data_parallel())
         return batch_loader(batches, self.start, len(self.sampler), self.num_workers, self._pins())
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
-        """The batch on `device`; on a CPU it is there already, and is not gone through."""
+        """The batch on `device`; on a CPU it is returned as it is."""
         if device.type == "cpu":
             return batch
         return super().transfer_batch_to_device(batch, device, dataloader_idx)
 
     def train_batches(self, rank: int, num_ranks: int) -> GlobalBatches:
-        """The share that one of so many ranks has of every global batch."""
+        """The shares of one of `num_ranks` ranks."""
         return self._batches(self.train, self.sampler, MASK_STREAM, rank, num_ranks)
 
     def val_dataloader(self) -> list[DataLoader[Any]]:
@@ -113,7 +115,7 @@ class GlobalBatchDataModule(pl.LightningDataModule):
         return loaders
 
     def state_dict(self) -> dict[str, Any]:
-        """Global batches consumed, and what the order depends on."""
+        """The number of consumed global batches, and the fingerprints of order and data."""
         assert self.trainer is not None
         return {
             "global_batches": self.trainer.global_step,
@@ -122,11 +124,11 @@ class GlobalBatchDataModule(pl.LightningDataModule):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues after the batches a checkpoint has consumed.
+        """Resumes after the global batches that a checkpoint has consumed.
 
         Raises:
-            ValueError: the data or the sampler is not the one the checkpoint was made with, unless `connect` was told
-                to accept that.
+            ValueError: the data or the sampler is another one than the checkpoint's, unless `connect` was called with
+                `accept_changes`.
         """
         ours = {"data": self.fingerprint(), **self.sampler.fingerprint()}
         theirs = {"data": state["data"], **state["sampler"]}

@@ -1,6 +1,8 @@
-"""What a model says of a data set: collected rank by rank, joined, measured, and written to files.
+"""Predictions of a model, joined over ranks, measured and written to files.
 
-`predictions` collects and joins; one file per task makes labels (`labels`), labels of words (`words`), spans (`spans`) or
-texts (`written_answers`) of it; `files` writes them. `metrics` are the figures of tasks, `squad` compares answers,
-`monitor` names the figure that chooses the best checkpoint.
+- `predictions`: the base class, which joins; one file per kind: `labels` (texts), `words`, `spans` (questions) and
+  `written_answers` (images).
+- `metrics`: the metrics of tasks, as torchmetrics; `squad`: how SQuAD compares answers.
+- `monitor`: the metric that chooses the best checkpoint.
+- `files`: predictions and tables in the run folder.
 """

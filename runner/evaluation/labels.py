@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.evaluation.predictions import Predictions, confusion_tables, measured, scores
 
 
@@ -65,7 +66,7 @@ class LabelPredictions(Predictions):
         """Examples."""
         return len(self.sequences)
 
-    def read(self, micro_batch: Mapping[str, Any], output: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The probability of every label."""
         return {"places": micro_batch["samples"], "probability": output["logits"].sigmoid()}
 
@@ -103,7 +104,7 @@ class LabelPredictions(Predictions):
         return {"per_class": [scores(n, *c) for n, *c in zip(self.sequences.names, *counts, strict=True)]}
 
     def _known(self) -> NDArray[np.bool_]:
-        return self.seen & ~np.isnan(self.sequences.labels).any(1)
+        return np.asarray(self.seen & ~np.isnan(self.sequences.labels).any(1))
 
 
 class NumberPredictions(Predictions):
@@ -115,7 +116,7 @@ class NumberPredictions(Predictions):
         """Examples."""
         return len(self.sequences)
 
-    def read(self, micro_batch: Mapping[str, Any], output: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The number."""
         return {"places": micro_batch["samples"], "predicted": output["logits"][:, 0]}
 

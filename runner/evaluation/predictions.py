@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torchmetrics import Metric
 
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.evaluation.metrics import KINDS, get_metrics_for_task
 
 Gather = Callable[[Any], list[Any]]
@@ -40,7 +41,7 @@ class Predictions(ABC):
         self.values: dict[str, NDArray[Any]] = {}
 
     @abstractmethod
-    def read(self, micro_batch: Mapping[str, Any], output: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """`places` [M], -1 for what must not count, and values [M, ...] predicted for them."""
 
     @abstractmethod
@@ -102,7 +103,7 @@ class Predictions(ABC):
         """Further files of the run folder for this set: JSON by the beginning of their names."""
         return {}
 
-    def add(self, micro_batch: Mapping[str, Any], output: Mapping[str, Tensor]) -> None:
+    def add(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> None:
         """Takes in what this rank predicts for a micro-batch."""
         found = {name: value.cpu().numpy() for name, value in self.read(micro_batch, output).items()}
         counts = found["places"] >= 0

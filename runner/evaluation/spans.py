@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.evaluation.metrics import get_metrics_for_task
 from iolaus.runner.evaluation.predictions import Gather, Predictions
 
@@ -24,7 +25,7 @@ class QuestionPredictions(Predictions):
         """Windows."""
         return len(self.sequences)
 
-    def read(self, micro_batch: Mapping[str, Any], output: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The best span of each window."""
         names = ("score", "null_score", "probability", "first", "last")
         return {"places": micro_batch["samples"], **{name: output[name] for name in names}}
@@ -102,7 +103,7 @@ class QuestionPredictions(Predictions):
         start = sequences.places(np.array([window]))[0]
         begin = sequences.char_starts[start + self.values["first"][window]]
         end = sequences.char_ends[start + self.values["last"][window]]
-        return sequences.examples[sequences.questions[window]].context[begin:end]
+        return str(sequences.examples[sequences.questions[window]].context)[begin:end]
 
     def _overlap(self, chosen: list[int], accepted: Mapping[int, list[str]]) -> dict[str, float]:
         if not chosen:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from iolaus.runner.data.labelled.tags import entities, is_bio, most_probable_tags
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.evaluation.metrics import ENTITY_FIGURES, get_metrics_for_task
 from iolaus.runner.evaluation.predictions import (
     Gather,
@@ -44,7 +45,7 @@ class TokenPredictions(Predictions):
         """Words of all sentences."""
         return len(self.sequences.word_labels)
 
-    def read(self, micro_batch: Mapping[str, Any], output: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The most probable label of each word, and its probability; or those of all labels, as logarithms."""
         places = {"places": micro_batch["words"]}
         probabilities = output["logits"].softmax(-1)
@@ -130,7 +131,7 @@ class TokenPredictions(Predictions):
         return found
 
     def _known(self) -> NDArray[np.bool_]:
-        return self.evaluated & (self.sequences.word_labels >= 0)
+        return np.asarray(self.evaluated & (self.sequences.word_labels >= 0))
 
     def _tags(self) -> Iterator[tuple[list[str], list[str]]]:
         """Predicted and true tags of every labelled sentence."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.data.vision.conversations import IMAGE_PLACE
 from iolaus.runner.evaluation.predictions import Gather, Predictions
 from iolaus.runner.evaluation.squad import exact_match, normalized
@@ -30,7 +31,7 @@ class AnswerPredictions(Predictions):
         """Conversations."""
         return len(self.sequences)
 
-    def read(self, micro_batch: Mapping[str, Any], output: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The tokens written for the samples that were asked."""
         return {"places": output["asked"], "tokens": output["written"]}
 
@@ -146,4 +147,4 @@ def best_constant(accepted: Sequence[Sequence[str]]) -> tuple[str, int]:
 
 def question_of(example: Any) -> str:
     """The text of a conversation's last question."""
-    return example.turns[-2].text.replace(IMAGE_PLACE, "").strip()
+    return str(example.turns[-2].text).replace(IMAGE_PLACE, "").strip()

@@ -1,1 +1,6 @@
-"""What a trained model says: labels, answers, filled masks; and its export as a Hugging Face folder."""
+"""Predictions of a trained model, and its export.
+
+- `labelled`: labels, labels of words, and answers in contexts.
+- `answering`: answers to questions about images; `infill`: tokens for masks.
+- `export`: the model as a Hugging Face folder.
+"""

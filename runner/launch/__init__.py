@@ -1,1 +1,7 @@
-"""Where processes come from: ranks of a job, the run that a command continues, requeueing."""
+"""The processes of a run.
+
+- `job`: one job of the command line, from its folder to its failure.
+- `processes`: the ranks of this node.
+- `resume`: the run that a command resumes; `requeue`: a preempted job back into the queue.
+- `hub`: the Hugging Face hub without a network.
+"""

@@ -1,7 +1,9 @@
 """Data modules for a plain `lightning.Trainer`: the readers, stores and collators of a run behind a `DataLoader`.
 
-`reading` finds the documents of a path and a split, `passes` makes batches of stored samples and `streaming` of documents
-as they come; `pretraining` and `finetuning` are the data modules, which `runner.data` names.
+- `pretraining`, `finetuning`: the data modules, which `runner.data` names; `base`: what they share.
+- `reading`: the documents of a path and a split.
+- `passes`: batches of stored samples; `streaming`: batches of documents as they are read.
+- `microbatches`: a batch cut into micro-batches, for a loop of one's own.
 """
 
 from typing import TYPE_CHECKING

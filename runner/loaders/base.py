@@ -1,4 +1,4 @@
-"""What the data modules for a plain Trainer share: where a loader stands, and among which ranks."""
+"""The base class of the data modules for a plain Trainer: ranks, resuming, and the checks of settings."""
 
 import os
 import warnings
@@ -17,11 +17,11 @@ EXPECTED_WARNINGS = (
     ".*Total length of `list` across ranks is zero.*",
     ".*your dataloader is not resumable.*",
 )
-"""What Lightning warns of that is so on purpose: loaders have a length, or none are there; the data module goes on."""
+"""Warnings of Lightning that do not apply: loaders have a length, there may be none, and the data module resumes."""
 
 
 class PassesDataModule(pl.LightningDataModule):
-    """Serves passes, of which training goes on with the batch after those that a checkpoint has consumed."""
+    """Serves passes over the data; training resumes after the batches that a checkpoint has consumed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class PassesDataModule(pl.LightningDataModule):
         self._training: PassLoader | None = None
 
     def ranks(self) -> tuple[int, int]:
-        """This process's rank, and their number, among those that read different data; 0 and 1 where it is alone."""
+        """Rank and number of ranks among those that read different data; 0 and 1 without a process group."""
         if self.trainer is not None:
             rank, size, _ = replica_of(self.trainer)
             return rank, size
@@ -40,7 +40,7 @@ class PassesDataModule(pl.LightningDataModule):
         return 0, 1
 
     def training_loader(self, passes: Passes, num_workers: int, uneven: bool) -> PassLoader:
-        """Passes from where a checkpoint left them, else from that of the trainer's epoch, else from the first."""
+        """Passes from the position in a checkpoint, else from the trainer's epoch, else from the first."""
         epoch, start = self._restored or (self.trainer.current_epoch if self.trainer is not None else 0, 0)
         self._restored = None
         self._training = PassLoader(passes, num_workers, epoch, start, any_has_more=self.end_check(uneven))
@@ -61,11 +61,11 @@ class PassesDataModule(pl.LightningDataModule):
         return any_has_more
 
     def order(self) -> dict[str, Any]:
-        """What the order of the training batches depends on, to be compared when a checkpoint is taken up."""
+        """The settings that the order of the training batches depends on, compared at a resume."""
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
-        """The pass, the batches of it that were trained on, and what their order depends on."""
+        """The pass, its consumed batches, and the settings that their order depends on."""
         if self.trainer is None or self._training is None:
             return {}
         progress: Any = self.trainer.fit_loop.epoch_loop.batch_progress.current
@@ -74,10 +74,10 @@ class PassesDataModule(pl.LightningDataModule):
         return {"pass": epoch, "batch": start, "order": self.order()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Goes on after the batches that a checkpoint has consumed.
+        """Resumes after the batches that a checkpoint has consumed.
 
         Raises:
-            ValueError: they were in another order; what differs is named.
+            ValueError: they were in another order; the message names the differences.
         """
         if "order" not in state_dict:
             return
@@ -92,7 +92,7 @@ class PassesDataModule(pl.LightningDataModule):
 
 
 def cache_folder(cache_dir: str | Path | None) -> Path:
-    """Where tokenised data is kept: `cache_dir`, else the folder that IOLAUS_CACHE names, else ~/.cache/iolaus."""
+    """The folder of tokenised data: `cache_dir`, else the environment variable IOLAUS_CACHE, else ~/.cache/iolaus."""
     return Path(cache_dir or os.environ.get("IOLAUS_CACHE") or "~/.cache/iolaus").expanduser()
 
 

@@ -10,6 +10,7 @@ from transformers import PreTrainedTokenizerBase
 from iolaus.conf.registry import OPTIONS
 from iolaus.runner.data.batches import MASK_STREAM, VALIDATION_STREAM
 from iolaus.runner.data.labelled.examples import ExampleReader, TaskSequences
+from iolaus.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
 from iolaus.runner.data.read.files import split_files, splits_in
 from iolaus.runner.data.read.formats import ROWS
 from iolaus.runner.data.read.hub import load_hub
@@ -85,7 +86,7 @@ class FinetuningDataModule(PassesDataModule):
         self.shuffle_train, self.collator_kwargs, self.seed = shuffle_train, dict(collator_kwargs or {}), seed
         self.given: dict[str, Any] = {}
         self.sets: dict[str, TaskSequences] = {}
-        self._tokenizer: Any = None
+        self._tokenizer: PreTrainedTokenizerBase | None = None
 
     def set_datasets(self, train: Any = None, val: Any = None, test: Any = None) -> None:
         """Takes data made in code, any set alone: a `datasets.Dataset`, or a list of dicts."""
@@ -150,7 +151,7 @@ class FinetuningDataModule(PassesDataModule):
         return self._evaluation("test")
 
     def order(self) -> dict[str, Any]:
-        """What the order of the training batches depends on."""
+        """The settings that the order of the training batches depends on."""
         self.setup("fit")
         return {
             "data": self.sets["train"].fingerprint if "train" in self.sets else None,
@@ -209,11 +210,8 @@ class FinetuningDataModule(PassesDataModule):
 
     def _make_collator(self) -> Any:
         tokenizer = self.tokenizer
-        mask = tokenizer.mask_token_id
-        known = {
-            "pad_token_id": tokenizer.pad_token_id,
-            "mask_token_id": tokenizer.pad_token_id if mask is None else mask,
-            "vocab_size": len(tokenizer),
+        known: CollatorArguments = {
+            **tokenizer_arguments(tokenizer),
             "special_token_ids": [i for i in tokenizer.all_special_ids if i != tokenizer.unk_token_id],
             "text_column": self.text_column,
             "label_column": self.label_column,

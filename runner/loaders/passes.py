@@ -15,11 +15,12 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from iolaus.runner.data.batches import ForkSafeLoader, GatheredSequences, flat_samples, set_up_worker
 from iolaus.runner.data.handover import serialize_batch
+from iolaus.runner.data.micro_batch import FlatSamples
 from iolaus.runner.order.partition import partition
 from iolaus.runner.samplers import Sequential, Shuffled
 
-Collate = Callable[[dict[str, Any]], dict[str, Any]]
-"""Makes the batch of flat samples."""
+Collate = Callable[[FlatSamples], dict[str, Any]]
+"""Makes a batch of flat samples."""
 
 WINDOW = 64
 """Batches of documents that are packed into rows together: one row in so many may be half empty."""
@@ -34,7 +35,7 @@ class Passes(IterableDataset[dict[str, Any]]):
     epoch = 0
     start = 0
     can_skip = True
-    """Whether batches before `start` cost nothing; otherwise the loader draws them and lets them go."""
+    """Whether batches before `start` are skipped for free; otherwise the loader reads and discards them."""
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         worker = get_worker_info()
@@ -46,7 +47,7 @@ class Passes(IterableDataset[dict[str, Any]]):
         raise NotImplementedError
 
     def filler(self) -> dict[str, Any]:
-        """A batch that weighs nothing, for a rank that must not let the others wait."""
+        """A batch with weight 0, for a rank that has none left while others have."""
         raise NotImplementedError
 
 
@@ -81,7 +82,7 @@ class StoredPasses(Passes):
         return -(-len(self.sequences) // self.window)
 
     def batches(self, mine: Callable[[int], bool]) -> Iterator[dict[str, Any]]:
-        """Those of the pass `epoch`."""
+        """The batches of this rank in pass `epoch` whose numbers are `mine`."""
         batch = -1
         for window in range(-(-len(self.sequences) // self.window)):
             if self.row_tokens is None and not mine(window):
@@ -97,7 +98,7 @@ class StoredPasses(Passes):
                     )
 
     def bounds(self, window: int) -> tuple[int, int]:
-        """The places of a pass that a batch, or a window of packed rows, takes: from the first to before the second."""
+        """The first place of a batch, or of a window of packed rows, in its pass, and the place after its last."""
         return window * self.window, min((window + 1) * self.window, len(self.sequences))
 
     def rows(self, samples: NDArray[np.int64]) -> list[NDArray[np.int64]]:
@@ -111,10 +112,12 @@ class StoredPasses(Passes):
 class PassLoader(ForkSafeLoader):
     """A `DataLoader` of which each iteration is the next pass; one that `repeats` has the same pass every time.
 
-    `epoch` is the pass that goes on, `handed` its batches so far, those before a restored place included, and `ended`
-    says whether there are no more. With several ranks `any_has_more` asks all of them at each batch: those that have run
-    out go on with fillers, until all have.
+    `epoch` is the present pass, `handed` the number of its batches so far, those before a restored position included, and
+    `ended` whether it is over. With several ranks `any_has_more` is called for each batch: ranks without one left get
+    fillers until all have none.
     """
+
+    dataset: Passes
 
     def __init__(
         self,
@@ -137,7 +140,7 @@ class PassLoader(ForkSafeLoader):
         self.epoch, self.handed, self.ended = epoch, start, False
 
     def __iter__(self) -> Any:
-        """The next pass; it begins now, however late its first batch is asked for."""
+        """The next pass; its workers start now, not at its first batch."""
         self.epoch, self.handed = self.following
         self.ended = False
         self.following = self.following if self.repeats else (self.epoch + 1, 0)
@@ -147,7 +150,7 @@ class PassLoader(ForkSafeLoader):
         return self._counted(batches if passes.can_skip else islice(batches, self.handed, None))
 
     def place(self, consumed: int) -> tuple[int, int]:
-        """Pass and batch to go on with after so many batches of this pass."""
+        """Pass and batch to resume at after `consumed` batches of this pass."""
         if self.ended and consumed >= self.handed:
             return self.epoch + 1, 0
         return self.epoch, consumed
@@ -156,7 +159,7 @@ class PassLoader(ForkSafeLoader):
         while True:
             batch = next(batches, None)
             if self.any_has_more is not None and self.any_has_more(batch is not None) and batch is None:
-                batch = self.dataset.filler()  # type: ignore[attr-defined]
+                batch = self.dataset.filler()
             if batch is None:
                 break
             self.handed += 1

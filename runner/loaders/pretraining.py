@@ -119,12 +119,12 @@ class PretrainingDataModule(PassesDataModule):
         self.prepared: PreparedText | None = None
 
     def prepare_data(self) -> None:
-        """Tokenises into the cache, unless that has been done for these very settings; a stream needs nothing."""
+        """Tokenises into the cache, unless it has the result for these settings; does nothing for a stream."""
         if not self.streaming:
             self._prepare()
 
     def setup(self, stage: str | None = None) -> None:
-        """Opens what `prepare_data` has left, for any stage."""
+        """Opens the result of `prepare_data`, for any stage."""
         if self.streaming or self.prepared is not None:
             return
         self.prepared = self._prepare()
@@ -170,7 +170,7 @@ class PretrainingDataModule(PassesDataModule):
         ]
 
     def order(self) -> dict[str, Any]:
-        """What the order of the training batches depends on."""
+        """The settings that the order of the training batches depends on."""
         self.setup("fit")
         order = {
             "objective": self.objective,

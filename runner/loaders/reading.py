@@ -1,4 +1,4 @@
-"""The documents that a path and a split name: of a file, a folder, a saved data set or one of the hub."""
+"""Opens the documents of a path and a split: a file, a folder, a saved data set or one of the hub."""
 
 import re
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ def open_splits(paths: str | Path | Iterable[str], split: str | None, default: s
 
     Raises:
         FileNotFoundError: nothing is there.
-        ValueError: no path, or a split that is not there; those there are are named.
+        ValueError: no path, or an unknown split; the message names the known ones.
     """
     if not listed(paths):
         raise ValueError(

@@ -1,8 +1,8 @@
-"""Documents tokenised as they come: shuffled in a bounded buffer, dealt to batches, ranks and loader processes.
+"""Passes over a stream of documents: shuffled in a bounded buffer, cut into batches for ranks and loader processes.
 
 Every process reads the whole stream, which is quick beside tokenising, and tokenises the batches that are its own. So
-batch k is the same with any number of loader processes, and a pass is gone on with at any batch without tokenising what
-came before.
+batch k is the same with any number of loader processes, and a pass resumes at any batch without tokenising those
+before.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iolaus.runner.data.batches import keyed_samples
+from iolaus.runner.data.micro_batch import FlatSamples
 from iolaus.runner.data.read.documents import Source
 from iolaus.runner.data.text.chunking import Chunker
 from iolaus.runner.data.text.stream import Numbered, ShuffledStream
@@ -56,14 +57,14 @@ class StreamedPasses(Passes):
         self.can_skip = self.row_tokens is None
 
     def batches(self, mine: Callable[[int], bool]) -> Iterator[dict[str, Any]]:
-        """Those of the pass `epoch`; of packed rows those of the windows that are `mine`."""
+        """The batches of this rank in pass `epoch` whose numbers are `mine`; of packed rows, those of the windows."""
         for number, documents in enumerate(self._windows()):
             turn, rank = divmod(number, self.num_ranks)
             if rank == self.rank and mine(turn):
                 yield from self._made(number, documents)
 
     def settings(self) -> dict[str, Any]:
-        """What the order of the stream depends on, in words for the case that it has changed."""
+        """The settings that the order of the stream depends on, by names for the message that one has changed."""
         return {
             "source": self.source.fingerprint(),
             "seed": self.seed,
@@ -75,7 +76,7 @@ class StreamedPasses(Passes):
         }
 
     def _made(self, number: int, documents: list[Numbered]) -> Iterator[dict[str, Any]]:
-        """The batches of a window: one, or of packed documents a row each."""
+        """The batches of a window: one, or one for each packed row."""
         numbers, ids, lengths = self._tokenised(documents)
         if not len(lengths):
             if self.can_skip:  # so that later batches keep their numbers
@@ -86,17 +87,20 @@ class StreamedPasses(Passes):
             flat = self._flat(
                 numbers[rows], ids[ranges(starts[rows], lengths[rows].astype(np.int64))], lengths[rows]
             )
-            whole = {"batch_size": len(lengths), "batch_key": derive_seed(self.seed, self.stream, number)}
+            whole: FlatSamples = {
+                "batch_size": len(lengths),
+                "batch_key": derive_seed(self.seed, self.stream, number),
+            }
             yield self.collate({**flat, **whole, "batch_places": rows})
 
     def filler(self) -> dict[str, Any]:
-        """A batch of one token that is no target."""
+        """A batch of one token without a target."""
         nothing = np.zeros(1, dtype=np.int64)
         return self.collate({**self._flat(nothing, nothing, nothing.astype(np.int32) + 1), "filler": True})
 
     def _flat(
         self, numbers: NDArray[np.int64], ids: NDArray[np.int64], lengths: NDArray[np.int32]
-    ) -> dict[str, Any]:
+    ) -> FlatSamples:
         """Documents of those numbers, with their tokens end to end, as flat samples for a collator."""
         epochs, packed = np.full(len(numbers), self.epoch), self.row_tokens is not None
         flat = keyed_samples(ids, lengths, epochs, numbers, self.seed, self.stream, packed)

@@ -1,4 +1,8 @@
-"""Where metrics go: `metrics.csv`, Weights & Biases, TensorBoard."""
+"""Loggers: metrics of a run.
+
+- `loggers`: `metrics.csv`, TensorBoard and the functions that configs name.
+- `wandb`: Weights & Biases, for runs that stop and resume.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -155,9 +155,7 @@ def _assemble_plain(config: DictConfig, data: Any) -> Parts:
 
 def baselines_of(data: Any, objective: Any) -> dict[str, float]:
     """What results are held against: figures of the data, and entropies of its tokens where the loss is in that unit."""
-    per_token = (
-        getattr(data, "token_baselines", dict) if getattr(objective, "nats_per_token", False) else dict
-    )
+    per_token = getattr(data, "token_baselines", dict) if objective.nats_per_token else dict
     return {**data.baselines(), **per_token()}
 
 

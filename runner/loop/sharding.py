@@ -91,7 +91,7 @@ def clip_shards(parameters: Iterable[nn.Parameter], limit: float) -> Tensor:
     for gradient in gradients:
         meshes.setdefault(getattr(gradient, "device_mesh", None), []).append(gradient)
     norms = [whole(torch.nn.utils.get_total_norm(part)) for part in meshes.values()]
-    norm = torch.linalg.vector_norm(torch.stack(norms))
+    norm: Tensor = torch.linalg.vector_norm(torch.stack(norms))
     if math.isfinite(limit):
         factor = (limit / (norm + 1e-6)).clamp(max=1.0)
         torch._foreach_mul_([g.to_local() if isinstance(g, DTensor) else g for g in gradients], factor)

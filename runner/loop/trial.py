@@ -3,12 +3,13 @@
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from iolaus.runner.data.micro_batch import MicroBatch, Share
 from iolaus.runner.models.packed.dropout_keys import dropout_keys
 from iolaus.runner.optim import loop_needs
 
@@ -32,9 +33,7 @@ class Cost(NamedTuple):
         return self.weights + self.gradients + self.optimizer + self.activations
 
 
-def try_step(
-    module: Any, optimizer: Optimizer, share: dict[str, Any], device: torch.device, precision: str
-) -> Cost:
+def try_step(module: Any, optimizer: Optimizer, share: Share, device: torch.device, precision: str) -> Cost:
     """The cost of a step on a share of a global batch.
 
     The first micro-batch runs twice: for its memory, which also warms up, and for its time.
@@ -43,7 +42,7 @@ def try_step(
     micro_batches = [_moved(micro_batch, device) for micro_batch in share["micro_batches"]]
     weight, needs = max(float(share["weight"]), 1e-12), loop_needs(optimizer)
 
-    def run(micro_batch: dict[str, Any]) -> None:
+    def run(micro_batch: MicroBatch) -> None:
         """Both passes inside autocast, and dropout by keys, as in `TrainingModule.training_step`."""
         with _autocast(device, precision), dropout_keys(micro_batch, 0) as keys:
             loss = module.model(micro_batch)["loss"]
@@ -101,8 +100,9 @@ def _autocast(device: torch.device, precision: str) -> Any:
     return torch.autocast(device.type, torch.bfloat16 if precision.startswith("bf16") else torch.float16)
 
 
-def _moved(micro_batch: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    return {n: v.to(device) if isinstance(v, Tensor) else v for n, v in micro_batch.items()}
+def _moved(micro_batch: MicroBatch, device: torch.device) -> MicroBatch:
+    moved = {n: v.to(device) if isinstance(v, Tensor) else v for n, v in micro_batch.items()}
+    return cast(MicroBatch, moved)
 
 
 def _wait(device: torch.device) -> None:

@@ -1,4 +1,12 @@
-"""Models: encoders of transformers by config or by name, and the heads that train them."""
+"""Models: encoders of transformers by config or by name, and the task models that train them.
+
+- `encoder`: builds or loads an encoder; `head`: its class in transformers; `weights`: strict loading.
+- `wrapped`: the base class of task models, which map a micro-batch to the sum of its losses.
+- `sparse_head`: masked language models; `diffusion`, `enhanced`: the other pretraining objectives.
+- `finetuning`: classifiers and question answering; `vision`: models of images and text.
+- `packed`: attention and dropout over packed rows.
+- `positions`, `autocast`, `flops`: how many tokens, which precision, how many operations.
+"""
 
 from iolaus.runner.models.encoder import build_encoder, load_encoder
 from iolaus.runner.models.sparse_head import SparseMaskedLM

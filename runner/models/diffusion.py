@@ -1,7 +1,6 @@
 """Masked diffusion from a masked language model: the loss over ordinary tokens, its bound in bits, and sampling."""
 
 import math
-from typing import Any
 
 import numpy as np
 import torch
@@ -9,6 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models.sparse_head import SparseMaskedLM, rows_at
 
 ORDERS = ("random", "confidence")
@@ -32,7 +32,7 @@ class MaskedDiffusionLM(SparseMaskedLM):
         """With the number of targets."""
         return (*super().sums, "targets")
 
-    def forward(self, micro_batch: dict[str, Any]) -> dict[str, Tensor]:
+    def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
         """Sums over the micro-batch: weighted `loss` in nats, `correct` guesses, and masked tokens as `targets`."""
         sums = super().forward(micro_batch)
         return sums | {"targets": torch.tensor(len(micro_batch["targets"]), device=sums["loss"].device)}

@@ -4,14 +4,13 @@ Letters in shapes: B sequences, T tokens, H hidden, E width of the input embeddi
 """
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models.flops import FlopCounts
 from iolaus.runner.models.packed.rows import packed_again, unpacked
 from iolaus.runner.models.sparse_head import SparseMaskedLM, rows_at
@@ -56,7 +55,7 @@ class EnhancedMaskedLM(SparseMaskedLM):
         encoder = ("decoder_loss", "encoder_loss", "encoder_correct", "encoder_targets")
         return (*super().sums, *(encoder if self.masks_encoder else ()))
 
-    def forward(self, micro_batch: dict[str, Any]) -> dict[str, Tensor]:
+    def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
         """Sums over the micro-batch: `loss` of decoder and encoder by their factors, `correct` of the decoder.
 
         With masking on the encoder's side also `decoder_loss`, `encoder_loss`, `encoder_correct`, `encoder_targets`.
@@ -82,16 +81,15 @@ class EnhancedMaskedLM(SparseMaskedLM):
             "encoder_targets": torch.tensor(len(targets), device=hidden.device),
         }
 
-    def masked(self, micro_batch: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
+    def masked(self, micro_batch: MicroBatch) -> tuple[Tensor, Tensor, Tensor]:
         """The encoder's own masks; no position where it has none and sees every token."""
         if "encoder_input_ids" not in micro_batch:
             nothing = micro_batch["targets"][:0]
             return micro_batch["input_ids"], nothing, nothing
-        names = ("encoder_input_ids", "encoder_target_positions", "encoder_targets")
-        ids, positions, targets = (micro_batch[name] for name in names)
-        return ids, positions, targets
+        positions, targets = micro_batch["encoder_target_positions"], micro_batch["encoder_targets"]
+        return micro_batch["encoder_input_ids"], positions, targets
 
-    def decode(self, hidden: Tensor, embeddings: Tensor, micro_batch: dict[str, Any]) -> Tensor:
+    def decode(self, hidden: Tensor, embeddings: Tensor, micro_batch: MicroBatch) -> Tensor:
         """Decoded states [B, T, H] of hidden states [B, T, H] and embeddings [B, T, E]; packed ones padded meanwhile."""
         seeds = micro_batch["row_seeds"]
         if "cu_seqlens" not in micro_batch:
@@ -108,7 +106,7 @@ class EnhancedMaskedLM(SparseMaskedLM):
         """With the attention of the decoder, whose matrices read every token."""
         return super().flop_counts().plus(FlopCounts(0.0, 12.0 * self.pretrained.config.hidden_size, 0.0))
 
-    def head_tokens(self, micro_batch: Mapping[str, Any]) -> int:
+    def head_tokens(self, micro_batch: MicroBatch) -> int:
         """The targets of both sides."""
         return len(micro_batch["targets"]) + len(micro_batch.get("encoder_targets", ()))
 

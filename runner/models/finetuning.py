@@ -3,7 +3,6 @@
 Letters in shapes: D rows, T tokens, C labels, M targets, W words.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -11,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel
 
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models.packed.rows import TOLERANCE, packed_row, padded_rows, trial_documents, unpacked
 from iolaus.runner.models.sparse_head import encoder_giving
 from iolaus.runner.models.wrapped import WrappedModel
@@ -59,23 +59,23 @@ class HeadedModel(WrappedModel):
         together = self.outputs(packed_row(samples))[0].flatten()
         return float((together - expected).abs().max() / expected.abs().max())
 
-    def outputs(self, micro_batch: dict[str, Any]) -> Any:
+    def outputs(self, micro_batch: MicroBatch) -> Any:
         """What the model makes of rows [D, T]; of a packed one [1, T] the head is given the hidden states as they are."""
         if "cu_seqlens" not in micro_batch:
             return self.pretrained(**self.arguments(micro_batch))
         with encoder_giving(self.pretrained, self.encode_packed(micro_batch)):
             return self.pretrained(input_ids=None)
 
-    def encode_packed(self, micro_batch: dict[str, Any]) -> Tensor:
+    def encode_packed(self, micro_batch: MicroBatch) -> Tensor:
         """Hidden states [1, T, H] of a packed row, right where the head reads them."""
         with self.last_layer.at(self.read_by_head(micro_batch)):
             return self.pretrained.base_model(**self.arguments(micro_batch))[0]
 
-    def read_by_head(self, micro_batch: dict[str, Any]) -> Tensor | None:
+    def read_by_head(self, micro_batch: MicroBatch) -> Tensor | None:
         """Which tokens [M] of a packed row the head reads; None stands for all."""
         return None
 
-    def tried(self, rows: dict[str, Any]) -> Tensor:
+    def tried(self, rows: MicroBatch) -> Tensor:
         """What a trial looks at: the first thing that the head makes of each token of padded rows [D, T, ...]."""
         return self.outputs(rows)[0]
 
@@ -87,15 +87,15 @@ class SequenceClassifier(HeadedModel):
         super().__init__(pretrained)
         self.problem_type = problem_type
 
-    def read_by_head(self, micro_batch: dict[str, Any]) -> Tensor | None:
+    def read_by_head(self, micro_batch: MicroBatch) -> Tensor | None:
         """The first of each sample, unless the trial finds a head that pools in another way."""
         return micro_batch["cu_seqlens"][:-1].long()
 
-    def tried(self, rows: dict[str, Any]) -> Tensor:
+    def tried(self, rows: MicroBatch) -> Tensor:
         """The logits [D, 1, C] of padded rows."""
         return super().tried(rows)[:, None]
 
-    def outputs(self, micro_batch: dict[str, Any]) -> Any:
+    def outputs(self, micro_batch: MicroBatch) -> Any:
         """As for all tasks, but the head is given packed samples [D, T] one under the other, which it pools."""
         if "cu_seqlens" not in micro_batch:
             return super().outputs(micro_batch)
@@ -106,11 +106,11 @@ class SequenceClassifier(HeadedModel):
         with encoder_giving(self.pretrained, hidden, *pooled):
             return self.pretrained(input_ids=None, attention_mask=mask)
 
-    def head_tokens(self, micro_batch: Mapping[str, Any]) -> int:
+    def head_tokens(self, micro_batch: MicroBatch) -> int:
         """One of each sample."""
         return len(micro_batch["samples"])
 
-    def forward(self, micro_batch: dict[str, Any]) -> dict[str, Tensor]:
+    def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
         """The sum of the `loss` over labelled rows, and `logits` [D, C]."""
         logits = self.outputs(micro_batch).logits.float()
         labels = micro_batch["example_labels"]
@@ -133,11 +133,11 @@ class SequenceClassifier(HeadedModel):
 class TokenClassifier(HeadedModel):
     """Classifies tokens."""
 
-    def read_by_head(self, micro_batch: dict[str, Any]) -> Tensor | None:
+    def read_by_head(self, micro_batch: MicroBatch) -> Tensor | None:
         """Those with a target, and those that words are judged by."""
         return micro_batch.get("read_positions")
 
-    def forward(self, micro_batch: dict[str, Any]) -> dict[str, Tensor]:
+    def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
         """The sum of the `loss` over targets, and `logits` [W, C] of the words' first pieces."""
         logits = self.outputs(micro_batch).logits.float().flatten(0, 1)
         chosen = logits.index_select(0, micro_batch["target_positions"])
@@ -153,11 +153,11 @@ class QuestionAnswerer(HeadedModel):
         super().__init__(pretrained)
         self.max_answer_tokens = max_answer_tokens
 
-    def head_tokens(self, micro_batch: Mapping[str, Any]) -> int:
+    def head_tokens(self, micro_batch: MicroBatch) -> int:
         """All of them."""
         return micro_batch["input_ids"].numel()
 
-    def forward(self, micro_batch: dict[str, Any]) -> dict[str, Tensor]:
+    def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
         """The `loss`: half the sum of both cross-entropies, weighted by window.
 
         While evaluating also, for each window [D]: `score`, `first` and `last` token of the best span in the context,

@@ -12,6 +12,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models.wrapped import WrappedModel
 
 LOGITS_AT_ONCE = 2**25
@@ -35,7 +36,7 @@ class SparseMaskedLM(WrappedModel):
         """What `forward` gives of a micro-batch, and the `weight`."""
         return ("loss", "correct", "weight")
 
-    def forward(self, micro_batch: dict[str, Any]) -> dict[str, Tensor]:
+    def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
         """Sums over the micro-batch: `loss` in nats, weighted by `target_weights` where given, and `correct` targets.
 
         While training nobody asks how many are correct, and it is 0.
@@ -44,11 +45,11 @@ class SparseMaskedLM(WrappedModel):
         chosen = rows_at(self.encode(micro_batch, positions), positions)
         return self.score(chosen, micro_batch["targets"], micro_batch.get("target_weights"))
 
-    def masked(self, micro_batch: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
+    def masked(self, micro_batch: MicroBatch) -> tuple[Tensor, Tensor, Tensor]:
         """The encoder's task in a micro-batch: token ids [B, T] that it sees, positions [N] of targets, targets [N]."""
         return micro_batch["input_ids"], micro_batch["target_positions"], micro_batch["targets"]
 
-    def encode(self, micro_batch: dict[str, Any], positions: Tensor | None = None) -> Tensor:
+    def encode(self, micro_batch: MicroBatch, positions: Tensor | None = None) -> Tensor:
         """The encoder's last hidden states [B, T, H], B being 1 for packed rows; only those at `positions` if given."""
         with self.last_layer.at(positions):
             return self.pretrained.base_model(**self.arguments(micro_batch))[0]

@@ -1,11 +1,9 @@
 """What an objective trains: a module that maps micro-batches to sums, and what the step and evaluation ask of it."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models.flops import FlopCounts, network_flops
 
 
@@ -31,7 +29,7 @@ class TaskModel(nn.Module):
         super().__init__()
         self.pretrained = pretrained
 
-    def forward(self, micro_batch: dict[str, Any]) -> dict[str, Tensor]:
+    def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
         """Sums over the micro-batch: `loss`, and whatever the figures are made of; what predictions are read from."""
         raise NotImplementedError
 
@@ -59,9 +57,10 @@ class TaskModel(nn.Module):
         """
         return ""
 
-    def tried(self, rows: dict[str, Any]) -> Tensor:
+    def tried(self, rows: MicroBatch) -> Tensor:
         """What such a trial looks at: of each token of padded rows [D, T, ...], what the model makes of it."""
-        return self.pretrained.base_model(**rows)[0]
+        states: Tensor = self.pretrained.base_model(**rows)[0]
+        return states
 
     def recompute_activations(self) -> None:
         """Keeps no activations of layers but computes them again in the backward pass."""
@@ -75,10 +74,10 @@ class TaskModel(nn.Module):
         """What training on a token, a pair of tokens, a target and an image takes."""
         return network_flops(self)
 
-    def head_tokens(self, micro_batch: Mapping[str, Any]) -> int:
+    def head_tokens(self, micro_batch: MicroBatch) -> int:
         """How many tokens of a micro-batch the head reads."""
         return len(micro_batch["targets"])
 
-    def num_images(self, micro_batch: Mapping[str, Any]) -> float:
+    def num_images(self, micro_batch: MicroBatch) -> float:
         """Images of a micro-batch, in those of the size that `flop_counts` is given for."""
         return 0.0

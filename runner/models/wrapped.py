@@ -1,10 +1,12 @@
 """What every module around a model of transformers has: rows padded or packed for its encoder, and its description."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models.packed import padded_attention  # noqa: F401  which transformers then knows
 from iolaus.runner.models.packed.dropout import replace_dropout
 from iolaus.runner.models.packed.last_layer import NarrowedLastLayer
@@ -16,7 +18,7 @@ class WrappedModel(TaskModel):
     """A model of transformers that reads micro-batches, in padded or packed rows."""
 
     inputs: ClassVar[tuple[str, ...]] = ("input_ids", "attention_mask")
-    """What of a padded micro-batch the model reads; of a packed one also what is behind the first two."""
+    """Fields of a micro-batch that the encoder takes under the same name, where they are there."""
 
     def __init__(self, pretrained: PreTrainedModel) -> None:
         super().__init__(pretrained)
@@ -44,17 +46,19 @@ class WrappedModel(TaskModel):
         """
         return try_padded_rows(self)
 
-    def tried(self, rows: dict[str, Any]) -> Tensor:
+    def tried(self, rows: MicroBatch) -> Tensor:
         """What a trial looks at: the hidden states [D, T, H] of padded rows."""
         return self.pretrained.base_model(**self.arguments(rows))[0]
 
-    def arguments(self, micro_batch: dict[str, Any]) -> dict[str, Any]:
+    def arguments(self, micro_batch: MicroBatch) -> dict[str, Any]:
         """The encoder's arguments for rows of either layout."""
+        fields: Mapping[str, object] = micro_batch
+        read = {name: fields[name] for name in self.inputs if name in fields}
         if "cu_seqlens" not in micro_batch:
-            return {n: micro_batch[n] for n in self.inputs if n in micro_batch}
+            return read
         assert self.position_offset is not None, "packed rows need pack_rows first"
-        further = {n: micro_batch[n] for n in self.inputs[2:] if n in micro_batch}
-        return encoder_inputs(micro_batch, self.position_offset) | further
+        read.pop("attention_mask", None)
+        return read | encoder_inputs(micro_batch, self.position_offset)
 
     def recompute_activations(self) -> None:
         """Keeps no activations of layers but computes them again in the backward pass, which knows no positions.

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from iolaus.conf.values import suggest
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.inference.export import write_model
 from iolaus.runner.loop.sharding import check_shardable, whole
 from iolaus.runner.models.task_model import TaskModel
@@ -73,7 +74,7 @@ class AutomaticModule(ModelModule):
         """Whether a Trainer is running a loop; steps may also be called by hand, before and after."""
         return self._trainer is not None and self.trainer.state.stage is not None
 
-    def micro_batch(self, batch: Batch) -> dict[str, Any]:
+    def micro_batch(self, batch: Batch) -> MicroBatch:
         """What the task model takes, with the `weight` that the sum of its losses is divided by."""
         raise NotImplementedError
 
@@ -137,7 +138,7 @@ class AutomaticModule(ModelModule):
             seed_generators(step_seed(self._seed, batch, replica_of(self.trainer).rank), self.device)
             yield
 
-    def _mean_loss(self, batch: Batch) -> tuple[Tensor, dict[str, Any], dict[str, Tensor]]:
+    def _mean_loss(self, batch: Batch) -> tuple[Tensor, MicroBatch, dict[str, Tensor]]:
         """The mean loss over the targets of all ranks' batches, the micro-batch, and what the model makes of it."""
         if "cu_seqlens" in batch:
             self._take_packed_rows()

@@ -6,6 +6,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.data.text.tokenizer import load_tokenizer
 from iolaus.runner.modules.automatic import AutomaticModule, Batch
 from iolaus.runner.modules.set_figures import SetFigures
@@ -108,7 +109,7 @@ class FinetuningModule(AutomaticModule):
         scheduler = ClosedFormScheduler(optimizer, factor)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
 
-    def micro_batch(self, batch: Batch) -> dict[str, Any]:
+    def micro_batch(self, batch: Batch) -> MicroBatch:
         """The batch by the names of the task's model, with the number of its targets as `weight`."""
         return self.task.micro_batch(batch, self.model, self.tokenizer)
 

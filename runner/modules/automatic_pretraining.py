@@ -1,12 +1,13 @@
 """Pretraining with a plain `lightning.Trainer`."""
 
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor
 from transformers import AutoConfig, PreTrainedModel
 
 from iolaus.conf.values import suggest
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.data.text.tokenizer import load_tokenizer
 from iolaus.runner.models import build_encoder
 from iolaus.runner.modules.automatic import AutomaticModule, Batch
@@ -126,17 +127,18 @@ class PretrainingModule(AutomaticModule):
         scheduler = get_scheduler(optimizer, **phases)
         return [optimizer], [{"scheduler": scheduler, "interval": "step"}]
 
-    def micro_batch(self, batch: Batch) -> dict[str, Any]:
+    def micro_batch(self, batch: Batch) -> MicroBatch:
         """The batch with its targets one after the other; seeds of an enhanced decoder that it lacks are drawn."""
         if self.hparams["objective"] == "enhanced_mlm" and "row_seeds" not in batch:
             made = self.collator.compute_labels({n: v for n, v in batch.items() if n != "labels"})
             batch = {**batch, **{n: _moved(v, batch) for n, v in made.items() if n not in batch}}
         labels = batch["labels"].flatten()
         positions = (labels != IGNORED).nonzero()[:, 0]
-        micro_batch = {**batch, "target_positions": positions, "targets": labels[positions]}
+        micro_batch = cast(MicroBatch, {"weight": float(len(positions)), **batch})
+        micro_batch |= {"target_positions": positions, "targets": labels[positions]}
         if "target_weights" in batch:
             micro_batch["target_weights"] = batch["target_weights"].flatten()[positions]
-        return micro_batch if "weight" in batch else {**micro_batch, "weight": float(len(positions))}
+        return micro_batch
 
     def on_validation_start(self) -> None:
         """Starts the sums over the validation sets, with the weights to evaluate."""

@@ -10,10 +10,11 @@ import torch
 from torch import nn
 
 from iolaus.conf.values import suggest
+from iolaus.runner.data.micro_batch import MicroBatch, Share
 from iolaus.runner.evaluation.files import write_predictions
 from iolaus.runner.evaluation.predictions import Predictions
 from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.modules.training import Batch, TrainingModule
+from iolaus.runner.modules.training import TrainingModule
 from iolaus.runner.run.folder import RunFolder
 
 log = logging.getLogger("iolaus")
@@ -75,7 +76,7 @@ class FinetuningRun(TrainingModule):
         """Starts collecting, with the weights to evaluate."""
         self._begin({f"val/{name}": s for name, s in self.trainer.datamodule.validation.items()})  # type: ignore[attr-defined]
 
-    def validation_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
+    def validation_step(self, batch: Share, batch_idx: int, dataloader_idx: int = 0) -> None:
         """Takes in this rank's share of a batch."""
         for micro_batch in batch["micro_batches"]:
             output = self.output(micro_batch, dataloader_idx)
@@ -116,7 +117,7 @@ class FinetuningRun(TrainingModule):
             facts = {"task": data.task_name, "step": trainer.global_step if step is None else step}
             write_predictions(folder.path, self.predictions, metrics, facts)
 
-    def output(self, micro_batch: dict[str, Any], number: int) -> dict[str, torch.Tensor]:
+    def output(self, micro_batch: MicroBatch, number: int) -> dict[str, torch.Tensor]:
         """What the model makes of a micro-batch of evaluated set `number`."""
         return self.model(micro_batch)
 

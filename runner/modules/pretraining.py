@@ -6,9 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from iolaus.runner.data.micro_batch import MicroBatch, Share
 from iolaus.runner.models.sparse_head import SparseMaskedLM
 from iolaus.runner.modules.samples import Sample, guessed_samples, write_samples
-from iolaus.runner.modules.training import Batch, TrainingModule
+from iolaus.runner.modules.training import TrainingModule
 from iolaus.runner.run.folder import RunFolder
 
 
@@ -30,7 +31,7 @@ class PretrainingRun(TrainingModule):
         self._sums: dict[int, dict[str, Tensor]] = {}
         self.begin_evaluation()
 
-    def validation_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
+    def validation_step(self, batch: Share, batch_idx: int, dataloader_idx: int = 0) -> None:
         """Adds this rank's share of a batch to the sums of its set."""
         sums = self._sums.setdefault(dataloader_idx, {})
         if batch_idx == 0:
@@ -61,7 +62,7 @@ class PretrainingRun(TrainingModule):
         if self.trainer.is_global_zero:
             write_samples(folder.path, self._samples)
 
-    def _take_samples(self, micro_batch: dict[str, Any], number: int) -> None:
+    def _take_samples(self, micro_batch: MicroBatch, number: int) -> None:
         """Has the model guess a few samples; one in shards cannot be asked by one rank alone."""
         alone = self.trainer.is_global_zero and self.device_mesh is None
         if alone and isinstance(self.model, SparseMaskedLM):

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models.sparse_head import SparseMaskedLM, rows_at
 from iolaus.runner.run.folder import write_atomically
 
@@ -35,7 +36,7 @@ def write_samples(folder: Path, samples: dict[str, list[Sample]]) -> None:
 
 @torch.no_grad()
 def guessed_samples(
-    model: SparseMaskedLM, micro_batch: dict[str, Any], tokenizer: PreTrainedTokenizerBase
+    model: SparseMaskedLM, micro_batch: MicroBatch, tokenizer: PreTrainedTokenizerBase
 ) -> list[Sample]:
     """The first samples of a micro-batch that have targets, cut to `LONGEST` tokens, with what the model guesses."""
     ids, positions, targets = model.masked(micro_batch)
@@ -53,7 +54,7 @@ def guessed_samples(
     return [_in_pieces(span, flat, answers, guesses, tokenizer) for span in spans]
 
 
-def first_documents(micro_batch: dict[str, Any]) -> tuple[dict[str, Any], list[range]]:
+def first_documents(micro_batch: MicroBatch) -> tuple[MicroBatch, list[range]]:
     """The first documents of a micro-batch as one of their own, and the positions of each that are shown.
 
     Positions count tokens row by row, and are those of the whole micro-batch.
@@ -68,7 +69,7 @@ def first_documents(micro_batch: dict[str, Any]) -> tuple[dict[str, Any], list[r
         return {"input_ids": ids[:NUM_SAMPLES], "attention_mask": mask}, spans
     ends = micro_batch["cu_seqlens"][: NUM_SAMPLES + 1]
     bounds, stop = ends.tolist(), int(ends[-1])
-    packed = {
+    packed: MicroBatch = {
         "input_ids": ids[:, :stop],
         "position_ids": micro_batch["position_ids"][:, :stop],
         "cu_seqlens": ends,

@@ -6,6 +6,7 @@ from typing import Any
 from torch import Tensor
 from torchmetrics import Metric
 
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.evaluation.metrics import get_metrics_for_task
 from iolaus.runner.evaluation.predictions import Predictions
 from iolaus.runner.tasks.base import Evaluated, Measured, TrainerTask
@@ -30,7 +31,7 @@ class SetFigures:
         self.metrics: dict[str, Metric] = {}
         self._made: dict[str, dict[str, Metric]] = {}
 
-    def add(self, micro_batch: Mapping[str, Any], output: Mapping[str, Tensor]) -> None:
+    def add(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> None:
         """Takes in a batch."""
         self.loss += float(output["loss"])
         self.weight += float(micro_batch["weight"])

@@ -5,6 +5,7 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.modules.samples import first_documents
 
 IGNORED = -100
@@ -13,7 +14,7 @@ MOST_ALIKE = 4
 """Tokens in a row that are the same; of more their number is shown."""
 
 
-def marked_texts(micro_batch: dict[str, Any], tokenizer: PreTrainedTokenizerBase, collator: Any) -> list[str]:
+def marked_texts(micro_batch: MicroBatch, tokenizer: PreTrainedTokenizerBase, collator: Any) -> list[str]:
     """The first samples of a micro-batch, cut to some length, each in one line.
 
     `{shown>target}` is a token that the model is shown, and what it has to say there; `{target}` one that it is shown
@@ -51,7 +52,7 @@ def _joined(words: list[str]) -> str:
 
 
 def _whole(
-    micro_batch: dict[str, Any],
+    micro_batch: MicroBatch,
     number: int,
     span: range,
     ids: list[int],

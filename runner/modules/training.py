@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from iolaus.runner.checkpoints.callback import last_good
-from iolaus.runner.data.batches import SUMMED
+from iolaus.runner.data.batches import figures_of
+from iolaus.runner.data.micro_batch import MicroBatch, Share
 from iolaus.runner.loop.plain import put_back_cycled
 from iolaus.runner.loop.sharding import check_shardable, clip_shards, synchronise, whole
 from iolaus.runner.models.flops import step_flops
@@ -23,9 +24,6 @@ from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.run.replicas import replica_of
 
 log = logging.getLogger("iolaus")
-
-Batch = dict[str, Any]
-"""A rank's share of a global batch, as `runner.data.batches.GlobalBatches` makes it."""
 
 
 class TrainingModule(ModelModule):
@@ -73,14 +71,14 @@ class TrainingModule(ModelModule):
         scheduler = self.make_scheduler(optimizer=optimizer, max_steps=self.max_steps)
         return {"optimizer": optimizer, "lr_scheduler": scheduler}
 
-    def training_step(self, batch: Batch, batch_idx: int) -> dict[str, Any]:
+    def training_step(self, batch: Share, batch_idx: int) -> dict[str, Any]:
         """One optimizer step on this rank's share of one global batch."""
         step = self.trainer.global_step
         seed_generators(step_seed(self.seed, step, replica_of(self.trainer).rank), self.device)
         dropout_seed = step_seed(self.seed, step, 0)
         optimizer = self.optimizers()
         flops = {"flops": step_flops(self.model, self._flops, batch)}
-        totals = self.sum_over_ranks({name: float(batch[name]) for name in SUMMED} | self.votes | flops)
+        totals = self.sum_over_ranks(figures_of(batch) | self.votes | flops)
         needs = loop_needs(optimizer)  # type: ignore[arg-type]
         with needs.step(step):
             loss = self._backward(batch["micro_batches"], totals["weight"], needs, dropout_seed)
@@ -103,7 +101,7 @@ class TrainingModule(ModelModule):
         return {"loss": loss, "grad_norm": grad_norm, "order": order, "votes": votes, **counted}
 
     def _backward(
-        self, micro_batches: list[dict[str, Any]], weight: float, needs: LoopNeeds, dropout_seed: int
+        self, micro_batches: list[MicroBatch], weight: float, needs: LoopNeeds, dropout_seed: int
     ) -> Tensor:
         """Adds up the gradients of the share; returns the mean loss of the global batch, 0-dim."""
         _, size, group = replica_of(self.trainer)
@@ -156,7 +154,7 @@ class TrainingModule(ModelModule):
             metrics.update({f"optim/grad_norm/{n}": float(v) for n, v in self._parameter_norms.items()})
         self.log_metrics(metrics, step)
 
-    def check_finite(self, grad_norm: Tensor, step: int, batch: Batch) -> None:
+    def check_finite(self, grad_norm: Tensor, step: int, batch: Share) -> None:
         """Raises TrainingFailure where the gradient of a step, counted from 0, is not a number."""
         if not math.isfinite(float(grad_norm)):
             raise TrainingFailure(
@@ -220,7 +218,7 @@ class TrainingModule(ModelModule):
         return {"network": self.model.describe(), "parameters": f"{parameters:,} trainable"}
 
 
-def first_samples(batch: Batch) -> str:
+def first_samples(batch: Share) -> str:
     """Some samples of a share: by name in a stream, else by epoch and index."""
     if "sample_names" in batch:
         return f"samples {', '.join(batch['sample_names'][:8])}"

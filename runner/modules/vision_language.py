@@ -9,9 +9,9 @@ from torch import Tensor
 
 from iolaus.conf import module as options
 from iolaus.runner.config.settings import takes_settings
+from iolaus.runner.data.micro_batch import MicroBatch, Share
 from iolaus.runner.models.vision.vision_language import VisionLanguageModel
 from iolaus.runner.modules.finetuning import FinetuningRun
-from iolaus.runner.modules.training import Batch
 from iolaus.runner.order.permutation import permute
 from iolaus.runner.run.errors import TrainingFailure
 
@@ -36,7 +36,7 @@ class VisionLanguageModule(FinetuningRun):
         self.votes["undecodable"] = 0.0
         self._undecodable: set[int] = set()
 
-    def training_step(self, batch: Batch, batch_idx: int) -> dict[str, Any]:
+    def training_step(self, batch: Share, batch_idx: int) -> dict[str, Any]:
         """The shared step, after a look at which images could not be decoded."""
         found = {int(i) for micro in batch["micro_batches"] for i in micro["undecodable"]} - self._undecodable
         self.votes["undecodable"] = float(len(found))
@@ -47,7 +47,7 @@ class VisionLanguageModule(FinetuningRun):
             self._check_undecodable(sorted(found))
         return outputs
 
-    def output(self, micro_batch: dict[str, Any], number: int) -> dict[str, Tensor]:
+    def output(self, micro_batch: MicroBatch, number: int) -> dict[str, Tensor]:
         """Also `written` [M, K], what the model answers to the samples `asked` [M] (-1 does not count)."""
         rows = sample_rows(micro_batch)
         size = self._sets[number][1].size()
@@ -87,7 +87,7 @@ class VisionLanguageModule(FinetuningRun):
             )
 
 
-def sample_rows(micro_batch: dict[str, Any]) -> list[Tensor]:
+def sample_rows(micro_batch: MicroBatch) -> list[Tensor]:
     """The tokens of each sample of a micro-batch of either layout; padded ones with the padding behind them."""
     ids = micro_batch["input_ids"]
     if "cu_seqlens" not in micro_batch:
@@ -95,7 +95,7 @@ def sample_rows(micro_batch: dict[str, Any]) -> list[Tensor]:
     return list(ids[0].split(micro_batch["cu_seqlens"].diff().tolist()))
 
 
-def images_of(micro_batch: dict[str, Any], chosen: list[int]) -> dict[str, Tensor]:
+def images_of(micro_batch: MicroBatch, chosen: list[int]) -> dict[str, Tensor]:
     """What the model is given of some samples' images; nothing where they have none."""
     counts = micro_batch["image_counts"]
     if "images" not in micro_batch or not counts[chosen].any():

@@ -1,7 +1,14 @@
-"""Objectives: collators that turn tokenised samples into a micro-batch with targets.
+"""Objectives: collators that turn tokenised samples into a batch with targets.
 
-`base` says what a collator is and lays out the rows; one file per objective. Pretraining: `mlm`, `enhanced_mlm`,
-`diffusion`; finetuning: one for each task.
+- `base`: `Collator` and `FlatCollator`, the base classes, and `get_collator_cls`.
+- `mlm`, `enhanced_mlm`, `diffusion`: pretraining.
+- `classification`, `token_classification`, `question_answering`: finetuning; `finetuning` has what they share.
+- `vision_language`: conversations about images.
+- `layout`: places of tokens in padded and packed rows, and the hashes of samples.
+- `rows`: lists of samples as padded rows, and rows as flat samples; `row_batch`: flat samples as the batch of a
+  `DataLoader`.
+
+Read `base`, then `mlm`.
 """
 
 from typing import TYPE_CHECKING

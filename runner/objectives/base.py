@@ -1,11 +1,12 @@
-"""What every objective is: a collator of samples, in a list as a DataLoader has them or flat as a run has them.
+"""The base classes of objectives: collators of lists of samples for a `DataLoader`, and of flat samples for a run.
 
 Letters in shapes: B or D samples, T tokens of a row, N tokens of all samples together.
 """
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast, overload
 
 import numpy as np
 import torch
@@ -18,17 +19,18 @@ import iolaus.conf  # noqa: F401  registers the options
 from iolaus.conf.registry import OPTIONS
 from iolaus.conf.values import suggest
 from iolaus.runner.config.targets import locate
+from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch, TaskArguments
 from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.objectives.layout import IGNORED, Flat, flat_places, lay_out, sample_hashes, spread
+from iolaus.runner.objectives.layout import IGNORED, flat_places, lay_out, sample_hashes, spread
 from iolaus.runner.objectives.rows import column_of, flatten, label_tensor, pad_samples, real_tokens
 
 
 class Collator(ABC):
     """Makes a batch of tokenised samples with the targets of an objective: `collate_fn` of a `DataLoader`.
 
-    Samples have `input_ids` and maybe an `attention_mask`, lists or tensors of all lengths. A subclass says what the
-    targets are by `compute_labels` alone; with a `label_column` that column is `labels`. A sample may bring a `key`, an
-    integer that its random choices follow from; without one they are drawn from torch's default generator.
+    Samples have `input_ids` and optionally an `attention_mask`, lists or tensors of any length. A subclass defines the
+    targets by `compute_labels`; with a `label_column` that column is `labels`. A sample's random choices follow from its
+    `key`, an integer, if it has one, else from torch's default generator.
 
     Example:
         >>> class Copy(Collator):
@@ -38,7 +40,7 @@ class Collator(ABC):
         >>> batch["input_ids"].tolist(), batch["labels"].tolist()
         ([[7, 8], [9, 0]], [[7, 8], [9, -100]])
 
-    A run calls it with a mapping of flat samples (`Flat`) instead, and gets a micro-batch; see `micro_batch`.
+    A run calls it with flat samples (`FlatSamples`) instead, and gets a micro-batch; see `micro_batch`.
     """
 
     packs = False
@@ -47,8 +49,8 @@ class Collator(ABC):
     nats_per_token: ClassVar[bool] = False
     """Whether the validation loss is in nats per token of the text.
 
-    Such a loss is compared with the entropy of the tokens' frequencies, and given in bits per byte. A subclass says it
-    anew: what it adds to the loss may be of another kind.
+    Such a loss is compared with the entropy of the tokens' frequencies, and reported in bits per byte. It is not
+    inherited, as a subclass may add to the loss.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -63,7 +65,7 @@ class Collator(ABC):
     """Whether a head that the model was trained with starts anew."""
 
     columns: tuple[str, ...] = ()
-    """What `compute_labels` reads of the samples beside their tokens, as long as these."""
+    """Columns of the samples that `compute_labels` reads beside the tokens, as long as these."""
 
     def __init__(
         self,
@@ -75,18 +77,15 @@ class Collator(ABC):
         max_sequence_length: int = 1024,
         special_token_ids: Sequence[int] = (),
         extra_columns: Sequence[str] = (),
-        **foreign: Any,
+        **foreign: object,
     ) -> None:
         """`special_token_ids` are never chosen and never inserted, nor are padding and mask.
 
-        `extra_columns` of the samples, as long as their tokens, go along in a batch: `token_type_ids`, for one.
-        Raises ValueError for a special token outside the vocabulary, and for `foreign`: data for another objective.
+        `extra_columns` of the samples, as long as their tokens, are copied into the batch, such as `token_type_ids`.
+        Raises ValueError for a special token outside the vocabulary, and for `foreign`: arguments that the collator does
+        not have, and those of data for another objective.
         """
-        if foreign:
-            raise ValueError(
-                f"{type(self).__name__} does not train on this data, which comes with {', '.join(foreign)}; "
-                "choose an objective that fits the data, such as objective=classification for data=classification"
-            )
+        self._refuse(foreign)
         for name, token in (("mask_token_id", mask_token_id), ("pad_token_id", pad_token_id)):
             if not 0 <= token < vocab_size:
                 raise ValueError(f"{name} {token} is not in the vocabulary of {vocab_size}")
@@ -97,11 +96,30 @@ class Collator(ABC):
         self.is_special[[*special_token_ids, pad_token_id, mask_token_id]] = True
         self.ordinary_ids = np.flatnonzero(~self.is_special)
 
+    def _refuse(self, foreign: Mapping[str, object]) -> None:
+        """Raises ValueError for arguments that this collator does not have."""
+        name, known = type(self).__name__, inspect.signature(type(self)).parameters
+        for wrong in foreign.keys() - TaskArguments.__annotations__.keys():
+            raise ValueError(f"{name} has no argument {wrong!r}" + suggest(wrong, known))
+        if foreign:
+            raise ValueError(
+                f"{name} does not train on this data, which comes with {', '.join(foreign)}; "
+                "choose an objective that fits the data, such as objective=classification for data=classification"
+            )
+
     @abstractmethod
     def compute_labels(self, tokenized: dict[str, Any]) -> dict[str, Any]:
-        """`input_ids` as the model shall see them, and the targets, of padded rows [B, T]; `tokenized` stays as it is."""
+        """The model's `input_ids` and the targets, for padded rows [B, T]; does not change `tokenized`."""
 
-    def __call__(self, samples: Sequence[Mapping[str, Any]] | Flat) -> dict[str, Any]:
+    @overload
+    def __call__(self, samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]: ...
+
+    @overload
+    def __call__(self, samples: Mapping[str, Any]) -> MicroBatch: ...
+
+    def __call__(
+        self, samples: Sequence[Mapping[str, Any]] | Mapping[str, Any]
+    ) -> dict[str, Any] | MicroBatch:
         """The batch of a list of samples, or the micro-batch of flat ones.
 
         `input_ids`, `attention_mask` and the targets, int64 [B, T] with T the longest sample's tokens, at most
@@ -114,7 +132,7 @@ class Collator(ABC):
                 f"expected a list of samples, not a mapping of {', '.join(samples)}; "
                 "compute_labels takes rows that are padded already"
             )
-        return self.micro_batch(samples)
+        return self.micro_batch(cast(FlatSamples, samples))
 
     def _batch(self, samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         read = dict.fromkeys((*self.columns, *self.extra_columns))
@@ -141,11 +159,11 @@ class Collator(ABC):
         values = column_of(samples, self.label_column)
         return {"labels": label_tensor(values, [len(sample["input_ids"]) for sample in samples], width)}
 
-    def flat_labels(self, tokenized: Flat) -> Flat:
-        """`input_ids` [N] as the model shall see them and `labels` [N], -100 where there is nothing to predict.
+    def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
+        """The model's `input_ids` [N], and `labels` [N], -100 for no target.
 
-        May add `target_weights` [N] float32, the factor of each target's loss, and what `extra_fields` lays out. What
-        `compute_labels` makes of padded rows, unless a subclass has a faster way.
+        May add `target_weights` [N] float32, the factor of each target's loss, and what `extra_fields` reads. By default
+        the results of `compute_labels` on padded rows; a subclass may be faster.
         """
         lengths = tokenized["lengths"].astype(np.int64)
         shape = (len(lengths), int(lengths.max()))
@@ -158,17 +176,18 @@ class Collator(ABC):
             }
         )
         made = {"input_ids": tokenized["input_ids"], **made}
-        return {name: np.asarray(made[name]).reshape(-1)[places] for name in ("input_ids", "labels")}
+        ids, labels = (np.asarray(made[name]).reshape(-1)[places] for name in ("input_ids", "labels"))
+        return {"input_ids": ids, "labels": labels}
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
-        """The module that maps this objective's micro-batches to the sum of their losses.
+        """The module that maps micro-batches of this objective to the sum of their losses.
 
-        Raises ValueError unless a subclass says which: a run needs one, a `DataLoader` does not.
+        Raises ValueError unless a subclass overrides it: a run needs one, a `DataLoader` does not.
         """
         raise ValueError(f"{type(self).__name__} has no task_model, which says how a run trains with it")
 
     def model_arguments(self) -> dict[str, Any]:
-        """What this objective asks of the model's target beside the tokenizer: the head to build, for some."""
+        """Arguments for the target of the config's `model`, such as the head to build."""
         if self.auto is None:
             return {}
         from iolaus.runner.models.head import Head
@@ -180,37 +199,32 @@ class Collator(ABC):
         return {}
 
     def settings(self) -> dict[str, Any]:
-        """The objective's own settings by which predictions are made."""
+        """The objective's settings that predictions depend on."""
         return {}
 
-    def weight(self, labelled: Flat) -> float:
-        """What the sum of the losses is divided by, added up over the global batch: the number of targets."""
+    def weight(self, labelled: FlatSamples) -> float:
+        """The number of targets, or another divisor of the sum of the losses; it is summed over the global batch."""
         return float(np.count_nonzero(labelled["labels"] != IGNORED))
 
     def extra_fields(
-        self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]
-    ) -> dict[str, Any]:
-        """Further tensors of the micro-batch; token i of the flat samples lies at `places[i]` in rows of `shape`."""
+        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
+    ) -> MicroBatch:
+        """Fields that the objective adds; token i of the flat samples is at `places[i]` in rows of `shape`."""
         return {}
 
-    def micro_batch(self, tokenized: Flat) -> dict[str, Any]:
+    def micro_batch(self, tokenized: FlatSamples) -> MicroBatch:
         """The micro-batch of D flat samples: rows padded to the longest, T tokens, or all in one row of T tokens.
 
-        `input_ids` and `labels` [D, T], or [1, T] if packed; `target_positions` and `targets` [M] for the M targets, row
-        by row; `weight`; `sample_keys` int64 [D], by which samples are told apart; `tokens` (real), `padded_tokens`,
-        `token_pairs` (within samples); `hash_low`, `hash_high`: see `runner.data.audit`.
-
-        Padded rows have an `attention_mask` [D, T]; a packed one `position_ids` [1, T] that begin anew with each sample,
-        `cu_seqlens` int32 [D + 1], where samples begin and the last one ends, and `max_length`, that of the longest.
+        `runner.data.micro_batch.MicroBatch` documents its fields.
         """
-        labelled = {**tokenized, **self.flat_labels(tokenized)}
+        labelled: FlatSamples = {**tokenized, **self.flat_labels(tokenized)}
         if tokenized.get("filler"):
             labelled["labels"] = np.full_like(labelled["labels"], IGNORED)
         lengths = labelled["lengths"].astype(np.int64)
         num_tokens = int(lengths.sum())
         places, shape, extent = lay_out(lengths, bool(tokenized.get("packed")))
         is_target = labelled["labels"] != IGNORED
-        batch: dict[str, Any] = {
+        batch: MicroBatch = {
             "input_ids": spread(labelled["input_ids"], places, shape, self.pad_token_id),
             **extent,
             "labels": spread(labelled["labels"], places, shape, IGNORED),
@@ -224,24 +238,34 @@ class Collator(ABC):
         batch |= self.extra_fields(labelled, places, shape)
         counts = not tokenized.get("filler")
         low, high = sample_hashes(labelled) if counts else (0, 0)
-        return batch | {
+        figures: MicroBatch = {
             "tokens": num_tokens if counts else 0,
             "padded_tokens": shape[0] * shape[1] if counts else 0,
             "token_pairs": int((lengths**2).sum()) if counts else 0,
             "hash_low": low,
             "hash_high": high,
         }
+        return {**batch, **figures}
 
 
 class FlatCollator(Collator):
-    """A collator whose targets are computed on flat tokens, for padded and packed rows alike."""
+    """A collator that computes targets on flat tokens, for padded and packed rows alike.
+
+    Example:
+        >>> class Copy(FlatCollator):
+        ...     def flat_labels(self, tokenized):
+        ...         return {"input_ids": tokenized["input_ids"], "labels": tokenized["input_ids"]}
+        >>> batch = Copy(pad_token_id=0, mask_token_id=4, vocab_size=50)([{"input_ids": [7, 8]}, {"input_ids": [9]}])
+        >>> batch["labels"].tolist()
+        [[7, 8], [9, -100]]
+    """
 
     @abstractmethod
-    def flat_labels(self, tokenized: Flat) -> Flat:
-        """`input_ids` [N] as the model shall see them and `labels` [N]; see `Collator.flat_labels`."""
+    def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
+        """The model's `input_ids` [N] and `labels` [N]; see `Collator.flat_labels`."""
 
     def compute_labels(self, tokenized: dict[str, Any]) -> dict[str, Any]:
-        """What `flat_labels` makes of the real tokens of padded rows [B, T], in rows again.
+        """The results of `flat_labels` for the real tokens of padded rows [B, T], in such rows.
 
         Raises ValueError for a token outside the vocabulary.
         """
@@ -250,12 +274,14 @@ class FlatCollator(Collator):
         flat = self.flat_samples(tokenized, real)
         return self.rows({**flat, **self.flat_labels(flat)}, np.flatnonzero(real), real.shape)
 
-    def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> Flat:
+    def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> FlatSamples:
         """The `real` [B, T] tokens of padded rows as `flat_labels` takes them."""
         return flatten(tokenized, real)
 
-    def rows(self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]) -> dict[str, Any]:
-        """`input_ids` and `labels` in rows of `shape`; token i of the flat samples lies at `places[i]`."""
+    def rows(
+        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
+    ) -> dict[str, Any]:
+        """`input_ids` and `labels` in rows of `shape`; token i of the flat samples is at `places[i]`."""
         return {
             "input_ids": spread(labelled["input_ids"], places, shape, self.pad_token_id),
             "labels": spread(labelled["labels"], places, shape, IGNORED),

@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
+from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
 from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.objectives.base import FlatCollator
 from iolaus.runner.objectives.finetuning import (
@@ -18,15 +19,15 @@ from iolaus.runner.objectives.finetuning import (
     sample_numbers,
     token_types,
 )
-from iolaus.runner.objectives.layout import IGNORED, Flat
+from iolaus.runner.objectives.layout import IGNORED
 from iolaus.runner.objectives.rows import column_of
 
 
 class SequenceClassificationCollator(FlatCollator):
-    """Hands on the label of each example: `labels` are their names, `problem_type` is transformers' word for their kind.
+    """Classifies texts: `labels` are the names of the labels, `problem_type` is transformers' name for their kind.
 
-    The loss is cross-entropy, binary cross-entropy averaged over the labels, or the squared error. `new_head` starts the
-    head of a model anew that was trained for other labels.
+    The loss is cross-entropy, binary cross-entropy averaged over the labels, or the squared error. `new_head` replaces
+    the head of a model that was trained for other labels.
 
     Labels of a list of samples are integers, numbers, or one truth value per label where several may hold at once.
     Numbers stay numbers: bertblocks makes integers of them.
@@ -53,11 +54,12 @@ class SequenceClassificationCollator(FlatCollator):
         labels: Sequence[str] = (),
         problem_type: str = "",
         special_token_ids: Sequence[int] = (),
-        **collator: Any,
+        extra_columns: Sequence[str] = (),
+        **foreign: object,
     ) -> None:
         super().__init__(
             pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length,
-            special_token_ids, **collator,
+            special_token_ids, extra_columns, **foreign,
         )  # fmt: skip
         check_labelled(self, "classification")
         self.new_head, self.labels, self.problem_type = new_head, list(labels), problem_type
@@ -69,20 +71,20 @@ class SequenceClassificationCollator(FlatCollator):
             return {"labels": torch.tensor(np.array(values, dtype=np.float32))}
         return super().labels_of_column(samples, width)
 
-    def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> Flat:
-        """The real tokens, and the labels as they are given."""
+    def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> FlatSamples:
+        """The real tokens, and the labels of the samples."""
         labels = torch.as_tensor(given_labels(self, tokenized)).numpy()
-        return super().flat_samples(tokenized, real) | {"example_labels": labels}
+        return {**super().flat_samples(tokenized, real), "example_labels": labels}
 
-    def flat_labels(self, tokenized: Flat) -> Flat:
-        """No token is a target; the example's label goes its own way in `example_labels`."""
+    def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
+        """No token is a target; the labels of the examples are `example_labels`."""
         labels = tokenized["example_labels"]
         if tokenized.get("filler"):
             labels = np.full_like(labels, IGNORED if labels.dtype.kind == "i" else np.nan)
         ids = tokenized["input_ids"]
         return {"input_ids": ids, "labels": np.full_like(ids, IGNORED), "example_labels": labels}
 
-    def weight(self, labelled: Flat) -> float:
+    def weight(self, labelled: FlatSamples) -> float:
         """The number of examples that have a label."""
         labels = labelled["example_labels"]
         if labels.dtype.kind == "i":
@@ -90,8 +92,8 @@ class SequenceClassificationCollator(FlatCollator):
         return float(len(labels) - np.isnan(labels.reshape(len(labels), -1)).any(1).sum())
 
     def extra_fields(
-        self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]
-    ) -> dict[str, Any]:
+        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
+    ) -> MicroBatch:
         """`example_labels` [D] or [D, C], `samples` [D], and `token_type_ids` [D, T] for pairs."""
         return {
             "example_labels": torch.from_numpy(labelled["example_labels"]),
@@ -99,7 +101,9 @@ class SequenceClassificationCollator(FlatCollator):
             **token_types(labelled, places, shape),
         }
 
-    def rows(self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]) -> dict[str, Any]:
+    def rows(
+        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
+    ) -> dict[str, Any]:
         """`input_ids` [B, T], and `labels` of the samples."""
         labels = torch.from_numpy(labelled["example_labels"])
         return super().rows(labelled, places, shape) | {"labels": labels}

@@ -8,30 +8,31 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
+from iolaus.runner.data.micro_batch import FlatSamples
 from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.objectives.base import FlatCollator
-from iolaus.runner.objectives.layout import IGNORED, Flat
+from iolaus.runner.objectives.layout import IGNORED
 from iolaus.runner.order.keyed import mix64, token_bits, uniform
 
 TIME_SALT = np.uint64(0x7469_6D65)
-"""Parts the random time of a sample from the random bits of its tokens."""
+"""Separates the random time of a sample from the random bits of its tokens."""
 
 
 class MaskedDiffusionCollator(FlatCollator):
     """Each sequence gets a time t; each ordinary token becomes the mask token with probability (1 - noise_eps) t.
 
     Times lie on a grid of `num_steps` from `sampling_eps` to 1, one in each of B equal strata for a global batch of B:
-    which sequence gets which stratum follows from the batch and its place in it, where in the stratum from the sample's
-    own key, so the times do not depend on how the batch is cut. With the log-linear schedule the loss of a masked token
+    the stratum of a sequence follows from the batch and its place in it, the time within the stratum from the sample's
+    key, so the times do not depend on how the batch is cut. With the log-linear schedule the loss of a masked token
     weighs 1/t; divided by the number of *ordinary* tokens that is nats per token, over the times trained on.
 
     With `time_weighting` off, every masked token weighs the same and the loss is the mean over them. `min_masked` and
     `max_masked` bound the number of masked tokens per sequence (all, where it has fewer), at the price of the bound.
 
-    Evaluation does not depend on any of that: see `_evaluation`.
+    Evaluation depends on none of these settings: see `_evaluation`.
 
-    On purpose unlike in bertblocks, labels stand where a token is masked alone, and `min_masked` beyond a text's length
-    masks all of its ordinary tokens, never padding.
+    On purpose unlike in bertblocks, only masked tokens have labels, and `min_masked` beyond a text's length masks all of
+    its ordinary tokens, never padding.
 
     Example:
         >>> collator = MaskedDiffusionCollator(0, 4, 50, min_masked=2, special_token_ids=[1, 2, 3])
@@ -61,11 +62,12 @@ class MaskedDiffusionCollator(FlatCollator):
         evaluation_copies: int = 4,
         label_column: str | None = None,
         special_token_ids: Sequence[int] = (),
-        **collator: Any,
+        extra_columns: Sequence[str] = (),
+        **foreign: object,
     ) -> None:
         super().__init__(
             pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length,
-            special_token_ids, **collator,
+            special_token_ids, extra_columns, **foreign,
         )  # fmt: skip
         if num_steps < 2:
             raise ValueError(f"objective.num_steps must be at least 2, not {num_steps}")
@@ -86,8 +88,8 @@ class MaskedDiffusionCollator(FlatCollator):
         self.min_masked, self.max_masked = min_masked, max_masked
         self.time_weighting, self.evaluation_copies = time_weighting, evaluation_copies
 
-    def flat_labels(self, tokenized: Flat) -> Flat:
-        """Masked `input_ids` [N], `labels` [N], `target_weights` [N], and `denominator`, what the loss is divided by."""
+    def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
+        """Masked `input_ids` [N], `labels` [N], `target_weights` [N], and `denominator`, the divisor of the loss."""
         if tokenized.get("evaluation"):
             return self._evaluation(tokenized)
         ids, lengths = tokenized["input_ids"], tokenized["lengths"]
@@ -105,7 +107,7 @@ class MaskedDiffusionCollator(FlatCollator):
         denominator = int(np.count_nonzero(ordinary if self.time_weighting else masked))
         return self._labelled(ids, masked, weights, denominator)
 
-    def times(self, tokenized: Flat) -> NDArray[np.float64]:
+    def times(self, tokenized: FlatSamples) -> NDArray[np.float64]:
         """The time t of each sample, float64 [D]."""
         keys = tokenized["keys"]
         size = tokenized.get("batch_size", len(keys))
@@ -117,7 +119,7 @@ class MaskedDiffusionCollator(FlatCollator):
         step = np.minimum((share * self.num_steps).astype(np.int64), self.num_steps - 1)
         return self.sampling_eps + (1 - self.sampling_eps) * step / (self.num_steps - 1)
 
-    def _evaluation(self, tokenized: Flat) -> Flat:
+    def _evaluation(self, tokenized: FlatSamples) -> FlatSamples:
         """The bound on -ln p itself, for t over all of (0, 1] and without noise, by an estimate with less variance.
 
         Drawing t uniformly, masking with probability t and weighting by 1/t is in expectation the same as drawing the
@@ -135,10 +137,8 @@ class MaskedDiffusionCollator(FlatCollator):
         number = np.minimum(1 + ((copy + jitter) / copies * total).astype(np.int64), total)
         masked = lowest(uniform(token_bits(keys, lengths)), ordinary, document, number)
         weights = (total / np.maximum(number, 1))[document]
-        return self._labelled(ids, masked, weights, int(ordinary.sum())) | {
-            "lengths": lengths,
-            "keys": keys,
-        }
+        labelled = self._labelled(ids, masked, weights, int(ordinary.sum()))
+        return {**labelled, "lengths": lengths, "keys": keys}
 
     def _labelled(
         self,
@@ -146,7 +146,7 @@ class MaskedDiffusionCollator(FlatCollator):
         masked: NDArray[np.bool_],
         weights: NDArray[np.float64],
         denominator: int,
-    ) -> Flat:
+    ) -> FlatSamples:
         return {
             "input_ids": np.where(masked, self.mask_token_id, ids),
             "labels": np.where(masked, ids, IGNORED),
@@ -154,12 +154,14 @@ class MaskedDiffusionCollator(FlatCollator):
             "denominator": denominator,
         }
 
-    def weight(self, labelled: Flat) -> float:
-        """The number of ordinary tokens, or of masked ones where they weigh the same."""
+    def weight(self, labelled: FlatSamples) -> float:
+        """The number of ordinary tokens; of masked ones without `time_weighting`."""
         return 0.0 if labelled.get("filler") else float(labelled["denominator"])
 
-    def rows(self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]) -> dict[str, Any]:
-        """`input_ids` and `labels` [B, T], `target_weights` float32 [B, T], and `weight`, what their sum is divided by.
+    def rows(
+        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
+    ) -> dict[str, Any]:
+        """`input_ids` and `labels` [B, T], `target_weights` float32 [B, T], and `weight`, their divisor.
 
         The loss is the sum of each target's cross-entropy times its weight, divided by `weight`, a float32 scalar.
         """

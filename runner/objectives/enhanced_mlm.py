@@ -1,4 +1,4 @@
-"""RetroMAE's enhanced decoding (arXiv 2205.12035, section 3.3): what keys the masks; the model applies them."""
+"""RetroMAE's enhanced decoding (arXiv 2205.12035, section 3.3): the seeds of the masks, which the model applies."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,9 +8,10 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
+from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
 from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.objectives.base import FlatCollator
-from iolaus.runner.objectives.layout import IGNORED, Flat, spread
+from iolaus.runner.objectives.layout import IGNORED, spread
 from iolaus.runner.objectives.mlm import check_rate, mask_tokens
 from iolaus.runner.order.keyed import mix64, token_bits
 
@@ -18,7 +19,7 @@ POOLINGS = ("cls", "mean")
 
 
 class EnhancedMaskedLanguageModelingCollator(FlatCollator):
-    """Leaves the input alone and makes every ordinary token a target; the decoder of the model masks.
+    """Makes every ordinary token a target of a decoder, which masks its own input.
 
     A one-layer decoder must guess each token from the sentence embedding and a random subset of the other tokens, so the
     embedding has to hold the sentence. `decoder_masking` is the share of the others that a token does not see. With
@@ -29,7 +30,7 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
     `encoder_loss_weight`. The encoder's targets are counted by their expected number, the share that is masked times the
     ordinary tokens, so that one denominator, the number of ordinary tokens, serves the whole global batch.
 
-    A batch of a list of samples has what the decoder and the encoder read besides; see `extra_fields`.
+    A batch of a list of samples has the fields of `extra_fields` as well.
 
     Example:
         >>> collator = EnhancedMaskedLanguageModelingCollator(0, 4, 50, special_token_ids=[1, 2, 3])
@@ -57,11 +58,12 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
         encoder_loss_weight: float = 1.0,
         pooling: str = "cls",
         special_token_ids: Sequence[int] = (),
-        **collator: Any,
+        extra_columns: Sequence[str] = (),
+        **foreign: object,
     ) -> None:
         super().__init__(
             pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length,
-            special_token_ids, **collator,
+            special_token_ids, extra_columns, **foreign,
         )  # fmt: skip
         if not 0 <= decoder_masking <= 1:
             raise ValueError(f"objective.decoder_masking must be in [0, 1], not {decoder_masking}")
@@ -78,28 +80,28 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
         self.validation_mlm_probability = validation_mlm_probability
         self.encoder_loss_weight, self.pooling = encoder_loss_weight, pooling
 
-    def flat_labels(self, tokenized: Flat) -> Flat:
-        """The `input_ids` [N] as they are, and every ordinary token as its own label; see `extra_fields` for the rest."""
+    def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
+        """The unchanged `input_ids` [N], and every ordinary token as its own label; `extra_fields` does the rest."""
         ids = tokenized["input_ids"]
         bits = token_bits(tokenized["keys"], tokenized["lengths"])
         return {"input_ids": ids, "labels": np.where(self.is_special[ids], IGNORED, ids), "bits": bits}
 
     def encoder_rate(self, evaluation: bool) -> float:
-        """The share of the tokens that the encoder does not see: 0 where it is not masked at all."""
+        """The share of the tokens that the encoder does not see: 0 without masking."""
         validation = self.validation_mlm_probability if self.encoder_mlm_probability else 0.0
         return validation if evaluation else self.encoder_mlm_probability
 
     def extra_fields(
-        self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]
-    ) -> dict[str, Any]:
-        """`row_seeds` int32 in rows like the tokens, from which the decoder derives what each token sees.
+        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
+    ) -> MicroBatch:
+        """`row_seeds` int32 in rows like the tokens: the decoder derives from them which tokens each token sees.
 
-        With masking on the encoder's side also `encoder_input_ids`, `encoder_target_positions` and
+        With masking in the encoder also `encoder_input_ids`, `encoder_target_positions` and
         `encoder_targets` [M], and `encoder_rate`, the share of the tokens that are masked.
         """
         ids, bits = labelled["input_ids"], labelled["bits"]
         seeds = (mix64(bits) >> np.uint64(32)).astype(np.uint32).view(np.int32)
-        batch = {"row_seeds": spread(seeds, places, shape, 0).to(torch.int32)}
+        batch: MicroBatch = {"row_seeds": spread(seeds, places, shape, 0).to(torch.int32)}
         if rate := self.encoder_rate(bool(labelled.get("evaluation"))):
             masked, labels = mask_tokens(self, ids, bits, rate)
             chosen = np.flatnonzero((labels != IGNORED) & (labelled["labels"] != IGNORED))
@@ -109,9 +111,11 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
             batch["encoder_rate"] = torch.tensor(rate)
         return batch
 
-    def rows(self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]) -> dict[str, Any]:
-        """`input_ids` and `labels` [B, T], and what `extra_fields` says."""
-        return super().rows(labelled, places, shape) | self.extra_fields(labelled, places, shape)
+    def rows(
+        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
+    ) -> dict[str, Any]:
+        """`input_ids` and `labels` [B, T], and the fields of `extra_fields`."""
+        return {**super().rows(labelled, places, shape), **self.extra_fields(labelled, places, shape)}
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """The model with the enhanced decoder beside its own head."""

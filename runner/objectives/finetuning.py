@@ -1,4 +1,4 @@
-"""What the objectives of finetuning share: their head, their checks, and tensors that all of them hand on."""
+"""What the objectives of finetuning share: the head, checks, and fields of the micro-batch."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,8 +8,9 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
+from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
 from iolaus.runner.objectives.base import Collator
-from iolaus.runner.objectives.layout import Flat, spread
+from iolaus.runner.objectives.layout import spread
 
 
 def label_config(names: Sequence[str]) -> dict[str, Any]:
@@ -18,13 +19,13 @@ def label_config(names: Sequence[str]) -> dict[str, Any]:
 
 
 def check_labelled(collator: Collator, objective: str) -> None:
-    """Raises ValueError where the data has no labels to learn."""
+    """Raises ValueError if the data has no labels."""
     if collator.label_column is None:
         raise ValueError(f"objective={objective} needs labelled data, such as data={objective}")
 
 
 def given_labels(collator: Collator, tokenized: Mapping[str, Any]) -> Any:
-    """The labels of padded rows: `labels`, or what the label column is called. Raises ValueError without them."""
+    """The labels of padded rows: `labels`, or the label column. Raises ValueError without them."""
     for name in ("labels", str(collator.label_column)):
         if name in tokenized:
             return tokenized[name]
@@ -32,7 +33,7 @@ def given_labels(collator: Collator, tokenized: Mapping[str, Any]) -> Any:
 
 
 def check_length(pretrained: PreTrainedModel, max_sequence_length: int) -> None:
-    """Raises ValueError where samples may be longer than the model can read."""
+    """Raises ValueError if samples may be longer than the model can read."""
     from iolaus.runner.models.positions import longest_text
 
     longest = longest_text(pretrained)
@@ -42,14 +43,14 @@ def check_length(pretrained: PreTrainedModel, max_sequence_length: int) -> None:
         )
 
 
-def sample_numbers(labelled: Flat) -> torch.Tensor:
-    """Which samples of their set the rows are [D], -1 for those that only keep a rank busy."""
+def sample_numbers(labelled: FlatSamples) -> torch.Tensor:
+    """The numbers of the samples in their set [D], -1 for fillers."""
     samples = labelled["samples"]
     return torch.from_numpy(np.full_like(samples, -1) if labelled.get("filler") else samples)
 
 
-def token_types(labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]) -> dict[str, torch.Tensor]:
-    """`token_type_ids` [D, T] where the samples have them."""
+def token_types(labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]) -> MicroBatch:
+    """`token_type_ids` [D, T] if the samples have them."""
     if "token_type_ids" not in labelled:
         return {}
     return {"token_type_ids": spread(labelled["token_type_ids"], places, shape, 0)}

@@ -1,4 +1,4 @@
-"""Where flat tokens lie in the rows of a micro-batch.
+"""Places of flat tokens in the rows of a micro-batch.
 
 Letters in shapes: D samples, T tokens of a row, N tokens of all samples together.
 """
@@ -10,24 +10,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
 from iolaus.runner.order.keyed import mix64
 
 IGNORED = -100
-"""The label of a token that is no target."""
-
-Flat = dict[str, Any]
-"""Tokenised samples end to end: `input_ids` int64 [N], `lengths` int32 [D], `keys` uint64 [D]; `filler` marks
-samples that only keep a rank busy and must not count, `packed` says how to lay them out."""
+"""The label of a token without a target, as in torch's losses."""
 
 
 def flat_places(lengths: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-    """Where each token of flat samples [N] lies in rows of `width`, counted row by row."""
+    """The place of each token of flat samples [N] in rows of `width`, counted row by row."""
     starts = np.cumsum(lengths) - lengths
-    return np.arange(lengths.sum()) + np.repeat(np.arange(len(lengths)) * width - starts, lengths)
+    shifts = np.arange(len(lengths)) * width - starts
+    places: NDArray[np.int64] = np.arange(lengths.sum()) + np.repeat(shifts, lengths)
+    return places
 
 
-def packed_extent(lengths: NDArray[np.int64], places: NDArray[np.int64]) -> dict[str, Any]:
-    """Where samples of `lengths` [D] lie in one row whose places [T] are counted from 0."""
+def packed_extent(lengths: NDArray[np.int64], places: NDArray[np.int64]) -> MicroBatch:
+    """Positions and bounds of samples of `lengths` [D] in one packed row with `places` [T]."""
     ends = np.cumsum(lengths)
     return {
         "position_ids": torch.from_numpy(places - np.repeat(ends - lengths, lengths))[None],
@@ -38,10 +37,10 @@ def packed_extent(lengths: NDArray[np.int64], places: NDArray[np.int64]) -> dict
 
 def lay_out(
     lengths: NDArray[np.int64], packed: bool
-) -> tuple[NDArray[np.int64], tuple[int, int], dict[str, Any]]:
-    """Places [N] of the tokens of samples of `lengths` [D], the shape of the rows, and the tensors that say the same.
+) -> tuple[NDArray[np.int64], tuple[int, int], MicroBatch]:
+    """Places [N] of the tokens of samples of `lengths` [D], the shape of the rows, and the fields that describe them.
 
-    That is an `attention_mask` for rows padded to the longest sample, and what `packed_extent` says for one packed row.
+    The fields are an `attention_mask` for padded rows, and those of `packed_extent` for a packed row.
     """
     if packed:
         places = np.arange(int(lengths.sum()))
@@ -51,7 +50,7 @@ def lay_out(
     return places, shape, {"attention_mask": spread(np.ones_like(places), places, shape, 0)}
 
 
-def sample_hashes(labelled: Flat) -> tuple[int, int]:
+def sample_hashes(labelled: FlatSamples) -> tuple[int, int]:
     """Two sums of 24-bit halves of a hash per sample, over its key, tokens and labels.
 
     Sums do not depend on how samples are grouped, so those of a global batch are the same for every cut; they stay

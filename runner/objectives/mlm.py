@@ -1,15 +1,15 @@
 """Masked language modelling (arXiv 1810.04805, section 3.1), with masks keyed by sample."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
+from iolaus.runner.data.micro_batch import FlatSamples
 from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.objectives.base import Collator, FlatCollator
-from iolaus.runner.objectives.layout import IGNORED, Flat
+from iolaus.runner.objectives.layout import IGNORED
 from iolaus.runner.order.keyed import token_bits, uniform
 
 
@@ -44,17 +44,18 @@ class MaskedLanguageModelingCollator(FlatCollator):
         validation_mlm_probability: float = 0.15,
         label_column: str | None = None,
         special_token_ids: Sequence[int] = (),
-        **collator: Any,
+        extra_columns: Sequence[str] = (),
+        **foreign: object,
     ) -> None:
         super().__init__(
             pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length,
-            special_token_ids, **collator,
+            special_token_ids, extra_columns, **foreign,
         )  # fmt: skip
         check_rate("mlm_probability", mlm_probability)
         check_rate("validation_mlm_probability", validation_mlm_probability)
         self.mlm_probability, self.validation_mlm_probability = mlm_probability, validation_mlm_probability
 
-    def flat_labels(self, tokenized: Flat) -> Flat:
+    def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
         """Masked `input_ids` [N] and `labels` [N]."""
         bits = token_bits(tokenized["keys"], tokenized["lengths"])
         rate = self.validation_mlm_probability if tokenized.get("evaluation") else self.mlm_probability
@@ -77,7 +78,7 @@ def check_rate(name: str, rate: float) -> None:
 def mask_tokens(
     collator: Collator, ids: NDArray[np.int64], bits: NDArray[np.uint64], probability: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """BERT's masking of tokens [N] with 64 random bits each: the ids as the model sees them, and the labels."""
+    """BERT's masking of tokens [N] by 64 random bits each: the ids that the model sees, and the labels."""
     chosen = np.flatnonzero((uniform(bits) < probability) & ~collator.is_special[ids])
     labels = np.full_like(ids, IGNORED)
     labels[chosen] = ids[chosen]

@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
+from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
 from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.objectives.base import FlatCollator
 from iolaus.runner.objectives.finetuning import (
@@ -17,20 +18,20 @@ from iolaus.runner.objectives.finetuning import (
     sample_numbers,
     token_types,
 )
-from iolaus.runner.objectives.layout import IGNORED, Flat
+from iolaus.runner.objectives.layout import IGNORED
 from iolaus.runner.objectives.rows import column_of, flat_column
 
 
 class QuestionAnsweringCollator(FlatCollator):
-    """Finds the answer's tokens by their places in the context; a question weighs one over all of its windows.
+    """Finds the tokens of the answer in the context; the weights of a question's windows add up to 1.
 
-    A window that does not hold the whole answer, and every window of a question without one, points at the first token.
-    For predictions: no answer is longer than `max_answer_tokens`, and a question may go unanswered where the training
-    data has such questions and the first token scores more than `null_threshold` above the best span.
+    The targets are the first and the last token of the answer; the first token of the window if the answer is not in it.
+    For predictions: no answer is longer than `max_answer_tokens`, and a question has no answer if the training data has
+    such questions and the first token scores more than `null_threshold` above the best span.
 
-    Samples in a list are what a fast tokenizer makes of (question, context) with `return_offsets_mapping=True`, and
-    `answers` as SQuAD has them, of which the first is the target. Windows are made where tokens are made; `doc_stride` is
-    noted here alone. (In bertblocks every answer is at token 1.)
+    Samples in a list are the output of a fast tokenizer for (question, context) with `return_offsets_mapping=True`, and
+    `answers` in SQuAD's form, of which the first is the target. Whoever tokenises makes the windows; `doc_stride` is only
+    stored. (In bertblocks every answer is at token 1.)
 
     Example:
         >>> collator = QuestionAnsweringCollator(0, 4, 50)
@@ -59,11 +60,12 @@ class QuestionAnsweringCollator(FlatCollator):
         max_answer_tokens: int = 30,
         null_threshold: float = 0.0,
         special_token_ids: Sequence[int] = (),
-        **collator: Any,
+        extra_columns: Sequence[str] = (),
+        **foreign: object,
     ) -> None:
         super().__init__(
             pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length,
-            special_token_ids, **collator,
+            special_token_ids, extra_columns, **foreign,
         )  # fmt: skip
         check_labelled(self, "question_answering")
         if max_answer_tokens < 1:
@@ -72,11 +74,11 @@ class QuestionAnsweringCollator(FlatCollator):
         self.context_column, self.doc_stride = context_column, doc_stride
 
     def labels_of_column(self, samples: Sequence[Mapping[str, Any]], width: int) -> dict[str, Any]:
-        """The answers of each sample, as they are."""
+        """The answers of each sample."""
         return {str(self.label_column): column_of(samples, str(self.label_column))}
 
-    def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> Flat:
-        """The real tokens, where those of the context lie in it, and where the answer is."""
+    def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> FlatSamples:
+        """The real tokens, their characters in the context, and those of the answer."""
         if "offset_mapping" not in tokenized or not {"sequence_ids", "token_type_ids"} & set(tokenized):
             raise ValueError(
                 "question answering needs offset_mapping and token_type_ids (or sequence_ids) of each sample: "
@@ -87,14 +89,15 @@ class QuestionAnsweringCollator(FlatCollator):
         kind = "sequence_ids" if "sequence_ids" in tokenized else "token_type_ids"
         starts, ends = flat_column(tokenized, "offset_mapping", real).T
         inside = (flat_column(tokenized, kind, real) == 1) & (ends > starts)
-        return super().flat_samples(tokenized, real) | {
+        return {
+            **super().flat_samples(tokenized, real),
             "char_starts": np.where(inside, starts, -1),
             "char_ends": np.where(inside, ends, -1),
             "answer_spans": np.array([_span(answers) for answers in given_labels(self, tokenized)]),
         }
 
-    def flat_labels(self, tokenized: Flat) -> Flat:
-        """`starts` and `ends` [D]: positions in the window of the answer's first and last token, 0 where it has none."""
+    def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
+        """`starts` and `ends` [D]: positions in the window of the answer's first and last token, 0 for no answer."""
         ids, lengths = tokenized["input_ids"], tokenized["lengths"].astype(np.int64)
         first = np.cumsum(lengths) - lengths
         spans = np.repeat(tokenized["answer_spans"], lengths, axis=0)
@@ -112,29 +115,29 @@ class QuestionAnsweringCollator(FlatCollator):
             "ends": np.where(found, ends, 0),
         }
 
-    def rows(self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]) -> dict[str, Any]:
+    def rows(
+        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
+    ) -> dict[str, Any]:
         """`input_ids` [B, T]; `start_positions` and `end_positions` [B], places in the rows."""
         first = np.cumsum(labelled["lengths"].astype(np.int64)) - labelled["lengths"]
-        found = labelled["ends"] > 0
-        return {
-            "input_ids": super().rows(labelled, places, shape)["input_ids"],
-            **{
-                name: torch.from_numpy(np.where(found, places[first + labelled[kind]] % shape[1], 0))
-                for name, kind in (("start_positions", "starts"), ("end_positions", "ends"))
-            },
-        }
+        starts, ends = (
+            torch.from_numpy(np.where(labelled["ends"] > 0, places[first + position] % shape[1], 0))
+            for position in (labelled["starts"], labelled["ends"])
+        )
+        ids = super().rows(labelled, places, shape)["input_ids"]
+        return {"input_ids": ids, "start_positions": starts, "end_positions": ends}
 
     def settings(self) -> dict[str, Any]:
-        """How answers are chosen."""
+        """The settings of decoding."""
         return {"max_answer_tokens": self.max_answer_tokens, "null_threshold": self.null_threshold}
 
-    def weight(self, labelled: Flat) -> float:
-        """The number of questions; a window counts as the share it is of its question's windows."""
+    def weight(self, labelled: FlatSamples) -> float:
+        """The number of questions: the sum of the weights of the windows."""
         return 0.0 if labelled.get("filler") else float(labelled["sample_weights"].sum(dtype=np.float64))
 
     def extra_fields(
-        self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]
-    ) -> dict[str, Any]:
+        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
+    ) -> MicroBatch:
         """`starts`, `ends`, `sample_weights`, `samples` [D]; `in_context`, `token_type_ids` [D, T]."""
         in_context = torch.zeros(shape[0] * shape[1], dtype=torch.bool)
         in_context[torch.from_numpy(places)] = torch.from_numpy(labelled["char_starts"] >= 0)
@@ -157,9 +160,8 @@ class QuestionAnsweringCollator(FlatCollator):
 
 
 def _span(answers: Mapping[str, Any] | None) -> tuple[int, int]:
-    """Where the first of a question's answers begins and ends in the context, in characters; -1 without one.
+    """First and last character of the first answer in the context, without white space around it; -1 for no answer.
 
-    White space around an answer is no part of it.
     Raises ValueError for answers of another form.
     """
     try:

@@ -1,16 +1,17 @@
-"""The batch of a `DataLoader` from flat samples: what a collator makes of a list of them, with masks by their keys."""
+"""Flat samples as the batch of a `DataLoader`: equal to a collator's batch of a list of samples with the same keys."""
 
 from typing import Any
 
 import numpy as np
 import torch
 
+from iolaus.runner.data.micro_batch import FlatSamples
 from iolaus.runner.objectives.base import FlatCollator
 from iolaus.runner.objectives.finetuning import token_types
-from iolaus.runner.objectives.layout import IGNORED, Flat, lay_out
+from iolaus.runner.objectives.layout import IGNORED, lay_out
 
 
-def row_batch(flat: Flat, collator: FlatCollator, row_tokens: int | None = None) -> dict[str, Any]:
+def row_batch(flat: FlatSamples, collator: FlatCollator, row_tokens: int | None = None) -> dict[str, Any]:
     """`input_ids`, `attention_mask` and the targets of samples in rows [B, T], or [1, T] where they are `packed`.
 
     A packed row has `position_ids`, `cu_seqlens` and `max_length` instead of the mask, and is filled up with padding to
@@ -19,7 +20,7 @@ def row_batch(flat: Flat, collator: FlatCollator, row_tokens: int | None = None)
     if row_tokens is not None:
         flat = padded_to(flat, row_tokens, collator.pad_token_id)
     collator.check_tokens(torch.from_numpy(flat["input_ids"]))
-    labelled = {**flat, **collator.flat_labels(flat)}
+    labelled: FlatSamples = {**flat, **collator.flat_labels(flat)}
     if flat.get("filler"):
         labelled["labels"] = np.full_like(labelled["labels"], IGNORED)
     places, shape, extent = lay_out(labelled["lengths"].astype(np.int64), bool(flat.get("packed")))
@@ -30,8 +31,8 @@ def row_batch(flat: Flat, collator: FlatCollator, row_tokens: int | None = None)
     return {"input_ids": made.pop("input_ids"), **extent, **token_types(labelled, places, shape), **made}
 
 
-def padded_to(flat: Flat, num_tokens: int, pad_token_id: int) -> Flat:
-    """Flat samples with others of nothing but padding behind them, none longer than the longest, `num_tokens` in all."""
+def padded_to(flat: FlatSamples, num_tokens: int, pad_token_id: int) -> FlatSamples:
+    """Flat samples, filled up to `num_tokens` with samples of padding, none of them longer than the longest."""
     missing = num_tokens - len(flat["input_ids"])
     if missing <= 0:
         return flat

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from iolaus.runner.data.micro_batch import FlatSamples
 from iolaus.runner.objectives.layout import IGNORED
 
 
@@ -82,17 +83,17 @@ def label_tensor(values: Sequence[Any], lengths: Sequence[int], width: int) -> T
 
 
 def real_tokens(tokenized: Mapping[str, Any]) -> NDArray[np.bool_]:
-    """Which places of padded rows hold a token, bool [B, T]: all, without an `attention_mask`."""
+    """The places of padded rows that hold a token, bool [B, T]: all of them without an `attention_mask`."""
     mask = tokenized.get("attention_mask")
     if mask is None:
         return np.ones(tuple(tokenized["input_ids"].shape), dtype=bool)
     return torch.as_tensor(mask).cpu().numpy() > 0
 
 
-def flatten(tokenized: Mapping[str, Any], real: NDArray[np.bool_]) -> dict[str, Any]:
+def flatten(tokenized: Mapping[str, Any], real: NDArray[np.bool_]) -> FlatSamples:
     """The `real` [B, T] tokens of padded rows as flat samples: `input_ids` [N], `lengths` [B], `keys` [B], `batch_key`.
 
-    Where rows bring no `keys`, they are drawn from torch's default generator.
+    Without `keys` they are drawn from torch's default generator.
     """
     given = tokenized.get("keys")
     drawn = torch.randint(2**62, (len(real),)) if given is None else torch.as_tensor(given).cpu()
@@ -118,7 +119,7 @@ def _array(sample: Mapping[str, Any], number: int, name: str, length: int | None
     values = sample[name]
     if isinstance(values, Tensor):
         values = values.cpu().numpy()
-    elif name == "sequence_ids":  # None, as fast tokenizers have it, is of no sequence
+    elif name == "sequence_ids":  # fast tokenizers give None for special tokens
         values = [-1 if value is None else value for value in values]
     array = np.asarray(values, dtype=np.int64)
     if name == "input_ids" and array.ndim != 1:

@@ -1,4 +1,4 @@
-"""Classification of words: the label of a word lies on its first piece, or on all of them."""
+"""Classification of words: the label of a word is the target of its first piece, or of all pieces."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
+from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
 from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.objectives.base import FlatCollator
 from iolaus.runner.objectives.finetuning import (
@@ -17,19 +18,19 @@ from iolaus.runner.objectives.finetuning import (
     label_config,
     sample_numbers,
 )
-from iolaus.runner.objectives.layout import IGNORED, Flat
+from iolaus.runner.objectives.layout import IGNORED
 from iolaus.runner.objectives.rows import label_tensor
 
 
 class TokenClassificationCollator(FlatCollator):
-    """Aligns the labels of words to their pieces; each target weighs the same.
+    """Classifies words: aligns their labels to the pieces; each target weighs the same.
 
     With `label_all_pieces` every piece of a word is a target, otherwise the first one. Predictions are read from first
-    pieces either way. `new_head` starts the head of a model anew that was trained for other labels. With
-    `constrained_decoding` the tags of a sentence are predicted together, where the training data keeps to IOB2.
+    pieces either way. `new_head` replaces the head of a model that was trained for other labels. With
+    `constrained_decoding` the tags of a sentence are predicted together, if the training data is IOB2.
 
-    Samples in a list bring a label per *token*, -100 for none; special tokens never have one (leave the unknown token out
-    of `special_token_ids` where words that became it are to be learnt). (In bertblocks no input passes.)
+    Samples in a list have a label per *token*, -100 for none; special tokens never have one (leave the unknown token out
+    of `special_token_ids` to train on words that became it). (In bertblocks no input passes.)
 
     Example:
         >>> collator = TokenClassificationCollator(0, 4, 50, special_token_ids=[2, 3])
@@ -54,18 +55,19 @@ class TokenClassificationCollator(FlatCollator):
         constrained_decoding: bool = True,
         labels: Sequence[str] = (),
         special_token_ids: Sequence[int] = (),
-        **collator: Any,
+        extra_columns: Sequence[str] = (),
+        **foreign: object,
     ) -> None:
         super().__init__(
             pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length,
-            special_token_ids, **collator,
+            special_token_ids, extra_columns, **foreign,
         )  # fmt: skip
         check_labelled(self, "token_classification")
         self.label_all_pieces, self.new_head, self.labels = label_all_pieces, new_head, list(labels)
         self.constrained_decoding = constrained_decoding
 
-    def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> Flat:
-        """The real tokens with the labels that they bring; `labels` may be lists of their own lengths."""
+    def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> FlatSamples:
+        """The real tokens with their labels; `labels` may be lists of different lengths."""
         labels = given_labels(self, tokenized)
         if not isinstance(labels, torch.Tensor):
             labels = label_tensor(labels, [len(row) for row in labels], real.shape[1])
@@ -73,9 +75,9 @@ class TokenClassificationCollator(FlatCollator):
             raise ValueError(f"labels have shape {tuple(labels.shape)}, but the tokens {real.shape}")
         flat = super().flat_samples(tokenized, real)
         mine = np.where(self.is_special[flat["input_ids"]], IGNORED, labels.numpy()[real])
-        return flat | {"token_labels": mine, "first_pieces": np.ones(len(mine), dtype=bool)}
+        return {**flat, "token_labels": mine, "first_pieces": np.ones(len(mine), dtype=bool)}
 
-    def flat_labels(self, tokenized: Flat) -> Flat:
+    def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
         """The label of each piece [N], -100 for special tokens and, unless all pieces count, for later pieces."""
         labels = tokenized["token_labels"]
         if not self.label_all_pieces:
@@ -83,15 +85,15 @@ class TokenClassificationCollator(FlatCollator):
         return {"input_ids": tokenized["input_ids"], "labels": labels}
 
     def settings(self) -> dict[str, Any]:
-        """How tags are chosen."""
+        """The settings of decoding."""
         return {"constrained_decoding": self.constrained_decoding}
 
     def extra_fields(
-        self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]
-    ) -> dict[str, Any]:
+        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
+    ) -> MicroBatch:
         """`samples` [D]; for each word's first piece its place `word_positions` [W], and its word `words` [W].
 
-        `read_positions` [R] are the places that have a target or are a first piece, each once.
+        `read_positions` [R] are the places with a target or a first piece, each once.
         """
         is_first = labelled["first_pieces"] & (not labelled.get("filler"))
         first = np.flatnonzero(is_first)

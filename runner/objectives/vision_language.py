@@ -1,8 +1,9 @@
-"""Vision-language finetuning: answers are predicted token by token, given the images and all that stands before.
+"""Vision-language finetuning: answers are predicted token by token from the images and the text before.
 
 Letters in shapes: D samples, T tokens of a row.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,16 +11,26 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
+from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
 from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.objectives.base import FlatCollator
 from iolaus.runner.objectives.finetuning import check_length, sample_numbers
-from iolaus.runner.objectives.layout import IGNORED, Flat
+from iolaus.runner.objectives.layout import IGNORED
 
 
 class VisionLanguageCollator(FlatCollator):
-    """Lays out conversations whose labels the data brings along; the images follow one another as the samples do.
+    """Makes batches of conversations about images, whose labels come with the data; images are in the samples' order.
 
-    `labels` of the micro-batch stand where they are predicted from, one token before their own place.
+    Each label is at the token that predicts it, the one before its own.
+
+    Example:
+        >>> collator = VisionLanguageCollator(0, 0, 50, [0], "question", "answer", 32, image_token_id=49)
+        >>> flat = {
+        ...     "input_ids": np.array([5, 6, 7]), "labels": np.array([-100, -100, 7]), "lengths": np.array([3]),
+        ...     "undecodable": np.array([False]),
+        ... }
+        >>> collator.flat_labels(flat)["labels"].tolist()
+        [-100, 7, -100]
     """
 
     packs = True
@@ -27,13 +38,31 @@ class VisionLanguageCollator(FlatCollator):
 
     def __init__(
         self,
+        pad_token_id: int,
+        mask_token_id: int,
+        vocab_size: int,
+        special_token_ids: Sequence[int],
+        text_column: str,
+        label_column: str | None,
+        max_sequence_length: int,
         image_token_id: int | None = None,
         image_example: Any = None,
         end_token_id: int = 0,
-        **collator: Any,
+        extra_columns: Sequence[str] = (),
+        **foreign: object,
     ) -> None:
-        """`image_example` is an EncodedImage. Raises ValueError for data that is no conversations about images."""
-        super().__init__(**collator)
+        """`image_example` is an `EncodedImage`. Raises ValueError for data other than conversations about images."""
+        super().__init__(
+            pad_token_id=pad_token_id,
+            mask_token_id=mask_token_id,
+            vocab_size=vocab_size,
+            special_token_ids=special_token_ids,
+            text_column=text_column,
+            label_column=label_column,
+            max_sequence_length=max_sequence_length,
+            extra_columns=extra_columns,
+            **foreign,
+        )
         if image_token_id is None:
             raise ValueError(
                 "objective=vision_language needs conversations about images, such as data=shapes or data=image_text"
@@ -41,35 +70,36 @@ class VisionLanguageCollator(FlatCollator):
         self.image_token_id, self.image_example = image_token_id, image_example
         self.end_token_id = end_token_id
 
-    def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> Flat:
-        """Raises ValueError: images come with the samples of a data module alone."""
+    def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> FlatSamples:
+        """Raises ValueError: only a data module gives samples with images."""
         raise ValueError(
-            "VisionLanguageCollator makes batches of what a data module encodes, such as "
+            "VisionLanguageCollator makes batches of the samples of a data module, such as "
             "runner.data.energon.module.EnergonMultiModalDataModule; it takes no list of samples"
         )
 
-    def flat_labels(self, tokenized: Flat) -> Flat:
-        """Labels [N] moved to the token before their own; the first token of a sample never has one."""
+    def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
+        """Labels [N] moved to the token before; the first token of a sample has none."""
         labels = np.append(tokenized["labels"][1:], IGNORED)
         labels[np.repeat(tokenized["undecodable"], tokenized["lengths"])] = IGNORED
         return {"input_ids": tokenized["input_ids"], "labels": labels}
 
     def extra_fields(
-        self, labelled: Flat, places: NDArray[np.int64], shape: tuple[int, int]
-    ) -> dict[str, Any]:
+        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
+    ) -> MicroBatch:
         """`samples`, `prompt_lengths` and `image_counts` [D], samples that are `undecodable` [u], and, unless there are
         no images, `images` and `image_rows` (see `runner.data.vision.image_inputs.join_images`).
         """
         samples = sample_numbers(labelled)
         broken = torch.from_numpy(labelled["undecodable"])
-        found: dict[str, Any] = {
+        found: MicroBatch = {
             "samples": samples.masked_fill(broken, -1),
             "undecodable": samples[broken & (samples >= 0)],
             "prompt_lengths": torch.from_numpy(labelled["prompt_lengths"]),
             "image_counts": torch.from_numpy(labelled["image_counts"]),
         }
-        for name in ("images", "image_rows") if labelled["images"] else ():
-            found[name] = {n: torch.from_numpy(value) for n, value in labelled[name].items()}
+        if labelled["images"]:
+            found["images"] = {n: torch.from_numpy(value) for n, value in labelled["images"].items()}
+            found["image_rows"] = {n: torch.from_numpy(value) for n, value in labelled["image_rows"].items()}
         return found
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:

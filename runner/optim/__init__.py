@@ -1,9 +1,12 @@
-"""Optimizers, their parameter groups, and the schedule of the learning rate.
+"""Optimizers and their parameter groups.
 
-`elementwise.py` and `matrixwise.py` hold one function per optimizer, `runner.optim.adamw` and so on.
-`shared_settings.py` makes the parameter groups that they take, by way of `groups.py` (what decays, and at which rate)
-and `roles.py` (what each parameter is for). `hooks.py` says what an optimizer needs of the loop around it. `schedule/`
-is the learning rate over the run. What needs torch is imported when it is named: a schedule can be checked without.
+- `table`: all optimizers by name; `elementwise`, `matrixwise`: one function per optimizer.
+- `trust_ratio`, `sophia`, `averaged`: optimizers of our own; `quantized`: 8-bit variants.
+- `roles`: what each parameter is for; `groups`, `given_groups`: parameter groups.
+- `hooks`: what an optimizer needs of the training loop; `state`, `plain_state`: its state in checkpoints.
+- `schedule`: learning rates.
+
+Imports of torch are lazy: a schedule can be checked and drawn without it.
 """
 
 from typing import TYPE_CHECKING

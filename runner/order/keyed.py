@@ -1,4 +1,4 @@
-"""Random numbers that are a function of what they are for, not of when they are drawn.
+"""Random numbers that follow from a key, and not from when they are drawn.
 
 A counter-based generator: the key of a sample is a hash of (seed, stream, epoch, index), the bits of a token
 a hash of (key, position). It is SplitMix64 (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number
@@ -27,7 +27,12 @@ def mix64(x: np.ndarray) -> np.ndarray:
 
 
 def derive_seed(seed: int, *parts: int) -> int:
-    """A 64-bit seed for `parts` (an epoch, a stream...) under `seed`; integers count modulo 2**64."""
+    """A 64-bit seed for `parts` (an epoch, a stream...) under `seed`; integers count modulo 2**64.
+
+    Example:
+        >>> derive_seed(7, 1, 0, 1)
+        6719776826674404040
+    """
     state = _mix_int((operator.index(seed) + _GOLDEN) & _MASK)
     for part in parts:
         state = _mix_int((state + (operator.index(part) + 1) * _GOLDEN) & _MASK)
@@ -35,18 +40,27 @@ def derive_seed(seed: int, *parts: int) -> int:
 
 
 def sample_keys(seed: int, epochs: np.ndarray, indices: np.ndarray, stream: int) -> np.ndarray:
-    """One key per sample, uint64 [D], for int epochs [D] and indices [D]; the stream is what it is for.
+    """One key per sample, uint64 [D], for int epochs [D] and indices [D] of a stream of keys, such as training's.
 
     `sample_keys(seed, [e], [i], stream)` is `derive_seed(seed, stream, e, i)`.
+
+    Example:
+        >>> sample_keys(7, np.array([0, 0]), np.array([1, 2]), stream=1).tolist()
+        [6719776826674404040, 16065119164534601379]
     """
     keys = _children(np.full(len(epochs), derive_seed(seed, stream), dtype=np.uint64), epochs)
     return _children(keys, indices)
 
 
 def token_bits(keys: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """64 random bits per token, uint64 [N]: for each of keys uint64 [D] as many as its length, int [D], says.
+    """64 random bits per token, uint64 [N], for documents with keys uint64 [D] and lengths int [D] in tokens.
 
-    Token p of a document has the same bits whatever its length and whichever documents come with it.
+    The bits of token p of a document depend on its key and p alone.
+
+    Example:
+        >>> bits = token_bits(np.array([11, 12], dtype=np.uint64), np.array([2, 1]))
+        >>> bits[2:].tolist() == token_bits(np.array([12], dtype=np.uint64), np.array([5]))[:1].tolist()
+        True
     """
     assert len(keys) == len(lengths), (len(keys), len(lengths))
     counts = np.asarray(lengths, dtype=np.int64)

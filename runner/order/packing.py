@@ -1,8 +1,8 @@
-"""Best-fit decreasing bin packing, over lengths and remainders rather than documents and rows.
+"""Best-fit decreasing bin packing of documents into rows.
 
 Documents of one length go, longest length first, into the rows with the least room that is enough (Johnson 1974, "Fast
-algorithms for bin packing"). Rows with the same room are alike, so a whole class of them is served at once, and what
-is done is counted in lengths, not in documents.
+algorithms for bin packing"). All rows with the same room are filled at once, so the work grows with the number of
+different lengths, not of documents.
 
 Letters in shapes: D documents, R rows.
 """
@@ -12,7 +12,7 @@ import numpy as np
 from iolaus.runner.order.ranges import ranges
 
 Range = tuple[int, int]
-"""Numbers from the first to before the second."""
+"""The first number, and the one after the last."""
 
 
 def pack(lengths: np.ndarray, capacity: int) -> tuple[np.ndarray, np.ndarray]:
@@ -23,6 +23,11 @@ def pack(lengths: np.ndarray, capacity: int) -> tuple[np.ndarray, np.ndarray]:
 
     Raises:
         ValueError: a capacity or a length below 1.
+
+    Example:
+        >>> order, bounds = pack(np.array([5, 3, 4, 2]), capacity=7)
+        >>> [row.tolist() for row in np.split(order, bounds[1:-1])]
+        [[0, 3], [2, 1]]
     """
     if capacity < 1 or lengths.min(initial=1) < 1:
         raise ValueError(f"lengths and the capacity {capacity} must be 1 or more")

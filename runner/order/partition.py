@@ -1,12 +1,12 @@
-"""How a global batch is cut into ranks and micro-batches: by work, so that nobody waits and little is padded.
+"""Cuts a global batch into ranks and micro-batches of equal work, with little padding.
 
 - Padded: the batch, longest first, is cut into ranks x micro-batches runs of like lengths, each padded to its
   own longest, and the runs are dealt to the ranks. Work is padded tokens.
 - Packed: documents are dealt to the ranks, and each rank cuts its own, or packs them best-fit where that makes fewer
   micro-batches. Work is tokens.
 
-What the cut is cannot be seen in the loss, which is weighted over the whole global batch. Every result is a
-function of the arguments alone. Letters in shapes: B documents of the global batch.
+The cut does not change the loss, which is weighted over the whole global batch. Every result is a function of the
+arguments alone. Letters in shapes: B documents of the global batch.
 """
 
 import heapq
@@ -31,9 +31,14 @@ def partition(
 
     Every position comes once; ranks have like work and equally many micro-batches (some empty, if documents
     are too few); a micro-batch goes from long to short. `micro_batch_tokens` bounds rows times longest, or
-    the sum of lengths if `packed`; a longer document sits alone. `micro_batch_size` bounds the
+    the sum of lengths if `packed`; a longer document is a micro-batch of its own. `micro_batch_size` bounds the
     documents. Without either each rank gets one micro-batch. Raises ValueError for a bound or a number of
     ranks below 1.
+
+    Example:
+        >>> ranks = partition(np.array([5, 3, 4, 2]), 2, micro_batch_tokens=7, micro_batch_size=None, packed=True)
+        >>> [[rows.tolist() for rows in rank] for rank in ranks]
+        [[[0, 3]], [[2, 1]]]
     """
     for name, bound in (
         ("num_ranks", num_ranks),
@@ -137,7 +142,7 @@ class _Cutter:
         assert self.packed
         if self.tokens is None or self.size is not None:
             return []
-        if -(-int(np.minimum(lengths, self.tokens).sum()) // self.tokens) >= most:  # there is nothing to gain
+        if -(-int(np.minimum(lengths, self.tokens).sum()) // self.tokens) >= most:  # no row can be saved
             return []
         order, bounds = pack(lengths, self.tokens)
         return [order[a:b] for a, b in pairwise(bounds)] if len(bounds) <= most else []

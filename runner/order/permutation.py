@@ -38,10 +38,14 @@ def epoch_seed(seed: int, epoch: int) -> int:
 
 
 def permute(index: int, length: int, seed: int) -> int:
-    """Where a keyed bijection of [0, length) sends `index`, in constant time and memory.
+    """The image of `index` under a keyed bijection of [0, length), in constant time and memory.
 
     Raises ValueError for a length outside [1, `MAX_LENGTH`] and IndexError for an index outside [0, length), where
     BioNeMo's raises ValueError; on purpose unlike it a length of 1 and negative seeds are allowed.
+
+    Example:
+        >>> [permute(index, 5, epoch_seed(0, epoch=0)) for index in range(5)]
+        [3, 4, 1, 2, 0]
     """
     # Integers of numpy would overflow in what follows.
     index, length = operator.index(index), operator.index(length)

@@ -4,5 +4,10 @@
     iolaus report outputs/2026-11-03/*                         writes comparison.html beside them
     iolaus report outputs/2026-11-03/12-40-02-cd34             the folder of a sweep: writes its report.html
 
-The pages are single files: no network, no libraries. The drawings are made here, a small script reads values out.
+The pages are single files: no network, no libraries.
+
+- `single`, `comparison`: the pages; `runs`: a run folder as they read it.
+- `curves`: metrics as curves; `svg`: curves as charts; `page`, `style`, `script`: pieces, CSS and JavaScript.
+- `evaluation`, `predictions`, `answers`, `samples`: sections on what a model gets right.
+- `table`: runs as a table of text; `summary`: a run's summary in the terminal.
 """

@@ -1,1 +1,7 @@
-"""A run on disk: its folder, metrics file, audit, environment, signals, errors, and texts without secrets."""
+"""A run on disk, and its surroundings.
+
+- `folder`: the run folder and its status; `metrics_file`: `metrics.csv`; `audit`: `order.txt`.
+- `environment`: versions, machine and git state; `redaction`: texts without secrets.
+- `cluster`: this process among those of srun or torchrun; `signals`: signals that stop a run.
+- `errors`: one message instead of a traceback.
+"""

@@ -1,13 +1,13 @@
-"""Which samples make up global batch k: a function of the settings, the seed and k alone.
+"""Samplers: which samples make global batch k, a function of the settings, the seed and k alone.
 
-- `Shuffled`: every epoch in an order of its own; the default.
-- `Sequential`: the dataset's order.
-- `LengthGrouped`: batches of similar lengths, in shuffled order.
-- `SplitModality`: every batch with images or without; `SplitModalitySampler` is the same for a plain
-DataLoader.
+- `base`: the base classes, which iterate, resume and check that a saved state is of the same order.
+- `shuffled`: `Shuffled`, every epoch in an order of its own; the default.
+- `sequential`: `Sequential`, the dataset's order.
+- `length_grouped`: `LengthGrouped`, batches of similar lengths, in shuffled order.
+- `split_modality`: `SplitModality`, every batch with images or without; `SplitModalitySampler` is the same for a plain
+  DataLoader. `modality_batches` makes the batches of both.
 
-Ranks, loader workers and micro-batches play no part here: `runner.order.partition` cuts a global batch for
-them.
+Samplers know no ranks, loader workers and micro-batches: `runner.order.partition` cuts a global batch for them.
 """
 
 from iolaus.runner.run.lazy import lazy_names

@@ -1,4 +1,4 @@
-"""What all samplers share: the stream of samples cut into global batches, and the place in it."""
+"""The base classes of samplers: global batches by number, iteration, and resuming."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -14,7 +14,18 @@ T_co = TypeVar("T_co", covariant=True)
 class ResumableSampler(ABC, Generic[T_co]):
     """A sampler for a DataLoader: every `iter()` begins at the start, but the first one after a state was loaded.
 
-    `position` counts what the latest iterator has handed out.
+    Every other one begins at the start. `position` counts the items of the latest iterator.
+
+    Example:
+        >>> class Countdown(ResumableSampler[int]):
+        ...     def __len__(self):
+        ...         return 3
+        ...     def items(self, start):
+        ...         return iter([3, 2, 1][start:])
+        >>> sampler = Countdown()
+        >>> sampler.start_at(1)
+        >>> list(sampler), list(sampler)
+        ([2, 1], [3, 2, 1])
     """
 
     def __init__(self) -> None:
@@ -25,7 +36,7 @@ class ResumableSampler(ABC, Generic[T_co]):
 
     @abstractmethod
     def items(self, start: int) -> Iterator[T_co]:
-        """What a pass of the present epoch hands out, from number `start` on."""
+        """The items of a pass of the present epoch, from number `start` on."""
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -46,17 +57,14 @@ class ResumableSampler(ABC, Generic[T_co]):
         self.position = self._start = position
 
     def set_epoch(self, epoch: int) -> None:
-        """Chooses the order of `epoch` for what is iterated from now on.
-
-        Another epoch than the present one begins at its start, the present one where a state was loaded.
-        """
+        """Chooses the epoch of the following iterators; the position stays if it is the present one, else it is 0."""
         if epoch != self.epoch:
             self.epoch = epoch
             self.start_at(0)
 
 
 class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
-    """Global batch k as a function of the settings and k alone: any can be asked for, in any order.
+    """Global batch k as a function of the settings and k alone; batches can be read in any order.
 
     Exactly one of `num_epochs` (may be a fraction) and `num_batches` (epochs without end) is given. It is the
     `batch_sampler` of a `DataLoader` over a dataset indexed by `EpochIndex`; a pass is the whole run, and after
@@ -102,16 +110,16 @@ class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
         """Global batch `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""
 
     def epochs_of_pass(self) -> int:
-        """Epochs that a pass goes through, the last one begun counted as a whole."""
+        """Epochs of a pass, the last one rounded up."""
         return 1
 
     @property
     def first_epoch(self) -> int:
-        """The epoch that batch 0 begins with."""
+        """The epoch of the first sample of batch 0."""
         return self.epoch * self.epochs_of_pass()
 
     def fingerprint(self) -> dict[str, Any]:
-        """What the order depends on, to be compared at a resume; a subclass adds its own fields."""
+        """The settings that the order depends on, compared at a resume; a subclass adds its own."""
         return {
             "sampler": type(self).__name__,
             "seed": self.seed,
@@ -120,15 +128,15 @@ class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """The place in the run and the fingerprint, as plain values.
+        """Epoch, position in it and fingerprint, as plain values.
 
-        The place counts batches handed out. A loader with workers reads ahead: set the saved `position` to the
-        number of batches trained on.
+        The position counts batches read. A loader with workers reads ahead: set the saved `position` to the number of
+        batches trained on.
         """
         return {"epoch": self.epoch, "position": self.position, "fingerprint": self.fingerprint()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on where `state` was saved. Raises ValueError naming what differs for another order."""
+        """Resumes where `state` was saved. Raises ValueError for a state of another order, naming the difference."""
         check_fingerprint(state["fingerprint"], self.fingerprint())
         if not 0 <= state["position"] <= len(self):
             raise ValueError(
@@ -152,9 +160,15 @@ class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
 
 
 class SeamlessSampler(GlobalBatchSampler):
-    """Epochs that follow one another without a seam: a batch may end one and begin the next.
+    """A sampler whose batches may hold the end of one epoch and the beginning of the next.
 
     Only the last batch of the run may be smaller; no sample is dropped or repeated within an epoch.
+
+    Example:
+        >>> from iolaus.runner.samplers import Sequential
+        >>> sampler = Sequential(range(3), num_epochs=2, num_batches=None, global_batch_size=2, seed=0)
+        >>> [sampler.global_batch(step).tolist() for step in range(3)]
+        [[[0, 0], [0, 1]], [[0, 2], [1, 0]], [[1, 1], [1, 2]]]
     """
 
     @abstractmethod
@@ -181,7 +195,7 @@ class SeamlessSampler(GlobalBatchSampler):
         return -(-self._num_samples() // self.global_batch_size)
 
     def epochs_of_pass(self) -> int:
-        """Epochs that a pass goes through, the last one begun counted as a whole."""
+        """Epochs of a pass, the last one rounded up."""
         return -(-self._num_samples() // len(self.dataset))
 
     def _num_samples(self) -> int:

@@ -8,17 +8,24 @@ from iolaus.runner.order.permutation import epoch_seed, permute_block
 from iolaus.runner.samplers.base import SeamlessSampler
 
 _BATCHES = 0x62617463686573
-"""What a derived seed is for ("batches" in ASCII)."""
+"""Separates this seed from other derived ones ("batches" in ASCII)."""
 
 
 class LengthGrouped(SeamlessSampler):
-    """Every epoch each sample once; samples of similar lengths meet in a batch, and batches come in any
-    order.
+    """Every epoch each sample once, in batches of similar lengths, which are shuffled.
 
     The shuffled epoch is cut into pools of `pool_batches` batches; each pool is sorted by length and cut into
     batches, and the batches of all pools are shuffled. Pools differ between epochs, and so do the batches.
-    The batch between two epochs holds samples of any length. The order of an epoch is made when it is
-    entered, and kept.
+    The batch between two epochs holds samples of any length. The order of an epoch is computed once and kept.
+
+    Example:
+        >>> class Texts(list):
+        ...     def lengths(self, indices):
+        ...         return np.array([len(self[i]) for i in indices], dtype=np.int32)
+        >>> texts = Texts(["a", "bbbb", "c", "dddd"])
+        >>> sampler = LengthGrouped(texts, 1, None, global_batch_size=2, seed=0, pool_batches=2)
+        >>> [sorted(texts[i] for i in sampler.global_batch(step)[:, 1]) for step in range(len(sampler))]
+        [['bbbb', 'dddd'], ['a', 'c']]
     """
 
     def __init__(
@@ -38,7 +45,7 @@ class LengthGrouped(SeamlessSampler):
         self._orders: dict[int, np.ndarray] = {}
 
     def fingerprint(self) -> dict[str, object]:
-        """What the order depends on."""
+        """The settings that the order depends on."""
         return {**super().fingerprint(), "pool_batches": self.pool_batches}
 
     def set_epoch(self, epoch: int) -> None:
@@ -50,7 +57,7 @@ class LengthGrouped(SeamlessSampler):
     def epoch_order(self, epoch: int, start: int, stop: int) -> np.ndarray:
         """The samples at places [start, stop) of an epoch, int64 [stop - start]."""
         if epoch not in self._orders:
-            # A batch may straddle two epochs: the one before is kept.
+            # A batch may hold samples of two epochs: the order of the one before is kept.
             self._orders = {e: order for e, order in self._orders.items() if e == epoch - 1}
             self._orders[epoch] = self._make_order(epoch)
         return self._orders[epoch][start:stop]

@@ -11,14 +11,21 @@ from iolaus.runner.order.keyed import derive_seed
 from iolaus.runner.order.permutation import permute_block
 
 _BATCHES = 0x62617463686573
-"""What a derived seed is for ("batches" in ASCII)."""
+"""Separates this seed from other derived ones ("batches" in ASCII)."""
 
 INDEX = (1 << 32) - 1
 """The index in a word; above it stands how much shorter than the longest the example is."""
 
 
 class Epoch(NamedTuple):
-    """The batches of an epoch: words int64 [batches, B], and how many of each row are no repeats."""
+    """The batches of an epoch: words int64 [M, B], and how many of each row are no repeats, int64 [M].
+
+    Example:
+        >>> batches = ModalityBatches(np.array([True, True, False]), np.array([9, 5, 3]), size=2, drop_last=False)
+        >>> words, sizes = batches.epoch(seed=0)
+        >>> (words & INDEX).tolist(), sizes.tolist()
+        ([[0, 1], [2, 2]], [2, 1])
+    """
 
     words: np.ndarray
     sizes: np.ndarray
@@ -33,6 +40,11 @@ class ModalityBatches:
 
     An example is a word, (longest length - length) above and index below, so that sorting words puts the longest
     example first and a batch needs no look-up of lengths.
+
+    Example:
+        >>> batches = ModalityBatches(np.array([True, True, False]), np.array([9, 5, 3]), size=2, drop_last=True)
+        >>> batches.num_batches, batches.num_dropped
+        ([1, 0], [0, 1])
     """
 
     def __init__(self, has_image: np.ndarray, lengths: np.ndarray, size: int, drop_last: bool) -> None:
@@ -73,7 +85,8 @@ class ModalityBatches:
         """A rank's examples of batches [M, B], one after the other, longest first, int64 [M * B / R]."""
         words = np.sort(words, axis=1)
         owners = deal_evenly(self.longest - (words >> 32), num_ranks)
-        return words[np.ascontiguousarray((owners == rank).T)] & INDEX
+        indices: np.ndarray = words[np.ascontiguousarray((owners == rank).T)] & INDEX
+        return indices
 
     def dealt_to_all(self, words: np.ndarray, num_ranks: int) -> np.ndarray:
         """The examples of batches [M, B] rank by rank within each batch, each rank's longest first, int64 [M, B]."""
@@ -110,4 +123,5 @@ def deal_evenly(lengths: np.ndarray, num_ranks: int) -> np.ndarray:
         np.equal(count, share, out=is_full)
         np.putmask(least, is_full, full)
         flat[place] = least
-    return places // num_batches
+    ranks: np.ndarray = places // num_batches
+    return ranks

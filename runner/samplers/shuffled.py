@@ -9,8 +9,12 @@ from iolaus.runner.samplers.base import SeamlessSampler
 class Shuffled(SeamlessSampler):
     """Every epoch each sample once, in an order keyed by (seed, epoch): that of `MultiEpochDatasetResampler`.
 
-    No table of the epoch is made, so any batch of any epoch is there at once, and memory is that of one
-    batch.
+    No table of the epoch is made: any batch of any epoch takes the same time, and the memory of one batch.
+
+    Example:
+        >>> sampler = Shuffled(range(6), num_epochs=1, num_batches=None, global_batch_size=2, seed=0)
+        >>> [sampler.global_batch(step)[:, 1].tolist() for step in range(len(sampler))]
+        [[4, 1], [5, 2], [3, 0]]
     """
 
     def epoch_order(self, epoch: int, start: int, stop: int) -> np.ndarray:

@@ -20,7 +20,13 @@ log = logging.getLogger("iolaus")
 
 
 class ModalitySequences(SizedSequences, Protocol):
-    """Sequences of which some come with images."""
+    """Sequences of which some come with images.
+
+    Example:
+        >>> class Texts(list):
+        ...     lengths = lambda self, indices: np.array([len(self[i]) for i in indices], dtype=np.int32)
+        ...     modalities = lambda self, indices: np.zeros(len(indices), dtype=bool)
+    """
 
     def modalities(self, indices: np.ndarray, /) -> np.ndarray:
         """Whether each sample has images, bool [D], of int64 indices [D]."""
@@ -34,6 +40,15 @@ class SplitModality(GlobalBatchSampler):
 
     The last batch of a modality is smaller, or left out with `drop_last`; epochs do not share batches. How a
     batch is dealt to ranks is left to `runner.order.partition`, as with every sampler.
+
+    Example:
+        >>> class Samples(list):
+        ...     lengths = lambda self, indices: np.array([self[i][1] for i in indices], dtype=np.int32)
+        ...     modalities = lambda self, indices: np.array([self[i][0] for i in indices])
+        >>> samples = Samples([(True, 90), (False, 7), (True, 20), (False, 8)])
+        >>> sampler = SplitModality(samples, 1, None, global_batch_size=2, seed=0, image_patches=576, drop_last=False)
+        >>> [sorted(sampler.global_batch(step)[:, 1].tolist()) for step in range(len(sampler))]
+        [[0, 2], [1, 3]]
     """
 
     def __init__(
@@ -63,7 +78,7 @@ class SplitModality(GlobalBatchSampler):
         self._epoch: tuple[int, Epoch] | None = None
 
     def fingerprint(self) -> dict[str, Any]:
-        """What the order depends on."""
+        """The settings that the order depends on."""
         own = {"image_patches": self.image_patches, "drop_last": self.drop_last}
         return {**super().fingerprint(), **own}
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from iolaus.conf.registry import METRICS
 from iolaus.runner.config.targets import dotted
 from iolaus.runner.data.labelled.examples import ExampleReader
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.evaluation.predictions import Predictions
 from iolaus.runner.models.encoder import trained_labels
 from iolaus.runner.models.head import Head
@@ -99,7 +100,7 @@ class Task:
 class Evaluated(NamedTuple):
     """A batch of an evaluated set, by the names of the task's model, and what the model makes of it."""
 
-    micro_batch: Mapping[str, Any]
+    micro_batch: MicroBatch
     output: Mapping[str, Tensor]
     names: Sequence[str]
     """Those of the labels."""
@@ -127,7 +128,7 @@ class TrainerTask(Task):
         """The model with the task's head, which starts anew where it is to have another number of labels than it had."""
         raise NotImplementedError
 
-    def micro_batch(self, batch: dict[str, Any], model: Any, tokenizer: Any) -> dict[str, Any]:
+    def micro_batch(self, batch: dict[str, Any], model: Any, tokenizer: Any) -> MicroBatch:
         """The batch by the names of the task's model, with the number of its targets as `weight`."""
         raise NotImplementedError
 

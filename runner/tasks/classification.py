@@ -7,6 +7,7 @@ from transformers import AutoModelForSequenceClassification
 
 from iolaus.runner.data.labelled.classification import ClassificationReader
 from iolaus.runner.data.labelled.labels import MULTI, REGRESSION, SINGLE
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.evaluation.labels import ClassificationPredictions, LabelPredictions, NumberPredictions
 from iolaus.runner.evaluation.predictions import Predictions
 from iolaus.runner.models import load_encoder
@@ -45,7 +46,7 @@ class Classification(TrainerTask):
         pretrained = load_encoder(name_or_path, {}, tokenizer, head)
         return SequenceClassifier(pretrained, pretrained.config.problem_type or SINGLE)
 
-    def micro_batch(self, batch: dict[str, Any], model: Any, tokenizer: Any) -> dict[str, Any]:
+    def micro_batch(self, batch: dict[str, Any], model: Any, tokenizer: Any) -> MicroBatch:
         """The labels as they are; the kind of problem follows from them."""
         labels = batch["labels"]
         if not labels.is_floating_point():

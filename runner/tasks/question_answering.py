@@ -8,6 +8,7 @@ from torch import Tensor
 from transformers import AutoModelForQuestionAnswering
 
 from iolaus.runner.data.labelled.question_answering import QuestionAnsweringReader
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.evaluation.predictions import Predictions
 from iolaus.runner.evaluation.spans import QuestionPredictions
 from iolaus.runner.models import load_encoder
@@ -44,7 +45,7 @@ class QuestionAnswering(TrainerTask):
         head = Head(AutoModelForQuestionAnswering, {"num_labels": 2})
         return QuestionAnswerer(load_encoder(name_or_path, {}, tokenizer, head), MAX_ANSWER_TOKENS)
 
-    def micro_batch(self, batch: dict[str, Any], model: Any, tokenizer: Any) -> dict[str, Any]:
+    def micro_batch(self, batch: dict[str, Any], model: Any, tokenizer: Any) -> MicroBatch:
         """Every window of a question is one target."""
         known = batch["start_positions"] != IGNORED
         return {

@@ -8,6 +8,7 @@ from transformers import AutoModelForTokenClassification
 
 from iolaus.runner.data.labelled.tags import is_bio
 from iolaus.runner.data.labelled.token_classification import TokenClassificationReader
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.evaluation.metrics import ENTITY_FIGURES
 from iolaus.runner.evaluation.predictions import Predictions
 from iolaus.runner.evaluation.words import TokenPredictions
@@ -45,7 +46,7 @@ class TokenClassification(TrainerTask):
         head = labelled_head(AutoModelForTokenClassification, name_or_path, num_labels)
         return TokenClassifier(load_encoder(name_or_path, {}, tokenizer, head))
 
-    def micro_batch(self, batch: dict[str, Any], model: Any, tokenizer: Any) -> dict[str, Any]:
+    def micro_batch(self, batch: dict[str, Any], model: Any, tokenizer: Any) -> MicroBatch:
         """Tokens with a label are targets, and words."""
         labels = batch["labels"].flatten()
         positions = (labels != IGNORED).nonzero()[:, 0]

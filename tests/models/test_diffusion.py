@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models.diffusion import MaskedDiffusionLM, infill
 from tests.models.tiny import tiny
 from tests.objectives.samples import END, MASK, PAD, SPECIAL, START, VOCABULARY, collator, documents, flat
@@ -19,9 +20,9 @@ def masked_lm(seed: int = 0) -> MaskedDiffusionLM:
     return MaskedDiffusionLM(tiny(seed=seed, initializer_range=0.5), ORDINARY).eval()
 
 
-def sums_of(model: MaskedDiffusionLM, batch: dict[str, Any]) -> dict[str, float]:
+def sums_of(model: MaskedDiffusionLM, batch: MicroBatch) -> dict[str, float]:
     with torch.no_grad():
-        return {**{n: float(v) for n, v in model(batch).items()}, "weight": batch["weight"]}
+        return {**{n: float(v) for n, v in model(batch).items()}, "weight": float(batch["weight"])}
 
 
 def exact_bound(model: MaskedDiffusionLM, text: np.ndarray) -> float:
@@ -71,8 +72,8 @@ def test_special_tokens_get_no_probability() -> None:
 
 def test_weights_count_in_the_loss_and_accuracy_is_over_the_masked() -> None:
     model, batch = masked_lm(), collator("diffusion")(flat(documents([9, 30, 14])))
-    plain = {**batch, "target_weights": torch.ones_like(batch["target_weights"])}
-    double = {**batch, "target_weights": 2 * plain["target_weights"]}
+    plain: MicroBatch = {**batch, "target_weights": torch.ones_like(batch["target_weights"])}
+    double: MicroBatch = {**batch, "target_weights": 2 * plain["target_weights"]}
     assert sums_of(model, double)["loss"] == pytest.approx(2 * sums_of(model, plain)["loss"])
     totals = sums_of(model, batch)
     assert totals["targets"] == len(batch["targets"]) < totals["weight"]

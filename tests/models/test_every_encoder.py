@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models import SparseMaskedLM
 from iolaus.runner.models.packed.rows import choose_layout
 from iolaus.runner.objectives.base import Collator
@@ -44,7 +45,7 @@ def wrapped(architecture: str, task: str) -> tuple[Any, Collator, Any]:
     )
 
 
-def micro_batches(made: Collator, samples: Any, packed: bool, together: bool) -> list[dict[str, Any]]:
+def micro_batches(made: Collator, samples: Any, packed: bool, together: bool) -> list[MicroBatch]:
     """Some samples in one micro-batch, or each in its own."""
     if isinstance(samples, list):
         groups = [list(range(len(samples)))] if together else [[i] for i in range(len(samples))]
@@ -53,7 +54,7 @@ def micro_batches(made: Collator, samples: Any, packed: bool, together: bool) ->
     return [micro_batch(samples, made, packed, some) for some in chosen]
 
 
-def loss_of(model: Any, batches: list[dict[str, Any]]) -> float:
+def loss_of(model: Any, batches: list[MicroBatch]) -> float:
     with torch.no_grad():
         return sum(float(model(batch)["loss"]) for batch in batches)
 

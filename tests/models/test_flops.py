@@ -8,6 +8,8 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import PreTrainedModel
 
+from iolaus.runner.data.batches import share_of
+from iolaus.runner.data.micro_batch import MicroBatch, Share
 from iolaus.runner.models.flops import count_flops, peak_flops, step_flops
 from iolaus.runner.models.sparse_head import SparseMaskedLM
 from iolaus.runner.models.task_model import TaskModel
@@ -43,7 +45,7 @@ class WithGenerator(SparseMaskedLM):
         super().__init__(eager(0))
         self.generator, self.bridge = SparseMaskedLM(eager(1)), nn.Linear(32, 32)
 
-    def forward(self, micro_batch: dict[str, Any]) -> dict[str, torch.Tensor]:
+    def forward(self, micro_batch: MicroBatch) -> dict[str, torch.Tensor]:
         guessed = self.generator(micro_batch)["loss"] + self.bridge(self.encode(micro_batch)).sum()
         return {"loss": super().forward(micro_batch)["loss"] + guessed}
 
@@ -58,7 +60,7 @@ def both_counts(model: TaskModel, share: dict[str, Any]) -> tuple[float, float]:
 
 def test_every_network_of_a_task_model_counts() -> None:
     batch = collator("mlm")(flat(documents([24] * 8)))
-    share = {**batch, "micro_batches": [batch]}
+    share = share_of([batch])
     model = WithGenerator()
     model.last_layer.remove()
     model.generator.last_layer.remove()
@@ -73,7 +75,7 @@ def test_every_network_of_a_task_model_counts() -> None:
 def test_decoder_and_both_heads_of_enhanced_mlm_count(rate: float) -> None:
     make = collator("enhanced_mlm", encoder_mlm_probability=rate)
     batch = make(flat(documents([24] * 8)))
-    share = {**batch, "micro_batches": [batch]}
+    share = share_of([batch])
     model = make.task_model(eager(0))
     ours, theirs = both_counts(model, share)
     assert ours == pytest.approx(theirs, rel=0.1)
@@ -83,7 +85,7 @@ def test_decoder_and_both_heads_of_enhanced_mlm_count(rate: float) -> None:
 
 def test_the_vision_tower_counts_for_each_image() -> None:
     vision = tiny_vision("llava_tiny")
-    share: dict[str, Any] = {"micro_batches": vision.share(packed=False)}
+    share: Share = {"micro_batches": vision.share(packed=False)}
     share |= {"tokens": 0, "token_pairs": 0}
     for micro_batch in share["micro_batches"]:
         share["tokens"] += int(micro_batch["attention_mask"].sum())

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models.packed import attention as packed_attention
 from tests.models.packed.test_tasks import micro_batch, task_model
 from tests.models.tiny import tiny
@@ -27,7 +28,7 @@ def without_values(value: Any) -> Any:
     return torch.empty(value.shape, dtype=dtype, device="meta")
 
 
-def packed_case(objective: str, architecture: str, dropout: float) -> tuple[Any, dict[str, Any]]:
+def packed_case(objective: str, architecture: str, dropout: float) -> tuple[Any, MicroBatch]:
     """A model on the meta device, and a packed micro-batch for it."""
     if objective in OBJECTIVES:
         make = collator(objective)

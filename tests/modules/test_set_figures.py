@@ -1,10 +1,9 @@
 """Figures of a set as the plain Lightning modules add them up, batch by batch."""
 
-from typing import Any
-
 import pytest
 import torch
 
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.modules.set_figures import SetFigures
 from iolaus.runner.tasks import get_trainer_task
 
@@ -13,10 +12,10 @@ NAMES = ["O", "B-X", "I-X", "B-Y"]
 
 def token_batch(
     rows: list[list[int]], predicted: list[list[int]]
-) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+) -> tuple[MicroBatch, dict[str, torch.Tensor]]:
     """Rows of labels, one per token, and the output of a model that predicts others."""
     targets = torch.tensor(rows).flatten()
-    batch = {
+    batch: MicroBatch = {
         "input_ids": torch.zeros(len(rows), len(rows[0])),
         "targets": targets,
         "target_positions": torch.arange(len(targets)),

@@ -1,9 +1,10 @@
 """Flat samples and collators of a small vocabulary, shared by the tests of the objectives."""
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from iolaus.runner.data.micro_batch import FlatSamples
 from iolaus.runner.objectives import get_collator_cls
 from iolaus.runner.objectives.base import Collator
 from iolaus.runner.order.keyed import sample_keys
@@ -38,13 +39,13 @@ def documents(lengths: list[int], seed: int = 0) -> list[np.ndarray]:
 
 def flat(
     texts: list[np.ndarray], indices: list[int] | None = None, epoch: int = 0, **more: Any
-) -> dict[str, Any]:
+) -> FlatSamples:
     """The samples as a collator gets them, with the keys of (epoch, index)."""
     indices = list(range(len(texts))) if indices is None else indices
     chosen = [texts[i] for i in indices]
-    return {
+    made: FlatSamples = {
         "input_ids": np.concatenate(chosen).astype(np.int64),
         "lengths": np.array([len(text) for text in chosen], dtype=np.int32),
         "keys": sample_keys(7, np.full(len(indices), epoch), np.array(indices), 1),
-        **more,
     }
+    return cast(FlatSamples, {**made, **more})

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from iolaus.conf.registry import OPTIONS
 from iolaus.runner.objectives import get_collator_cls
-from iolaus.runner.objectives.base import IGNORED, Collator
+from iolaus.runner.objectives.base import Collator
+from iolaus.runner.objectives.layout import IGNORED
 from tests.models.tiny import tiny
 from tests.objectives.samples import MASK, PAD, VOCABULARY, collator, documents, flat
 
@@ -55,9 +56,9 @@ def test_hashes_and_weights_add_up_for_every_cut(objective: str, cut: list[int])
     texts, make = documents(LENGTHS), collator(objective)
     place: Any = {"batch_size": len(LENGTHS), "batch_key": 5}
     names = ("hash_low", "hash_high", "weight", "tokens")
-    whole = make(flat(texts, batch_places=np.arange(len(LENGTHS)), **place))
+    whole: Any = make(flat(texts, batch_places=np.arange(len(LENGTHS)), **place))
     groups = [[i for i, part in enumerate(cut) if part == p] for p in set(cut)]
-    parts = [make(flat(texts, indices=g, batch_places=np.array(g), **place)) for g in groups]
+    parts: Any = [make(flat(texts, indices=g, batch_places=np.array(g), **place)) for g in groups]
     assert [sum(part[name] for part in parts) for name in names] == [whole[name] for name in names]
 
 
@@ -167,3 +168,8 @@ def test_a_loss_is_compared_with_the_unigram_entropy_where_its_objective_says_so
     assert compared == {"mlm", "enhanced_mlm", "diffusion"}
     assert baselines_of(data, silent) == data.baselines()
     assert baselines_of(data, outspoken) == data.baselines() | data.token_baselines()
+
+
+def test_misspelt_argument_is_named_with_the_one_that_was_meant() -> None:
+    with pytest.raises(ValueError, match=r"'mlm_probabilty'\. Did you mean 'mlm_probability'\?"):
+        get_collator_cls("mlm")(PAD, MASK, VOCABULARY, mlm_probabilty=0.2)

@@ -5,16 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iolaus.runner.objectives.base import IGNORED
+from iolaus.runner.data.micro_batch import FlatSamples
 from iolaus.runner.objectives.diffusion import lowest
+from iolaus.runner.objectives.layout import IGNORED
 from tests.objectives.samples import MASK, SPECIAL, collator, documents, flat
 
 LENGTHS = [5, 9, 3, 12, 2, 7, 7, 4]
 
 
-def masked_shares(
-    out: dict[str, np.ndarray], tokenized: dict[str, np.ndarray]
-) -> tuple[np.ndarray, np.ndarray]:
+def masked_shares(out: FlatSamples, tokenized: FlatSamples) -> tuple[np.ndarray, np.ndarray]:
     """Masked and ordinary tokens of each sample."""
     document = np.repeat(np.arange(len(tokenized["lengths"])), tokenized["lengths"])
     ordinary = ~np.isin(tokenized["input_ids"], SPECIAL)
@@ -121,7 +120,7 @@ def test_a_bound_that_does_not_bind_changes_nothing() -> None:
 def test_evaluation_masks_every_number_of_tokens_alike_and_weighs_it_so() -> None:
     tokenized = flat(documents([10] * 4000), evaluation=True)
     out = collator("diffusion", evaluation_copies=4).flat_labels(tokenized)
-    copied = {"lengths": out["lengths"], "input_ids": np.tile(tokenized["input_ids"], 4)}
+    copied: FlatSamples = {"lengths": out["lengths"], "input_ids": np.tile(tokenized["input_ids"], 4)}
     masked, ordinary = masked_shares(out, copied)
     assert np.bincount(masked, minlength=9)[1:] / 16000 == pytest.approx(np.full(8, 1 / 8), abs=0.01)
     assert out["target_weights"].reshape(16000, 10)[:, 1] == pytest.approx(8 / masked)

@@ -7,8 +7,10 @@ import pytest
 import torch
 from transformers import BertConfig
 
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.objectives import get_collator_cls
-from iolaus.runner.objectives.base import IGNORED, Collator
+from iolaus.runner.objectives.base import Collator
+from iolaus.runner.objectives.layout import IGNORED
 from iolaus.runner.order.keyed import sample_keys
 from tests.data.labelled.tasks import data_module, questions, sentences, texts
 from tests.support.precision import assert_gradients_close, gradients, rounding
@@ -31,7 +33,7 @@ def parts(task: str, rows: Any, **fields: Any) -> tuple[Any, Collator]:
     return data.train, collator
 
 
-def collated(sequences: Any, collator: Collator, indices: list[int], filler: bool = False) -> dict[str, Any]:
+def collated(sequences: Any, collator: Collator, indices: list[int], filler: bool = False) -> MicroBatch:
     chosen = np.array(indices)
     ids, lengths = sequences.gather(chosen)
     keys = sample_keys(0, np.zeros_like(chosen), chosen, 1)

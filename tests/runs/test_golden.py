@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models.packed.dropout_keys import DropoutKeys, number_modules
 from iolaus.runner.modules.training import step_seed
 from iolaus.runner.order.partition import partition
@@ -104,7 +105,7 @@ def test_keys_of_dropout_never_change(packed: bool) -> None:
 
 
 def test_bits_of_dropout_never_change() -> None:
-    micro_batch = {"sample_keys": torch.tensor([11, -12]), "input_ids": torch.zeros(2, 3)}
+    micro_batch: MicroBatch = {"sample_keys": torch.tensor([11, -12]), "input_ids": torch.zeros(2, 3)}
     keys, module = DropoutKeys(micro_batch, step_seed(42, 1, 0)), torch.nn.Dropout()
     module.dropout_salt = 5  # type: ignore[assignment]
     elements = keys.of_elements(module, torch.Size((2, 3, 8)))

@@ -1,4 +1,4 @@
-"""Energon's micro-batches as what the step takes: a rank's share of each global batch, and passes for evaluation."""
+"""Energon's micro-batches as shares of global batches for training, and as passes for evaluation."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -7,14 +7,15 @@ import torch
 
 from iolaus.runner.data.batches import share_of
 from iolaus.runner.data.energon.loader import EnergonDataloader, EnergonPass
+from iolaus.runner.data.micro_batch import MicroBatch, Share
 from iolaus.runner.run.replicas import Replica
 
 
 class GlobalBatchStream:
     """This rank's shares of global batches `start` to `stop - 1`, of `num_micro` micro-batches each.
 
-    Its length is that of the whole run, as Lightning counts from the start too; so Lightning draws no batch before it is
-    needed, and the state of the stream is that after the batches trained on.
+    Its length is that of the whole run, as Lightning expects; so Lightning reads no batch ahead, and the state of the
+    stream is that after the batches trained on.
     """
 
     def __init__(self, stream: EnergonDataloader, num_micro: int, start: int, stop: int) -> None:
@@ -23,20 +24,20 @@ class GlobalBatchStream:
     def __len__(self) -> int:
         return self.stop
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[Share]:
         for _ in range(self.start, self.stop):
             yield named_share([next(self.stream) for _ in range(self.num_micro)])
 
 
 class EvaluationPass:
-    """Every validation sample once, over all ranks; one that is through hands out fillers until all are."""
+    """Every validation sample once, over all ranks; a rank that has finished yields fillers until all have."""
 
     def __init__(
-        self, loader: EnergonPass, filler: Callable[[], dict[str, Any]], replica: Replica, device: Any
+        self, loader: EnergonPass, filler: Callable[[], MicroBatch], replica: Replica, device: Any
     ) -> None:
         self.loader, self.filler, self.replica, self.device = loader, filler, replica, device
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[Share]:
         batches = iter(self.loader)
         while True:
             micro_batch = next(batches, None)
@@ -52,7 +53,9 @@ class EvaluationPass:
         return bool(count)
 
 
-def named_share(micro_batches: list[dict[str, Any]]) -> dict[str, Any]:
+def named_share(micro_batches: list[MicroBatch]) -> Share:
     """A share of micro-batches that name their samples."""
     names = [name for micro_batch in micro_batches for name in micro_batch.pop("sample_names")]
-    return share_of(micro_batches) | {"sample_names": names}
+    share = share_of(micro_batches)
+    share["sample_names"] = names
+    return share

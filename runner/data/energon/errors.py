@@ -1,4 +1,4 @@
-"""Samples of an energon data set that cannot be read: named, and up to a number left out and counted."""
+"""Samples of an energon data set that cannot be read: they are named, and up to a number skipped and counted."""
 
 import logging
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ log = logging.getLogger("iolaus")
 
 
 def check_least(least: int, **values: int | None) -> None:
-    """Raises ValueError for a setting below `least`; None is none."""
+    """Raises ValueError for a setting below `least`; None is allowed."""
     for name, value in values.items():
         if value is not None and value < least:
             raise ValueError(f"data.{name} must be {least} or more, not {value}")
@@ -24,8 +24,8 @@ class UnreadableSample(ValueError):
 class ErrorCollector:
     """What one loading process could not read since its last batch, which carries the news to the training process.
 
-    There what is left out is held against the bound (`SkipBudget`); here only so that a data set of which nothing can be read
-    comes to an end.
+    There what is left out is held against the bound (`SkipBudget`); here only so that a data set of which nothing can be
+    read comes to an end.
     """
 
     def __init__(self, allowed: int) -> None:
@@ -34,27 +34,27 @@ class ErrorCollector:
         self.pending: list[str] = []
 
     def add(self, message: str) -> None:
-        """Notes a sample that is left out. Raises UnreadableSample where it is one too many."""
+        """Adds a skipped sample. Raises UnreadableSample if there are more than allowed."""
         self.known.add(message)
         if len(self.known) > self.allowed:
             raise UnreadableSample(one_too_many(message, self.allowed))
         self.pending.append(message)
 
     def handle(self, error: Exception, sample: Any, sources: Sequence[SourceInfo] | None) -> None:
-        """Energon's error handler: the sample is left out unless this raises."""
+        """Energon's error handler: the sample is skipped unless this raises."""
         if isinstance(error, UnreadableSample):
             raise error
         where = f"{sources[0].shard_name}, sample {sources[0].index}" if sources else "a sample"
         self.add(f"{where}: {type(error).__name__}: {error}")
 
     def drain(self) -> list[str]:
-        """What was noted since the last call."""
+        """The messages since the last call."""
         found, self.pending = self.pending, []
         return found
 
 
 def one_too_many(message: str, allowed: int) -> str:
-    """The message for a sample that cannot be used, where `allowed` may be left out."""
+    """The message for a sample that exceeds the `allowed` number of skipped ones."""
     if allowed:
         return f"{message}. More than data.max_bad_samples={allowed} samples cannot be used"
     return f"{message}. To leave out such samples, set data.max_bad_samples to how many there may be"
@@ -76,10 +76,10 @@ class SkipBudget:
             self.check(micro_batch)
 
     def check(self, micro_batch: Any) -> None:
-        """Takes `bad` and `too_long` out of a micro-batch, if it has them; a sample that is met again counts once.
+        """Removes `bad` and `too_long` from a micro-batch and counts them; a repeated sample counts once.
 
         Raises:
-            UnreadableSample: more samples than may be cannot be used; the last one is named.
+            UnreadableSample: more samples than allowed cannot be used; the last one is named.
         """
         if not isinstance(micro_batch, dict):
             return
@@ -97,12 +97,12 @@ class SkipBudget:
         return {"samples": self.samples, "too_long": self.too_long, "bad": list(self.bad)}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Goes on from counts that were saved."""
+        """Restores saved counts."""
         self.samples, self.too_long, self.bad = state["samples"], state["too_long"], list(state["bad"])
 
 
 class GuardedReader:
-    """A reader of shards that notes what it cannot read, and leaves it out, instead of ending the stream."""
+    """A reader of shards that skips and collects what it cannot read, instead of ending the stream."""
 
     def __init__(self, reader: Any, errors: ErrorCollector) -> None:
         self.reader, self.errors = reader, errors

@@ -1,4 +1,4 @@
-"""What the samples of a split are about, known before they are read for a model: for predictions, reports, tokenizers."""
+"""The conversations of a split without tokens and pixels: for predictions, reports and tokenizers."""
 
 from collections.abc import Iterable
 from pathlib import PurePosixPath
@@ -17,14 +17,14 @@ from iolaus.runner.data.vision.images import decode_image
 
 @sample_type
 class FoundConversation(Sample):
-    """A conversation and what tells its sample from others; its images are named by data set and file."""
+    """A conversation with the identity of its sample; its images are named by data set and file."""
 
     conversation: Conversation
     identity: str
 
 
 class ReadConversations(ConversationTaskEncoder):
-    """Hands on conversations as they are, without tokens or pixels."""
+    """A task encoder that yields conversations, without tokens or pixels."""
 
     def __init__(self, reader: ConversationReader) -> None:
         self.reader = reader

@@ -1,4 +1,4 @@
-"""An energon loader as an endless stream that can be stopped anywhere and gone on with, twice in a row too."""
+"""An energon loader as an endless stream that can be saved and resumed at any batch, repeatedly."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -16,7 +16,7 @@ COLLECT_EVERY = 10
 
 
 def cyclic_iter(iter: Iterable[Any]) -> Iterator[Any]:
-    """Passes over `iter` without end.
+    """Repeats `iter` endlessly.
 
     Example:
         >>> batches = cyclic_iter([1, 2, 3])
@@ -24,7 +24,7 @@ def cyclic_iter(iter: Iterable[Any]) -> Iterator[Any]:
         [1, 2, 3, 1, 2]
 
     Raises:
-        ValueError: a pass that gives nothing, which would go on for ever.
+        ValueError: `iter` is empty, so the loop would never end.
     """
     while True:
         empty = True
@@ -39,13 +39,13 @@ def cyclic_iter(iter: Iterable[Any]) -> Iterator[Any]:
 
 
 class EnergonDataloader:
-    """Batches of an energon loader without end; its state is that after the last batch handed out.
+    """An endless iterator of the batches of an energon loader; its state is that after the last batch.
 
     `skip_budget`, if given, keeps count of what the batches bring, and goes into the state.
 
-    Energon's own state is wrong for a loader that was restored and of whose workers some have handed out nothing since
-    (it forgets how much of their saved state is to be skipped). Until all have, the state is the restored one and how
-    many batches to draw again from there. So it also never asks workers for a state that have not begun, which hangs.
+    Energon's own state of a restored loader is wrong until all of its workers have yielded a batch (it forgets how much
+    of their saved state is to be skipped). Until then, the state is the restored one and the number of batches to skip.
+    So workers that have not started are never asked for their state, which would hang.
 
     Example:
         >>> loader = EnergonDataloader(["one", "two"])
@@ -78,11 +78,11 @@ class EnergonDataloader:
         return batch
 
     def __len__(self) -> int:
-        """Batches of about one pass: how often Lightning, where it has no other measure, goes on before an epoch ends."""
+        """Batches of about one pass: Lightning's epoch, if nothing else ends one."""
         return len(self.dataloader)
 
     def save_state(self) -> Any:
-        """Where the stream stands, as plain values: what the loader's `save_state_rank()` gives.
+        """The state of the stream as plain values: that of the loader's `save_state_rank()`.
 
         With a `skip_budget`, or where batches are to be skipped from there, a dict of `state`, `skip` and `skip_budget`.
         """
@@ -93,7 +93,7 @@ class EnergonDataloader:
         return {"state": to_plain(self._restored), "skip": self._taken + self._to_skip, "stock": skip_budget}
 
     def restore_state(self, state: Any) -> None:
-        """Goes on where `state` was saved, by a stream of the very same layout; before the first batch."""
+        """Resumes where `state` was saved, by a stream of the same layout; call it before the first batch."""
         assert not self._taken, "a stream that has begun cannot be moved"
         ours = isinstance(state, dict) and set(state) == {"state", "skip", "stock"}
         saved = state if ours else {"state": state, "skip": 0, "stock": None}
@@ -109,7 +109,7 @@ class EnergonDataloader:
         return workers if isinstance(workers, int) else 0
 
     def close(self) -> None:
-        """Ends the workers at once; the garbage collector would cut them off from the word to end, and wait 5 seconds."""
+        """Ends the workers at once; garbage collection would wait 5 seconds for them."""
         close_loader(self.dataloader)
 
     def __del__(self) -> None:
@@ -126,7 +126,7 @@ def close_loader(loader: Any) -> None:
 
 
 class EnergonPass:
-    """An energon loader that each iteration passes over from its beginning, whatever has become of the last one.
+    """An energon loader of which each iteration starts at the beginning, even if the last one was broken off.
 
     Its workers end with the pass. `skip_budget` says how many samples may be left out.
     """
@@ -154,7 +154,7 @@ class EnergonPass:
 
 
 def savable_loader(dataset: SavableDataset[Any], pin_memory: bool) -> Any:
-    """Energon's loader of a training set, whose workers keep out of the way."""
+    """Energon's loader of a training set; see `worker_safe`."""
     workers = dataset.worker_config.num_workers
     loader = get_savable_loader(dataset, gc_collect_every_n_steps=COLLECT_EVERY if workers else 0)
     return worker_safe(loader, pin_memory)

@@ -133,11 +133,11 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
             raise ValueError(f"{self.path!r} has no samples in a split 'train'; see its .nv-meta/split.yaml")
 
     def data_parallel(self) -> Replica:
-        """Which of the replicas reads here, of how many, and the group of one rank of each."""
+        """This process's replica, their number, and the group of one rank of each."""
         return find_replica(self.pg_collection, self.trainer)
 
     def _build_worker_config(self, num_workers: int, split: str = "train") -> WorkerConfig:
-        """How energon divides samples of a split among the replicas and their workers."""
+        """Energon's configuration of replicas and workers for a split."""
         rank, size, group = self.data_parallel()
         return WorkerConfig(
             rank=rank,
@@ -205,7 +205,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         )
 
     def make_encoder(self) -> ConversationEncoder:
-        """What makes tokens and pixels of a conversation.
+        """The encoder of conversations to tokens and pixels.
 
         Raises ValueError for a `multimodal_sample_config` of another kind, which is for a task encoder of one's own.
         """
@@ -221,7 +221,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         return self.stream()
 
     def stream(self) -> EnergonDataloader:
-        """The training stream, from where the checkpoint left it; made when it is first asked for."""
+        """The training stream, resumed from the checkpoint; created on first use."""
         if self.train_dataloader_object is None:
             dataset = self.datasets_provider(self._build_worker_config(self.num_workers, "train"), "train")
             stream = EnergonDataloader(savable_loader(dataset, self.pin_memory), self.skip_budget)
@@ -235,7 +235,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         return self.evaluation() if count_samples(self.path, "val") else []
 
     def evaluation(self) -> EnergonPass:
-        """The validation split, made when it is first asked for."""
+        """The validation split, created on first use."""
         if self.val_dataloader_object is None:
             dataset = self.datasets_provider(self._build_worker_config(self.num_val_workers, "val"), "val")
             loader = worker_safe(get_loader(dataset), self.pin_memory)
@@ -243,7 +243,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         return self.val_dataloader_object
 
     def test_dataloader(self) -> None:
-        """None: a model is tested on what it was not chosen by, which such a data set has no word for."""
+        """No loaders: an energon data set has no test split."""
         return None
 
     def teardown(self, stage: str) -> None:
@@ -254,11 +254,11 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         self.train_dataloader_object = self.val_dataloader_object = None
 
     def on_exception(self, exception: BaseException) -> None:
-        """Ends the loaders' workers where training is broken off."""
+        """Ends the loaders' workers if training fails."""
         self.teardown("fit")
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the stream of every replica stands, and the layout that the states fit; collective."""
+        """The states of all replicas' streams, and their layout; a collective operation."""
         stream = self.train_dataloader_object
         if stream is None:
             return {}
@@ -266,7 +266,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         return {"layout": self.layout_of_stream(), "streams": streams}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on with this replica's stream where a checkpoint left it.
+        """Resumes this replica's stream from a checkpoint.
 
         Raises:
             ValueError: the states are of another layout, unless changes are accepted.
@@ -281,7 +281,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         logger.warning("%s; it begins again", message)
 
     def layout_of_stream(self) -> Mapping[str, Any]:
-        """All that the state of a stream depends on, by the names of the settings."""
+        """The settings that the state of a stream depends on, by their names."""
         return {
             "data": fingerprint(self.path),
             "ranks": self.data_parallel().size,

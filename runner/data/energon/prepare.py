@@ -21,7 +21,7 @@ from iolaus.runner.data.vision.conversations import Conversation, ConversationRe
 from iolaus.runner.data.vision.images import ImageFolder, decode_image
 
 TRAIN, VALIDATION = "train", "val"
-"""What energon calls the splits."""
+"""Energon's names of the splits."""
 
 
 def prepare(

@@ -1,4 +1,4 @@
-"""Which replica reads here: ranks that share one, by tensor or context parallelism, read the same samples."""
+"""The replica of this process: ranks of one replica (tensor or context parallel) read the same samples."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def find_replica(pg_collection: Any, trainer: Trainer | None) -> Replica:
 
 
 def gathered(mine: Any, replica: Replica) -> list[Any]:
-    """What every replica brings, in their order; collective. Without torch.distributed, what this one brings alone."""
+    """The objects of all replicas, in order; a collective operation. Without torch.distributed, only this one's."""
     replicas: list[Any] = [None] * replica.size
     replicas[replica.rank] = mine
     if replica.size > 1 and torch.distributed.is_initialized():

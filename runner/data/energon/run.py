@@ -14,19 +14,20 @@ from iolaus.runner.data.energon.examples import Examples, ReadConversations
 from iolaus.runner.data.energon.module import EnergonMultiModalDataModule
 from iolaus.runner.data.energon.source import count_samples, samples_in_order
 from iolaus.runner.data.energon.tasks import ConversationTaskEncoder
+from iolaus.runner.data.micro_batch import Collate, CollatorArguments
 from iolaus.runner.data.vision.conversation_encoder import ConversationEncoder
 from iolaus.runner.data.vision.conversations import ConversationReader
 from iolaus.runner.data.vision.processors import VisionProcessor, conversation_texts, find_processor
 
 VALIDATION = "validation"
-"""What the one validation set is called."""
+"""The name of the validation set."""
 
 
 class EnergonData(EnergonMultiModalDataModule):
     """The streams of `EnergonMultiModalDataModule` as global batches of `global_batch_size` samples (rows, if packed).
 
     A global batch is `micro_batch_size` x replicas x micro-batches. Its order is energon's own: which samples are in it
-    depends on the layout too, so a run goes on in the layout it began with, or is refused.
+    depends on the layout too, so a run resumes only in the layout of its checkpoint.
     """
 
     task_name = "vision_language"
@@ -58,7 +59,7 @@ class EnergonData(EnergonMultiModalDataModule):
         self.start = 0
 
     def prepare_data(self) -> None:
-        """Checks the data set, makes tokenizer and image processor, and reads what validation samples are about.
+        """Checks the data set, loads tokenizer and image processor, and reads the validation conversations.
 
         Raises:
             ValueError: no energon data set, one that brings code, or samples that are no conversations (they are named).
@@ -86,11 +87,11 @@ class EnergonData(EnergonMultiModalDataModule):
 
     @property
     def test_names(self) -> list[str]:
-        """None: an energon data set has no further split that is read."""
+        """No test sets: an energon data set has no such split."""
         return []
 
     def make_encoder(self) -> ConversationEncoder:
-        """That of the model's processor."""
+        """The encoder of the model's processor."""
         assert self.vision is not None, "prepare_data comes first"
         return self.vision.encoder(self.seq_length, self.settings.too_long)
 
@@ -107,24 +108,24 @@ class EnergonData(EnergonMultiModalDataModule):
             packed=self.layout == "packed",
         )
 
-    def collator_arguments(self) -> dict[str, Any]:
-        """What the objective needs to know of tokens and images."""
+    def collator_arguments(self) -> CollatorArguments:
+        """The arguments of the objective's collator that the data decides."""
         return self.make_encoder().collator_arguments(self.read_row)
 
     def known_task(self) -> dict[str, Any]:
-        """What is noted beside an exported model, for predictions."""
+        """Settings saved beside an exported model, for predictions."""
         return {"data": self.read_row.settings()}
 
     def connect(
         self,
         make_sampler: Callable[..., Any],
-        collator: Callable[[dict[str, Any]], dict[str, Any]],
+        collator: Collate,
         max_steps: int,
         max_epochs: float | None,
         seed: int,
         accept_changes: bool,
     ) -> int:
-        """Joins data and objective; returns the number of global batches of the run.
+        """Takes the objective; returns the number of global batches of the run.
 
         Raises:
             ValueError: a sampler was chosen, or the length of the run is not given, or not for packed rows.
@@ -153,7 +154,7 @@ class EnergonData(EnergonMultiModalDataModule):
         return self.skip_budget.samples * self.data_parallel().size / self.num_samples
 
     def train_dataloader(self) -> GlobalBatchStream:
-        """Global batches from where the checkpoint left the stream."""
+        """Global batches from the stream's position in the checkpoint."""
         num_micro = self.num_micro_batches(self.data_parallel().size)
         return GlobalBatchStream(self.stream(), num_micro, self.start, self.max_steps)
 
@@ -167,7 +168,7 @@ class EnergonData(EnergonMultiModalDataModule):
         return [EvaluationPass(self.evaluation(), filler, self.data_parallel(), device)]
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on where a checkpoint left the stream; from its beginning where it does not fit and changes are accepted.
+        """Resumes the stream from a checkpoint; from the beginning if it does not fit and changes are accepted.
 
         Raises:
             ValueError: the checkpoint is of another layout or other data, and they are not.
@@ -176,12 +177,12 @@ class EnergonData(EnergonMultiModalDataModule):
         self.start = state["global_batches"]
 
     def state_dict(self) -> dict[str, Any]:
-        """Global batches consumed, and where the streams of all replicas stand; collective."""
+        """The number of consumed global batches, and the states of all replicas' streams; a collective operation."""
         assert self.trainer is not None
         return {"global_batches": self.trainer.global_step, **super().state_dict()}
 
     def baselines(self) -> dict[str, float]:
-        """None: what answers of one's own choice reach stands beside the metrics, over the same samples."""
+        """No figures: the metrics contain the baseline, over the same samples."""
         return {}
 
     def describe(self) -> dict[str, str]:
@@ -207,7 +208,7 @@ class EnergonData(EnergonMultiModalDataModule):
         return self.global_batch_size // together
 
     def _texts(self) -> Iterator[str]:
-        """What a tokenizer is trained on: the first training samples."""
+        """The first training samples, to train a tokenizer on."""
         found = samples_in_order(self.path, "train", ReadConversations(self.read_row))
         return conversation_texts(
             item.conversation for item in islice(found, self.settings.tokenizer_samples)

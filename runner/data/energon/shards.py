@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 META = ".nv-meta"
-"""The folder in which energon keeps what it knows of a data set."""
+"""The folder of energon's metadata in a data set."""
 
 DATASET_YAML = """\
 __module__: megatron.energon
 __class__: CrudeWebdataset
 """
-"""Samples are taken as their files are: no code of the data set's own is needed to read them."""
+"""The description of crude samples: no code of the data set is needed to read them."""
 
 
 class ShardSample(NamedTuple):
@@ -32,7 +32,7 @@ class ShardSample(NamedTuple):
 def write_shards(samples: Iterable[ShardSample], folder: Path, samples_per_shard: int) -> dict[str, int]:
     """Writes samples in their order to `folder`, which must not be there; returns how many each split has.
 
-    The folder appears when all is written; where that fails nothing is left behind.
+    The folder appears when it is complete; an error leaves nothing behind.
 
     Raises:
         ValueError: there is something under that name, fewer than 1 sample per shard, or no sample at all.
@@ -70,7 +70,7 @@ class _ShardWriter:
         self._open: dict[str, tarfile.TarFile] = {}
 
     def add(self, sample: ShardSample) -> None:
-        """Appends a sample to its split's shard, or to a new one where that is full."""
+        """Appends a sample to its split's shard, or to a new one if that is full."""
         count = self.counts.get(sample.split, 0)
         if count % self.samples_per_shard == 0:
             if sample.split in self._open:

@@ -1,4 +1,4 @@
-"""An energon data set as it lies on disk: whether it is one, whether it brings code, and which one it is."""
+"""Checks of an energon data set on disk: its metadata, its code, its fingerprint, its samples."""
 
 import hashlib
 from collections.abc import Iterator

@@ -59,7 +59,7 @@ def to_plain(value: Any) -> Any:
 
 
 def from_plain(value: Any) -> Any:
-    """What `to_plain` was given."""
+    """The inverse of `to_plain`."""
     if isinstance(value, dict):
         if _KIND not in value:
             return {n: from_plain(v) for n, v in value.items()}
@@ -75,6 +75,6 @@ def from_plain(value: Any) -> Any:
 
 
 def differences(saved: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
-    """What differs between the layouts of two streams, in words; empty where nothing does."""
+    """The differences between the layouts of two streams, in words; empty for none."""
     names = [name for name in {**saved, **ours} if saved.get(name) != ours.get(name)]
     return ", ".join(f"{name} was {saved.get(name)!r} and is {ours.get(name)!r}" for name in names)

@@ -4,7 +4,7 @@ Letters in shapes: D samples, N tokens of all of them, L tokens of one.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -23,6 +23,7 @@ from megatron.energon import (
 from megatron.energon import edataclass as sample_type
 
 from iolaus.runner.data.energon.errors import ErrorCollector
+from iolaus.runner.data.micro_batch import Collate, FlatSamples, MicroBatch
 from iolaus.runner.data.read.rows import Row
 from iolaus.runner.data.text.holdout import digest
 from iolaus.runner.data.vision.conversation_encoder import ConversationEncoder, SampleTooLong
@@ -42,9 +43,9 @@ class MultiModalSampleConfig:
     """
 
     image_token: str = "<image>"
-    """The tokenizer's token that stands where a feature of an image goes."""
+    """The tokenizer's token for a feature of an image."""
     image_places: int = 1
-    """How many of them stand for one image."""
+    """The number of these tokens per image."""
     ignore_index: int = -100
     """The label of a token that is no target."""
 
@@ -105,14 +106,14 @@ class PackedSamples(Sample):
 
 
 class PlainDecoder:
-    """Reads json and text, and leaves other files as they are: pictures are decoded later, and nothing is unpickled."""
+    """Decodes json and text only: images are decoded later, and nothing is unpickled."""
 
     def __call__(self, sample: dict[str, Any]) -> dict[str, Any]:
         """A sample with its files decoded."""
         return {name: self.decode(name, value) for name, value in sample.items()}
 
     def decode(self, name: str, value: Any) -> Any:
-        """The content of one file by its name; where it cannot be decoded, the error, for whoever reads the sample."""
+        """The content of one file by its name, or the error if it cannot be decoded."""
         ending = name.rpartition(".")[2].lower()
         try:
             if isinstance(value, bytes) and ending in ("json", "txt", "text", "caption"):
@@ -139,8 +140,8 @@ class ConversationTaskEncoder(TaskEncoder):
     Samples are energon's CaptioningSample or VQASample with their images as files, or crude ones: a row of json as
     `ConversationReader` takes it, whose images are named by the endings of their files in the shard (`0.png`).
 
-    `collate` lays flat samples out as a micro-batch. A sample that cannot be used goes on without tokens, and the
-    micro-batch it would be in carries the reason in `bad`, so what is left out follows from the stream alone.
+    `collate` lays flat samples out as a micro-batch. A sample that cannot be used gets no tokens, and its
+    micro-batch has the reason in `bad`, so which samples are skipped follows from the stream alone.
     With packing, rows hold up to `row_length` tokens.
     """
 
@@ -151,7 +152,7 @@ class ConversationTaskEncoder(TaskEncoder):
         self,
         encoder: ConversationEncoder,
         reader: ConversationReader,
-        collate: Callable[[dict[str, Any]], dict[str, Any]],
+        collate: Collate,
         row_length: int,
         errors: ErrorCollector,
         numbers: Mapping[str, int] | None = None,
@@ -162,7 +163,7 @@ class ConversationTaskEncoder(TaskEncoder):
 
     @stateless
     def encode_sample(self, sample: Sample) -> EncodedSample:
-        """Tokens, labels and pixels of a sample, or why there are none."""
+        """Tokens, labels and pixels of a sample, or the reason that there are none."""
         try:
             conversation, files = read_conversation(sample, self.reader)
             images = [
@@ -189,26 +190,27 @@ class ConversationTaskEncoder(TaskEncoder):
 
     @stateless
     def pack_selected_samples(self, samples: list[EncodedSample]) -> PackedSamples:
-        """The samples of a row, which stay apart: the layout of the micro-batch keeps them from seeing each other."""
+        """The samples of a row; the layout of the micro-batch keeps them from seeing each other."""
         return PackedSamples.derive_from(samples[0], samples=samples)
 
     @stateless
     def batch(self, samples: Sequence[EncodedSample | PackedSamples]) -> dict[str, Any]:
-        """A micro-batch; also `sample_names`, and what was left out: reasons in `bad`, a count in `too_long`."""
+        """A micro-batch, with `sample_names`, and the skipped samples: reasons in `bad`, a count in `too_long`."""
         flat = [s for sample in samples for s in (getattr(sample, "samples", None) or [sample])]
         good = [sample for sample in flat if sample.problem is None]
         left_out = [sample for sample in flat if sample.problem is not None]
         skipping = self.encoder.too_long == "skip"
         bad = [sample.problem for sample in left_out if not (skipping and sample.too_long)]
         micro_batch = self.collate(self._flat(good)) if good else self.filler()
-        return micro_batch | {
+        return {
+            **micro_batch,
             "sample_names": [place(sample) for sample in good],
             "bad": [*self.errors.drain(), *bad],
             "too_long": len(left_out) - len(bad),
         }
 
-    def filler(self) -> dict[str, Any]:
-        """A micro-batch that weighs nothing, for a rank that must not let the others wait."""
+    def filler(self) -> MicroBatch:
+        """A micro-batch with weight 0, for a rank that has none while others have."""
         nothing = np.zeros(1, dtype=np.int64)
         sample = EncodedSample(
             __key__="filler",
@@ -216,10 +218,10 @@ class ConversationTaskEncoder(TaskEncoder):
             input_ids=nothing,
             labels=nothing + self.encoder.ignore_index,
         )
-        micro_batch = self.collate(self._flat([sample]) | {"filler": True})
-        return micro_batch | {"sample_names": []}
+        micro_batch = self.collate({**self._flat([sample]), "filler": True})
+        return {**micro_batch, "sample_names": []}
 
-    def _flat(self, samples: Sequence[EncodedSample]) -> dict[str, Any]:
+    def _flat(self, samples: Sequence[EncodedSample]) -> FlatSamples:
         """Samples end to end, as objectives take them."""
         names = [place(sample) for sample in samples]
         numbers = [self.numbers[identity(sample)] if self.numbers else -1 for sample in samples]
@@ -281,7 +283,7 @@ def place(sample: Sample) -> str:
 
 
 def identity(sample: Sample) -> str:
-    """What tells a sample from those of other data sets of the same run, too."""
+    """An identity of the sample among all data sets of a run."""
     sources = sample.__sources__
     return f"{sources[0].dataset_path}/{place(sample)}" if sources else sample.__key__
 
@@ -292,7 +294,7 @@ def _length(sample: EncodedSample) -> int:
 
 
 def flat_tensors(flat: Any) -> Any:
-    """Flat samples as they are, arrays as tensors: the micro-batch of a loop that lays them out by itself."""
+    """Flat samples with tensors for arrays: the micro-batch of a loop that lays them out by itself."""
     if isinstance(flat, dict):
         return {name: flat_tensors(value) for name, value in flat.items()}
     if isinstance(flat, np.ndarray):

@@ -18,6 +18,7 @@ from iolaus.runner.data.labelled.examples import (
     uses_token_types,
 )
 from iolaus.runner.data.labelled.labels import REGRESSION, SINGLE, UNLABELLED, Labels, LocatedLabel
+from iolaus.runner.data.micro_batch import TaskArguments
 from iolaus.runner.data.read.rows import Rows
 
 
@@ -124,7 +125,7 @@ class ClassificationReader(ExampleReader):
         """Text, or text and pair."""
         return (e.text if e.pair is None else f"{e.text}\n{e.pair}" for e in examples)
 
-    def collator_arguments(self) -> dict[str, Any]:
+    def collator_arguments(self) -> TaskArguments:
         """Names of the labels, and the kind of problem."""
         return {"labels": self.labels.names, "problem_type": self.labels.problem_type}
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from iolaus.runner.data.micro_batch import TaskArguments
 from iolaus.runner.data.read.formats import no_column
 from iolaus.runner.data.read.rows import Row, Rows
 
@@ -94,7 +95,7 @@ class ExampleReader(ABC):
         """What a tokenizer may be trained on; also what must not be in both training and held-out examples."""
 
     @abstractmethod
-    def collator_arguments(self) -> dict[str, Any]:
+    def collator_arguments(self) -> TaskArguments:
         """What the task's objective must know of labels and columns."""
 
     @abstractmethod

@@ -10,6 +10,7 @@ from iolaus.conf.data import labelled as options
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.evaluated import EvaluatedDataModule, by_name
 from iolaus.runner.data.labelled.examples import READER_SETTINGS, ExampleReader, LabelledTask, TaskSequences
+from iolaus.runner.data.micro_batch import CollatorArguments
 from iolaus.runner.data.read.opened import reading_of
 from iolaus.runner.data.read.rows import read_rows
 from iolaus.runner.data.text.holdout import hold_out
@@ -99,8 +100,8 @@ class FinetuningData(EvaluatedDataModule):
         assert self.prepared, "prepare_data comes first"
         return self._tokenizer
 
-    def collator_arguments(self) -> dict[str, Any]:
-        """What the objective needs to know of tokens, columns and labels."""
+    def collator_arguments(self) -> CollatorArguments:
+        """The arguments of the objective's collator that the data decides."""
         return {
             **token_arguments(self.tokenizer),
             "text_column": self.settings.text_column,

@@ -17,6 +17,7 @@ from iolaus.runner.data.labelled.examples import (
     text_of,
     uses_token_types,
 )
+from iolaus.runner.data.micro_batch import TaskArguments
 from iolaus.runner.data.read.rows import Row, Rows
 
 log = logging.getLogger("iolaus")
@@ -165,7 +166,7 @@ class QuestionAnsweringReader(ExampleReader):
         """Contexts: so that no context is in both training and held-out questions."""
         return (e.context for e in examples)
 
-    def collator_arguments(self) -> dict[str, Any]:
+    def collator_arguments(self) -> TaskArguments:
         """Where the context is, and how much windows share."""
         return {"context_column": self.context_column, "doc_stride": self.doc_stride}
 

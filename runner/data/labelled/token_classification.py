@@ -21,6 +21,7 @@ from iolaus.runner.data.labelled.examples import (
 )
 from iolaus.runner.data.labelled.labels import UNLABELLED
 from iolaus.runner.data.labelled.tags import is_bio, keeps_iob2
+from iolaus.runner.data.micro_batch import TaskArguments
 from iolaus.runner.data.read.rows import Row, Rows
 
 log = logging.getLogger("iolaus")
@@ -168,7 +169,7 @@ class TokenClassificationReader(ExampleReader):
         """Words with spaces between them."""
         return (" ".join(e.words) for e in examples)
 
-    def collator_arguments(self) -> dict[str, Any]:
+    def collator_arguments(self) -> TaskArguments:
         """Names of the labels."""
         return {"labels": self.names}
 

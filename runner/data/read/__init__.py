@@ -1,6 +1,5 @@
-"""The one reader of files and tables, for pretraining, finetuning, images and predictions.
+"""Readers of files.
 
-`files` finds what a path, glob or name stands for; `opened` decodes and unpacks; `formats` (with `delimited` and
-`conll`) gives the records of each format; `hub` loads data sets of the hub. `rows` holds them in memory, with the place
-of each, for labelled tasks; `documents` streams one column of them, for pretraining.
+- `formats`: documents from txt, jsonl, csv, parquet and arrow files; `files`: which files a path names.
+- `task_readers`: rows of tables for finetuning; `conll`: sentences of CoNLL files.
 """

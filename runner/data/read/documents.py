@@ -45,7 +45,7 @@ class Source(Protocol):
         ...
 
     def fingerprint(self) -> dict[str, Any]:
-        """Plain values that change whenever the documents may; found without reading them all."""
+        """Plain values that change whenever the documents may; computed without reading all of them."""
         ...
 
     def describe(self) -> str:

@@ -1,4 +1,4 @@
-"""Things made once and kept on disk: one process makes them, others wait, and none sees them half-made."""
+"""A cache on disk: one process makes an entry, others wait, and none sees it incomplete."""
 
 import errno
 import hashlib
@@ -23,14 +23,14 @@ _NOT_ALLOWED = {
 
 
 def key_of(inputs: dict[str, Any]) -> str:
-    """A name for something made from `inputs` (plain values): other inputs, another name."""
+    """A name for what is made from `inputs` (plain values); other inputs have another name."""
     text = json.dumps(inputs, sort_keys=True, ensure_ascii=False)
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Holds the right to make `path`, over processes; the operating system gives it back when the holder dies."""
+    """A lock of `path` over processes, which the operating system releases when its holder dies."""
     from filelock import FileLock
 
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -40,7 +40,7 @@ def locked(path: Path) -> Iterator[None]:
 
 @contextmanager
 def write_errors(folder: Path, bytes_needed: Callable[[], int] | None) -> Iterator[None]:
-    """Turns a full disk or a forbidden folder into one message.
+    """A context that turns a full disk or a forbidden folder into one message.
 
     Raises:
         OSError: with the folder, the space needed and free, and what to do.
@@ -74,7 +74,7 @@ def megabytes(size: int) -> str:
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
-    """Writes `value` so that the file holds either all of it or what it held before."""
+    """Writes `value` atomically."""
     partial = path.with_name(f".{path.name}.partial")
     with open(partial, "w", encoding="utf-8") as file:
         json.dump(value, file, indent=1, ensure_ascii=False)
@@ -84,7 +84,7 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
 
 
 def sync(path: Path) -> None:
-    """Makes the content of a file, or the names in a folder, survive a crash of the machine."""
+    """Writes a file, or the names in a folder, to disk, so that a crash of the machine cannot lose them."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

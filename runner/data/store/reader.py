@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 from iolaus.runner.order.ranges import ranges
 
 FORMAT_VERSION = 2
-"""Version of the format; another one is refused."""
+"""Version of the format; others are refused."""
 
 _BLOCK = 1 << 22
 _GATHERED = 1024
 _LONG = 256
-"""Tokens from which a sequence is copied faster alone."""
+"""Tokens from which sequences are copied faster one by one."""
 
 
 class TokenStore:
@@ -174,7 +174,7 @@ def _read_meta(folder: Path) -> dict[str, Any]:
 
 
 def _mapped(path: Path, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """A plain array over the file, which is read here and there: what lies beside is not read with it."""
+    """An array over the file for random access: the system does not read ahead."""
     with open(path, "rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     mapped.madvise(mmap.MADV_RANDOM)

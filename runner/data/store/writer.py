@@ -16,14 +16,14 @@ from iolaus.runner.data.store.cached import locked, sync, write_errors, write_js
 from iolaus.runner.data.store.reader import FORMAT_VERSION, Content, TokenStore
 
 SECONDS_BETWEEN_MARKS = 15.0
-"""How much work a killed writer can lose."""
+"""Work that a killed writer can lose."""
 
 _BLOCK = 1 << 22
 _MARKED = ("num_tokens", "num_sequences", "num_bytes", "max_token_id", "position")
 
 
 class Batch(NamedTuple):
-    """What goes into a store in one piece: sequences end to end, their lengths, and how far the input was read.
+    """Sequences to append: tokens end to end, their lengths, and the position in the input after them.
 
     `num_bytes` of text are what the sequences stand for; None where that is not known.
     """
@@ -57,21 +57,21 @@ class StoreWriter:
         self._marked = time.monotonic()
 
     def append(self, batch: Batch) -> None:
-        """Writes sequences after those there are; `batch.position` is how far the input has now been read."""
+        """Appends sequences; `batch.position` is the position in the input after them."""
         if len(batch.lengths):
             self._tokens.write(np.ascontiguousarray(batch.tokens, self.dtype).data)
             ends = self.num_tokens + np.cumsum(batch.lengths, dtype=np.int64)
             self._offsets.write(ends.data)
             self.num_tokens, self.num_sequences = int(ends[-1]), self.num_sequences + len(batch.lengths)
             self.max_token_id = max(self.max_token_id, int(batch.tokens.max(initial=-1)))
-        known = self.num_bytes is not None and batch.num_bytes is not None
-        self.num_bytes = self.num_bytes + batch.num_bytes if known else None  # type: ignore[operator]
+        if self.num_bytes is not None:
+            self.num_bytes = None if batch.num_bytes is None else self.num_bytes + batch.num_bytes
         self.position = batch.position
         if time.monotonic() - self._marked > SECONDS_BETWEEN_MARKS:
             self.mark()
 
     def mark(self) -> None:
-        """Makes what was appended so far survive a kill."""
+        """Saves what was appended so far, so that a killed writer can be continued."""
         self._sync()
         state = {name: getattr(self, name) for name in _MARKED}
         write_json(
@@ -80,7 +80,7 @@ class StoreWriter:
         self._marked = time.monotonic()
 
     def finish(self) -> None:
-        """Completes the store and gives it its name.
+        """Completes the store and moves it to its name.
 
         Raises:
             ValueError: nothing was appended.
@@ -105,7 +105,7 @@ class StoreWriter:
         sync(self.folder.parent)
 
     def close(self) -> None:
-        """Closes the files, whatever state they are in."""
+        """Closes the files in any state."""
         for file in (self._tokens, self._offsets):
             with suppress(OSError):  # a full disk, which the write before has reported
                 file.close()
@@ -160,7 +160,7 @@ def write_store(
     batches: Callable[[int], Iterator[Batch]],
     bytes_needed: Callable[[], int],
 ) -> TokenStore:
-    """Fills a store with `batches(position)`, where the input is to be read from, unless it stands already.
+    """Fills a store with `batches(position)`, the input from that position on, unless the store exists.
 
     Of several processes one writes and the others wait for it. On an error nothing is left behind; what a killed writer
     left is continued. `bytes_needed` estimates the size on disk, for the message when there is no room.

@@ -1,1 +1,8 @@
-"""Documents for pretraining: sources, held-out documents, tokenizer, chunks, and the data module; also as a stream."""
+"""Documents for pretraining.
+
+- `sources`: files, folders and hub data sets as documents.
+- `tokenizer`: trained or loaded; `encoding`: texts to ids; `chunking`: ids to sequences; `tokenise`: both on all cores.
+- `holdout`: validation documents; `prepare`: all of the above, into token stores in a cache.
+- `pretraining`: `PretrainingData`, the data module that serves the stores.
+- `stream`, `streamed_batches`, `streamed`: the same without stores, tokenised as it is read.
+"""

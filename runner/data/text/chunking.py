@@ -10,17 +10,17 @@ from iolaus.runner.data.text.encoding import encoder_for
 from iolaus.runner.order.ranges import ranges
 
 LONG_DOCUMENTS = ("truncate", "sentences", "tokens")
-"""What can be done with a document over the length."""
+"""Ways to treat a document that is too long."""
 
 SHORTEST_CHUNK = 8
-"""Tokens; a shorter tail takes over some of the chunk before it."""
+"""Tokens of the shortest last chunk; a shorter one takes tokens of the chunk before."""
 
 Flat = tuple[NDArray[np.int64], NDArray[np.int32]]
 """Sequences end to end, and the length of each in tokens."""
 
 
 def cut(num_tokens: int, budget: int, boundaries: NDArray[np.int64], shortest: int) -> list[int]:
-    """Where the chunks of a document begin: each takes as many whole sentences as fit into `budget` tokens.
+    """The first tokens of a document's chunks: each takes as many whole sentences as fit into `budget` tokens.
 
     Where that gives less than `shortest` tokens (at most half the budget), the next sentence is cut where the chunk is
     full; and a last chunk under `shortest` begins earlier, at the expense of the one before.

@@ -1,4 +1,4 @@
-"""Texts to token ids, many at a time: with a memory for words where a tokenizer looks at each word alone."""
+"""Texts to token ids, many at a time; with a cache of words if the tokenizer treats each word alone."""
 
 import json
 import re
@@ -35,12 +35,12 @@ class Encoder(Protocol):
 
 
 def encoder_for(backend: Any) -> Encoder:
-    """The quickest encoder that gives the ids of this tokenizer (of the `tokenizers` library)."""
+    """The fastest encoder that gives the ids of this tokenizer (of the `tokenizers` library)."""
     return WordEncoder(backend) if splits_words_like_bert(backend) else TextEncoder(backend)
 
 
 class TextEncoder:
-    """Leaves whole texts to the tokenizer."""
+    """Passes whole texts to the tokenizer."""
 
     def __init__(self, backend: Any) -> None:
         self.backend = backend
@@ -60,9 +60,9 @@ class TextEncoder:
 
 
 class WordEncoder:
-    """Asks the tokenizer for each word once: exact where it sees no further than the next white space, and quick.
+    """Tokenises each word once and caches it: fast, and exact for tokenizers that split at white space.
 
-    The memory starts anew when it is full.
+    A full cache is emptied.
     """
 
     largest = 1 << 20
@@ -134,7 +134,7 @@ def splits_words_like_bert(backend: Any) -> bool:
 _WORDS_IN_A_LINE = 256
 
 _CONTROL = "\x0b\x0c\x1c\x1d\x1e\x1f\x85"
-"""White space to Python, nothing at all to BERT."""
+"""White space in Python, which BERT removes."""
 
 _REMOVED = dict.fromkeys(map(ord, _CONTROL))
 

@@ -1,4 +1,4 @@
-"""Which documents are trained on and which validate: never the same text in both."""
+"""Splits documents into training and validation, so that no text is in both."""
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,7 +33,7 @@ class Part:
     """Of the whole source; token ids count four each."""
 
     def numbered(self, start: int = 0) -> Iterator[tuple[int, Document]]:
-        """Number in the source, and content, of the documents kept, from number `start` on."""
+        """Number and content of the kept documents, from number `start` on."""
         number = -1
         for number, document in enumerate(self.source.documents()):
             if number >= start and number < len(self.kept) and self.kept[number]:
@@ -52,7 +52,7 @@ def divide(
     seed: int,
     keep_repeated: bool = False,
 ) -> dict[str, Part]:
-    """Reads every source once, to know which of its documents go where.
+    """Reads every source once and assigns its documents to the parts.
 
     With `keep_repeated` documents that are also in a validation source are trained on all the same, with a warning.
     """
@@ -90,7 +90,7 @@ def divide(
 
 
 def _among(digests: NDArray[np.uint64], chosen: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Which digests are among the chosen, which ascend; needs no memory in proportion to the digests but the answer."""
+    """Marks the digests that are among the `chosen`, which are ascending; needs memory for the result only."""
     found = np.zeros(len(digests), bool)
     for start in range(0, len(digests) if len(chosen) else 0, _BLOCK):
         block = digests[start : start + _BLOCK]
@@ -175,4 +175,4 @@ def check_validation(validation: float) -> None:
 
 
 _HELD_OUT = 0x68656C64
-"""What the derived seed is for ("held" in ASCII)."""
+"""Separates this seed from other derived ones ("held" in ASCII)."""

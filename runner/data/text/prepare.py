@@ -41,7 +41,7 @@ _TOKENIZER_TEXT = 200_000_000
 
 @dataclass(frozen=True)
 class PreparedText:
-    """What `prepare_text` left in the cache."""
+    """The result of `prepare_text` in the cache."""
 
     train: Path
     """Store of the training sequences."""
@@ -75,7 +75,7 @@ def prepare_text(
 
     Without validation sources `validation_documents` (a number, or a share below 1) are held out under the name
     `held_out`. No text of a validation set is trained on, unless `keep_repeated` says to keep those that are in both.
-    Processes that prepare the same at once wait for one of them; a preparation that was killed goes on where it was.
+    Processes that prepare the same at once wait for one of them; a killed preparation is continued.
 
     Raises:
         ValueError: a setting or document that cannot be used; too few documents.
@@ -147,7 +147,7 @@ def token_figures(stores: dict[str, TokenStore], special_ids: list[int]) -> dict
 
 @dataclass(frozen=True)
 class _Texts:
-    """Texts to train a tokenizer on: those of a part, or where it is long every n-th. Can be read repeatedly."""
+    """Texts to train a tokenizer on: those of a part, every n-th of a long one. Can be read repeatedly."""
 
     part: Part
 
@@ -176,7 +176,7 @@ def _check_sources(source: Source, validation_sources: dict[str, Source], tokeni
 def _text_inputs(
     source: Source, validation_sources: dict[str, Source], validation_documents: float, seed: int
 ) -> dict[str, Any]:
-    """What the documents of every store depend on."""
+    """The settings that the documents of every store depend on."""
     inputs: dict[str, Any] = {"source": source.fingerprint()}
     if validation_sources:
         inputs["validation"] = {name: other.fingerprint() for name, other in validation_sources.items()}
@@ -186,7 +186,7 @@ def _text_inputs(
 
 
 def _keep_tokenizer(folder: Path, make: Callable[[], Any]) -> None:
-    """Writes what `make` gives beside the folder and renames it, unless it stands already."""
+    """Writes the result of `make` beside the folder and renames it, unless it exists."""
     beside = folder.parent / f".{folder.name}.partial"
     with locked(folder):
         if folder.exists():
@@ -225,7 +225,7 @@ def _remember(prepared: PreparedText, folder: Path, cache_dir: Path) -> None:
 
 
 def _recall(folder: Path, cache_dir: Path) -> PreparedText | None:
-    """What an earlier preparation left here, if it is complete."""
+    """The result of an earlier preparation, if it is complete."""
     try:
         content = json.loads((folder / "prepared.json").read_bytes())
     except (FileNotFoundError, NotADirectoryError):
@@ -247,7 +247,7 @@ def _recall(folder: Path, cache_dir: Path) -> PreparedText | None:
 
 
 def _check(store: TokenStore) -> None:
-    """Reads a store through where that takes no time to speak of, or where it was touched after it was finished.
+    """Reads and checks a store if it is small, or if it was changed after it was finished.
 
     Raises:
         ValueError: the content is not what was written.

@@ -10,6 +10,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from iolaus.conf.data import pretraining as options
 from iolaus.runner.config.custom_code import from_pretrained
 from iolaus.runner.config.settings import takes_settings
+from iolaus.runner.data.micro_batch import CollatorArguments
 from iolaus.runner.data.module import GlobalBatchDataModule
 from iolaus.runner.data.read.documents import Source, open_source
 from iolaus.runner.data.read.opened import reading_of
@@ -22,7 +23,7 @@ from iolaus.runner.run.model_folder import model_folder
 class PretrainingData(GlobalBatchDataModule):
     """Reads `source`, holds out validation documents, tokenises into the cache, and serves global batches.
 
-    With `streaming` what is made is a `StreamedPretrainingData`, which tokenises as it reads.
+    With `streaming` the class is `StreamedPretrainingData`, which tokenises as it reads.
     """
 
     @takes_settings(options.PretrainingData)
@@ -46,7 +47,7 @@ class PretrainingData(GlobalBatchDataModule):
         return super().__new__(cls)
 
     def prepare_data(self) -> None:
-        """Tokenises into the cache, unless that has been done; of several processes one works, the others wait."""
+        """Tokenises into the cache, unless that has been done; one process works, the others wait."""
         if self.prepared is not None:
             return
         self.prepared = self.prepare_sets(
@@ -82,10 +83,11 @@ class PretrainingData(GlobalBatchDataModule):
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The tokenizer the stores were made with."""
         assert self.prepared is not None, "prepare_data comes first"
-        return from_pretrained(AutoTokenizer, self.prepared.tokenizer)
+        tokenizer: PreTrainedTokenizerBase = from_pretrained(AutoTokenizer, self.prepared.tokenizer)
+        return tokenizer
 
-    def collator_arguments(self) -> dict[str, Any]:
-        """What an objective needs to know of tokens and columns."""
+    def collator_arguments(self) -> CollatorArguments:
+        """The arguments of the objective's collator that the data decides."""
         return {
             **token_arguments(self.tokenizer),
             "text_column": "text",
@@ -95,14 +97,14 @@ class PretrainingData(GlobalBatchDataModule):
 
     def fingerprint(self) -> str:
         """The fingerprint of the training store, which covers text, tokenizer and cutting."""
-        return self.train.fingerprint  # type: ignore[attr-defined]
+        return self.train.fingerprint
 
     def baselines(self) -> dict[str, float]:
-        """None that holds for every loss: see `token_baselines`."""
+        """No figures, as they would not apply to every loss: see `token_baselines`."""
         return {}
 
     def token_baselines(self) -> dict[str, float]:
-        """What a loss in nats per token is compared with: ln(vocabulary), and each validation set's unigram entropy.
+        """Baselines of a loss in nats per token: ln(vocabulary), and each validation set's unigram entropy.
 
         Also each set's `tokens_per_byte`, where it came as text, to compare losses of different vocabularies by.
         """

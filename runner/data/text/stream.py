@@ -10,16 +10,16 @@ from iolaus.runner.order.keyed import derive_seed
 from iolaus.runner.order.permutation import epoch_seed, permute_block
 
 _BUFFER = 0x62756666
-"""What the derived seed is for ("buff" in ASCII)."""
+"""Separates this seed from other derived ones ("buff" in ASCII)."""
 
 Numbered = tuple[int, Any]
 """A document's number in the source, and the document."""
 
 
 class ShuffledStream:
-    """Documents of a source, of which `buffer_size` are held back and drawn from; 0 keeps their order.
+    """Documents of a source, shuffled in a buffer of `buffer_size` documents; 0 keeps their order.
 
-    Which one leaves the buffer for another follows from the seed, the pass and the number of documents read.
+    The document that leaves the buffer follows from the seed, the pass and the number of documents read.
     """
 
     def __init__(self, source: Source, buffer_size: int, seed: int) -> None:
@@ -45,10 +45,10 @@ class ShuffledStream:
             yield from (buffer[place] for place in order.tolist())
 
     def endless(self) -> Iterator[tuple[int, int, Any]]:
-        """Pass, number and content of the documents of all passes, without a seam.
+        """Pass, number and content of the documents of all passes, one after the other.
 
         Raises:
-            ValueError: a pass without a document, which would go on for ever.
+            ValueError: a pass without a document, which would never end.
         """
         for epoch in count():
             empty = True
@@ -84,7 +84,7 @@ class FirstDocuments:
 
 
 class OtherDocuments:
-    """The documents of a source but those whose digests are given."""
+    """The documents of a source without those of the given digests."""
 
     def __init__(self, source: Source, left_out: Collection[int]) -> None:
         self.source, self.left_out = source, left_out

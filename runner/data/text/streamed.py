@@ -1,4 +1,4 @@
-"""Text for pretraining that is tokenised as it comes: nothing on disk, and no pass over it before the first batch."""
+"""Text for pretraining as a stream: nothing on disk, and no pass over it before the first batch."""
 
 import math
 from collections.abc import Callable
@@ -8,6 +8,7 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
+from iolaus.runner.data.micro_batch import Collate
 from iolaus.runner.data.read.documents import Source
 from iolaus.runner.data.store.cached import key_of
 from iolaus.runner.data.store.reader import TokenStore
@@ -24,18 +25,18 @@ from iolaus.runner.run.replicas import replica_of
 class StreamedPretrainingData(PretrainingData):
     """The same settings, served from a stream: `data.streaming=true`.
 
-    A global batch is the next documents of the stream, of which `shuffle_buffer_size` are held back and drawn from. Every
-    process reads the text, and tokenises the documents of its rank in the global batches that are its own. So the order
-    does not depend on ranks and loader processes, and a run goes on in another layout; it reads up to its place.
+    A global batch is the next documents of the stream, which is shuffled in a buffer of `shuffle_buffer_size` documents.
+    Every process reads the whole text, and tokenises only its own documents. So the order does not depend on ranks and
+    loader processes, and a run resumes with other numbers of them; it reads the text up to its position.
 
-    Validation sets, or the first `validation_documents` of the stream, are prepared as ever, and none of their texts is
-    trained on.
+    Validation sets, or the first `validation_documents` of the stream, are prepared as without streaming, and none of
+    their texts is trained on.
     """
 
     streamed = True
 
     def prepare_data(self) -> None:
-        """Prepares the validation sets, which are read again at each validation; the stream needs nothing.
+        """Prepares the validation sets, which are read again at each validation.
 
         Raises:
             ValueError: no tokenizer, or a share of documents to hold out, as nobody knows how many there are.
@@ -51,7 +52,7 @@ class StreamedPretrainingData(PretrainingData):
         prepared = {name: self.prepare_sets(source, {}, 0) for name, source in sources.items()}
         self.validation = {name: TokenStore(found.train) for name, found in prepared.items()}
         if prepared:
-            figures = token_figures(dict(self.validation), self.tokenizer.all_special_ids)  # type: ignore[arg-type]
+            figures = token_figures(self.validation, self.tokenizer.all_special_ids)
             paths = {name: found.train for name, found in prepared.items()}
             self.prepared = PreparedText(Path(), paths, Path(), {}, **figures)
         left_out = {digest(document) for source in sources.values() for document in source.documents()}
@@ -66,13 +67,13 @@ class StreamedPretrainingData(PretrainingData):
     def connect(
         self,
         make_sampler: Callable[..., Any],
-        collator: Callable[[dict[str, Any]], dict[str, Any]],
+        collator: Collate,
         max_steps: int,
         max_epochs: float | None,
         seed: int,
         accept_changes: bool,
     ) -> int:
-        """Joins stream and objective; returns the number of global batches of the run.
+        """Takes the sampler's settings and the objective; returns the number of global batches of the run.
 
         Raises:
             ValueError: a sampler that chooses documents by their number, or a length in epochs.
@@ -98,7 +99,7 @@ class StreamedPretrainingData(PretrainingData):
         return max_steps
 
     def train_dataloader(self) -> Any:
-        """Global batches from the first one not yet consumed."""
+        """Global batches from the first that is not yet consumed."""
         assert self.trainer is not None
         replica = replica_of(self.trainer)
         batches = self.train_batches(replica.rank, replica.size)
@@ -114,11 +115,11 @@ class StreamedPretrainingData(PretrainingData):
         )
 
     def epoch_at(self, step: int) -> float:
-        """Passes begun before the one that the last global batch ended in."""
+        """Complete passes before the end of the last global batch."""
         return float(self._epoch)
 
     def fingerprint(self) -> str:
-        """What must agree for a run to go on: the source, the tokenizer and the cutting."""
+        """A hash of source, tokenizer and cutting, which must be the same to resume."""
         inputs = {
             "source": self.stream_source.fingerprint(),
             "tokenizer": tokenizer_fingerprint(self.tokenizer),
@@ -128,13 +129,13 @@ class StreamedPretrainingData(PretrainingData):
         return key_of(inputs)
 
     def token_baselines(self) -> dict[str, float]:
-        """What a loss in nats per token is compared with; without a validation set ln(vocabulary) alone."""
+        """Baselines of a loss in nats per token; without a validation set only ln(vocabulary)."""
         if self.prepared is None:
             return {"uniform_entropy": math.log(len(self.tokenizer))}
         return super().token_baselines()
 
     def describe(self) -> dict[str, str]:
-        """What is known of a stream, for the summary at the start."""
+        """Facts about the stream for the summary at the start."""
         held_out: dict[str, Any] = dict(self.validation)
         return {
             "source": self.source.describe(),

@@ -1,6 +1,6 @@
-"""Global batches of a stream: the share of a rank tokenised, cut and collated, a function of the batch's number alone."""
+"""Global batches of a stream: a rank's share is tokenised, cut and collated, as a function of the batch's number."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -12,13 +12,13 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from iolaus.runner.data.batches import (
     MASK_STREAM,
-    SUMMED,
     ForkSafeLoader,
     keyed_samples,
     set_up_worker,
     share_of,
 )
 from iolaus.runner.data.handover import serialize_batch
+from iolaus.runner.data.micro_batch import Collate, FlatSamples, MicroBatch, Share
 from iolaus.runner.data.read.documents import Source
 from iolaus.runner.data.text.chunking import Chunker
 from iolaus.runner.data.text.stream import ShuffledStream
@@ -31,7 +31,7 @@ CHUNKS = 1 << 40
 
 
 class StreamOrder:
-    """Global batch k of a stream: documents k times `global_batch_size` and on, over all passes without a seam."""
+    """Global batch k of a stream: `global_batch_size` documents from k times that number on, across passes."""
 
     def __init__(self, num_batches: int, global_batch_size: int, seed: int, buffer_size: int) -> None:
         self.num_batches, self.global_batch_size = num_batches, global_batch_size
@@ -41,13 +41,17 @@ class StreamOrder:
         return self.num_batches
 
     def fingerprint(self) -> dict[str, Any]:
-        """What the order depends on, to be compared at a resume."""
-        names = ("seed", "global_batch_size", "buffer_size")
-        return {"sampler": "a stream", **{name: getattr(self, name) for name in names}}
+        """The settings that the order depends on, compared at a resume."""
+        order = {
+            "seed": self.seed,
+            "global_batch_size": self.global_batch_size,
+            "buffer_size": self.buffer_size,
+        }
+        return {"sampler": "a stream", **order}
 
 
 @dataclass(eq=False)
-class StreamedGlobalBatches(IterableDataset[dict[str, Any]]):
+class StreamedGlobalBatches(IterableDataset[Share]):
     """This rank's shares of global batches `start` and on.
 
     They come from the loader processes in turn, each of which reads all documents and tokenises those of its batches.
@@ -57,7 +61,7 @@ class StreamedGlobalBatches(IterableDataset[dict[str, Any]]):
     source: Source
     chunker: Chunker
     order: Any
-    collator: Callable[[dict[str, Any]], dict[str, Any]]
+    collator: Collate
     seed: int
     rank: int
     num_ranks: int
@@ -68,7 +72,7 @@ class StreamedGlobalBatches(IterableDataset[dict[str, Any]]):
     def __post_init__(self) -> None:
         self.stream = ShuffledStream(self.source, self.order.buffer_size, self.order.seed)
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[Share]:
         worker = get_worker_info()
         number, count = (worker.id, worker.num_workers) if worker else (0, 1)
         size, documents = self.order.global_batch_size, self.stream.endless()
@@ -77,7 +81,7 @@ class StreamedGlobalBatches(IterableDataset[dict[str, Any]]):
             if step >= self.start and (step - self.start) % count == number:
                 yield self.share(step, batch)
 
-    def share(self, step: int, documents: list[tuple[int, int, Any]]) -> dict[str, Any]:
+    def share(self, step: int, documents: list[tuple[int, int, Any]]) -> Share:
         """This rank's share of global batch `step`, whose documents come with pass and number."""
         places = np.arange(self.rank, len(documents), self.num_ranks)
         ids, lengths, owners, chunks = self._tokenised([documents[place][2] for place in places])
@@ -86,7 +90,10 @@ class StreamedGlobalBatches(IterableDataset[dict[str, Any]]):
         )
         starts = np.cumsum(lengths, dtype=np.int64) - lengths
         cut = partition(lengths, 1, self.micro_batch_tokens, self.micro_batch_size, self.packed)[0]
-        whole = {"batch_size": len(documents), "batch_key": derive_seed(self.seed, MASK_STREAM, step)}
+        whole: FlatSamples = {
+            "batch_size": len(documents),
+            "batch_key": derive_seed(self.seed, MASK_STREAM, step),
+        }
         micro_batches = []
         for rows in cut if len(lengths) else []:
             tokens = np.concatenate([ids[starts[row] : starts[row] + lengths[row]] for row in rows])
@@ -94,13 +101,12 @@ class StreamedGlobalBatches(IterableDataset[dict[str, Any]]):
             flat = self._flat(tokens, lengths[rows], epochs[rows], indices)
             micro_batches.append(self.collator({**flat, **whole, "batch_places": places[owners[rows]]}))
         share = share_of(micro_batches or [self.filler()])
-        return share | {
-            "sample_ids": torch.from_numpy(np.stack([epochs, numbers], axis=1)),
-            "epoch": documents[-1][0],
-        }
+        share["sample_ids"] = torch.from_numpy(np.stack([epochs, numbers], axis=1))
+        share["epoch"] = documents[-1][0]
+        return share
 
-    def filler(self) -> dict[str, Any]:
-        """A micro-batch that weighs nothing, for a rank that must not let the others wait."""
+    def filler(self) -> MicroBatch:
+        """A micro-batch with weight 0, for a rank that has none while others have."""
         nothing = np.zeros(1, dtype=np.int64)
         flat = self._flat(nothing, nothing.astype(np.int32) + 1, nothing, nothing)
         return self.collator(
@@ -113,7 +119,7 @@ class StreamedGlobalBatches(IterableDataset[dict[str, Any]]):
         lengths: NDArray[np.int32],
         epochs: NDArray[np.int64],
         indices: NDArray[np.int64],
-    ) -> dict[str, Any]:
+    ) -> FlatSamples:
         return keyed_samples(ids, lengths, epochs, indices, self.seed, MASK_STREAM, self.packed)
 
     def _tokenised(
@@ -130,9 +136,9 @@ class StreamedGlobalBatches(IterableDataset[dict[str, Any]]):
 
 
 class StreamLoader:
-    """Shares of global batches, with as many micro-batches on every rank: the missing ones are fillers.
+    """Shares of global batches with equally many micro-batches on every rank: the missing ones are fillers.
 
-    Its length is that of the whole run, as Lightning counts from the start too.
+    Its length is that of the whole run, as Lightning expects.
     """
 
     def __init__(
@@ -153,13 +159,12 @@ class StreamLoader:
     def __len__(self) -> int:
         return len(self.batches.order)
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[Share]:
         for share in self.loader:
             self.data._epoch = share.pop("epoch")
             missing = self._most(len(share["micro_batches"])) - len(share["micro_batches"])
             for _ in range(missing):
-                filler = self.batches.filler()
-                share["micro_batches"].append({n: v for n, v in filler.items() if n not in SUMMED[1:]})
+                share["micro_batches"] += share_of([self.batches.filler()])["micro_batches"]
             yield share
 
     def _most(self, mine: int) -> int:

@@ -26,7 +26,7 @@ log = logging.getLogger("iolaus")
 _BATCH_DOCUMENTS, _BATCH_CHARACTERS = 4096, 1 << 20
 _SECONDS_BETWEEN_LINES = 10.0
 _MUCH_TEXT = 50_000_000
-"""Characters from which processes are worth their start."""
+"""Characters from which several processes are faster."""
 
 
 def tokenise(
@@ -56,7 +56,7 @@ def tokenise(
 
 
 _Chunked = tuple[Flat, int | None]
-"""Sequences, and the bytes of text that they stand for, which are not known of token ids."""
+"""Sequences, and their bytes of text; None for those that came as token ids."""
 
 _chunker: Chunker
 """The one of this process or thread pool."""
@@ -71,7 +71,7 @@ def _start_worker(chunker: Chunker, alone: bool) -> None:
 
 
 def _end_with_parent() -> None:
-    """Ends this worker when the process that started it is gone: one that was killed closes no queue."""
+    """Ends this worker when the process that started it is gone: a killed one closes no queue."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     wait([parent.sentinel])
@@ -84,7 +84,7 @@ def _chunk(documents: list[Any], tokenized: bool) -> _Chunked:
 
 @contextmanager
 def _workers(chunker: Chunker, num_characters: int) -> Iterator[tuple[Executor, int]]:
-    """A thread over the threads of `tokenizers`, or for much text a process per core, which all the work is shared by."""
+    """A thread over the threads of `tokenizers`, or for much text a process per core."""
     num_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     pool: Executor
     if num_characters < _MUCH_TEXT or num_cores == 1:
@@ -103,9 +103,9 @@ def _workers(chunker: Chunker, num_characters: int) -> Iterator[tuple[Executor, 
 
 @contextmanager
 def rust_threads() -> Iterator[None]:
-    """Lets `tokenizers` use all cores inside, and one after: in forked loader workers its threads would be missing.
+    """A context in which `tokenizers` uses all cores, and one after it: forked loader workers lack its threads.
 
-    What the user has set in TOKENIZERS_PARALLELISM stays.
+    TOKENIZERS_PARALLELISM, if set, is respected.
     """
     global _switched_off_by
     if _SWITCH in os.environ and _switched_off_by != os.getpid():
@@ -120,11 +120,11 @@ def rust_threads() -> Iterator[None]:
 
 _SWITCH = "TOKENIZERS_PARALLELISM"
 _switched_off_by = 0
-"""The process that did; a forked one must leave it so."""
+"""The process that did; a forked one must not change it."""
 
 
 class _Progress:
-    """Counts what was written, says so now and then, and estimates the whole."""
+    """Counts what was written, logs it now and then, and estimates the whole."""
 
     def __init__(self, part: Part, token_bytes: int) -> None:
         self.part, self.token_bytes = part, token_bytes

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from iolaus.runner.config.custom_code import CustomCodeRefused, from_pretrained
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 TOKENIZER_KINDS = ("wordpiece", "bpe")
 """Kinds of tokenizer that can be trained."""
@@ -79,7 +79,7 @@ def check_tokenizer_settings(kind: str, vocab_size: int) -> None:
         )
 
 
-def load_tokenizer(name_or_folder: str, needed: Sequence[str] = ("pad", "mask")) -> Any:
+def load_tokenizer(name_or_folder: str, needed: Sequence[str] = ("pad", "mask")) -> "PreTrainedTokenizerBase":
     """The Hugging Face tokenizer of a name or folder.
 
     Raises:
@@ -89,7 +89,7 @@ def load_tokenizer(name_or_folder: str, needed: Sequence[str] = ("pad", "mask"))
     from transformers import AutoTokenizer
 
     try:
-        tokenizer = from_pretrained(AutoTokenizer, name_or_folder)
+        tokenizer: PreTrainedTokenizerBase = from_pretrained(AutoTokenizer, name_or_folder)
     except CustomCodeRefused:
         raise
     except Exception as error:  # the library raises a dozen kinds, some without a message
@@ -135,13 +135,13 @@ def token_arguments(tokenizer: Any) -> dict[str, Any]:
 
 
 def describe_vocabulary(tokenizer: Any) -> str:
-    """Its size, and whether texts get no special tokens, by which models know where one begins and ends."""
+    """The size of the vocabulary, and whether texts get no special tokens at their beginning and end."""
     bare = "" if tokenizer.num_special_tokens_to_add() else "; the tokenizer adds no special tokens to a text"
     return f"{len(tokenizer):,} tokens{bare}"
 
 
 def tokenizer_fingerprint(tokenizer: Any) -> str:
-    """Hash of all that decides how a text becomes ids."""
+    """Hash of everything that decides how a text becomes ids."""
     backend = tokenizer.backend_tokenizer
     parts = [
         backend.to_str(),

@@ -1,1 +1,8 @@
-"""Conversations about images: read, encoded for a model's processor, and served as global batches."""
+"""Conversations about images.
+
+- `conversations`: conversations from rows; `images`: image files, decoded.
+- `processors`: tokenizer and image processor of a model; `image_only`: processors without videos.
+- `image_inputs`: an image as tokens and tensors; `conversation_encoder`: a conversation as tokens and labels.
+- `conversation_sequences`: tokenised conversations in memory.
+- `image_text`: `ImageTextDataModule`, the data module that serves them.
+"""

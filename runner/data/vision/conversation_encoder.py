@@ -1,4 +1,4 @@
-"""Conversations to tokens, with labels on answers alone, and their images to what a model reads of them.
+"""Conversations to tokens, with labels for the answers, and their images to the inputs of a model.
 
 Letters in shapes: L tokens.
 """
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from iolaus.conf.values import suggest
+from iolaus.runner.data.micro_batch import CollatorArguments
 from iolaus.runner.data.text.tokenizer import token_arguments
 from iolaus.runner.data.vision.conversations import (
     ASSISTANT,
@@ -24,7 +25,7 @@ from iolaus.runner.data.vision.conversations import (
 from iolaus.runner.data.vision.image_inputs import ImageEncoder, ImageInputs, ImageTokens, Size
 
 TOO_LONG = ("error", "truncate", "skip")
-"""What may be done with a sample that is longer than the sequence."""
+"""Ways to treat a sample that is longer than the sequence."""
 
 PLAIN_TEMPLATE = (
     "{{ bos_token }}{% for message in messages %}"
@@ -67,19 +68,19 @@ class _Labelled(NamedTuple):
 
 
 class ConversationEncoder:
-    """Makes of a conversation what a vision-language model of transformers reads and learns.
+    """Encodes conversations for a vision-language model of transformers.
 
     Texts go through the tokenizer's chat template, or `PLAIN_TEMPLATE`. Labels are the tokens of the assistant's turns,
     the end token included, and `ignore_index` elsewhere. For each image there stand the tokens that `images` has for it.
 
-    `too_long`: what becomes of a sample of more than `max_length` tokens. `error` and `skip` raise SampleTooLong, which
-    who skips counts; `truncate` cuts the end off, but never into an image.
+    `too_long` is for samples of more than `max_length` tokens: `error` and `skip` raise SampleTooLong, which callers
+    that skip catch; `truncate` cuts off the end, but never within an image.
     """
 
     def __init__(
         self, tokenizer: Any, images: ImageEncoder, max_length: int, too_long: str, ignore_index: int
     ) -> None:
-        """Raises ValueError for an unknown `too_long`, and a tokenizer that cannot say where tokens stand."""
+        """Raises ValueError for an unknown `too_long`, and for a tokenizer without character offsets."""
         if too_long not in TOO_LONG:
             raise ValueError(
                 f"data.too_long={too_long!r}; there are: {', '.join(TOO_LONG)}" + suggest(too_long, TOO_LONG)
@@ -98,7 +99,7 @@ class ConversationEncoder:
         """A conversation and its decoded images.
 
         Raises:
-            ValueError: not as many places as images; an answer of which nothing would be learnt.
+            ValueError: the numbers of places and images differ, or an answer has no label.
             SampleTooLong: more tokens than the sequence has.
         """
         shown = [self.images(image) for image in images]
@@ -139,8 +140,8 @@ class ConversationEncoder:
         ids = ids[: ids.index(self.end_token_id)] if self.end_token_id in ids else ids
         return str(self.tokenizer.decode(ids, skip_special_tokens=True)).strip()
 
-    def collator_arguments(self, reader: ConversationReader) -> dict[str, Any]:
-        """What an objective needs to know of tokens and images, and of the columns of the rows that `reader` reads."""
+    def collator_arguments(self, reader: ConversationReader) -> CollatorArguments:
+        """The arguments of the objective's collator that the data decides; `reader` knows the columns of the rows."""
         return {
             **token_arguments(self.tokenizer),
             "mask_token_id": self.tokenizer.pad_token_id,
@@ -153,7 +154,7 @@ class ConversationEncoder:
         }
 
     def _rendered(self, conversation: Conversation) -> tuple[str, list[tuple[int, int]]]:
-        """The whole text, and from where to where in it the assistant's words stand."""
+        """The whole text, and the spans of the assistant's words in it."""
         turns = conversation.turns
         whole = self._render(conversation, turns, generate=False)
         spans = []
@@ -182,7 +183,7 @@ class ConversationEncoder:
         return str(text)
 
     def _content(self, turn: Turn) -> Any:
-        """A turn's text with the model's own token for images, or in parts where the template wants them."""
+        """A turn's text with the model's token for images, or in parts if the template needs them."""
         if not self._in_parts:
             return turn.text.replace(IMAGE_PLACE, self.place) if turn.role == USER else turn.text
         parts: list[dict[str, str]] = []
@@ -195,7 +196,7 @@ class ConversationEncoder:
         return parts
 
     def _takes_parts(self) -> bool:
-        """Whether the chat template wants a turn in parts, each with its type, as those of processors do."""
+        """Whether the chat template needs a turn in parts, each with its type, as those of processors do."""
         probe = [{"role": USER, "content": [{"type": "text", "text": "probe"}]}]
         try:
             text = self.tokenizer.apply_chat_template(probe, chat_template=self.template, tokenize=False)
@@ -210,7 +211,7 @@ class ConversationEncoder:
         labels: NDArray[np.int64],
         shown: Sequence[ImageTokens],
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-        """All that stands for an image in place of each image token, and how many tokens there are up to the last one."""
+        """Replaces each image token by the tokens of the image; also returns the tokens up to the last one."""
         is_place = ids == self.images.place_id
         if np.count_nonzero(is_place) != len(shown):
             raise ValueError(

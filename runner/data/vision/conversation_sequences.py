@@ -23,7 +23,7 @@ log = logging.getLogger("iolaus")
 class ConversationSequences(TaskSequences):
     """D conversations as tokens and labels; `extras` decodes their images, in the loader's workers.
 
-    With `max_undecodable` above 0 a grey image stands for one that cannot be decoded, and the sample counts for nothing.
+    With `max_undecodable` above 0 a grey image replaces one that cannot be decoded, and the sample gets no label.
     """
 
     lengths_count_images = True
@@ -57,7 +57,7 @@ class ConversationSequences(TaskSequences):
         which samples are `undecodable`, bool [D].
 
         Raises:
-            UndecodableImage: an image is broken, and none may be.
+            UndecodableImage: an image is broken, and `max_undecodable` is 0.
             ValueError: an image has another size than it had.
         """
         shown = [self._shown(int(i)) for i in indices]
@@ -76,7 +76,7 @@ class ConversationSequences(TaskSequences):
         return [*super().arrays(), self.labels, np.frombuffer(names, dtype=np.uint8)]
 
     def _shown(self, index: int) -> tuple[list[ImageInputs], bool]:
-        """What the model is given of a sample's images, and whether one of them is broken."""
+        """The model's inputs for a sample's images, and whether one of them is broken."""
         conversation: Conversation = self.examples[index]
         encoder, sizes = self.encoder.images, self.sizes[index]
         try:
@@ -101,7 +101,7 @@ def encode_conversations(
     max_undecodable: int,
     setting: str,
 ) -> ConversationSequences:
-    """Tokenises a set; samples that are too long are cut or left out as the encoder says, and counted in the log.
+    """Tokenises a set; the encoder decides on samples that are too long, and the log counts them.
 
     Raises:
         ValueError: an image that is missing or outside its folder, a sample that cannot be encoded, or none is left.
@@ -142,7 +142,7 @@ def encode_conversations(
 def _sizes(
     conversation: Conversation, images: SizedImages, encoder: ConversationEncoder, max_undecodable: int
 ) -> list[Size]:
-    """The sizes of a sample's images; any will do where they do not matter, or for one that is broken and may be."""
+    """The sizes of a sample's images; any size if it does not matter, or if the image is broken and may be."""
     found = [EXAMPLE_SIZE for _ in conversation.images]
     for i, name in enumerate([] if encoder.images.fixed else conversation.images):
         try:

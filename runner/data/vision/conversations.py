@@ -12,24 +12,24 @@ from iolaus.runner.data.labelled.examples import column
 from iolaus.runner.data.read.rows import Row
 
 IMAGE_PLACE = "<image>"
-"""Stands in a text for an image (LLaVA's convention)."""
+"""The placeholder of an image in a text (LLaVA's convention)."""
 
 USER, ASSISTANT, SYSTEM = "user", "assistant", "system"
 
 ROLES = {
     "human": USER, "user": USER, "gpt": ASSISTANT, "assistant": ASSISTANT, "system": SYSTEM,
 }  # fmt: skip
-"""What data sets call who speaks."""
+"""The names of the speakers in data sets."""
 
 COLUMNS = {
     "id": "id", "image": "image", "conversations": "conversations", "caption": "caption", "question": "question",
     "answer": "answer", "kind": "kind",
 }  # fmt: skip
-"""What each column is called where nothing else is said. `kind` is the type of a question, to measure each apart."""
+"""The default names of the columns. `kind` is the type of a question, to measure each apart."""
 
 
 class Turn(NamedTuple):
-    """What one side says; `role` is `user`, `assistant` or `system`."""
+    """One turn of a conversation; `role` is `user`, `assistant` or `system`."""
 
     role: str
     text: str
@@ -59,7 +59,7 @@ class Conversation(NamedTuple):
 
 
 class ConversationReader:
-    """Makes a conversation of a row; which kind of row it is its columns tell.
+    """Makes a conversation of a row, whose columns tell its kind.
 
     - LLaVA's: `conversations`, a list of `{"from": "human" or "gpt", "value": text}`, and maybe `image`.
     - Captions: `image` and `caption`; the image is shown with `caption_prompt`.
@@ -82,7 +82,7 @@ class ConversationReader:
         self.caption_prompt = caption_prompt
 
     def settings(self) -> dict[str, Any]:
-        """How rows are read, for predictions."""
+        """The settings of reading rows, for predictions."""
         return {"columns": self.columns, "caption_prompt": self.caption_prompt}
 
     def __call__(self, row: Row, number: int) -> Conversation:

@@ -1,4 +1,4 @@
-"""What a model reads of images: the tokens that stand for each in the text, and tensors by whatever names it has.
+"""The inputs of a model for images: tokens in the text, and tensors by the model's own names.
 
 Letters in shapes: L tokens that stand for an image, n images, r rows that an image has in a tensor (1 where images are
 stacked, as many as it has patches where those of all images follow one another).
@@ -11,17 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from iolaus.runner.data.micro_batch import FlatSamples
+
 ImageInputs = dict[str, NDArray[Any]]
 """A model's arguments for images, [r, ...] each: `pixel_values`, and for some models `image_grid_thw` and the like."""
 
 ImageTokens = Sequence[int] | NDArray[np.int32]
-"""The tokens [L] that stand for an image in the text."""
+"""The tokens [L] of an image in the text."""
 
 Size = tuple[int, int]
 """Width and height in pixels."""
 
 TEXT_INPUTS = ("input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids", "labels")
-"""What a processor gives beside images."""
+"""A processor's outputs for text."""
 
 MARKS = ("mm_token_type_ids", "token_type_ids")
 """Names under which a processor may mark the tokens that are features of images."""
@@ -34,12 +36,12 @@ OTHER_SIZES = ((40, 40), (90, 50), (60, 250), (1400, 900))
 
 
 class EncodedImage(NamedTuple):
-    """`ids` [L] stand for an image in the text, `inputs` are what the model is given of it."""
+    """An image as `ids` [L], its tokens in the text, and `inputs`, the model's arguments."""
 
     ids: list[int]
     inputs: ImageInputs
     marks: str | None = None
-    """The text's input that is 1 where features of images stand, and 0 elsewhere, for models that want one."""
+    """The name of a text input that is 1 for features of images and 0 elsewhere, for models that need it."""
 
 
 class ImageEncoder:
@@ -52,7 +54,7 @@ class ImageEncoder:
     def __init__(
         self, encode: "EncodesWithProcessor | EncodesInPlaces", place_id: int, feature_ids: Sequence[int]
     ) -> None:
-        """Of `feature_ids` that is taken which an image has most of. Raises ValueError where it has none."""
+        """Uses the most frequent of `feature_ids` in an image. Raises ValueError if it has none of them."""
         self._encode, self.place_id = encode, place_id
         tried = [example_image(), *(Image.new("RGB", size, "grey") for size in OTHER_SIZES)]
         encoded = [encode(image) for image in tried]
@@ -68,7 +70,7 @@ class ImageEncoder:
 
     @property
     def example_features(self) -> int:
-        """How many features the model has for the example."""
+        """The number of features of the example."""
         return self.example.ids.count(self.feature_id)
 
     def ids(self, size: Size) -> ImageTokens:
@@ -80,7 +82,7 @@ class ImageEncoder:
         return self._known[size]
 
     def __call__(self, image: Image.Image) -> tuple[ImageTokens, ImageInputs]:
-        """The tokens [L] of an image in RGB, and what the model is given of it."""
+        """The tokens [L] of an image in RGB, and the model's inputs."""
         if self.fixed or image.size in self._known:
             return self.ids(image.size), self.inputs(image)
         encoded = self._encode(image)
@@ -88,15 +90,15 @@ class ImageEncoder:
         return encoded.ids, encoded.inputs
 
     def inputs(self, image: Image.Image) -> ImageInputs:
-        """What the model is given of an image in RGB: without text where that makes no difference, in half the time."""
+        """The model's inputs for an image in RGB; the processor gets no text if that changes nothing, which is faster."""
         return self._encode(image).inputs if self._needs_text else self._encode.inputs(image)
 
     def blank(self, size: Size) -> ImageInputs:
-        """The same of a grey image, to stand for one that is not there."""
+        """The inputs for a grey image, which replaces a missing one."""
         return self.inputs(Image.new("RGB", size, "grey"))
 
     def describe(self) -> str:
-        """How many tokens an image takes, in a few words."""
+        """The number of tokens per image, in words."""
         features = self.example_features
         if self.fixed:
             return f"{features} tokens each"
@@ -122,7 +124,7 @@ class EncodesWithProcessor:
         return EncodedImage(found["input_ids"][0].tolist(), _inputs(found), marks[0] if marks else None)
 
     def inputs(self, image: Image.Image) -> ImageInputs:
-        """What its image processor alone makes of an image."""
+        """The inputs for an image by the image processor alone."""
         return _inputs(self.processor.image_processor(images=[image], return_tensors="pt"))
 
 
@@ -145,7 +147,7 @@ class EncodesInPlaces:
         return EncodedImage(self.ids, self.inputs(image))
 
     def inputs(self, image: Image.Image) -> ImageInputs:
-        """What the model is given of it."""
+        """The model's inputs for an image."""
         return _inputs(self.image_processor(images=[image], return_tensors="pt"))
 
 
@@ -157,7 +159,7 @@ def example_image() -> Image.Image:
     return Image.fromarray(np.stack([across, down, across[:, ::-1]], axis=-1))
 
 
-def join_images(images: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, dict[str, NDArray[Any]]]:
+def join_images(images: Sequence[Mapping[str, NDArray[Any]]]) -> FlatSamples:
     """`images`: the inputs of n images end to end; `image_rows`: how many rows of each input are whose, [n].
 
     Where images differ in other sizes than the first they are padded with zeros, as processors do.

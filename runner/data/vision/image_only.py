@@ -43,11 +43,11 @@ def _by_architecture(name_or_path: str) -> str:
 
 
 _NO_VIDEOS = object()
-"""Is handed to processors in place of what reads videos."""
+"""Replaces the video processor of processors."""
 
 
 class _WithoutVideos(ProcessorMixin):
-    """What the processors of transformers have in common, for one that was handed `_NO_VIDEOS`."""
+    """Methods of processors that got `_NO_VIDEOS` as video processor."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         named = {name: value for name, value in kwargs.items() if value is not _NO_VIDEOS}
@@ -92,7 +92,7 @@ def _remade(base: Any, state: dict[str, Any]) -> Any:
 
 
 def _video_settings(name_or_path: str) -> dict[str, Any] | None:
-    """What older models keep in a file of its own."""
+    """The settings that older models have in a file of their own."""
     file = cached_file(
         name_or_path,
         "video_preprocessor_config.json",

@@ -7,6 +7,7 @@ from typing import Any
 from iolaus.conf.data import vision as options
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.evaluated import EvaluatedDataModule, by_name
+from iolaus.runner.data.micro_batch import CollatorArguments
 from iolaus.runner.data.read.files import locate
 from iolaus.runner.data.read.formats import ROWS
 from iolaus.runner.data.read.opened import reading_of
@@ -84,12 +85,12 @@ class ImageTextDataModule(EvaluatedDataModule):
         """The processor of texts and images, which a model is exported with."""
         return self.vision.processor
 
-    def collator_arguments(self) -> dict[str, Any]:
-        """What the objective needs to know of tokens and images."""
+    def collator_arguments(self) -> CollatorArguments:
+        """The arguments of the objective's collator that the data decides."""
         return self._encoder.collator_arguments(self.read_row)
 
     def known_task(self) -> dict[str, Any]:
-        """What is noted beside an exported model, for predictions."""
+        """Settings saved beside an exported model, for predictions."""
         return {"data": self.read_row.settings()}
 
     def fingerprint(self) -> str:
@@ -97,7 +98,7 @@ class ImageTextDataModule(EvaluatedDataModule):
         return self.train_set.fingerprint
 
     def baselines(self) -> dict[str, float]:
-        """None: what answers of one's own choice reach stands beside the metrics, over the same samples."""
+        """No figures: the metrics contain the baseline, over the same samples."""
         return {}
 
     def counts(self, sequences: ConversationSequences) -> str:

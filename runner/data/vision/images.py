@@ -13,20 +13,20 @@ from PIL import ExifTags, Image, ImageOps
 from iolaus.runner.data.vision.image_inputs import Size
 
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
-"""What is decoded; others, some of which run programs of their own, are refused."""
+"""Formats that are decoded; others, some of which run programs, are refused."""
 
 MOST_PIXELS = 2**26
 """Pixels of an image that are decoded: a small file may claim to hold gigabytes."""
 
 
 LYING = (5, 6, 7, 8)
-"""Orientations in a camera's notes that exchange width and height."""
+"""EXIF orientations that exchange width and height."""
 
 
 NOTES_IN_PNG = frozenset(
     ("exif", "xmp", "XML:com.adobe.xmp", "Raw profile type exif", "Raw profile type APP1")
 )
-"""Where they may be in a PNG, which would be decoded in search of them."""
+"""Their place in a PNG, which would be decoded to find them."""
 
 
 class UndecodableImage(ValueError):

@@ -15,7 +15,7 @@ from iolaus.runner.data.vision.image_only import processor_of
 from iolaus.runner.run.model_folder import model_folder
 
 IGNORED = -100
-"""The label of a token that is no target, as cross-entropy in torch has it."""
+"""The label of a token without a target, as in torch's cross-entropy."""
 
 SPECIAL_TOKENS = {
     "llava": ("<image>",),
@@ -165,7 +165,7 @@ def make_processor(architecture: str, tokenizer: Any, image_size: int, image_pla
 
 
 def vision_processor(processor: Any) -> VisionProcessor:
-    """What a processor of transformers puts in place of an image is found by giving it one.
+    """Finds the tokens that a processor of transformers puts in place of an image, by an example.
 
     Raises:
         ValueError: it has no token for images, or does not put it in the text.
@@ -194,7 +194,7 @@ def vision_processor(processor: Any) -> VisionProcessor:
 
 
 def conversation_texts(conversations: Iterable[Conversation]) -> Iterator[str]:
-    """What a tokenizer for conversations is trained on."""
+    """Texts to train a tokenizer for conversations on."""
     for conversation in conversations:
         for turn in conversation.turns:
             speaker = "ASSISTANT" if turn.role == ASSISTANT else "USER"

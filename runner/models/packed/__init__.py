@@ -1,1 +1,8 @@
-"""Attention and dropout over packed rows, in which no document sees another."""
+"""Attention and dropout over packed rows, in which no document sees another.
+
+- `rows`: chooses the layout of rows for a model, and sets packed rows up.
+- `attention`: the attention of packed documents, as an interface of transformers; `documents`: their places in a row.
+- `dropout`: dropout by 16 random bits; `dropout_keys`: these bits as a function of sample and position.
+- `padded_attention`: the same dropout for padded rows.
+- `last_layer`: the last layer on the tokens with a target only.
+"""

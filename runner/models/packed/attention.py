@@ -1,12 +1,11 @@
-"""Attention over one flat row of whole documents, none of which sees another, as an interface of transformers.
+"""Attention over one packed row of documents, which do not see each other, as an interface of transformers.
 
 - On a GPU in half precision: variable-length flash attention, of the package `flash_attn` or torch's own.
-- On a CPU: flash attention document by document, in fp32; an operator of its own, so that torch.compile neither unrolls
-  the documents nor compiles anew for other lengths.
-- Elsewhere on a GPU, in fp32 or with dropout of attention: documents as padded rows, of which nothing is asked that a GPU
-  would have to be waited for.
-- With dropout on a CPU: `DroppedAttention`.
-- Where padding would be most of the rows, and on a CPU where `torch.nn.attention.sdpa_kernel` rules flash attention out
+- On a CPU: flash attention document by document, in fp32; it is a custom operator, so that torch.compile neither unrolls
+  the documents nor recompiles for other lengths.
+- On a GPU in fp32 or with dropout of attention: documents as padded rows, without a synchronisation of the GPU.
+- On a CPU with dropout: `DroppedAttention`.
+- If most of the rows would be padding, and on a CPU where `torch.nn.attention.sdpa_kernel` excludes flash attention
   (for second derivatives): a loop over the documents.
 
 Letters in shapes: D documents, T tokens of all of them, N heads, H size of a head.
@@ -28,7 +27,7 @@ from iolaus.runner.models.packed.dropout import DroppedAttention, can_drop, plai
 from iolaus.runner.models.packed.dropout_keys import current_keys
 
 NAME = "packed_documents"
-"""What transformers knows this attention by."""
+"""The name of this attention in transformers."""
 
 FLASH_KERNELS = ("flash_attn", "varlen_attn")
 """Flash attention over documents on a GPU: of the package `flash_attn`, and torch's own."""
@@ -36,7 +35,7 @@ FLASH_KERNELS = ("flash_attn", "varlen_attn")
 _chosen_kernel: str | None = None
 
 _MOST_PLACES = 4
-"""Places of padded rows for each token, above which documents are gone through one by one."""
+"""Places of padded rows per token, above which a loop over the documents is used."""
 
 _flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
@@ -93,7 +92,7 @@ def packed_attention(
 
 
 def use_kernel(name: str | None) -> None:
-    """Chooses which of `FLASH_KERNELS` models go through from now on; None is the first that is installed."""
+    """Chooses which of `FLASH_KERNELS` models use from now on; None is the first that is installed."""
     global _chosen_kernel
     _chosen_kernel = name
 
@@ -113,7 +112,7 @@ def _has_flash(query: Tensor) -> bool:
 def _fused(
     sides: tuple[int, int], scale: float, size: int, kernel: str | None = None
 ) -> Callable[..., Any] | None:
-    """Flash attention over documents: of the package `flash_attn`, else torch's where it can do this much."""
+    """Flash attention over documents: of the package `flash_attn`, else torch's if it has the arguments."""
     if kernel != "varlen_attn" and find_spec("flash_attn"):
         from flash_attn import flash_attn_varlen_func
 
@@ -161,7 +160,7 @@ def _loop(
     scale: float,
     dropout: float,
 ) -> Tensor:
-    """Attention [T, N, H] document by document, of documents of one length together; `DroppedAttention` where it can."""
+    """Attention [T, N, H] in a loop over the documents, those of one length together; `DroppedAttention` if it can."""
     keys = current_keys() if can_drop(dropout, query) else None
     queries = None if keys is None else keys.of_queries(module)
     if can_drop(dropout, query) and torch.backends.cuda.flash_sdp_enabled():
@@ -184,7 +183,7 @@ def _loop(
 def document_attention(
     query: Tensor, key: Tensor, value: Tensor, cu_seqlens: Tensor, before: int, behind: int, scale: float
 ) -> tuple[Tensor, Tensor]:
-    """Attention [T, N, H] on a CPU, and the logarithm of each softmax's sum [T * N], as the backward pass wants them.
+    """Attention [T, N, H] on a CPU, and the logarithm of each softmax's sum [T * N] for the backward pass.
 
     Tokens see up to `before` others before and `behind` behind them; -1 is all of the document.
     """

@@ -1,4 +1,4 @@
-"""Where the documents of a flat row lie, and which of their tokens see each other.
+"""The places of documents in a packed row, and which of their tokens see each other.
 
 Letters in shapes: D documents, T tokens of all of them, L of the longest, N heads, H size of a head.
 """
@@ -11,35 +11,35 @@ import torch
 from torch import Tensor
 
 _WASTE = 1 << 12
-"""Pairs of tokens that padding may add for each head; another bucket would take about as long on a CPU."""
+"""Pairs of tokens that padding may add per head; another bucket takes about as long on a CPU."""
 
 
 @dataclass(frozen=True)
 class Padding:
-    """What stands at the D * L places of documents of different lengths."""
+    """The contents of the D * L places of documents of different lengths."""
 
     tokens: Tensor
-    """[D * L], which token of the row stands where; any where none does."""
+    """[D * L], the token at each place; any for padding."""
     gaps: Tensor
-    """Which of the places hold none."""
+    """The places of padding."""
     places: Tensor
-    """Which hold one."""
+    """The places of tokens."""
     held: Tensor
-    """The tokens there."""
+    """The tokens at these places."""
     unseen: Tensor
-    """[D, 1, 1, L], what is added to scores of keys: 0, or where no token stands, what leaves a weight of 0."""
+    """[D, 1, 1, L], added to the scores of keys: 0 for tokens, and for padding what makes their weight 0."""
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """Documents of like lengths, which are computed on as one batch [D, N, L, H]."""
+    """Documents of similar lengths, computed as one batch [D, N, L, H]."""
 
     num_documents: int
     length: int
     start: int
     """The first token."""
     padding: Padding | None
-    """None where the documents are of one length and follow one another."""
+    """None if the documents have one length and follow one another."""
 
     def padded(self, flat: Tensor) -> Tensor:
         """The bucket's part of [T, N, H] as [D, N, L, H], zeros for padding; a view where none is needed."""
@@ -50,14 +50,14 @@ class Bucket:
         return rows.unflatten(0, (self.num_documents, self.length)).transpose(1, 2)
 
     def mask(self, before: int, behind: int, query: Tensor) -> Tensor | None:
-        """What is added to scores [D, N, L, L], of a shape that becomes it."""
+        """A mask to add to scores [D, N, L, L], of a shape that broadcasts to theirs."""
         window = window_mask(self.length, before, behind, query)
         if self.padding is None or window is None:
             return window if self.padding is None else self.padding.unseen
         return self.padding.unseen + window
 
     def put(self, padded: Tensor, flat: Tensor) -> None:
-        """Writes [D, N, L, H] where it belongs in [T, N, H], without the padding."""
+        """Writes [D, N, L, H] to its places in [T, N, H], without the padding."""
         rows = padded.transpose(1, 2)
         if self.padding is None:
             self._stretch(flat).view(rows.shape).copy_(rows)
@@ -72,7 +72,7 @@ class Bucket:
 @lru_cache(maxsize=8)  # asked for by every layer
 @torch.inference_mode(False)  # what an evaluation leaves here is used in training
 def buckets(bounds: tuple[int, ...]) -> tuple[Bucket, ...]:
-    """The documents between `bounds` in buckets, longest first, few of which need padding worth speaking of."""
+    """The documents between `bounds` in buckets with little padding, longest first."""
     sizes = [(bounds[i + 1] - bounds[i], bounds[i]) for i in range(len(bounds) - 1)]
     found: list[list[tuple[int, int]]] = []
     waste = 0
@@ -86,7 +86,7 @@ def buckets(bounds: tuple[int, ...]) -> tuple[Bucket, ...]:
 
 
 def _bucket(documents: list[tuple[int, int]]) -> Bucket:
-    """That of documents of (length, first token), the longest first."""
+    """The bucket of documents as (length, first token), the longest first."""
     longest, first = documents[0]
     count = len(documents)
     if all(document == (longest, first + i * longest) for i, document in enumerate(documents)):
@@ -113,14 +113,14 @@ def padded_places(cu_seqlens: Tensor, longest: int) -> tuple[Tensor, Tensor]:
 
 
 def flat_places(cu_seqlens: Tensor, longest: int, num_tokens: int) -> Tensor:
-    """Where the tokens [T] of a flat row stand in rows of `longest`, counted row by row."""
+    """The places [T] of the tokens of a packed row in rows of `longest`, counted row by row."""
     bounds, tokens = cu_seqlens.long(), torch.arange(num_tokens, device=cu_seqlens.device)
     owners = torch.searchsorted(bounds[1:].contiguous(), tokens, right=True)
     return tokens + owners * longest - bounds[owners]
 
 
 def runs(cu_seqlens: Tensor) -> Iterator[tuple[int, int, int]]:
-    """First token, token behind the last, and length of documents, of neighbours of one length together."""
+    """First token, the one after the last, and length of documents; neighbours of one length are together."""
     bounds = cu_seqlens.tolist()
     start = bounds[0]
     for i in range(1, len(bounds)):
@@ -138,7 +138,7 @@ def documents(flat: Tensor, start: int, stop: int, length: int) -> Tensor:
 
 
 def window_mask(length: int, before: int, behind: int, query: Tensor) -> Tensor | None:
-    """What is added to scores [length, length]: minus infinity for keys too far `before` or `behind` a query."""
+    """A mask to add to scores [length, length]: minus infinity for keys too far `before` or `behind` a query."""
     if all(side < 0 or length <= side + 1 for side in (before, behind)):
         return None
     size = 1 << (length - 1).bit_length()

@@ -17,17 +17,17 @@ from iolaus.runner.models.packed.documents import Bucket, buckets
 from iolaus.runner.models.packed.dropout_keys import DropoutKeys, bits_drawn, current_keys, number_modules
 
 _FATES = 1 << 16
-"""16 bits decide, so a rate is met to one in 65,536."""
+"""The steps of a rate that 16 random bits can give."""
 
 
 def can_drop(rate: float, tensor: Tensor) -> bool:
-    """Whether this is the place, and the rate one that 16 bits can meet."""
+    """Whether dropout by 16 bits applies: eager mode on a CPU, with a rate that they can give."""
     here = tensor.device.type == "cpu" and not torch.compiler.is_compiling()
     return here and 1 / _FATES <= rate <= 1 - 1 / _FATES
 
 
 def replace_dropout(model: nn.Module) -> None:
-    """Has every `torch.nn.Dropout` of the model decide by 16 bits on a CPU, and every module by bits of its own."""
+    """Replaces every `torch.nn.Dropout` of the model by `Dropout`, and gives every module random bits of its own."""
     number_modules(model)
     for module in model.modules():
         if type(module) is nn.Dropout and not module.inplace:
@@ -35,7 +35,7 @@ def replace_dropout(model: nn.Module) -> None:
 
 
 class Dropout(nn.Dropout):
-    """Torch's, with 16 random bits to an element on a CPU."""
+    """`torch.nn.Dropout` with 16 random bits per element on a CPU."""
 
     def forward(self, input: Tensor) -> Tensor:
         """`input` with elements dropped at `p`, the others scaled to keep the mean; in training only."""
@@ -121,7 +121,7 @@ def plain_attention(
 
 
 def kept(fates: Tensor, rate: float, dtype: torch.dtype) -> Tensor:
-    """For each of int16 bits 0 at `rate`, else what keeps the mean."""
+    """The factor of each element by its int16 bits: 0 at `rate`, else the one that keeps the mean."""
     gone = round(rate * _FATES)
     return fates.ge(gone - _FATES // 2).to(dtype).mul_(_FATES / (_FATES - gone))
 

@@ -1,4 +1,4 @@
-"""What dropout does to an element as a function of what the element is, so that no cut of a global batch changes it.
+"""Dropout as a function of the element's key, so that it does not depend on how a global batch is cut.
 
 An element's 16 bits are a hash of (seed, step, sample, position, module, feature), and those of a weight of attention of
 (seed, step, sample, position of the query, module, head, position of the key): a counter-based generator (SplitMix64, as
@@ -13,10 +13,11 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from iolaus.runner.data.micro_batch import MicroBatch
 
 _GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
 _MULTIPLIERS = (0xBF58476D1CE4E5B9 - (1 << 64), 0x94D049BB133111EB - (1 << 64))
@@ -24,7 +25,7 @@ _BLOCK = 1 << 17
 """Words of 64 bits mixed at a time: 1 MiB of them and 1 MiB of scratch."""
 
 _CALLS = 1 << 16
-"""Most calls of one module in a pass that are told apart."""
+"""Calls of one module in a pass that have bits of their own, at most."""
 
 
 def mix64(x: Tensor) -> Tensor:
@@ -63,20 +64,20 @@ def bits_drawn(shape: torch.Size) -> Tensor:
 class DropoutKeys:
     """The keys of a micro-batch's tokens, and how often each module has been called on them."""
 
-    def __init__(self, micro_batch: dict[str, Any], seed: int) -> None:
+    def __init__(self, micro_batch: MicroBatch, seed: int) -> None:
         """`seed` is that of the step, whatever the rank; the micro-batch's `sample_keys` int64 [D] tell samples apart."""
         self._micro_batch, self._seed = micro_batch, seed
         packed, shape = "cu_seqlens" in micro_batch, micro_batch["input_ids"].shape
         self._shape = torch.Size((1, shape[-1])) if packed else shape
         self.chosen: Tensor | None = None
-        """Places [M] of the tokens that the model goes over, where it narrows them; None is all."""
+        """Places [M] of the tokens that the last layer computes; None for all."""
         self.computing_again = False
-        """Whether calls are those of the backward pass, the last of the forward pass first."""
+        """Whether calls are those of the backward pass, which come in reverse order."""
         self._calls: Counter[int] = Counter()
 
     @cached_property
     def tokens(self) -> Tensor:
-        """[P]; made when first asked for, as many models have no dropout."""
+        """[P], computed on first use, as many models have no dropout."""
         keys = self._micro_batch["sample_keys"]
         samples = mix64(keys + self._seed)
         num_rows, length = self._shape
@@ -151,13 +152,13 @@ _current: DropoutKeys | None = None
 
 
 def current_keys() -> DropoutKeys | None:
-    """The keys that dropout goes by at this moment; None where it draws."""
+    """The present keys of dropout; None if it draws from torch's generator."""
     return _current
 
 
 @contextmanager
-def dropout_keys(micro_batch: dict[str, Any], seed: int) -> Iterator[DropoutKeys | None]:
-    """Within it dropout goes by the keys of the micro-batch's samples, if it has any, under the seed of the step."""
+def dropout_keys(micro_batch: MicroBatch, seed: int) -> Iterator[DropoutKeys | None]:
+    """A context in which dropout follows the keys of the micro-batch's samples, if it has any, and the step's seed."""
     global _current
     _current = DropoutKeys(micro_batch, seed) if "sample_keys" in micro_batch else None
     try:
@@ -167,6 +168,6 @@ def dropout_keys(micro_batch: dict[str, Any], seed: int) -> Iterator[DropoutKeys
 
 
 def number_modules(model: nn.Module) -> None:
-    """Gives each module a number by which its dropout is told from that of others."""
+    """Gives each module a number, so that modules drop different elements."""
     for number, module in enumerate(model.modules()):
         module.dropout_salt = number  # type: ignore[assignment]

@@ -1,4 +1,4 @@
-"""The last layer's feed-forward network on the tokens with a target alone: nothing reads what it makes of the others.
+"""The last layer's feed-forward network on the tokens with a target only: nothing reads the others' results.
 
 Letters in shapes: B sequences, T tokens, M targets, H width.
 """
@@ -21,7 +21,7 @@ PLACES = (
 
 
 class NarrowedLastLayer:
-    """Hooks on an encoder's last layer, where it is of a known kind; a trial decides whether they stay."""
+    """Hooks on an encoder's last layer, if it is of a known kind and a trial gives the same results."""
 
     def __init__(self, encoder: Any) -> None:
         self._chosen: Tensor | None = None
@@ -42,7 +42,7 @@ class NarrowedLastLayer:
 
     @contextmanager
     def at(self, positions: Tensor | None) -> Iterator[None]:
-        """Within it a pass is for the tokens [M] at these positions, counted row by row; None stands for all."""
+        """A context in which passes compute the tokens [M] at these positions, counted row by row; None for all."""
         self._chosen = positions
         try:
             yield
@@ -50,7 +50,7 @@ class NarrowedLastLayer:
             self._chosen = None
 
     def remove(self) -> None:
-        """Leaves the encoder as it was."""
+        """Removes the hooks."""
         for hook in self._hooks:
             hook.remove()
         self._hooks = []

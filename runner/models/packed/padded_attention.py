@@ -16,7 +16,7 @@ from iolaus.runner.models.packed.dropout import can_drop, plain_attention
 from iolaus.runner.models.packed.dropout_keys import current_keys
 
 _OTHER_WAYS = ("position_bias", "cache", "softcap")
-"""What transformers' own knows beside a mask."""
+"""Arguments of transformers' own attention beside a mask."""
 
 
 def padded_attention(

@@ -1,5 +1,7 @@
-"""Rows for models: packed, padded or single; tried first, as many architectures would let packed documents see each
-other, and some read padding."""
+"""Chooses the layout of rows for a model: packed, padded or single.
+
+Each is tried first, as in many architectures packed documents see each other, and some read padding.
+"""
 
 import copy
 import logging
@@ -9,6 +11,7 @@ import torch
 from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel
 
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models.packed.attention import NAME
 from iolaus.runner.models.packed.documents import flat_places, padded_places
 
@@ -19,8 +22,8 @@ TOLERANCE = 1e-4
 rounding is below 1e-5."""
 
 
-def encoder_inputs(micro_batch: dict[str, Any], position_offset: int) -> dict[str, Any]:
-    """What an encoder needs of a packed micro-batch."""
+def encoder_inputs(micro_batch: MicroBatch, position_offset: int) -> dict[str, Any]:
+    """The arguments of an encoder for a packed micro-batch."""
     ends, longest = micro_batch["cu_seqlens"], micro_batch["max_length"]
     return {
         "input_ids": micro_batch["input_ids"],
@@ -33,16 +36,16 @@ def encoder_inputs(micro_batch: dict[str, Any], position_offset: int) -> dict[st
 
 
 _TRIED: dict[tuple[type, str], tuple[int, float]] = {}
-"""What `_best_offset` has found for architectures in this process."""
+"""Results of `_best_offset` for architectures in this process."""
 
 
 def set_up_packed_rows(pretrained: PreTrainedModel) -> int:
-    """Gives a model the attention of packed documents; returns where its positions begin (RoBERTa's do not at 0).
+    """Sets the attention of packed documents; returns the model's first position (RoBERTa's is not 0).
 
-    Before that a copy in fp32 is tried on random documents: packed, each must have the hidden states it has alone.
+    Before, a copy in fp32 is tried on random documents: packed, each must have the same hidden states as alone.
 
     Raises:
-        ValueError: it has not, or the model has an attention of its own making.
+        ValueError: it has not, or the model has an attention of its own.
     """
     name = f"{type(pretrained).__name__} ({pretrained.config.model_type})"
     advice = "set data.layout=padded"
@@ -61,7 +64,7 @@ def set_up_packed_rows(pretrained: PreTrainedModel) -> int:
     return offset
 
 
-def packed_row(documents: list[Tensor]) -> dict[str, Any]:
+def packed_row(documents: list[Tensor]) -> MicroBatch:
     """Documents [T] in one row, as a collator packs them."""
     lengths = torch.tensor([len(document) for document in documents])
     return {
@@ -72,29 +75,29 @@ def packed_row(documents: list[Tensor]) -> dict[str, Any]:
     }
 
 
-def unpacked(row: Tensor, micro_batch: dict[str, Any], fill: float) -> Tensor:
-    """Documents of a row [1, T, ...] under each other, [D, longest, ...], with `fill` behind shorter ones."""
+def unpacked(row: Tensor, micro_batch: MicroBatch, fill: float) -> Tensor:
+    """The documents of a packed row [1, T, ...] as padded rows [D, longest, ...], with `fill` as padding."""
     places, gaps = padded_places(micro_batch["cu_seqlens"], micro_batch["max_length"])
     rows = row[0][places]
     return rows.masked_fill(gaps.view(*gaps.shape, *[1] * (rows.dim() - 2)), fill)
 
 
-def packed_again(rows: Tensor, micro_batch: dict[str, Any]) -> Tensor:
-    """What `unpacked` has put under each other, [D, longest, ...], in one row [1, T, ...] again."""
+def packed_again(rows: Tensor, micro_batch: MicroBatch) -> Tensor:
+    """The inverse of `unpacked`: rows [D, longest, ...] as a packed row [1, T, ...]."""
     num_tokens = micro_batch["position_ids"].shape[-1]
     places = flat_places(micro_batch["cu_seqlens"], rows.shape[1], num_tokens)
     return rows.flatten(0, 1).index_select(0, places)[None]
 
 
 def choose_layout(layout: str, collator: Any, task_model: Any, began: str | None = None) -> str:
-    """`layout` with `auto` replaced: by the one that the run `began` in, else by the first of packed, padded and `single`
-    that objective and model allow.
+    """The layout for `auto`: that of the run's checkpoints (`began`), else the first of packed, padded and single that
+    objective and model allow. Other layouts are returned as they are.
 
-    All but the last are tried. Whatever a trial raises, the next layout is taken, with one line in the log. Sets the
-    model up for it.
+    Packed and padded are tried; if a trial raises anything, the log says so in one line and the next layout is tried. The
+    model is set up for the result.
 
     Raises:
-        ValueError: `packed` or `padded` is asked for where it would change what the model makes of a document.
+        ValueError: `packed` or `padded` is given, and would change the hidden states of a document.
     """
     taken = began if layout == "auto" else None
     try:
@@ -131,7 +134,7 @@ def _chosen_layout(layout: str, collator: Any, task_model: Any) -> str:
 
 
 def _why_not_packed(collator: Any, task_model: Any) -> str | None:
-    """The reason against packed rows; None where the model is set up for them."""
+    """The reason against packed rows; None if there is none, and the model is set up for them."""
     advice = "set data.layout=padded"
     if not collator.packs:
         return f"{type(collator).__name__} does not train on packed rows; {advice}"
@@ -145,7 +148,7 @@ def _why_not_packed(collator: Any, task_model: Any) -> str | None:
 
 
 def may_be_padded(task_model: Any) -> bool:
-    """Whether rows of this model may be padded: what it makes of a document does not change with it."""
+    """Whether rows of this model may be padded, which must not change the hidden states of a document."""
     try:
         task_model.try_padding()
     except ValueError:
@@ -154,25 +157,25 @@ def may_be_padded(task_model: Any) -> bool:
 
 
 def _without_advice(reason: object) -> str:
-    """A reason without the advice behind it."""
+    """A reason without the advice at its end."""
     return str(reason).rpartition("; set data.layout")[0] or str(reason)
 
 
 def in_one_line(error: BaseException) -> str:
-    """What was raised, and the first line of what it says."""
+    """The name of an error and the first line of its message."""
     return f"{type(error).__name__} ({(str(error).strip().splitlines() or ['no message'])[0]})"
 
 
 @torch.no_grad()
 @torch.autocast("cpu", enabled=False)  # whatever the caller computes in
 def try_padded_rows(task_model: Any) -> str:
-    """Computes random documents alone, and padded to the longest of them; some models cannot compute the shortest.
+    """Compares random documents alone with the same ones padded to the longest; some models cannot compute the shortest.
 
-    Returns why that could not be tried, or nothing.
+    Returns the reason if that cannot be tried, else an empty string.
 
     Raises:
-        ValueError: the model makes something else of a document with padding behind it. Convolutions, Fourier transforms
-            and landmarks of attention read padding, whatever the mask says.
+        ValueError: the hidden states of a document change with padding. Convolutions, Fourier transforms and landmarks of
+            attention read padding in spite of the mask.
     """
     name, config, training = (
         type(task_model.pretrained).__name__,
@@ -212,7 +215,7 @@ def try_padded_rows(task_model: Any) -> str:
 
 def padded_rows(
     documents: list[Tensor], config: PretrainedConfig, device: torch.device | None = None
-) -> dict[str, Any]:
+) -> MicroBatch:
     """Documents [T] as rows of the longest, as a collator pads them."""
     longest = max(len(document) for document in documents)
     ids = torch.full((len(documents), longest), _padding(config))
@@ -225,7 +228,7 @@ def padded_rows(
 @torch.no_grad()
 @torch.autocast("cpu", enabled=False)  # whatever the caller computes in
 def _best_offset(pretrained: PreTrainedModel) -> tuple[int, float]:
-    """Where positions begin, 0 or behind that of padding, and how far hidden states are off then."""
+    """The first position, 0 or the one after padding's, and the difference of the hidden states with it."""
     model = copy.deepcopy(pretrained).cpu().float().eval()
     documents = trial_documents(model.config)
     alone = torch.cat([model.base_model(input_ids=document[None])[0][0] for document in documents])
@@ -246,7 +249,7 @@ def _best_offset(pretrained: PreTrainedModel) -> tuple[int, float]:
 def trial_documents(config: PretrainedConfig) -> list[Tensor]:
     """Random documents [T], one longer than a sliding window if that is short, and of several lengths.
 
-    Each ends with the token that ends a text, where the model has one: some heads look for it.
+    Each ends with the end-of-text token, if the model has one: some heads look for it.
     """
     padding, end = _padding(config), getattr(config, "eos_token_id", None)
     window = _field(config, "sliding_window") or 0
@@ -271,7 +274,7 @@ def _padding(config: PretrainedConfig) -> int:
 
 
 def _field(config: PretrainedConfig, name: str) -> Any:
-    """A field of a config; None where there is none, or another for each layer."""
+    """A field of a config; None if there is none, or one for each layer."""
     try:
         return getattr(config, name, None)
     except Exception:  # transformers' own kind, which older versions lack

@@ -1,1 +1,6 @@
-"""Vision-language models: built, told of images, and trained on answers."""
+"""Vision-language models.
+
+- `image_text`: models with random weights, from the config classes of transformers.
+- `vision_language`: the task model, which trains and writes answers.
+- `image_arguments`: the arguments of a model for images, by its own names.
+"""

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models.packed.rows import packed_again, unpacked
 
 OF_THE_TOWER = ("last_hidden_state", "pooler_output", "hidden_states", "attentions")
@@ -39,7 +40,7 @@ class ImageArguments:
         self._marks = marks if marks in self._takes else None
         self.prompts_are_marked = marks is None and "token_type_ids" in self._takes
 
-    def of_rows(self, micro_batch: dict[str, Any]) -> dict[str, Tensor]:
+    def of_rows(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
         """Those for a micro-batch of either layout, beside what any model is told of it."""
         ids, images = micro_batch["input_ids"], micro_batch.get("images", {})
         found = self._of_images(ids, images)
@@ -68,9 +69,7 @@ class ImageArguments:
         marked = {} if self._marks is None else {self._marks: (ids == self.image_token_id).long()}
         return _some(images, self._takes) | marked
 
-    def _positions(
-        self, names: set[str], micro_batch: dict[str, Any], images: Mapping[str, Tensor]
-    ) -> Tensor:
+    def _positions(self, names: set[str], micro_batch: MicroBatch, images: Mapping[str, Tensor]) -> Tensor:
         """Positions [3, 1, T] in time, height and width of packed samples, each as it has them alone."""
         ids = unpacked(micro_batch["input_ids"], micro_batch, 0)
         mask = unpacked(torch.ones_like(micro_batch["input_ids"]), micro_batch, 0)

@@ -15,6 +15,7 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import GenerationConfig, PreTrainedModel
 
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.data.vision.image_inputs import EncodedImage
 from iolaus.runner.models.flops import FlopCounts
 from iolaus.runner.models.packed.rows import TOLERANCE, packed_row, set_up_packed_rows, trial_documents
@@ -63,7 +64,7 @@ class VisionLanguageModel(SparseMaskedLM):
         """The language model."""
         return self.pretrained.get_decoder()
 
-    def forward(self, micro_batch: dict[str, Any]) -> dict[str, Tensor]:
+    def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
         """Sums over the micro-batch: `loss` in nats, and (when evaluating) `correct` targets."""
         if "images" in micro_batch or not (self.training or isinstance(self, FSDPModule)):
             return super().forward(micro_batch)
@@ -71,7 +72,7 @@ class VisionLanguageModel(SparseMaskedLM):
         result = super().forward(micro_batch)
         return {**result, "loss": result["loss"] + nothing}
 
-    def arguments(self, micro_batch: dict[str, Any]) -> dict[str, Any]:
+    def arguments(self, micro_batch: MicroBatch) -> dict[str, Any]:
         """The model's arguments for rows of either layout, with their images if they have any."""
         found = super().arguments(micro_batch)
         return found | self.image_arguments.of_rows(micro_batch) | {"use_cache": False}
@@ -83,7 +84,7 @@ class VisionLanguageModel(SparseMaskedLM):
         passes = 3.0 if any(p.requires_grad for p in self.vision_parameters) else 1.0
         return super().flop_counts()._replace(per_image=passes * counter.get_total_flops())
 
-    def num_images(self, micro_batch: Mapping[str, Any]) -> float:
+    def num_images(self, micro_batch: MicroBatch) -> float:
         """Images of a micro-batch, in those of the example's size."""
         images = micro_batch.get("images") or {}
         return max((len(images[name]) / len(self.example[name]) for name in images), default=0.0)
@@ -193,7 +194,7 @@ class VisionLanguageModel(SparseMaskedLM):
                 f"{type(self.pretrained).__name__} takes no images as the processor makes them ({shapes}): {error}"
             ) from error
 
-    def _packed(self, micro_batch: dict[str, Any]) -> Tensor:
+    def _packed(self, micro_batch: MicroBatch) -> Tensor:
         """Hidden states of packed samples; no numbers where the model cannot take them."""
         try:
             return self.encode(micro_batch)[0]
@@ -229,7 +230,7 @@ class VisionLanguageModel(SparseMaskedLM):
         return ids.masked_fill(ids == self.image_token_id, max(0, self.image_token_id - 1))
 
 
-def _row_alone(ids: Tensor, images: dict[str, Tensor]) -> dict[str, Any]:
+def _row_alone(ids: Tensor, images: dict[str, Tensor]) -> MicroBatch:
     return {
         "input_ids": ids[None],
         "attention_mask": torch.ones_like(ids)[None],

@@ -1,5 +1,6 @@
-"""The learning rate over the run.
+"""Learning rates.
 
-`phases` has the three-phase schedule as a closed form of the step, `warmup_decay` the shorter form of `FinetuningModule`,
-`schedulers` applies either to an optimizer, and `plot` draws it.
+- `phases`: warm-up, training and cool-down as a closed form of the step.
+- `warmup_decay`: a warm-up and one decay, for finetuning.
+- `schedulers`: both applied to the groups of an optimizer; `plot`: a schedule drawn.
 """

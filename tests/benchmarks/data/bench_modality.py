@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from iolaus.runner.data.micro_batch import Share
+
 STEPS = 12
 SAMPLES = 2700
 OVERRIDES = [
@@ -23,7 +25,7 @@ class Side(NamedTuple):
     """One sampler's batches, and the model that trains on them."""
 
     name: str
-    batches: list[dict[str, Any]]
+    batches: list[Share]
     module: Any
     optimizer: Any
 
@@ -85,7 +87,7 @@ def side(sampler: str, layout: str) -> Side:
     return Side(sampler, [batches[k] for k in range(STEPS)], model, bind(config.optimizer)(model=model))
 
 
-def step(side: Side, batch: dict[str, Any]) -> float:
+def step(side: Side, batch: Share) -> float:
     """CPU seconds of one update."""
     began = time.process_time()
     for micro in batch["micro_batches"]:

@@ -16,6 +16,7 @@ import torch
 from torch import nn
 from transformers import BertConfig, BertForMaskedLM
 
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.launch.processes import keep_freed_memory
 from iolaus.runner.models import SparseMaskedLM
 from iolaus.runner.models.packed import attention as packed_attention
@@ -90,7 +91,7 @@ def build(sizes: dict[str, int], rate: float) -> SparseMaskedLM:
     return model.train()
 
 
-def documents() -> dict[str, Any]:
+def documents() -> MicroBatch:
     """A micro-batch of paragraphs, cut at 128 tokens, 15 % of them targets."""
     draw = np.random.default_rng(0)
     lengths: list[int] = []

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models.encoder import DROPOUT_FIELDS
 from iolaus.runner.models.packed.dropout import replace_dropout
 from iolaus.runner.models.packed.dropout_keys import DropoutKeys, bits, current_keys, dropout_keys, mix64
@@ -117,7 +118,7 @@ def test_causal_rows_and_shared_keys_drop_from_what_they_would_see() -> None:
     attention.num_key_value_groups = 2
     query, key = torch.randn(2, 4, 9, 8), torch.randn(2, 2, 9, 8)
     value = torch.eye(9)[None, None].expand(2, 2, 9, 9)
-    batch = {"sample_keys": torch.tensor([3, 4]), "input_ids": torch.zeros(2, 9)}
+    batch: MicroBatch = {"sample_keys": torch.tensor([3, 4]), "input_ids": torch.zeros(2, 9)}
     with dropout_keys(batch, SEED):
         dropped = padded_attention(attention, query, key, value, None, 0.3, is_causal=True)[0].transpose(1, 2)
     plain = padded_attention(attention, query, key, value, None, 0.0, is_causal=True)[0].transpose(1, 2)
@@ -128,7 +129,7 @@ def test_causal_rows_and_shared_keys_drop_from_what_they_would_see() -> None:
 
 
 def keys_of(samples: list[int], length: int, seed: int = SEED) -> DropoutKeys:
-    batch = {"sample_keys": torch.tensor(samples), "input_ids": torch.zeros(len(samples), length)}
+    batch: MicroBatch = {"sample_keys": torch.tensor(samples), "input_ids": torch.zeros(len(samples), length)}
     return DropoutKeys(batch, seed)
 
 

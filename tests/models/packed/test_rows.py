@@ -11,6 +11,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import PreTrainedModel
 
 from iolaus.runner.data.batches import SUMMED
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models import SparseMaskedLM
 from iolaus.runner.models.packed import attention as packed_attention
 from iolaus.runner.models.packed.rows import set_up_packed_rows
@@ -33,7 +34,7 @@ def packed_model(architecture: str, **sizes: Any) -> SparseMaskedLM:
     return model
 
 
-def micro_batches(texts: list[np.ndarray], objective: str = "mlm") -> tuple[dict[str, Any], dict[str, Any]]:
+def micro_batches(texts: list[np.ndarray], objective: str = "mlm") -> tuple[MicroBatch, MicroBatch]:
     """The same samples packed and padded."""
     make = collator(objective)
     return make(flat(texts, packed=True)), make(flat(texts))
@@ -106,7 +107,7 @@ def test_changing_one_document_leaves_the_others_bitwise_alone(architecture: str
     texts = documents(LENGTHS)
     packed, _ = micro_batches(texts)
     before = model.logits(model.encode(packed)[0])
-    changed = dict(packed)
+    changed = packed.copy()
     changed["input_ids"] = packed["input_ids"].clone()
     changed["input_ids"][0, 61:91] = torch.randint(5, VOCABULARY, (30,))
     after = model.logits(model.encode(changed)[0])
@@ -117,6 +118,8 @@ def test_changing_one_document_leaves_the_others_bitwise_alone(architecture: str
 
 
 def test_masks_targets_and_hashes_are_those_of_padded_rows() -> None:
+    packed: Any
+    padded: Any
     for objective in ("mlm", "diffusion", "enhanced_mlm"):
         packed, padded = micro_batches(documents(LENGTHS), objective)
         real = padded["attention_mask"].bool()

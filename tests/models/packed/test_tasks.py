@@ -7,6 +7,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models.packed.rows import choose_layout
 from iolaus.runner.objectives.base import Collator
 from iolaus.runner.order.keyed import sample_keys
@@ -24,7 +25,7 @@ CHOSEN = np.array([5, 0, 3, 7, 1])
 
 def micro_batch(
     sequences: Any, collator: Collator, packed: bool, chosen: NDArray[np.int64] = CHOSEN
-) -> dict[str, Any]:
+) -> MicroBatch:
     ids, lengths = sequences.gather(chosen)
     keys = sample_keys(0, np.zeros_like(chosen), chosen, 1)
     return collator(

@@ -13,6 +13,7 @@ from PIL import Image
 from torch.nn import functional
 from transformers import AutoConfig, AutoModelForImageTextToText
 
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.data.vision.conversations import Conversation, ConversationReader, Turn
 from iolaus.runner.data.vision.image_inputs import join_images
 from iolaus.runner.data.vision.processors import VisionProcessor, load_processor
@@ -61,7 +62,7 @@ def samples() -> list[tuple[Conversation, list[Image.Image]]]:
     return found
 
 
-def batch(loaded: Loaded, packed: bool, chosen: Any = range(4)) -> dict[str, Any]:
+def batch(loaded: Loaded, packed: bool, chosen: Any = range(4)) -> MicroBatch:
     """Some of the samples as a micro-batch."""
     some = [samples()[i] for i in chosen]
     encoded = [loaded.encoder(conversation, images) for conversation, images in some]

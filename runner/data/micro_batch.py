@@ -1,0 +1,200 @@
+"""The types of what passes from data to collators, from collators to models, and from loaders to the training step.
+
+They are plain dictionaries at run time: `FlatSamples` go into a collator, a `MicroBatch` comes out and goes into a task
+model, and the micro-batches of one rank and one step are a `Share` of the global batch.
+
+Letters in shapes: D documents (samples), T tokens of a row, N tokens of all documents together, M targets, W words,
+C classes, I images.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+class FlatSamples(TypedDict, total=False):
+    """Tokenised documents end to end: what a collator reads in a run, and adds its targets to.
+
+    `input_ids`, `lengths` and `keys` are always there; each task adds columns of its own.
+
+    Example:
+        >>> flat: FlatSamples = {
+        ...     "input_ids": np.array([2, 7, 3, 2, 3]),
+        ...     "lengths": np.array([3, 2], dtype=np.int32),
+        ...     "keys": np.array([11, 12], dtype=np.uint64),
+        ... }
+    """
+
+    input_ids: NDArray[np.int64]  # [N]
+    lengths: NDArray[np.int32]  # tokens of each document [D]
+    keys: NDArray[np.uint64]  # [D], seeds of each document's random choices; see `runner.order.keyed`
+    filler: bool  # whether the documents only keep a rank busy and count for nothing
+    packed: bool  # whether they are laid out in one row
+    evaluation: bool  # whether they are evaluated and not trained on
+    batch_places: NDArray[np.int64]  # [D], their places in the global batch
+    batch_size: int  # documents of the global batch
+    batch_key: int  # what random choices of the global batch as a whole follow from
+    samples: NDArray[np.int64]  # [D], their numbers in an evaluated set
+    token_type_ids: NDArray[np.int8]  # [N], 1 for the second text of a pair
+
+    # what collators add
+    labels: NDArray[np.int64]  # [N], the target of each token, -100 for none
+    target_weights: NDArray[np.float32]  # [N], the factor of each target's loss
+    bits: NDArray[np.uint64]  # [N], the random bits of each token
+    denominator: int  # the divisor of the loss, if it is not the number of targets
+
+    # columns of tasks
+    example_labels: NDArray[Any]  # [D] int64 or float32, or [D, C] float32
+    token_labels: NDArray[np.int64]  # [N], the label of each token's word
+    first_pieces: NDArray[np.bool_]  # [N], whether a token begins a word
+    words: NDArray[np.int64]  # [N], the number of each token's word in its set
+    char_starts: NDArray[np.int64]  # [N], first character of a token in the context; -1 outside it
+    char_ends: NDArray[np.int64]  # [N], the character after its last
+    answer_spans: NDArray[np.int64]  # [D, 2], first and last character of the answer; -1 without one
+    sample_weights: NDArray[np.float32]  # [D], what each window counts
+    starts: NDArray[np.int64]  # [D], position of the answer's first token in its window; 0 for none
+    ends: NDArray[np.int64]  # [D], position of its last token
+    prompt_lengths: NDArray[np.int64]  # [D], tokens before the answer
+    image_counts: NDArray[np.int64]  # [D], images of each document
+    images: dict[str, NDArray[Any]]  # inputs of the vision tower, by its own names
+    image_rows: dict[str, NDArray[np.int64]]  # [I], the rows that each image has in the input of that name
+    undecodable: NDArray[np.bool_]  # [D], whether an image of the document cannot be decoded
+
+
+class MicroBatch(TypedDict, total=False):
+    """Documents in rows, with their targets: what a task model takes in one forward pass.
+
+    Padded rows [D, T] have an `attention_mask`. A packed row [1, T] has `position_ids`, `cu_seqlens` and `max_length`
+    instead. `weight` is always there; the other entries are those of the objective.
+
+    Example:
+        >>> import torch
+        >>> padded: MicroBatch = {
+        ...     "input_ids": torch.tensor([[2, 4, 3], [2, 3, 0]]),
+        ...     "attention_mask": torch.tensor([[1, 1, 1], [1, 1, 0]]),
+        ...     "target_positions": torch.tensor([1]),
+        ...     "targets": torch.tensor([7]),
+        ...     "weight": 1.0,
+        ... }
+        >>> packed: MicroBatch = {
+        ...     "input_ids": torch.tensor([[2, 4, 3, 2, 3]]),
+        ...     "position_ids": torch.tensor([[0, 1, 2, 0, 1]]),
+        ...     "cu_seqlens": torch.tensor([0, 3, 5], dtype=torch.int32),
+        ...     "max_length": 3,
+        ...     "target_positions": torch.tensor([1]),
+        ...     "targets": torch.tensor([7]),
+        ...     "weight": 1.0,
+        ... }
+    """
+
+    input_ids: Tensor  # int64 [D, T], or [1, T] if packed
+    attention_mask: Tensor  # int64 [D, T], 1 for tokens and 0 for padding
+    position_ids: Tensor  # int64 [1, T], from 0 in each document
+    cu_seqlens: Tensor  # int32 [D + 1], where documents begin and the last one ends
+    max_length: int  # tokens of the longest document
+    token_type_ids: Tensor  # int64 like `input_ids`, 1 for the second text of a pair
+
+    # targets
+    labels: Tensor  # int64 like `input_ids`, -100 for no target
+    target_positions: Tensor  # int64 [M], places of the targets, counted row by row
+    targets: Tensor  # int64 [M]
+    target_weights: Tensor  # float32 [M], the factor of each target's loss; 1 without it
+    weight: float | Tensor  # the divisor of the loss, to be summed over the global batch
+    sample_keys: Tensor  # int64 [D], what the dropout of each document follows from
+    samples: Tensor  # int64 [D], their numbers in an evaluated set; -1 for fillers
+
+    # enhanced masked language modelling
+    row_seeds: Tensor  # int32 like `input_ids`, seeds of the decoder's masks
+    encoder_input_ids: Tensor  # int64 like `input_ids`, as the encoder sees them
+    encoder_target_positions: Tensor  # int64 [M]
+    encoder_targets: Tensor  # int64 [M]
+    encoder_rate: Tensor  # float32, the share of the tokens that the encoder does not see
+
+    # finetuning tasks
+    example_labels: Tensor  # classification: int64 or float32 [D], or float32 [D, C]
+    read_positions: Tensor  # token classification: int64, the places that the head reads
+    word_positions: Tensor  # int64 [W], the place of each word's first piece
+    words: Tensor  # int64 [W], the number of each word in its set
+    starts: Tensor  # question answering: int64 [D], position of the answer's first token in its window; 0 for none
+    ends: Tensor  # int64 [D], position of its last token
+    sample_weights: Tensor  # float32 [D], what each window counts
+    in_context: Tensor  # bool like `input_ids`, the tokens that an answer may have
+    # vision-language
+    prompt_lengths: Tensor  # int64 [D], tokens before the answer
+    image_counts: Tensor  # int64 [D], images of each document
+    images: dict[str, Tensor]  # A vision tower's inputs, by its own names
+    image_rows: dict[str, Tensor]  # int64 [I], the rows that each image has in the input of that name
+    undecodable: Tensor  # int64, the `samples` with an image that cannot be decoded
+
+    # figures, which move to the `Share`
+    tokens: int  # without padding
+    padded_tokens: int  # with padding
+    token_pairs: int  # pairs of tokens that see each other: the sum of the squared lengths
+    hash_low: int  # low half of the sum of the documents' hashes; see `runner.run.audit`
+    hash_high: int  # high half of it
+    sample_names: list[str]  # [D], of a stream: the documents by name
+
+
+class Share(TypedDict, total=False):
+    """One rank's share of a global batch: its micro-batches, and the sums of their figures."""
+
+    micro_batches: list[MicroBatch]
+    weight: float  # this and the following are sums over the micro-batches; see there
+    tokens: int
+    padded_tokens: int
+    token_pairs: int
+    hash_low: int
+    hash_high: int
+    sample_ids: Tensor  # int64 [D, 2], epoch and index of each document of the share
+    sample_names: list[str]  # [D], of a stream: the documents by name
+    epoch: int  # of a stream of documents: passes begun before its last one
+
+
+Collate = Callable[[FlatSamples], MicroBatch]
+"""A collator as a run calls it."""
+
+
+class TokenizerArguments(TypedDict):
+    """The arguments of a collator that follow from the tokenizer."""
+
+    pad_token_id: int
+    mask_token_id: int
+    vocab_size: int
+    special_token_ids: Sequence[int]
+
+
+class TaskArguments(TypedDict, total=False):
+    """The arguments of a collator that only data for one task brings."""
+
+    labels: Sequence[str]  # classification: the labels' names, in the order of their numbers
+    problem_type: str  # classification of texts: transformers' name for it
+    context_column: str
+    doc_stride: int  # question answering: tokens that neighbouring windows share
+    image_token_id: int  # vision-language: the token that stands for a feature of an image
+    image_example: Any  # an `EncodedImage`
+    end_token_id: int  # the token that ends an answer
+
+
+class CollatorArguments(TokenizerArguments, TaskArguments, total=False):
+    """What a data module tells the objective's collator: `collator(**data.collator_arguments())`."""
+
+    text_column: str
+    label_column: str | None
+    max_sequence_length: int
+
+
+def tokenizer_arguments(tokenizer: "PreTrainedTokenizerBase") -> TokenizerArguments:
+    """Padding, mask, vocabulary and special tokens of a tokenizer; padding stands for a mask that it lacks."""
+    pad, mask = tokenizer.pad_token_id, tokenizer.mask_token_id
+    return {
+        "pad_token_id": pad,
+        "mask_token_id": pad if mask is None else mask,
+        "vocab_size": len(tokenizer),
+        "special_token_ids": tokenizer.all_special_ids,
+    }

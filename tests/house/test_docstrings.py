@@ -1,0 +1,55 @@
+"""Docstrings: examples of the core run, every public class there has one, and packages name their files."""
+
+import ast
+import doctest
+import inspect
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("order", "samplers", "objectives")
+
+
+def modules() -> list[str]:
+    """The modules of the packages, by their names."""
+    return [
+        f"iolaus.runner.{package}.{file.stem}"
+        for package in PACKAGES
+        for file in sorted((ROOT / "runner" / package).glob("[!_]*.py"))
+    ]
+
+
+def public_classes(module: ModuleType) -> list[type]:
+    return [
+        found
+        for name, found in inspect.getmembers(module, inspect.isclass)
+        if found.__module__ == module.__name__ and not name.startswith("_")
+    ]
+
+
+@pytest.mark.parametrize("name", [*modules(), "iolaus.runner.data.micro_batch"])
+def test_examples_of_docstrings_run(name: str) -> None:
+    assert doctest.testmod(import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE).failed == 0
+
+
+@pytest.mark.parametrize("name", modules())
+def test_every_public_class_has_an_example(name: str) -> None:
+    without = [
+        found.__name__
+        for found in public_classes(import_module(name))
+        if ">>>" not in (vars(found).get("__doc__") or "")
+    ]
+    assert not without
+
+
+PACKAGE_FOLDERS = sorted(path.parent for path in (ROOT / "runner").rglob("__init__.py"))
+
+
+@pytest.mark.parametrize("folder", PACKAGE_FOLDERS, ids=lambda folder: str(folder.relative_to(ROOT)))
+def test_docstring_of_a_package_names_all_its_files(folder: Path) -> None:
+    tour = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+    inside = [*folder.glob("[!_]*.py"), *(path.parent for path in folder.glob("[!_]*/__init__.py"))]
+    assert not [path.stem for path in inside if f"`{path.stem}`" not in tour]
