@@ -128,7 +128,8 @@ def locate(target: str, path: str) -> Callable[..., Any]:
     """What the node at this key of a config names; raises as `check_target` does."""
     check_target(target, path)
     target = current_name(target)
-    found, group = _located(target), group_of(path)
+    found: Callable[..., Any] = _located(target)
+    group = group_of(path)
     home = getattr(found, "__module__", None) or type(found).__name__
     own = target in registered(group) or target in _listed or _is_listed(current_name(home))
     if not callable(found) or not (own or _is_of_kind(found, group)):

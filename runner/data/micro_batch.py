@@ -118,6 +118,7 @@ class MicroBatch(TypedDict, total=False):
 
     # finetuning tasks
     example_labels: Tensor  # classification: int64 or float32 [D], or float32 [D, C]
+    problem_type: str  # the kind of problem that they make, by transformers' name for it
     read_positions: Tensor  # token classification: int64, the places that the head reads
     word_positions: Tensor  # int64 [W], the place of each word's first piece
     words: Tensor  # int64 [W], the number of each word in its set

@@ -4,7 +4,7 @@ import json
 import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from omegaconf import OmegaConf
@@ -14,6 +14,7 @@ from iolaus.conf.registry import OPTIONS, TASKS
 from iolaus.runner.data.batches import VALIDATION_STREAM, GlobalBatches
 from iolaus.runner.data.evaluated import EVALUATED_AT_ONCE
 from iolaus.runner.data.labelled.examples import READER_SETTINGS, ExampleReader
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.data.read.formats import ROWS, ending_format
 from iolaus.runner.data.read.opened import AS_FOUND, Reading
 from iolaus.runner.data.read.rows import Row, Rows, read_rows
@@ -150,7 +151,7 @@ def predict(predictor: Predictor, rows: Rows, micro_batch_tokens: int) -> Predic
     for step in range(len(sampler)):
         for micro_batch in batches[step]["micro_batches"]:
             moved = {n: v.to(device) if isinstance(v, Tensor) else v for n, v in micro_batch.items()}
-            predictions.add(moved, model(moved))
+            predictions.add(cast(MicroBatch, moved), model(moved))
     predictions.join(lambda mine: [mine])
     shown = ({name: value for name, value in row.items() if name != "gold"} for row in predictions.rows())
     return Predicted(shown, predictions.metrics())

@@ -8,12 +8,13 @@ from transformers import PreTrainedTokenizerBase
 
 from iolaus.conf.values import suggest
 from iolaus.runner.data.batches import MASK_STREAM, VALIDATION_STREAM
+from iolaus.runner.data.micro_batch import tokenizer_arguments
 from iolaus.runner.data.read.documents import Source
 from iolaus.runner.data.read.opened import Reading
 from iolaus.runner.data.store.reader import TokenStore
 from iolaus.runner.data.text.chunking import Chunker
 from iolaus.runner.data.text.prepare import PreparedText, prepare_text
-from iolaus.runner.data.text.tokenizer import load_tokenizer, token_arguments
+from iolaus.runner.data.text.tokenizer import load_tokenizer
 from iolaus.runner.loaders.base import PassesDataModule, cache_folder, check_sizes
 from iolaus.runner.loaders.passes import Passes, PassLoader, StoredPasses
 from iolaus.runner.loaders.reading import open_splits, validation_sets
@@ -140,7 +141,7 @@ class PretrainingDataModule(PassesDataModule):
     def collator(self) -> Any:
         """The objective's collator, which knows all special tokens of the tokenizer."""
         known = {
-            **token_arguments(self.tokenizer),
+            **tokenizer_arguments(self.tokenizer),
             "max_sequence_length": self.max_sequence_length,
         }
         return get_collator_cls(self.objective)(**{**known, **self.collator_kwargs})

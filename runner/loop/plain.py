@@ -57,7 +57,8 @@ def _plain_optimizer(call: Call, names: Mapping[str, Any], model: nn.Module) -> 
     made.register_load_state_dict_pre_hook(lambda one, saved: check_same(one, saved["param_groups"]))
     if callable(getattr(made, "train", None)) and callable(getattr(made, "eval", None)):
         made.loop_needs = partial(TwoWeights, made)
-    return made
+    optimizer: Optimizer = made
+    return optimizer
 
 
 def _groups(

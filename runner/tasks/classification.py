@@ -1,7 +1,7 @@
 """Classification of texts or pairs of texts: one label, several labels at once, or a number."""
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from transformers import AutoModelForSequenceClassification
 
@@ -55,7 +55,8 @@ class Classification(TrainerTask):
             kind = REGRESSION if labels.ndim == 1 else MULTI
             known = ~labels.reshape(len(labels), -1).isnan().any(-1)
         model.problem_type = model.pretrained.config.problem_type = kind
-        return {**batch, "example_labels": labels, "problem_type": kind, "weight": float(known.sum())}
+        own = {"example_labels": labels, "problem_type": kind, "weight": float(known.sum())}
+        return cast(MicroBatch, batch | own)
 
     def measured(self, batch: Evaluated) -> Iterator[Measured]:
         """Predictions for the texts whose labels are known."""

@@ -1,7 +1,7 @@
 """Extractive question answering: the span of a context that answers a question."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -48,14 +48,14 @@ class QuestionAnswering(TrainerTask):
     def micro_batch(self, batch: dict[str, Any], model: Any, tokenizer: Any) -> MicroBatch:
         """Every window of a question is one target."""
         known = batch["start_positions"] != IGNORED
-        return {
-            **batch,
+        own = {
             "starts": batch["start_positions"],
             "ends": batch["end_positions"],
             "in_context": _in_context(batch, tokenizer),
             "sample_weights": known.float(),
             "weight": float(known.sum()),
         }
+        return cast(MicroBatch, batch | own)
 
     def measured(self, batch: Evaluated) -> Iterator[Measured]:
         """Texts of windows, each by itself."""
@@ -79,14 +79,15 @@ class QuestionAnswering(TrainerTask):
 
 def _in_context(batch: Mapping[str, Any], tokenizer: Any) -> Tensor:
     """Which tokens [B, T] answers may be of: those of the second text, or all where nothing tells the texts apart."""
-    ids = batch["input_ids"]
-    real = batch["attention_mask"] > 0
+    ids: Tensor = batch["input_ids"]
+    real: Tensor = batch["attention_mask"] > 0
     special = torch.zeros_like(real)
     if tokenizer is not None:
         special = torch.isin(ids, torch.tensor(tokenizer.all_special_ids, device=ids.device))
     if "token_type_ids" in batch:
-        return real & ~special & (batch["token_type_ids"] == 1)
+        second: Tensor = batch["token_type_ids"] == 1
+        return real & ~special & second
     separated = torch.ones_like(real)
     if tokenizer is not None and tokenizer.sep_token_id is not None:
-        separated = (ids == tokenizer.sep_token_id).cumsum(-1) > 0
+        separated = torch.gt((ids == tokenizer.sep_token_id).cumsum(-1), 0)
     return real & ~special & separated

@@ -1,7 +1,7 @@
 """Classification of words: a label for each word of a sentence, such as the tags of entities."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor
 from transformers import AutoModelForTokenClassification
@@ -51,7 +51,8 @@ class TokenClassification(TrainerTask):
         labels = batch["labels"].flatten()
         positions = (labels != IGNORED).nonzero()[:, 0]
         own = {"target_positions": positions, "targets": labels[positions], "word_positions": positions}
-        return {**batch, **own, "read_positions": positions, "weight": float(len(positions))}
+        own |= {"read_positions": positions, "weight": float(len(positions))}
+        return cast(MicroBatch, batch | own)
 
     def measured(self, batch: Evaluated) -> Iterator[Measured]:
         """Labels of targets; those of entities by row, where labels are BIO tags, else a mean of F1 over the labels."""

@@ -1,6 +1,5 @@
 import csv
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
@@ -50,7 +49,7 @@ class WithGenerator(SparseMaskedLM):
         return {"loss": super().forward(micro_batch)["loss"] + guessed}
 
 
-def both_counts(model: TaskModel, share: dict[str, Any]) -> tuple[float, float]:
+def both_counts(model: TaskModel, share: Share) -> tuple[float, float]:
     """FLOPs of a share, by our count and by that of the operators."""
     with FlopCounterMode(display=False) as counter:
         for micro_batch in share["micro_batches"]:

@@ -145,7 +145,8 @@ def test_figures_are_known_before_any_batch(objective: str, fields: dict[str, An
     model = make.task_model(tiny()).eval()
     batch = make(flat(documents(LENGTHS), evaluation=True))
     with torch.no_grad():
-        totals = {name: float(value) for name, value in model(batch).items()} | {"weight": batch["weight"]}
+        totals: dict[str, float] = {name: float(value) for name, value in model(batch).items()}
+        totals["weight"] = float(batch["weight"])
     assert model.figure_names() == list(model.figures(totals))
     assert model.figure_names()[0] == "loss"
 

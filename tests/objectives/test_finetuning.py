@@ -243,7 +243,9 @@ def test_objective_and_data_that_do_not_fit() -> None:
         ValueError, match="does not train on this data, which comes with labels, problem_type"
     ):
         get_collator_cls("mlm")(mlm_probability=0.3, **data.collator_arguments())
-    plain = {n: v for n, v in data.collator_arguments().items() if n not in ("labels", "problem_type")}
+    plain: dict[str, Any] = {
+        n: v for n, v in data.collator_arguments().items() if n not in ("labels", "problem_type")
+    }
     plain["label_column"] = None  # as data for pretraining says
     for task in FIELDS:
         with pytest.raises(ValueError, match=f"needs labelled data, such as data={task}"):

@@ -10,14 +10,13 @@ from iolaus.conf.data import labelled as options
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.evaluated import EvaluatedDataModule, by_name
 from iolaus.runner.data.labelled.examples import READER_SETTINGS, ExampleReader, LabelledTask, TaskSequences
-from iolaus.runner.data.micro_batch import CollatorArguments
+from iolaus.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
 from iolaus.runner.data.read.opened import reading_of
 from iolaus.runner.data.read.rows import read_rows
 from iolaus.runner.data.text.holdout import hold_out
 from iolaus.runner.data.text.tokenizer import (
     describe_vocabulary,
     load_tokenizer,
-    token_arguments,
     train_tokenizer,
 )
 from iolaus.runner.run.model_folder import model_folder
@@ -98,12 +97,13 @@ class FinetuningData(EvaluatedDataModule):
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The tokenizer of the samples: that of the model to finetune, or one trained on the training texts."""
         assert self.prepared, "prepare_data comes first"
-        return self._tokenizer
+        tokenizer: PreTrainedTokenizerBase = self._tokenizer
+        return tokenizer
 
     def collator_arguments(self) -> CollatorArguments:
         """The arguments of the objective's collator that the data decides."""
         return {
-            **token_arguments(self.tokenizer),
+            **tokenizer_arguments(self.tokenizer),
             "text_column": self.settings.text_column,
             "label_column": self.settings.label_column,
             "max_sequence_length": self.max_length,

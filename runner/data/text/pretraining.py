@@ -10,13 +10,13 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from iolaus.conf.data import pretraining as options
 from iolaus.runner.config.custom_code import from_pretrained
 from iolaus.runner.config.settings import takes_settings
-from iolaus.runner.data.micro_batch import CollatorArguments
+from iolaus.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
 from iolaus.runner.data.module import GlobalBatchDataModule
 from iolaus.runner.data.read.documents import Source, open_source
 from iolaus.runner.data.read.opened import reading_of
 from iolaus.runner.data.store.reader import TokenStore
 from iolaus.runner.data.text.prepare import PreparedText, prepare_text
-from iolaus.runner.data.text.tokenizer import describe_vocabulary, token_arguments
+from iolaus.runner.data.text.tokenizer import describe_vocabulary
 from iolaus.runner.run.model_folder import model_folder
 
 
@@ -25,6 +25,9 @@ class PretrainingData(GlobalBatchDataModule):
 
     With `streaming` the class is `StreamedPretrainingData`, which tokenises as it reads.
     """
+
+    train: TokenStore
+    validation: dict[str, TokenStore]
 
     @takes_settings(options.PretrainingData)
     def __init__(self, settings: options.PretrainingData) -> None:
@@ -89,7 +92,7 @@ class PretrainingData(GlobalBatchDataModule):
     def collator_arguments(self) -> CollatorArguments:
         """The arguments of the objective's collator that the data decides."""
         return {
-            **token_arguments(self.tokenizer),
+            **tokenizer_arguments(self.tokenizer),
             "text_column": "text",
             "label_column": None,
             "max_sequence_length": self.max_length,

@@ -124,16 +124,6 @@ def load_tokenizer(name_or_folder: str, needed: Sequence[str] = ("pad", "mask"))
     return tokenizer
 
 
-def token_arguments(tokenizer: Any) -> dict[str, Any]:
-    """What every collator needs to know of a tokenizer."""
-    return {
-        "pad_token_id": tokenizer.pad_token_id,
-        "mask_token_id": tokenizer.mask_token_id,
-        "vocab_size": len(tokenizer),
-        "special_token_ids": tokenizer.all_special_ids,
-    }
-
-
 def describe_vocabulary(tokenizer: Any) -> str:
     """The size of the vocabulary, and whether texts get no special tokens at their beginning and end."""
     bare = "" if tokenizer.num_special_tokens_to_add() else "; the tokenizer adds no special tokens to a text"

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from iolaus.conf.values import suggest
-from iolaus.runner.data.micro_batch import CollatorArguments
-from iolaus.runner.data.text.tokenizer import token_arguments
+from iolaus.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
 from iolaus.runner.data.vision.conversations import (
     ASSISTANT,
     IMAGE_PLACE,
@@ -143,7 +142,7 @@ class ConversationEncoder:
     def collator_arguments(self, reader: ConversationReader) -> CollatorArguments:
         """The arguments of the objective's collator that the data decides; `reader` knows the columns of the rows."""
         return {
-            **token_arguments(self.tokenizer),
+            **tokenizer_arguments(self.tokenizer),
             "mask_token_id": self.tokenizer.pad_token_id,
             "text_column": reader.columns["question"],
             "label_column": reader.columns["answer"],

@@ -95,7 +95,7 @@ class ImageTextDataModule(EvaluatedDataModule):
 
     def fingerprint(self) -> str:
         """A hash of the training samples."""
-        return self.train_set.fingerprint
+        return str(self.train_set.fingerprint)
 
     def baselines(self) -> dict[str, float]:
         """No figures: the metrics contain the baseline, over the same samples."""
@@ -120,7 +120,7 @@ class ImageTextDataModule(EvaluatedDataModule):
     def _folder(self, source: Any) -> Path | str:
         """Where the image paths of a source start from."""
         if self.settings.images is not None:
-            return self.settings.images
+            return str(self.settings.images)
         first = source[0] if isinstance(source, list | tuple) and source else source
         found = locate(str(first), "train", ROWS, True) if isinstance(first, str | Path) else None
         if found is None or found.hub:
