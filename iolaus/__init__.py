@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from iolaus.conf.registry import register, register_configs, register_metric, register_task
     from iolaus.runner.data import EnergonMultiModalDataModule
     from iolaus.runner.data.energon import EnergonDataloader, MultiModalSampleConfig
-    from iolaus.runner.data.text.sources import Source
+    from iolaus.runner.data.read.documents import Source
     from iolaus.runner.evaluation.metrics import get_metrics_for_task
     from iolaus.runner.in_python import assemble, compose, run, runs
     from iolaus.runner.inference.opened_run import Run, open_run

@@ -146,7 +146,8 @@ def _check_task(values: Values) -> None:
             f"data.task={task!r}; there are: {', '.join(TASKS)}; if it is one of yours, name the module that "
             "registers it: imports=[MODULE]" + suggest(task, TASKS)
         )
-    labelled = objective in {getattr(option, "task", None) for option in OPTIONS["data"].values()}
+    tasks = {getattr(option, "task", None) for option in OPTIONS["data"].values()}
+    labelled = objective is not None and objective in tasks
     if labelled and option_of("module", values["module"]) == "pretraining":
         raise ValueError(f"objective={objective} needs module=finetuning; experiment={objective} has both")
     if labelled and target_of(data) == "runner.data.PretrainingData":

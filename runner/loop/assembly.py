@@ -84,7 +84,10 @@ def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
     allow_code(config)
     import_modules(config.imports)
     labelled = option_of("data", config.data) is not None and "task" in config.data
-    data = build(config.data, **({"task": get_task(config.data.task)} if labelled else {}))
+    make_data = bind(config.data)
+    if labelled:
+        make_data = make_data.with_keywords({**make_data.keywords, "task": get_task(config.data.task)})
+    data = make_data()
     if not hasattr(data, "connect"):
         return _assemble_plain(config, data)
     data.prepare_data()

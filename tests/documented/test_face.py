@@ -39,7 +39,7 @@ DOCUMENTED = [
         "iolaus.runner.run.errors",
         "iolaus.runner.order.epochs",
     ],
-    *["iolaus.runner.data.energon.tasks", "iolaus.runner.data.text.sources"],
+    *["iolaus.runner.data.energon.tasks", "iolaus.runner.data.read.documents"],
 ]
 
 PACKAGES = [
