@@ -22,7 +22,7 @@ from omegaconf import DictConfig, OmegaConf
 from iolaus.runner.run import signals
 from iolaus.runner.run.cluster import processes_per_node
 from iolaus.runner.run.errors import TrainingFailure
-from iolaus.runner.run.folder import RunFolder
+from iolaus.runner.run.folder import RunFolder, editable
 from iolaus.runner.run.redaction import know_secrets
 
 LAUNCHED = (
@@ -72,7 +72,7 @@ def launch(config: DictConfig, folder: RunFolder, train: Train) -> dict[str, flo
         return train(config, folder)
     rank_config, rank_error = folder.path / RANK_CONFIG, folder.path / RANK_ERROR
     with open(os.open(rank_config, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(OmegaConf.to_yaml(_for_ranks(config)))
+        file.write(OmegaConf.to_yaml(editable(config)))
     rank_error.unlink(missing_ok=True)
     try:
         status = run_ranks(num_processes, ["-m", "iolaus.runner.train", "--rank", str(folder.path)])
@@ -216,11 +216,3 @@ def keep_freed_memory() -> None:
     if mallopt is not None:
         mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
         mallopt(_M_MMAP_THRESHOLD, 2**30)
-
-
-def _for_ranks(config: DictConfig) -> DictConfig:
-    copy = config.copy()
-    OmegaConf.set_readonly(copy, False)
-    OmegaConf.set_struct(copy, False)
-    copy.pop("hydra", None)
-    return copy

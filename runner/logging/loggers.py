@@ -1,6 +1,5 @@
 """Where metrics go: `metrics.csv` in the run folder, Weights & Biases, TensorBoard."""
 
-import contextlib
 import csv
 import io
 import netrc
@@ -19,8 +18,12 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_only
 from omegaconf import OmegaConf
 
 from iolaus.runner.logging.wandb import LastingWandbLogger, finish_run
+from iolaus.runner.run.files import naming, replacing
 from iolaus.runner.run.metrics_file import FIXED_COLUMNS, whole_rows
 from iolaus.runner.run.sweep_folder import read_sweep
+
+WHAT = "the metrics to "
+"""What a message says of the file that cannot be written."""
 
 
 class MetricsFile(Logger):
@@ -71,11 +74,9 @@ class MetricsFile(Logger):
             )
         file = self._opened([key for key in metrics if key not in self._columns])
         cells = [str(step), f"{time.time():.3f}", *(_cell(metrics.get(key)) for key in self._columns[2:])]
-        try:
+        with naming(self.path, WHAT):
             file.write(",".join(cells) + "\n")
             file.flush()
-        except OSError as error:
-            raise self._failure(error) from error
 
     @rank_zero_only
     def resume(self, step: int) -> None:
@@ -109,36 +110,24 @@ class MetricsFile(Logger):
                 columns = [*(columns or FIXED_COLUMNS), *new_keys]
                 self._rewrite(columns, [row + padding for row in rows])
             self._columns = columns
-            try:
+            with naming(self.path, WHAT):
                 self._file = self.path.open("a", encoding="utf-8", newline="")
-            except OSError as error:
-                raise self._failure(error) from error
         return self._file
 
     def _rewrite(self, columns: list[str], rows: list[list[str]]) -> None:
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([columns, *rows] if columns else [])
-        temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
-        try:
-            if not self.path.parent.exists():
-                self.path.parent.mkdir(parents=True)
+        with replacing(self.path, WHAT) as temporary:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
             with temporary.open("w", encoding="utf-8", newline="") as file:
                 file.write(text.getvalue())
                 file.flush()
                 os.fsync(file.fileno())
-            temporary.replace(self.path)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            raise self._failure(error) from error
 
     def _close(self) -> None:
         if self._file is not None:
             self._file.close()
         self._file, self._columns = None, []
-
-    def _failure(self, error: OSError) -> OSError:
-        return OSError(f"cannot write the metrics to {str(self.path)!r}: {error.strerror or error}")
 
 
 def wandb_logger(

@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from iolaus.runner.models.sparse_head import SparseMaskedLM, rows_at
-from iolaus.runner.run.folder import write_atomically
+from iolaus.runner.run.files import write_atomically
 
 FILE = "samples.json"
 

@@ -1,14 +1,12 @@
 """What a finetuned model gets right and wrong: figures per class, confusions, and predictions to browse."""
 
-import json
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from iolaus.runner.report import page
-from iolaus.runner.report.answers import kinds_table, shown_images
-from iolaus.runner.report.page import Cell
 from iolaus.runner.report.predictions import predictions_table
+from iolaus.runner.run.files import read_json
 
 MATRIX_LABELS = 30
 """With more labels than this, the most frequent confusions are listed instead of the whole matrix."""
@@ -16,65 +14,59 @@ MATRIX_LABELS = 30
 LISTED = 50
 """Confusions listed."""
 
+SCORES = {"precision": "precision", "recall": "recall", "F1": "f1", "examples": "support"}
+QUESTIONS = {
+    "type": "kind",
+    "exact match": "exact_match",
+    "best constant answer": "constant",
+    "its exact match": "constant_exact_match",
+    "examples": "examples",
+}
+CONFUSIONS = {
+    "true class": "true",
+    "predicted as": "predicted",
+    "examples": "count",
+    "share of the class": "share",
+}
+"""Heads of tables, and the keys of what stands under them."""
+
+DATA_URI = "data:image/png;base64,"
+"""What the embedded images begin with; anything else is not put into a page."""
+
 Row = dict[str, Any]
 
 
 def evaluation_sections(folder: Path) -> list[str]:
     """A section per evaluated set of a run folder, from `evaluation.json` and `predictions.jsonl`; none without."""
-    try:
-        evaluation = json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))
-        sets = dict(evaluation["sets"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
-    return [_section(folder, name, found) for name, found in sets.items()]
+    sets = read_json(folder / "evaluation.json", {}).get("sets")
+    return [_section(folder, name, found) for name, found in sets.items()] if isinstance(sets, dict) else []
 
 
 def _section(folder: Path, name: str, found: Row) -> str:
-    per_class = found.get("per_class") or []
-    title = f"Evaluation: {name}, {found.get('examples', 0):,} examples"
     return page.section(
-        title,
+        f"Evaluation: {name}, {found.get('examples', 0):,} examples",
         page.facts({k: page.number(v, 5) for k, v in (found.get("metrics") or {}).items()}),
-        _scores("Entities", "type", found.get("entities") or []),
-        _scores("Classes", "class", per_class),
+        page.listed("Entities", {"type": "label", **SCORES}, found.get("entities") or []),
+        page.listed("Classes", {"class": "label", **SCORES}, found.get("per_class") or []),
         _confusions(found["labels"], found["confusion"]) if found.get("confusion") else "",
-        kinds_table(found.get("kinds") or []),
-        shown_images(found.get("shown") or []),
+        page.listed("Types of questions", QUESTIONS, found.get("kinds") or []),
+        _shown_images(found.get("shown") or []),
         predictions_table(folder, name),
     )
 
 
-def _scores(title: str, head: str, rows: list[Row]) -> str:
-    """Precision, recall, F1 and support, a row per class."""
-    if not rows:
-        return ""
-    figures = ("precision", "recall", "f1", "support")
-    lines = [[Cell(row["label"]), *(page.number_cell(row[figure]) for figure in figures)] for row in rows]
-    return page.label(title) + page.sortable_table([head, "precision", "recall", "F1", "examples"], lines)
-
-
 def _confusions(labels: list[str], counts: list[list[int]]) -> str:
     if len(labels) <= MATRIX_LABELS:
-        return page.label("Confusion matrix: a row per true class, a column per predicted one") + _matrix(
-            labels, counts
-        )
+        title = page.label("Confusion matrix: a row per true class, a column per predicted one")
+        return title + _matrix(labels, counts)
     pairs = [
-        (count, true, predicted)
-        for true, row in enumerate(counts)
-        for predicted, count in enumerate(row)
-        if count and true != predicted
+        {"true": labels[i], "predicted": labels[j], "count": count, "share": count / sum(row)}
+        for i, row in enumerate(counts)
+        for j, count in enumerate(row)
+        if count and i != j
     ]
-    lines = [
-        [
-            Cell(labels[true]),
-            Cell(labels[predicted]),
-            page.number_cell(count),
-            page.number_cell(count / sum(counts[true])),
-        ]
-        for count, true, predicted in sorted(pairs, key=lambda pair: -pair[0])[:LISTED]
-    ]
-    heads = ["true class", "predicted as", "examples", "share of the class"]
-    return page.label("Most frequent confusions") + page.sortable_table(heads, lines) if lines else ""
+    most = sorted(pairs, key=lambda pair: -pair["count"])[:LISTED]
+    return page.listed("Most frequent confusions", CONFUSIONS, most)
 
 
 def _matrix(labels: list[str], counts: list[list[int]]) -> str:
@@ -89,8 +81,22 @@ def _matrix(labels: list[str], counts: list[list[int]]) -> str:
             for j, count in enumerate(row)
         )
         lines.append(f'<tr><th scope="row">{escape(labels[i])}</th>{cells}</tr>')
-    body = "\n".join(lines)
+    return page.framed("matrix", f"<td></td>{heads}", lines)
+
+
+def _shown_images(rows: list[Row]) -> str:
+    """Images with the question, the accepted answers and the model's own."""
+    cards = [_card(row) for row in rows if str(row["image"]).startswith(DATA_URI)]
+    if not cards:
+        return ""
+    return page.label("Some images and answers") + f'<div class="shown">{"".join(cards)}</div>'
+
+
+def _card(row: Row) -> str:
+    question, gold, answer = (escape(str(v)) for v in (row["text"], ", ".join(row["gold"]), row["predicted"]))
+    mark = "right" if row["right"] else "wrong"
     return (
-        f'<div class="scroll"><table class="matrix"><thead><tr><td></td>{heads}</tr></thead>\n'
-        f"<tbody>{body}</tbody></table></div>"
+        f'<figure class="{mark}"><img src="{escape(row["image"])}" alt="">'
+        f"<figcaption>{question}<br><b>{answer or 'nothing'}</b>"
+        f"{'' if row['right'] else f'<br>accepted: {gold}'}</figcaption></figure>"
     )

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from iolaus.runner.evaluation.squad import exact_match
 from iolaus.runner.report import page
-from iolaus.runner.report.page import Cell
 
 LISTED = 150
 """Wrong predictions on the page, and as many right ones at most; all are in `predictions.jsonl`."""
@@ -34,23 +33,13 @@ def predictions_table(folder: Path, name: str) -> str:
     if not judged:
         return ""
     listed = [*wrong[:LISTED], *right[:LISTED]]
-    lines = [
-        [
-            Cell(_text(j.row)),
-            Cell(_listed(j.row["gold"])),
-            Cell(_listed(j.row["predicted"])),
-            _sureness(j.row),
-        ]
-        for j in listed
-    ]
+    rows = [j.row for j in listed]
+    lines = [[_text(r), _listed(r["gold"]), _listed(r["predicted"]), _sureness(r)] for r in rows]
+    kinds = ["wrong" if j.wrong else "right" for j in listed]
     cut = f", of which {len(listed):,} are listed" if len(listed) < len(judged) else ""
     return page.details(
         f"Predictions: {len(wrong):,} wrong, {len(right):,} right{cut}",
-        page.browsed_table(
-            ["text", "true", "predicted", "probability"],
-            lines,
-            ["wrong" if j.wrong else "right" for j in listed],
-        ),
+        page.browsed_table(["text", "true", "predicted", "probability"], lines, kinds),
     )
 
 
@@ -116,6 +105,6 @@ def _listed(value: Any) -> str:
     return page.number(value) if isinstance(value, int | float) else str(value) or "none"
 
 
-def _sureness(row: Row) -> Cell:
+def _sureness(row: Row) -> float | None:
     value = row["probability"]
-    return page.number_cell(None if value is None else _certainty(value))
+    return None if value is None else _certainty(value)

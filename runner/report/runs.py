@@ -1,6 +1,5 @@
 """A run folder as the pages read it: whatever is missing or damaged there is simply empty."""
 
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from omegaconf import OmegaConf
 
 from iolaus.old_names import current_name
 from iolaus.runner.report.summary import AT_UNIGRAM, plateau_of
+from iolaus.runner.run.files import read_json
 from iolaus.runner.run.metrics_file import Series, read_metrics
 from iolaus.runner.run.model_folder import MARKS, check_is_run
 
@@ -103,10 +103,10 @@ def load_run(folder: Path) -> Run:
     text = _text(folder / "config.yaml")
     return Run(
         path=folder,
-        status=_json(folder / "status.json", {}),
-        environment=_json(folder / "environment.json", {}),
+        status=read_json(folder / "status.json", {}),
+        environment=read_json(folder / "environment.json", {}),
         command=_text(folder / "command.txt").strip(),
-        overrides=_overrides(_json(folder / "overrides.json", [])),
+        overrides=_overrides(read_json(folder / "overrides.json", [])),
         config_text=text,
         settings=_settings(text),
         metrics=read_metrics(folder / "metrics.csv"),
@@ -177,14 +177,6 @@ def _settings(text: str) -> Settings:
 def _overrides(noted: list[Any]) -> dict[str, str]:
     pairs = (str(override).split("=", 1) for override in noted if "=" in str(override))
     return {name.lstrip("+"): value for name, value in pairs}
-
-
-def _json(file: Path, empty: Any) -> Any:
-    try:
-        value = json.loads(file.read_text(encoding="utf-8", errors="replace"))
-    except (OSError, ValueError):
-        return empty
-    return value if isinstance(value, type(empty)) else empty
 
 
 def _text(file: Path) -> str:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from iolaus.runner.run.environment import output_of
-from iolaus.runner.run.folder import RunFolder, write_atomically
+from iolaus.runner.run.files import read_json, write_atomically
+from iolaus.runner.run.folder import RunFolder
 
 LAUNCH_FILE = ".launch"
 """In the run folder: the launch whose first rank has prepared it."""
@@ -157,13 +158,13 @@ def agreed_folder(outputs: Path, identity: str, choose: Callable[[], str]) -> st
         / f"{os.environ['SLURM_JOB_ID']}.{os.environ.get('SLURM_STEP_ID', 0)}-{identity[:8]}.json"
     )
     if here is None or here.rank == 0:
-        known = _read(note).get("folder") if int(os.environ.get("SLURM_RESTART_COUNT", 0)) else None
+        known = read_json(note, {}).get("folder") if int(os.environ.get("SLURM_RESTART_COUNT", 0)) else None
         folder = known or choose()
         note.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(note, json.dumps({"launch": slurm_launch(), "folder": folder}))
         return folder
-    await_first_rank(lambda: _read(note).get("launch") == here.launch, here, outputs)
-    return str(_read(note)["folder"])
+    await_first_rank(lambda: read_json(note, {}).get("launch") == here.launch, here, outputs)
+    return str(read_json(note, {})["folder"])
 
 
 def _through_store(here: Member, key: str, choose: Callable[[], str]) -> str:
@@ -186,7 +187,9 @@ def announce(folder: RunFolder, here: Member) -> None:
 
 def await_announcement(folder: RunFolder, here: Member) -> None:
     """Waits until the first rank of this launch holds the run folder and has prepared it."""
-    await_first_rank(lambda: _read(folder.path / LAUNCH_FILE).get("launch") == here.launch, here, folder.path)
+    await_first_rank(
+        lambda: read_json(folder.path / LAUNCH_FILE, {}).get("launch") == here.launch, here, folder.path
+    )
 
 
 def await_first_rank(arrived: Callable[[], bool], here: Member, where: Path, seconds: float = 600) -> None:
@@ -203,13 +206,6 @@ def await_first_rank(arrived: Callable[[], bool], here: Member, where: Path, sec
                 "or the nodes do not share that folder; set outputs=<a folder they share>"
             )
         time.sleep(0.1)
-
-
-def _read(note: Path) -> dict[str, str]:
-    try:
-        return json.loads(note.read_text())
-    except (OSError, ValueError):
-        return {}
 
 
 def _resolves(name: str) -> bool:

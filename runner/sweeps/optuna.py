@@ -20,7 +20,8 @@ from iolaus.conf import sweeper as options
 from iolaus.conf.settings import takes_settings
 from iolaus.runner.evaluation.monitor import direction_of
 from iolaus.runner.run.errors import TrainingFailure
-from iolaus.runner.run.folder import RunFolder, write_atomically
+from iolaus.runner.run.files import write_atomically
+from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.sweeps.sweeper import ENDED, Job, JobSweeper, as_typed
 
 log = logging.getLogger("iolaus")

@@ -27,15 +27,8 @@ from omegaconf import DictConfig, OmegaConf, flag_override
 
 from iolaus.runner.config.permissions import words_to_repeat
 from iolaus.runner.run.errors import explain
-from iolaus.runner.run.folder import (
-    RunFolder,
-    flags,
-    new_name,
-    program,
-    public_overrides,
-    typed_overrides,
-    write_atomically,
-)
+from iolaus.runner.run.files import write_atomically
+from iolaus.runner.run.folder import RunFolder, flags, new_name, program, public_overrides, typed_overrides
 from iolaus.runner.run.sweep_folder import SWEEP, quoted, read_sweep
 from iolaus.runner.sweeps.job_configs import JobConfigs
 
@@ -214,9 +207,8 @@ def problem_of(run: RunFolder) -> str | None:
         return None
     if state == "failed":
         return str(status.get("error") or "failed").splitlines()[0]
-    return {"running": "ended without a word (killed?)", "waiting": "did not start"}.get(
-        str(state), str(state)
-    )
+    others = {"running": "ended without a word (killed?)", "waiting": "did not start"}
+    return others.get(str(state), str(state))
 
 
 class SweepPage(Callback):
@@ -235,9 +227,9 @@ class SweepPage(Callback):
         runs = runs_of(folder)
         if not runs or config.hydra.launcher.get("wait") is False:  # the jobs have hardly begun
             return
-        from iolaus.runner.report.comparison import write_sweep_report
+        from iolaus.runner.report.comparison import write_comparison
 
-        print(f"the runs compared: {write_sweep_report(folder, runs)}", flush=True)
+        print(f"the runs compared: {write_comparison(folder, runs, 'report.html')}", flush=True)
         problems = {run: problem for run in runs if (problem := problem_of(RunFolder(run)))}
         overrides = {run: RunFolder(run).overrides() for run in runs}
         shared = set.intersection(*map(set, overrides.values()))
