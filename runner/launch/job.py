@@ -15,14 +15,8 @@ from iolaus.runner.config.permissions import words_to_repeat
 from iolaus.runner.launch.processes import RANK_ERROR, launch, leave_error, left_error, quiet_threads
 from iolaus.runner.launch.resume import inherit
 from iolaus.runner.report.summary import near
-from iolaus.runner.run.cluster import (
-    Member,
-    announce,
-    await_announcement,
-    check_layout,
-    processes_per_node,
-    slurm_job,
-)
+from iolaus.runner.run import cluster
+from iolaus.runner.run.cluster import Member, slurm_job
 from iolaus.runner.run.errors import TrainingFailure, explain, wants_traceback
 from iolaus.runner.run.folder import RunFolder, flags, program, typed_overrides
 from iolaus.runner.run.sweep_folder import read_sweep
@@ -43,9 +37,8 @@ def carry_out(config: DictConfig, folder: RunFolder, here: Member | None, train:
     """
     if (status := folder.status()).get("state") == "done":
         if here is None or here.rank == 0:
-            print(
-                f"{folder.path} is finished, at step {status.get('step')}; a larger trainer.max_steps branches from it"
-            )
+            step = status.get("step")
+            print(f"{folder.path} is finished, at step {step}; a larger trainer.max_steps branches from it")
         return dict(status.get("results") or {})
     if in_sweep() and HydraConfig.get().runtime.choices["hydra/launcher"] == "slurm" and slurm_job() is None:
         log.warning(
@@ -53,12 +46,12 @@ def carry_out(config: DictConfig, folder: RunFolder, here: Member | None, train:
         )
     if here is None:
         return _lead(config, folder, lambda: launch(config, folder, train))
-    check_layout(config.trainer, processes_per_node(config.trainer), here)
+    cluster.check_layout(config.trainer, cluster.processes_per_node(config.trainer), here)
     quiet_threads()
     if here.rank == 0:
         return _lead(config, folder, lambda: _first_of_many(config, folder, here, train))
     try:
-        await_announcement(folder, here)
+        cluster.await_announcement(folder, here)
         return train(config, folder)
     except Exception as error:
         if message := explain(error):
@@ -69,7 +62,7 @@ def carry_out(config: DictConfig, folder: RunFolder, here: Member | None, train:
 def _first_of_many(config: DictConfig, folder: RunFolder, here: Member, train: Train) -> Figures:
     """Trains as the first rank, which has the last word on why a run failed: the message of the rank that began it."""
     (folder.path / RANK_ERROR).unlink(missing_ok=True)
-    announce(folder, here)
+    cluster.announce(folder, here)
     try:
         return train(config, folder)
     except Exception as error:
@@ -97,11 +90,8 @@ def report_stop(folder: RunFolder, why: str, requeued: str | None) -> None:
     whole = folder.path.parent if in_sweep() and read_sweep(folder.path.parent) else folder.path
     step = folder.status().get("step")
     saved = f"saved at step {step}" if step else "nothing saved yet"
-    how = (
-        f"requeued as job {requeued}"
-        if requeued
-        else f"go on with: {program()} {shlex.join([*flags(), f'resume={near(whole)}', *words_to_repeat()])}"
-    )
+    again = f"{program()} {shlex.join([*flags(), f'resume={near(whole)}', *words_to_repeat()])}"
+    how = f"requeued as job {requeued}" if requeued else f"go on with: {again}"
     print(f"{why}; {saved}; {how}", file=sys.stderr, flush=True)
 
 

@@ -26,18 +26,11 @@ from iolaus.runner.run.folder import RunFolder, editable
 from iolaus.runner.run.redaction import know_secrets
 
 LAUNCHED = (
-    "RANK",
-    "LOCAL_RANK",
-    "WORLD_SIZE",
-    "LOCAL_WORLD_SIZE",
-    "NODE_RANK",
-    "GROUP_RANK",
-    "MASTER_ADDR",
-    "MASTER_PORT",
-    "TORCHELASTIC_RUN_ID",
+    "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT",
     "PL_GLOBAL_SEED",
-)
-"""Variables by which a launcher tells a process its rank: a fresh set of ranks must not inherit them."""
+)  # fmt: skip
+LAUNCHERS = ("SLURM_", "TORCHELASTIC_", "PMI")
+"""Variables, and beginnings of theirs, that tell a process its rank: a fresh set of ranks must not inherit them."""
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 
@@ -96,7 +89,8 @@ def run_ranks(count: int, arguments: list[str]) -> int:
 
     None of them, nor a process of theirs, is left when this returns or raises.
     """
-    shared = {name: value for name, value in os.environ.items() if not _tells_rank(name)}
+    own = {name: value for name, value in os.environ.items() if name not in LAUNCHED}
+    shared = {name: value for name, value in own.items() if not name.startswith(LAUNCHERS)}
     shared.setdefault("OMP_NUM_THREADS", str(max(1, _num_cores() // count)))
     ranks: list[subprocess.Popen[bytes]] = []
     signals.defer(True)
@@ -161,7 +155,8 @@ def run_rank(folder: Path, train: Train) -> None:
     threading.Thread(target=end_with_parent, daemon=True).start()
     with signals.stoppable():
         try:
-            config = read_rank_config(folder)
+            config = OmegaConf.load(folder / RANK_CONFIG)
+            assert isinstance(config, DictConfig)
             know_secrets(config)
             train(config, RunFolder(folder))
         except signals.Stopped as stopped:
@@ -180,13 +175,6 @@ def left_error(folder: Path) -> str | None:
     return file.read_text() if file.exists() else None
 
 
-def read_rank_config(folder: Path) -> DictConfig:
-    """The config that the launching process left for its ranks."""
-    config = OmegaConf.load(folder / RANK_CONFIG)
-    assert isinstance(config, DictConfig)
-    return config
-
-
 def quiet_threads() -> None:
     """Lets idle OpenMP threads sleep: on a busy machine spinning ones cost up to a factor of 8.
 
@@ -199,10 +187,6 @@ def quiet_threads() -> None:
 def _num_cores() -> int:
     """Cores that this process may use; a job often has a part of the machine."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _tells_rank(name: str) -> bool:
-    return name in LAUNCHED or name.startswith(("SLURM_", "TORCHELASTIC_", "PMI"))
 
 
 def keep_freed_memory() -> None:

@@ -19,7 +19,7 @@ from omegaconf import OmegaConf
 
 from iolaus.runner.logging.wandb import LastingWandbLogger, finish_run
 from iolaus.runner.run.files import naming, replacing
-from iolaus.runner.run.metrics_file import FIXED_COLUMNS, whole_rows
+from iolaus.runner.run.metrics_file import FIXED_COLUMNS, logged_in, whole_rows
 from iolaus.runner.run.sweep_folder import read_sweep
 
 WHAT = "the metrics to "
@@ -70,7 +70,7 @@ class MetricsFile(Logger):
             return
         if step is None or not metrics.keys().isdisjoint(FIXED_COLUMNS):
             raise ValueError(
-                f"a row needs a step, and no metric may be named step or time: {step}, {list(metrics)}"
+                f"a row needs a step, and no metric may be named step or time: {step}, {[*metrics]}"
             )
         file = self._opened([key for key in metrics if key not in self._columns])
         cells = [str(step), f"{time.time():.3f}", *(_cell(metrics.get(key)) for key in self._columns[2:])]
@@ -90,8 +90,7 @@ class MetricsFile(Logger):
         # The validation after the last step is repeated where the run was killed behind it
         for row in kept:
             if int(row[0]) == step:
-                names = zip(columns, row, strict=True)
-                self._kept.add((step, frozenset(n for n, cell in names if cell and n not in FIXED_COLUMNS)))
+                self._kept.add((step, frozenset(logged_in(columns, row))))
 
     @rank_zero_only
     def finalize(self, status: str) -> None:
@@ -102,7 +101,7 @@ class MetricsFile(Logger):
         """The file, open for appending, with a column for every one of `new_keys`."""
         if self._file is None or new_keys:
             self._close()
-            columns, rows = whole_rows(self.path) if self.path.exists() else ([], [])
+            columns, rows = whole_rows(self.path)
             new_keys = [key for key in new_keys if key not in columns]
             ended = self.path.exists() and self.path.read_bytes().endswith(b"\n")
             if new_keys or not ended:
@@ -118,7 +117,8 @@ class MetricsFile(Logger):
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([columns, *rows] if columns else [])
         with replacing(self.path, WHAT) as temporary:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            if not self.path.parent.exists():
+                self.path.parent.mkdir(parents=True)
             with temporary.open("w", encoding="utf-8", newline="") as file:
                 file.write(text.getvalue())
                 file.flush()
@@ -237,11 +237,7 @@ def _run_id(file: Path) -> str:
     if file.exists() and (kept := file.read_text().strip()):
         return kept
     made = secrets.token_hex(4)
-    _write_line(file, made)
+    if rank_zero_only.rank == 0:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(made + "\n")
     return made
-
-
-@rank_zero_only
-def _write_line(file: Path, line: str) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(line + "\n")

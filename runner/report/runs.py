@@ -127,12 +127,9 @@ def changed_settings(settings: Settings) -> list[tuple[str, Any, Any]] | None:
         defaults = _default_settings()
     except Exception:  # an older run, or a plugin that is gone: the page is worth more than this table
         return None
-    return [
-        (name, value, defaults.get(name, (None,))[0])
-        for name, value in settings.items()
-        if not name.startswith((*EXECUTION, "resolved."))
-        and (name not in defaults or value not in defaults[name])
-    ]
+    told = {name: value for name, value in settings.items() if not name.startswith((*EXECUTION, "resolved."))}
+    found = [(name, value, defaults.get(name, ())) for name, value in told.items()]
+    return [(name, value, (*default, None)[0]) for name, value, default in found if value not in default]
 
 
 def flatten(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -167,11 +164,11 @@ def _settings(text: str) -> Settings:
         config = yaml.load(text, Loader=LOADER)
     except Exception:  # cut off or edited by hand: shown as text, compared with nothing
         return {}
-    settings = flatten(config) if isinstance(config, dict) else ()
-    return {
-        name: current_name(value) if name.endswith("_target_") and isinstance(value, str) else value
-        for name, value in settings
-    }
+    settings = dict(flatten(config)) if isinstance(config, dict) else {}
+    for name, value in settings.items():
+        if name.endswith("_target_") and isinstance(value, str):
+            settings[name] = current_name(value)
+    return settings
 
 
 def _overrides(noted: list[Any]) -> dict[str, str]:

@@ -50,17 +50,11 @@ def compare(first: Path, second: Path) -> str | None:
             raise ValueError(
                 f"{str(folder)!r} has no {FILE_NAME}: not a run folder, or the audit callback was off"
             )
-    pairs = zip(_lines(first / FILE_NAME), _lines(second / FILE_NAME), strict=False)
-    for ours, theirs in pairs:
+    for ours, theirs in zip(_lines(first / FILE_NAME), _lines(second / FILE_NAME), strict=False):
         if ours != theirs:
-            step = ours.split()[0]
-            return f"step {step}: {first} trained on {ours.split()[-1]}, {second} on {theirs.split()[-1]}"
+            step, our, their = ours.split()[0], ours.split()[-1], theirs.split()[-1]
+            return f"step {step}: {first} trained on {our}, {second} on {their}"
     return None
-
-
-def length(folder: Path) -> int:
-    """Steps in a run's order log."""
-    return sum(1 for _ in _lines(folder / FILE_NAME))
 
 
 def main() -> None:
@@ -74,7 +68,8 @@ def main() -> None:
         sys.exit(f"error: {error}")
     if difference:
         sys.exit(f"the runs differ first at {difference}")
-    print(f"the same samples and masks in all {min(length(first), length(second)):,} steps that both have")
+    common = min(len(_lines(folder / FILE_NAME)) for folder in (first, second))
+    print(f"the same samples and masks in all {common:,} steps that both have")
 
 
 def _lines(path: Path) -> list[str]:

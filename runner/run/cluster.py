@@ -52,12 +52,9 @@ def member() -> Member | None:
             )
         return Member(int(env["SLURM_PROCID"]), tasks, tasks // nodes, slurm_launch(), slurm=True)
     if int(env.get("WORLD_SIZE", 1)) > 1 and "RANK" in env and "LOCAL_WORLD_SIZE" in env:
-        launch = "-".join(
-            env.get(name, "0") for name in ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT")
-        )
-        return Member(
-            int(env["RANK"]), int(env["WORLD_SIZE"]), int(env["LOCAL_WORLD_SIZE"]), launch, slurm=False
-        )
+        launch = f"{env.get('TORCHELASTIC_RUN_ID', 0)}-{env.get('TORCHELASTIC_RESTART_COUNT', 0)}"
+        rank, size, per_node = (int(env[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"))
+        return Member(rank, size, per_node, launch, slurm=False)
     return None
 
 
@@ -96,22 +93,18 @@ def check_layout(trainer: Any, devices: int, here: Member) -> None:
 
 def cluster_environment() -> Any:
     """Lightning's view of the ranks: SLURM's, torchrun's (also that of ranks this program has started), or none."""
-    from lightning.fabric.plugins.environments import (
-        LightningEnvironment,
-        SLURMEnvironment,
-        TorchElasticEnvironment,
-    )
+    from lightning.fabric.plugins import environments
 
     here = member()
     if here is None:
-        return LightningEnvironment()
+        return environments.LightningEnvironment()
     if not here.slurm:
-        return TorchElasticEnvironment()
+        return environments.TorchElasticEnvironment()
     os.environ.setdefault("SLURM_NTASKS_PER_NODE", str(here.ranks_per_node))  # absent after `srun --ntasks`
     if "MASTER_ADDR" not in os.environ:
         os.environ["MASTER_ADDR"] = first_node_address(here)
     os.environ.setdefault("MASTER_PORT", str(port_of(here.launch)))
-    return SLURMEnvironment(auto_requeue=False)
+    return environments.SLURMEnvironment(auto_requeue=False)
 
 
 def first_node_address(here: Member) -> str:
@@ -152,11 +145,8 @@ def agreed_folder(outputs: Path, identity: str, choose: Callable[[], str]) -> st
         return _through_store(here, f"iolaus/{here.launch}/{identity}", choose)
     if job is None:
         return choose()
-    note = (
-        outputs
-        / "slurm"
-        / f"{os.environ['SLURM_JOB_ID']}.{os.environ.get('SLURM_STEP_ID', 0)}-{identity[:8]}.json"
-    )
+    step = os.environ.get("SLURM_STEP_ID", 0)
+    note = outputs / "slurm" / f"{os.environ['SLURM_JOB_ID']}.{step}-{identity[:8]}.json"
     if here is None or here.rank == 0:
         known = read_json(note, {}).get("folder") if int(os.environ.get("SLURM_RESTART_COUNT", 0)) else None
         folder = known or choose()

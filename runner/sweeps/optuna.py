@@ -55,9 +55,8 @@ class Search(JobSweeper):
     def sweep(self, arguments: list[str]) -> float | None:
         """Searches; returns the best value, None where no trial has one."""
         given = [f"{name}={value}" for name, value in self.params.items()]
-        fixed, self.space = search_space(self.parse([*given, *arguments]))
-        self.fixed = fixed
-        first = [*fixed, *(f"{name}={first_value(d)}" for name, d in self.space.items())]
+        self.fixed, self.space = search_space(self.parse([*given, *arguments]))
+        first = [*self.fixed, *(f"{name}={first_value(d)}" for name, d in self.space.items())]
         self.identify(first)
         assert self.config is not None
         self.direction = self.direction or f"{direction_of(self.configs.compose(self.config, first))}imize"
@@ -81,12 +80,8 @@ class Search(JobSweeper):
         journal = Path(self.settings.storage or self.folder / JOURNAL).absolute()
         repair(journal)
         self.journal = str(journal)
-        study = optuna.create_study(
-            study_name=STUDY,
-            storage=open_journal(self.journal),
-            direction=self.direction,
-            load_if_exists=True,
-        )
+        found = {"study_name": STUDY, "storage": open_journal(self.journal), "load_if_exists": True}
+        study = optuna.create_study(direction=self.direction, **found)
         space = {name: optuna.distributions.distribution_to_json(d) for name, d in self.space.items()}
         searched = study.user_attrs.get("space", space)
         if searched != space or study.direction.name != self.direction.upper():
@@ -107,10 +102,9 @@ class Search(JobSweeper):
                 self.study.sampler = self._sampler(trial.number)
                 left.append(optuna.trial.Trial(self.study, trial._trial_id))
         batch = left[: self.settings.n_jobs]
-        while (
-            len(batch) < self.settings.n_jobs
-            and (number := len(self.study.get_trials(deepcopy=False))) < self.settings.n_trials
-        ):
+        while len(batch) < self.settings.n_jobs:
+            if (number := len(self.study.get_trials(deepcopy=False))) >= self.settings.n_trials:
+                break
             self.study.sampler = self._sampler(number)
             trial = self.study.ask(self.space)
             if not self._repeats(trial):
@@ -146,10 +140,9 @@ class Search(JobSweeper):
         if not folder.status():
             folder.announce(identity, overrides)
         journal = os.path.relpath(self.journal, folder.path)  # the sweep's folder may be moved
-        told = {"journal": journal, "number": trial.number, "pruner": self.settings.pruner}
-        write_atomically(
-            folder.path / TRIAL, json.dumps({**told, "startup_trials": self.settings.startup_trials})
-        )
+        told = {"journal": journal, "number": trial.number}
+        told |= {name: getattr(self.settings, name) for name in ("pruner", "startup_trials")}
+        write_atomically(folder.path / TRIAL, json.dumps(told))
         return Job(overrides, folder)
 
     def _tell(self, folder: RunFolder) -> bool:
@@ -171,12 +164,8 @@ class Search(JobSweeper):
         elif state == "done" and value is not None and math.isfinite(value):
             self.study.tell(number, value)
         else:
-            without = (
-                "it ended without a word (killed?)"
-                if lost
-                else f"its objective is {value}: is validation off?"
-            )
-            error = status.get("error") or without
+            without = f"its objective is {value}: is validation off?"
+            error = status.get("error") or ("it ended without a word (killed?)" if lost else without)
             log.warning("trial %d failed: %s", number, str(error).splitlines()[0])
             self.study.tell(number, state=states.FAIL)
         return True
@@ -199,9 +188,8 @@ def import_optuna() -> Any:
     try:
         import optuna
     except ImportError as error:
-        raise ImportError(
-            "hydra/sweeper=optuna needs the package optuna: pip install 'iolaus[search]'"
-        ) from error
+        needed = "hydra/sweeper=optuna needs the package optuna: pip install 'iolaus[search]'"
+        raise ImportError(needed) from error
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna
 
@@ -265,9 +253,8 @@ def distribution(override: Override) -> Any:
         raise ValueError("the range is empty")
     low, high = min(values), max(values)
     if all(isinstance(value, int) for value in values):
-        return kinds.IntDistribution(
-            low, high, log=logarithmic, step=1 if logarithmic else abs(int(sweep.step))
-        )
+        step = 1 if logarithmic else abs(int(sweep.step))
+        return kinds.IntDistribution(low, high, log=logarithmic, step=step)
     return kinds.FloatDistribution(low, high, step=float(abs(Decimal(str(sweep.step)))))
 
 

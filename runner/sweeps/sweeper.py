@@ -108,18 +108,15 @@ class JobSweeper(Sweeper):
         assert self.config is not None
         self.folder.mkdir(parents=True, exist_ok=True)
         noted = read_sweep(self.folder)
-        known = ("hydra.sweep.dir=", "hydra.mode=")
-        given = OmegaConf.to_container(self.config.hydra.overrides.hydra, resolve=False)
-        assert isinstance(given, list)
-        hydra = [word for word in map(str, given) if not word.startswith(known)]
+        given: Any = OmegaConf.to_container(self.config.hydra.overrides.hydra, resolve=False)
+        hydra = [word for word in given if not word.startswith(("hydra.sweep.dir=", "hydra.mode="))]
         noted |= {**identity(self.config), "hydra": hydra, "flags": flags()}
         noted.setdefault("started", datetime.now().isoformat(timespec="seconds"))
         write_atomically(self.folder / SWEEP, json.dumps(noted, indent=1))
 
     def parse(self, arguments: Sequence[str]) -> list[Any]:
         """Overrides as Hydra reads them."""
-        assert self.hydra_context is not None
-        parser = OverridesParser.create(config_loader=self.hydra_context.config_loader)
+        parser = OverridesParser.create(config_loader=self.configs)  # type: ignore[arg-type]
         return parser.parse_overrides(list(arguments))
 
     def identify(self, overrides: list[str]) -> str:
@@ -129,7 +126,6 @@ class JobSweeper(Sweeper):
 
     def launch(self, jobs: Sequence[Job]) -> Sequence[JobReturn]:
         """Hands jobs to the launcher; what ends the launcher itself is said and does not end the sweep."""
-        assert self.launcher is not None
         first, self.launched = self.launched, self.launched + len(jobs)
         try:
             return self.launcher.launch([job.launched for job in jobs], initial_job_idx=first)
@@ -180,9 +176,8 @@ def place(sweep: Path, jobs: list[list[str]], hashes: list[str]) -> list[Job]:
     placed = []
     for overrides, identity_hash in zip(jobs, hashes, strict=True):
         job = identity_hash, tuple(public_overrides(overrides))
-        if job in there:
-            folder = there.pop(job)
-        else:
+        folder = there.pop(job, None)
+        if folder is None:
             number += 1
             folder = RunFolder(sweep / str(number))
             folder.announce(identity_hash, overrides)
