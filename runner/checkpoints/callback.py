@@ -38,28 +38,19 @@ class Checkpoint(Callback):
         mode: str | None,
         folder: Path,
     ) -> None:
-        self.every_steps, self.every_seconds, self.keep_last = (
-            every_steps,
-            (every_minutes or 0) * 60,
-            keep_last,
-        )
+        self.every_steps, self.every_seconds = every_steps, (every_minutes or 0) * 60
+        self.keep_last = keep_last
         self.monitor, self.mode, self.folder = monitor, mode or "min", Path(folder)
         self.best_value: float | None = None
         self.best_step = -1
-        self._saved_step = -1
-        self._reserved = False
-        self._saved_at = time.monotonic()
-        self._late = False
-        self._validation_due = False
+        self._saved_step, self._saved_at = -1, time.monotonic()
+        self._reserved = self._late = self._validation_due = False
         self._check: Callable[[], None] = lambda: None
 
     def state_dict(self) -> dict[str, Any]:
         """The best value so far, and whether the validation of this very step is still to come."""
-        return {
-            "best_value": self.best_value,
-            "best_step": self.best_step,
-            "validation_due": self._validation_due,
-        }
+        best = {"best_value": self.best_value, "best_step": self.best_step}
+        return {**best, "validation_due": self._validation_due}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Takes over the best value of the run being resumed."""
@@ -135,9 +126,8 @@ class Checkpoint(Callback):
 
     def results(self) -> dict[str, float]:
         """The best value of the monitored metric as `objective`, and its step."""
-        if self.best_value is None:
-            return {}
-        return {"objective": self.best_value, "best_step": float(self.best_step)}
+        best = self.best_value
+        return {} if best is None else {"objective": best, "best_step": float(self.best_step)}
 
     def _validates_after(self, trainer: Trainer, step: int) -> bool:
         """Whether a validation follows this step."""
@@ -145,9 +135,8 @@ class Checkpoint(Callback):
         return bool(trainer.enable_validation and isinstance(every, int) and step % every == 0)
 
     def _is_due(self, step: int) -> bool:
-        return step > self._saved_step and (
-            self._late or bool(self.every_steps and step % self.every_steps == 0)
-        )
+        falls_due = bool(self.every_steps) and step % self.every_steps == 0
+        return step > self._saved_step and (self._late or falls_due)
 
     def _improved(self, trainer: Trainer, step: int) -> bool:
         metrics = trainer.callback_metrics
@@ -158,14 +147,12 @@ class Checkpoint(Callback):
             raise ValueError(
                 f"checkpoint.monitor={monitor} is not logged; there are: {', '.join(sorted(metrics))}"
             )
-        value = float(metrics[monitor])
-        better = not math.isnan(value) and (
-            self.best_value is None
-            or (value < self.best_value if self.mode == "min" else value > self.best_value)
-        )
-        if better:
+        value, best = float(metrics[monitor]), self.best_value
+        better = best is None or (value < best if self.mode == "min" else value > best)
+        if better and not math.isnan(value):
             self.best_value, self.best_step = value, step
-        return better
+            return True
+        return False
 
     def _path(self, step: int) -> Path:
         return self.folder / f"step-{step:08d}.ckpt"
@@ -224,10 +211,8 @@ def checkpoint_to_resume(folder: RunFolder, resume: str | None) -> ResumePoint |
 
 def newest_checkpoint(folder: Path) -> ResumePoint | None:
     """The checkpoint of the highest step in `folder` that is whole; damaged ones are named in the log and passed over."""
-    for path in sorted(folder.glob("step-*.ckpt"), reverse=True):
-        if found := _resume_point(path):
-            return found
-    return None
+    points = map(_resume_point, sorted(folder.glob("step-*.ckpt"), reverse=True))
+    return next((point for point in points if point), None)
 
 
 def _resume_point(path: Path) -> ResumePoint | None:

@@ -190,11 +190,9 @@ def tensorboard_logger(folder: str | Path) -> TensorBoardLogger:
 
 def _config_of(folder: Path) -> dict[str, Any]:
     """The config as it lies in the run folder, resolved and without secrets."""
-    try:
-        config = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"), resolve=False)
-    except OSError:
-        return {}
-    return {str(name): value for name, value in config.items()} if isinstance(config, dict) else {}
+    file = folder / "config.yaml"
+    config: Any = OmegaConf.to_container(OmegaConf.load(file), resolve=False) if file.exists() else {}
+    return config if isinstance(config, dict) else {}
 
 
 def _sweep_of(folder: Path) -> str | None:

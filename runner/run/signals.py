@@ -157,13 +157,12 @@ def _handle(number: int, frame: FrameType | None) -> None:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         return
-    if _noted is not None:
-        if number == signal.SIGINT:
-            raise KeyboardInterrupt
-        return
-    _noted = number
-    if not _deferred:
-        raise Stopped(number)
+    if _noted is None:
+        _noted = number
+        if not _deferred:
+            raise Stopped(number)
+    elif number == signal.SIGINT:
+        raise KeyboardInterrupt
 
 
 def _children() -> list[int]:
