@@ -164,12 +164,10 @@ def join(rest: Any, tensors: Mapping[str, Tensor]) -> Any:
 def read_whole(path: Path) -> dict[str, Any]:
     """The checkpoint as one process would have written it, on the CPU."""
     reader, rest = PlainReader(path), read_rest(path)
-    entries = reader.read_metadata().state_dict_metadata
-    tensors = {
-        name: torch.empty(entry.size, dtype=entry.properties.dtype)
-        for name, entry in entries.items()
-        if isinstance(entry, TensorStorageMetadata)
-    }
+    tensors = {}
+    for name, entry in reader.read_metadata().state_dict_metadata.items():
+        if isinstance(entry, TensorStorageMetadata):
+            tensors[name] = torch.empty(entry.size, dtype=entry.properties.dtype)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*torch.distributed is disabled.*")
         dcp.load(tensors, storage_reader=reader, no_dist=True)

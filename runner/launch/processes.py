@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,11 +75,8 @@ def launch(config: DictConfig, folder: RunFolder, train: Train) -> dict[str, flo
     if status == signals.EXIT_PREEMPTED:
         raise signals.Stopped(signals.noted() or signal.SIGTERM)
     if status:
-        how = (
-            f"was killed by {signal.Signals(-status).name}"
-            if status < 0
-            else f"ended with exit status {status}"
-        )
+        ended = f"ended with exit status {status}"
+        how = f"was killed by {signal.Signals(-status).name}" if status < 0 else ended
         message = left_error(folder.path) or "what it printed is above"
         raise TrainingFailure(f"a rank {how}: {message}")
     return dict(folder.status().get("results") or {})
@@ -92,6 +90,9 @@ def run_ranks(count: int, arguments: list[str]) -> int:
     own = {name: value for name, value in os.environ.items() if name not in LAUNCHED}
     shared = {name: value for name, value in own.items() if not name.startswith(LAUNCHERS)}
     shared.setdefault("OMP_NUM_THREADS", str(max(1, _num_cores() // count)))
+    start = partial(
+        subprocess.Popen, [sys.executable, *arguments], stdin=subprocess.PIPE, start_new_session=True
+    )
     ranks: list[subprocess.Popen[bytes]] = []
     signals.defer(True)
     with reserved_port() as port:
@@ -100,10 +101,7 @@ def run_ranks(count: int, arguments: list[str]) -> int:
         try:
             for rank in range(count):
                 environment = shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
-                command = [sys.executable, *arguments]
-                ranks.append(
-                    subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, start_new_session=True)
-                )
+                ranks.append(start(env=environment))
             return _wait(ranks)
         finally:
             for process in ranks:  # a rank's session holds its loader workers too

@@ -16,6 +16,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from iolaus.runner.run.cluster import agreed_folder, member, slurm_job
+from iolaus.runner.run.files import newest
 from iolaus.runner.run.folder import CONFIG_FLAGS, RunFolder, config_hash, new_name
 from iolaus.runner.run.redaction import HIDDEN
 from iolaus.runner.run.sweep_folder import SWEEP, quoted, read_sweep
@@ -54,13 +55,12 @@ def _chosen_folder(_root_: DictConfig, identity: str) -> str:
 
 def find_unfinished(outputs: Path, identity: str) -> Path | None:
     """The newest run under `outputs` with this config hash that has not ended and that nobody is training."""
-    found = []
-    for file in outputs.glob("**/status.json"):
-        folder = RunFolder(file.parent)
-        status = folder.status()
-        if status.get("config_hash") == identity and status.get("state") != "done" and not folder.is_locked():
-            found.append((status.get("started") or "", folder.path))
-    return max(found)[1] if found else None
+
+    def fits(folder: Path, status: dict[str, Any]) -> bool:
+        unfinished = status.get("config_hash") == identity and status.get("state") != "done"
+        return unfinished and not RunFolder(folder).is_locked()
+
+    return newest(outputs, "status.json", fits)
 
 
 def named_run(resume: str) -> RunFolder:
@@ -104,12 +104,10 @@ def _saved_sweep(sweep: dict[str, Any], folder: Path, arguments: list[str]) -> l
     """The command of a sweep, to be run again in its folder, with what else is on this command line."""
     rest = [a for a in arguments if a not in ("-m", "--multirun") and not a.startswith("resume=")]
     file = str(folder / SWEEP)
-    before = [
-        *_replayed_flags(sweep.get("flags"), file),
-        *_replayed(sweep.get("hydra"), rest, file, of_hydra=True),
-    ]
+    flags = _replayed_flags(sweep.get("flags"), file)
+    hydra = _replayed(sweep.get("hydra"), rest, file, of_hydra=True)
     overrides = _replayed(sweep.get("overrides"), rest, file)
-    return ["-m", *before, f"hydra.sweep.dir={quoted(str(folder))}", *overrides, *rest]
+    return ["-m", *flags, *hydra, f"hydra.sweep.dir={quoted(str(folder))}", *overrides, *rest]
 
 
 def _replayed(noted: Any, arguments: list[str], file: str, of_hydra: bool = False) -> list[str]:

@@ -69,9 +69,8 @@ class MetricsFile(Logger):
         if not metrics or (step, frozenset(metrics)) in self._kept:
             return
         if step is None or not metrics.keys().isdisjoint(FIXED_COLUMNS):
-            raise ValueError(
-                f"a row needs a step, and no metric may be named step or time: {step}, {[*metrics]}"
-            )
+            what = "a row needs a step, and no metric may be named step or time"
+            raise ValueError(f"{what}: {step}, {[*metrics]}")
         file = self._opened([key for key in metrics if key not in self._columns])
         cells = [str(step), f"{time.time():.3f}", *(_cell(metrics.get(key)) for key in self._columns[2:])]
         with naming(self.path, WHAT):

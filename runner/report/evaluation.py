@@ -59,7 +59,7 @@ def _confusions(labels: list[str], counts: list[list[int]]) -> str:
     if len(labels) <= MATRIX_LABELS:
         title = page.label("Confusion matrix: a row per true class, a column per predicted one")
         return title + _matrix(labels, counts)
-    pairs = [
+    pairs: list[Row] = [
         {"true": labels[i], "predicted": labels[j], "count": count, "share": count / sum(row)}
         for i, row in enumerate(counts)
         for j, count in enumerate(row)

@@ -112,13 +112,13 @@ def files(shown: Mapping[str, str]) -> str:
     return f"<p>{links}</p>" if links else ""
 
 
-def table(heads: list[str], rows: list[Row]) -> str:
+def table(heads: list[str], rows: Sequence[Row]) -> str:
     """A table that fits the page, breaking long words."""
     top = "".join(f'<th scope="col">{escape(head)}</th>' for head in heads)
     return _table("fits", top, rows)
 
 
-def sortable_table(heads: list[str], rows: list[Row], marks: Sequence[str] = ()) -> str:
+def sortable_table(heads: list[str], rows: Sequence[Row], marks: Sequence[str] = ()) -> str:
     """A table that scrolls within itself and is sorted by a click on a head; `marks` are attributes of its rows."""
     top = ""
     for i, head in enumerate(heads):
@@ -134,13 +134,13 @@ def listed(title: str, columns: Mapping[str, str], rows: list[dict[str, Any]]) -
     return label(title) + sortable_table([*columns], [[row[key] for key in columns.values()] for row in rows])
 
 
-def run_table(heads: list[str], rows: list[Row], best: int | None) -> str:
+def run_table(heads: list[str], rows: Sequence[Row], best: int | None) -> str:
     """A sortable table of runs, the best one marked; pointing at row i lights up the curves of run i."""
     marks = [f' data-run="{i}"' + (' class="best"' if i == best else "") for i in range(len(rows))]
     return sortable_table(heads, rows, marks)
 
 
-def browsed_table(heads: list[str], rows: list[Row], kinds: list[str]) -> str:
+def browsed_table(heads: list[str], rows: Sequence[Row], kinds: list[str]) -> str:
     """A sortable table to look for words in, whose rows are `right` or `wrong`."""
     found = sortable_table(heads, rows, [f' class="{kind}"' for kind in kinds])
     find = (
@@ -168,7 +168,7 @@ def cell_of(value: Cell | str | float | None) -> Cell:
     return Cell(value) if isinstance(value, str) else Cell(number(value), value, is_number=True)
 
 
-def _table(kind: str, top: str, rows: list[Row], marks: Sequence[str] = ()) -> str:
+def _table(kind: str, top: str, rows: Sequence[Row], marks: Sequence[str] = ()) -> str:
     lines = zip(marks or [""] * len(rows), rows, strict=True)
     return framed(kind, top, [f"<tr{mark}>{_cells(row)}</tr>" for mark, row in lines])
 

@@ -37,10 +37,8 @@ def predictions_table(folder: Path, name: str) -> str:
     lines = [[_text(r), _listed(r["gold"]), _listed(r["predicted"]), _sureness(r)] for r in rows]
     kinds = ["wrong" if j.wrong else "right" for j in listed]
     cut = f", of which {len(listed):,} are listed" if len(listed) < len(judged) else ""
-    return page.details(
-        f"Predictions: {len(wrong):,} wrong, {len(right):,} right{cut}",
-        page.browsed_table(["text", "true", "predicted", "probability"], lines, kinds),
-    )
+    found = page.browsed_table(["text", "true", "predicted", "probability"], lines, kinds)
+    return page.details(f"Predictions: {len(wrong):,} wrong, {len(right):,} right{cut}", found)
 
 
 def _judged(path: Path, name: str) -> Iterator[Judged]:
@@ -72,11 +70,8 @@ def _judge_words(row: Row) -> Judged:
     places = [i for i, tag in enumerate(gold) if tag != predicted[i]]
     shown = places or [i for i, tag in enumerate(gold) if tag != "O"]
     sure = max((row["probability"][i] for i in shown), default=0.0)
-    told = {
-        "gold": [f"{row['words'][i]}: {gold[i]}" for i in shown],
-        "predicted": [predicted[i] for i in shown],
-        "probability": sure if shown else None,
-    }
+    named, given = [f"{row['words'][i]}: {gold[i]}" for i in shown], [predicted[i] for i in shown]
+    told = {"gold": named, "predicted": given, "probability": sure if shown else None}
     return Judged({**row, **told}, bool(places), sure)
 
 

@@ -40,9 +40,7 @@ def save(path: Path, text: str) -> Path:
 def report_page(run: Run) -> str:
     """The page as text."""
     charts = page.charts(run_charts(run.metrics, run.results))
-    whole = page.details(
-        "The whole config", f"<pre>{escape(run.config_text)}</pre>" if run.config_text else ""
-    )
+    config = f"<pre>{escape(run.config_text)}</pre>" if run.config_text else ""
     results = {name: page.number(value, 5) for name, value in sorted(run.results.items())}
     return page.page(
         f"{run.name}: {run.state}",
@@ -58,7 +56,7 @@ def report_page(run: Run) -> str:
                 page.command(run.command, "The command that made it" + _made_at(run.environment)),
                 page.command(resume_command(near(run.path)), "Go on from its last checkpoint"),
             ),
-            page.section("Settings", _changes(run), _resolved(run), whole),
+            page.section("Settings", _changes(run), _resolved(run), page.details("The whole config", config)),
             page.section("Results", page.facts(results)),
             page.section("Environment", page.facts(_environment(run.environment))),
             page.section("Files", page.files(_files(run.path))),

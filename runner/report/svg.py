@@ -168,16 +168,13 @@ def _levels(chart: Chart, frame: Frame) -> str:
 
 def _level_labels(chart: Chart, frame: Frame) -> str:
     """Each level's name above its line, or below where the next higher line is too near."""
-    spans, above = [], -math.inf
+    spans, above = "", -math.inf
     for name, value in sorted(chart.levels.items(), key=lambda level: -level[1]):
         top = _down_percent(value, frame)
-        below = " below" if top - above < 8 else ""
-        spans.append(
-            f'<span class="level-name{below}" data-y="{_short(value)}" style="top:{top:.2f}%">'
-            f"{escape(name)} {value:.3f}</span>"
-        )
+        marks = f'class="level-name{" below" if top - above < 8 else ""}" data-y="{_short(value)}"'
+        spans += f'<span {marks} style="top:{top:.2f}%">{escape(name)} {value:.3f}</span>'
         above = top
-    return "".join(spans)
+    return spans
 
 
 def _named_colours(chart: Chart) -> dict[int, str]:

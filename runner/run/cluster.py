@@ -1,5 +1,6 @@
 """Where this process stands among others that srun or torchrun started with it. Imports no torch."""
 
+import contextlib
 import json
 import os
 import socket
@@ -121,7 +122,7 @@ def first_node_address(here: Member) -> str:
         return first
     facts = (output_of("scontrol", "show", "node", "--oneliner", first) or "").split()
     address = next((fact.removeprefix("NodeAddr=") for fact in facts if fact.startswith("NodeAddr=")), "")
-    if address and _resolves(address):
+    if _resolves(address):
         return address
     raise ValueError(
         f"the name of the first node, {first!r}, does not resolve here: export MASTER_ADDR=<its address>"
@@ -177,9 +178,8 @@ def announce(folder: RunFolder, here: Member) -> None:
 
 def await_announcement(folder: RunFolder, here: Member) -> None:
     """Waits until the first rank of this launch holds the run folder and has prepared it."""
-    await_first_rank(
-        lambda: read_json(folder.path / LAUNCH_FILE, {}).get("launch") == here.launch, here, folder.path
-    )
+    note = folder.path / LAUNCH_FILE
+    await_first_rank(lambda: read_json(note, {}).get("launch") == here.launch, here, folder.path)
 
 
 def await_first_rank(arrived: Callable[[], bool], here: Member, where: Path, seconds: float = 600) -> None:
@@ -199,11 +199,9 @@ def await_first_rank(arrived: Callable[[], bool], here: Member, where: Path, sec
 
 
 def _resolves(name: str) -> bool:
-    try:
-        socket.getaddrinfo(name, None)
-    except OSError:
-        return False
-    return True
+    with contextlib.suppress(OSError):
+        return bool(name and socket.getaddrinfo(name, None))
+    return False
 
 
 def processes_per_node(trainer: Any) -> int:

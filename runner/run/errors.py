@@ -74,9 +74,8 @@ def _explained(error: BaseException) -> str | None:
     if composing:
         lines = dict.fromkeys(line for cause in composing for line in str(cause).splitlines() if _tells(line))
         message = "\n".join(lines)
-        override = next(
-            (cause.override for cause in composing if isinstance(cause, OverrideParseException)), ""
-        )
+        overrides = (cause.override for cause in composing if isinstance(cause, OverrideParseException))
+        override = next(overrides, "")
         if override and override not in message:
             message = f"cannot read the override {override!r}: {message}"
         return message + _did_you_mean(message)

@@ -3,7 +3,7 @@
 import contextlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,13 @@ def read_json(path: Path, empty: Any) -> Any:
     except (OSError, ValueError):
         return empty
     return value if isinstance(value, type(empty)) else empty
+
+
+def newest(outputs: Path, name: str, fits: Callable[[Path, dict[str, Any]], bool]) -> Path | None:
+    """The folder under `outputs`, of those whose file `name` says what `fits`, that was started last."""
+    told = [(file.parent, read_json(file, {})) for file in outputs.glob(f"**/{name}")]
+    found = [(noted.get("started") or "", folder) for folder, noted in told if fits(folder, noted)]
+    return max(found)[1] if found else None
 
 
 @contextlib.contextmanager

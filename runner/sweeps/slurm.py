@@ -190,10 +190,8 @@ def result_of(folder: RunFolder, job_id: str, overrides: Sequence[str]) -> JobRe
     status = folder.status()
     state, result = status.get("state"), JobReturn(overrides=list(overrides), working_dir=os.getcwd())
     if state in ENDED:
-        result.status, result.return_value = (
-            JobStatus.COMPLETED,
-            (status.get("results") or {}).get("objective"),
-        )
+        result.status = JobStatus.COMPLETED
+        result.return_value = (status.get("results") or {}).get("objective")
     else:
         why = status.get("error") or left_error(folder.path) or f"it ended as {state!r} without a word"
         result.status, result.return_value = JobStatus.FAILED, TrainingFailure(f"job {job_id}: {why}")

@@ -27,7 +27,7 @@ from omegaconf import DictConfig, OmegaConf, flag_override
 
 from iolaus.runner.config.permissions import words_to_repeat
 from iolaus.runner.run.errors import explain
-from iolaus.runner.run.files import write_atomically
+from iolaus.runner.run.files import newest, write_atomically
 from iolaus.runner.run.folder import RunFolder, flags, new_name, program, public_overrides, typed_overrides
 from iolaus.runner.run.sweep_folder import SWEEP, quoted, read_sweep
 from iolaus.runner.sweeps.job_configs import JobConfigs
@@ -64,12 +64,7 @@ def identity(config: DictConfig) -> dict[str, Any]:
 
 def find_sweep(outputs: Path, wanted: dict[str, Any]) -> Path | None:
     """The newest sweep under `outputs` of this identity."""
-    found = []
-    for file in outputs.glob(f"**/{SWEEP}"):
-        noted = read_sweep(file.parent)
-        if {name: noted.get(name) for name in wanted} == wanted:
-            found.append((noted.get("started") or "", file.parent))
-    return max(found)[1] if found else None
+    return newest(outputs, SWEEP, lambda _, noted: {**noted, **wanted} == noted)
 
 
 def as_typed(override: str) -> str:
