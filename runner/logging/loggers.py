@@ -144,12 +144,14 @@ def wandb_logger(
     if wandb.run is not None:  # an earlier run of this process, which would swallow the new one
         finish_run(exit_code=0)
     folder = Path(folder)
+    sweep = folder.resolve().parent
+    in_sweep = "/".join(sweep.parts[-2:]) if read_sweep(sweep) else None
     logger = LastingWandbLogger(
         folder=folder,
         name="/".join(folder.resolve().parts[-2:]),
         project=project,
         id=_run_id(folder / "wandb_id.txt"),
-        group=group or _sweep_of(folder),
+        group=group or in_sweep,
         tags=tags,
         mode="offline" if _is_offline(offline) else "online",
         config=_config_of(folder),
@@ -194,12 +196,6 @@ def _config_of(folder: Path) -> dict[str, Any]:
     return config if isinstance(config, dict) else {}
 
 
-def _sweep_of(folder: Path) -> str | None:
-    """The name of the sweep that a run folder lies in."""
-    whole = folder.resolve().parent
-    return "/".join(whole.parts[-2:]) if read_sweep(whole) else None
-
-
 def _cell(value: Any) -> str:
     if value is None:
         return ""
@@ -234,7 +230,11 @@ def _run_id(file: Path) -> str:
     if file.exists() and (kept := file.read_text().strip()):
         return kept
     made = secrets.token_hex(4)
-    if rank_zero_only.rank == 0:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(made + "\n")
+    _write_line(file, made)
     return made
+
+
+@rank_zero_only
+def _write_line(file: Path, line: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(line + "\n")

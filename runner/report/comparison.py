@@ -66,7 +66,6 @@ def comparison_page(runs: list[Run], folder: Path) -> str:
     if not runs:
         raise ValueError("there is no run to compare: name at least one run folder")
     goal, shown = goal_of(runs), entries(runs)
-    best = best_run(runs, goal)
     finished = sum(run.state == "done" for run in runs)
     where = {str(run.path.parent) for run in runs}
     names = {entry.colour: entry.group if "seed" in entry.settings else entry.label for entry in shown}
@@ -75,7 +74,7 @@ def comparison_page(runs: list[Run], folder: Path) -> str:
         f"{len(runs)} runs compared",
         [
             page.header("Iolaus comparison", f"{len(runs)} runs", facts),
-            _best(shown, best, goal),
+            _best(shown, best_run(runs, goal), goal),
             page.section("Runs", _table(shown, goal, folder)),
             page.section("Over seeds", _seeds(shown, goal)),
             page.section("Curves", page.charts(_charts(shown), f'<div class="shared">{legend(names)}</div>')),
@@ -123,9 +122,15 @@ def goal_of(runs: list[Run]) -> Goal:
     return Goal("objective", f"best {titles_of([*keys, monitor])[monitor]}".lower(), larger)
 
 
+def figures_of(runs: list[Run], goal: Goal) -> dict[int, float]:
+    """The figure that ranks the runs, by the positions of those that have one."""
+    found = {i: value for i, run in enumerate(runs) if (value := run.final(goal.key)) is not None}
+    return {i: value for i, value in found.items() if math.isfinite(value)}
+
+
 def best_run(runs: list[Run], goal: Goal) -> int | None:
     """The position of the run with the best figure; None where no run has one."""
-    found = {i: v for i, run in enumerate(runs) if (v := _finite(run.final(goal.key))) is not None}
+    found = figures_of(runs, goal)
     best = max if goal.larger_is_better else min
     return best(found, key=found.__getitem__) if found else None
 
@@ -133,7 +138,7 @@ def best_run(runs: list[Run], goal: Goal) -> int | None:
 def _best(shown: list[Entry], best: int | None, goal: Goal) -> str:
     if best is None:
         return '<p class="problem">No run has logged a loss yet.</p>'
-    values = [v for entry in shown if (v := _finite(entry.run.final(goal.key))) is not None]
+    values = figures_of([entry.run for entry in shown], goal).values()
     run = shown[best].run
     tiles = [
         Tile("Best run", shown[best].label, run.name),
@@ -183,12 +188,11 @@ def _table(shown: list[Entry], goal: Goal, folder: Path) -> str:
 def _seeds(shown: list[Entry], goal: Goal) -> str:
     """Mean and deviation over the runs that differ in their seed alone; nothing where no two do."""
     groups: dict[str, list[float]] = {}
-    for entry in shown:
-        if (value := _finite(entry.run.final(goal.key))) is not None:
-            groups.setdefault(entry.group, []).append(value)
+    for i, value in figures_of([entry.run for entry in shown], goal).items():
+        groups.setdefault(shown[i].group, []).append(value)
     if "seed" not in shown[0].settings or all(len(values) < 2 for values in groups.values()):
         return ""
-    rows = []
+    rows: list[page.Row] = []
     for group, values in groups.items():
         deviation = statistics.stdev(values) if len(values) > 1 else None
         rows.append([group, len(values), statistics.mean(values), deviation, min(values), max(values)])
@@ -205,17 +209,15 @@ def _charts(shown: list[Entry]) -> list[Chart]:
     # what the losses of all runs are held against; runs with other vocabularies or texts share no level
     first, *others = [loss_levels(entry.run.results) for entry in shown if entry.run.results] or [{}]
     shared = {name: v for name, v in first.items() if all(other.get(name) == v for other in others)}
-    charts: list[Chart] = []
+    charts, points = list[Chart](), max(100, 3000 // len(shown))
     for key in wanted:
-        curves = []
+        curves, unit = [], "" if key.startswith("val/") else "smoothed"
         for i, (run, _, colour) in enumerate(shown):
             if key in run.metrics:
-                noisy = not key.startswith("val/")
-                drawn = curves_of("", run.metrics[key], colour, noisy, max(100, 3000 // len(shown)))[-1]
+                drawn = curves_of("", run.metrics[key], colour, smoothed=bool(unit), points=points)[-1]
                 curves.append(replace(drawn, label=shown[i].label, run=i))
         levels = _levels_within(curves, shared) if key.endswith("/loss") else {}
-        smoothed = "" if key.startswith("val/") else "smoothed"
-        charts.append(Chart(titles[key], smoothed, curves, levels, wide=not charts, has_legend=False))
+        charts.append(Chart(titles[key], unit, curves, levels, wide=not charts, has_legend=False))
     return charts
 
 
@@ -242,7 +244,3 @@ def titles_of(keys: Iterable[str]) -> dict[str, str]:
 
 def _named(settings: dict[str, str]) -> str:
     return ", ".join(f"{name.rsplit('.', 1)[-1]}={value}" for name, value in settings.items())
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None

@@ -41,6 +41,9 @@ def report_page(run: Run) -> str:
     """The page as text."""
     charts = page.charts(run_charts(run.metrics, run.results))
     config = f"<pre>{escape(run.config_text)}</pre>" if run.config_text else ""
+    changed = " with local changes" if run.environment.get("git_dirty") else ""
+    commit = run.environment.get("git_commit")
+    made_at = f", at commit {str(commit)[:12]}{changed}" if commit else ""
     results = {name: page.number(value, 5) for name, value in sorted(run.results.items())}
     return page.page(
         f"{run.name}: {run.state}",
@@ -53,7 +56,7 @@ def report_page(run: Run) -> str:
             samples_section(run.path),
             page.section(
                 "Run it again",
-                page.command(run.command, "The command that made it" + _made_at(run.environment)),
+                page.command(run.command, f"The command that made it{made_at}"),
                 page.command(resume_command(near(run.path)), "Go on from its last checkpoint"),
             ),
             page.section("Settings", _changes(run), _resolved(run), page.details("The whole config", config)),
@@ -70,13 +73,6 @@ def _meta(run: Run) -> list[str]:
         f"started {_day(started)}" if isinstance(started, str) else "",
         f"took {clock(seconds)}" if isinstance(seconds, int | float) and math.isfinite(seconds) else "",
     ]
-
-
-def _made_at(environment: dict[str, Any]) -> str:
-    """The commit whose code made the run, where it is known."""
-    commit = environment.get("git_commit")
-    changed = " with local changes" if environment.get("git_dirty") else ""
-    return f", at commit {str(commit)[:12]}{changed}" if commit else ""
 
 
 def _day(iso: str) -> str:

@@ -57,6 +57,11 @@ def compare(first: Path, second: Path) -> str | None:
     return None
 
 
+def length(folder: Path) -> int:
+    """Steps in a run's order log."""
+    return len(_lines(folder / FILE_NAME))
+
+
 def main() -> None:
     """The command; exit status 1 where the runs differ."""
     if len(sys.argv) != 3:
@@ -68,8 +73,7 @@ def main() -> None:
         sys.exit(f"error: {error}")
     if difference:
         sys.exit(f"the runs differ first at {difference}")
-    common = min(len(_lines(folder / FILE_NAME)) for folder in (first, second))
-    print(f"the same samples and masks in all {common:,} steps that both have")
+    print(f"the same samples and masks in all {min(length(first), length(second)):,} steps that both have")
 
 
 def _lines(path: Path) -> list[str]:

@@ -95,7 +95,8 @@ def forwarding() -> Iterator[None]:
     """
 
     def hand_on(number: int, frame: FrameType | None) -> None:
-        workers = _children()
+        lists = Path(f"/proc/{os.getpid()}/task").glob("*/children")  # none where there is no such thing
+        workers = [int(worker) for file in lists for worker in file.read_text().split()]
         for worker in workers:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(worker, signal.SIGTERM)
@@ -163,9 +164,3 @@ def _handle(number: int, frame: FrameType | None) -> None:
             raise Stopped(number)
     elif number == signal.SIGINT:
         raise KeyboardInterrupt
-
-
-def _children() -> list[int]:
-    """Process ids of this process's children, by /proc; none where there is no such thing."""
-    lists = Path(f"/proc/{os.getpid()}/task").glob("*/children")
-    return [int(child) for file in lists for child in file.read_text().split()]

@@ -54,8 +54,7 @@ class Search(JobSweeper):
 
     def sweep(self, arguments: list[str]) -> float | None:
         """Searches; returns the best value, None where no trial has one."""
-        given = [f"{name}={value}" for name, value in self.params.items()]
-        self.fixed, self.space = search_space(self.parse([*given, *arguments]))
+        self.fixed, self.space = search_space(self.parse(arguments))
         first = [*self.fixed, *(f"{name}={first_value(d)}" for name, d in self.space.items())]
         self.identify(first)
         assert self.config is not None

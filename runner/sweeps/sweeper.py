@@ -87,6 +87,8 @@ class Job(NamedTuple):
 class JobSweeper(Sweeper):
     """What both sweepers do: a folder for the sweep and for each job, and jobs that may fail."""
 
+    params: dict[str, str]
+
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         """Takes over what Hydra has composed, and makes the launcher."""
         self.configs = JobConfigs(hydra_context.config_loader)
@@ -110,9 +112,10 @@ class JobSweeper(Sweeper):
         write_atomically(self.folder / SWEEP, json.dumps(noted, indent=1))
 
     def parse(self, arguments: Sequence[str]) -> list[Any]:
-        """Overrides as Hydra reads them."""
+        """Overrides as Hydra reads them, those of the sweeper's own `params` before those given."""
+        own = [f"{name}={value}" for name, value in self.params.items()]
         parser = OverridesParser.create(config_loader=self.configs)  # type: ignore[arg-type]
-        return parser.parse_overrides(list(arguments))
+        return parser.parse_overrides([*own, *arguments])
 
     def identify(self, overrides: list[str]) -> str:
         """The hash of the config that a job's overrides make; a wrong one raises before anything is launched."""
@@ -139,8 +142,7 @@ class Grid(JobSweeper):
 
     def sweep(self, arguments: list[str]) -> list[JobReturn]:
         """Launches every job that is not done yet."""
-        given = [f"{name}={value}" for name, value in self.params.items()]
-        (batch,) = BasicSweeper.split_arguments(self.parse([*given, *arguments]), None)
+        (batch,) = BasicSweeper.split_arguments(self.parse(arguments), None)
         overrides = [[as_typed(word) for word in words] for words in batch]
         hashes = [self.identify(words) for words in overrides]
         self.begin()
@@ -164,9 +166,8 @@ def place(sweep: Path, jobs: list[list[str]], hashes: list[str]) -> list[Job]:
     A job is the same when its overrides and the hash of its config are.
     """
     there: dict[tuple[str, tuple[str, ...]], RunFolder] = {}
-    for run in runs_of(sweep):
-        folder = RunFolder(run)
-        there[str(folder.status().get("config_hash")), tuple(folder.overrides())] = folder
+    for old in map(RunFolder, runs_of(sweep)):
+        there[str(old.status().get("config_hash")), tuple(old.overrides())] = old
     number = max([int(run.name) for run in runs_of(sweep) if run.name.isdigit()], default=-1)
     placed = []
     for overrides, identity_hash in zip(jobs, hashes, strict=True):
