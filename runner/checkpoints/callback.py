@@ -79,7 +79,7 @@ class Checkpoint(Callback):
         _io(trainer).check()
         self._check = lambda: module.check_finite(outputs["grad_norm"], step - 1, batch)  # type: ignore[operator]
         self._late = outputs["votes"]["save"] > 0
-        if self._is_due(step) and not self._validates_after(trainer, step):
+        if self._is_due(step) and not self._validates_after(trainer):
             self.save(trainer)
 
     def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
@@ -102,7 +102,7 @@ class Checkpoint(Callback):
 
         Returns when the checkpoint is on disk.
         """
-        self.save(trainer, validation_due=self._validates_after(trainer, trainer.global_step))
+        self.save(trainer, validation_due=self._validates_after(trainer))
         _io(trainer).wait()
 
     def save(self, trainer: Trainer, validation_due: bool = False) -> None:
@@ -129,10 +129,10 @@ class Checkpoint(Callback):
         best = self.best_value
         return {} if best is None else {"objective": best, "best_step": float(self.best_step)}
 
-    def _validates_after(self, trainer: Trainer, step: int) -> bool:
-        """Whether a validation follows this step."""
+    def _validates_after(self, trainer: Trainer) -> bool:
+        """Whether a validation follows the step just done."""
         every = trainer.val_check_batch
-        return bool(trainer.enable_validation and isinstance(every, int) and step % every == 0)
+        return bool(trainer.enable_validation and isinstance(every, int) and trainer.global_step % every == 0)
 
     def _is_due(self, step: int) -> bool:
         falls_due = bool(self.every_steps) and step % self.every_steps == 0
@@ -149,10 +149,9 @@ class Checkpoint(Callback):
             )
         value, best = float(metrics[monitor]), self.best_value
         better = best is None or (value < best if self.mode == "min" else value > best)
-        if better and not math.isnan(value):
+        if better := better and not math.isnan(value):
             self.best_value, self.best_step = value, step
-            return True
-        return False
+        return better
 
     def _path(self, step: int) -> Path:
         return self.folder / f"step-{step:08d}.ckpt"
@@ -197,9 +196,9 @@ def checkpoint_to_resume(folder: RunFolder, resume: str | None) -> ResumePoint |
         raise ValueError(
             f"every checkpoint in {str(folder.checkpoints)!r} is damaged; remove them to begin again at step 0"
         )
-    if resume in (None, "auto") or folder.is_same(Path(str(resume))):
+    if resume is None or resume == "auto" or folder.is_same(Path(resume)):
         return None
-    named = Path(str(resume)).resolve()
+    named = Path(resume).resolve()
     found = _resume_point(named) if named.suffix == ".ckpt" else newest_checkpoint(named / "checkpoints")
     if found is None:
         raise ValueError(

@@ -12,7 +12,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from iolaus.runner.config.permissions import words_to_repeat
-from iolaus.runner.launch.processes import RANK_ERROR, launch, leave_error, left_error, quiet_threads
+from iolaus.runner.launch.processes import RANK_ERROR, Train, launch, leave_error, left_error, quiet_threads
 from iolaus.runner.launch.resume import inherit
 from iolaus.runner.report.summary import near
 from iolaus.runner.run import cluster
@@ -27,7 +27,6 @@ SECONDS_FOR_THE_LAST_TO_END = 180.0
 """How long a job that SLURM starts again waits for its former processes to let go of the run folder."""
 
 Figures = dict[str, float]
-Train = Callable[[DictConfig, RunFolder], Figures]
 
 
 def carry_out(config: DictConfig, folder: RunFolder, here: Member | None, train: Train) -> Figures:

@@ -90,9 +90,8 @@ def run_ranks(count: int, arguments: list[str]) -> int:
     own = {name: value for name, value in os.environ.items() if name not in LAUNCHED}
     shared = {name: value for name, value in own.items() if not name.startswith(LAUNCHERS)}
     shared.setdefault("OMP_NUM_THREADS", str(max(1, _num_cores() // count)))
-    start: Any = partial(
-        subprocess.Popen, [sys.executable, *arguments], stdin=subprocess.PIPE, start_new_session=True
-    )
+    command = [sys.executable, *arguments]
+    start: Any = partial(subprocess.Popen, command, stdin=subprocess.PIPE, start_new_session=True)
     ranks: list[subprocess.Popen[bytes]] = []
     signals.defer(True)
     with reserved_port() as port:

@@ -78,7 +78,7 @@ def _judge_words(row: Row) -> Judged:
 def _is_wrong(gold: Any, predicted: Any) -> bool:
     """Whether a label, a set of labels or an answer is not one of those accepted."""
     if isinstance(gold, list) and isinstance(predicted, str):  # a question, and its accepted answers
-        return not max((exact_match(predicted, answer) for answer in gold or [""]), default=0.0)
+        return not any(exact_match(predicted, answer) for answer in gold or [""])
     if isinstance(gold, list):
         return sorted(gold) != sorted(predicted)
     return bool(gold != predicted)

@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseException
+
 from iolaus.conf.fields import fields_of, is_part, root_fields
 from iolaus.conf.registry import OPTIONS
 from iolaus.conf.values import close_matches
@@ -63,7 +65,6 @@ def explain(error: BaseException) -> str | None:
 
 def _explained(error: BaseException) -> str | None:
     from hydra.errors import OverrideParseException
-    from omegaconf.errors import InterpolationResolutionError
 
     chain = list(_causes(error))
     composing = [cause for cause in chain if _is_of_hydra(cause)]
@@ -90,7 +91,6 @@ def wants_traceback() -> bool:
 
 def _is_of_hydra(error: BaseException) -> bool:
     from hydra.errors import HydraException
-    from omegaconf.errors import OmegaConfBaseException
 
     return isinstance(error, HydraException | OmegaConfBaseException)
 

@@ -193,13 +193,12 @@ def runs_of(sweep: Path) -> list[Path]:
 def problem_of(run: RunFolder) -> str | None:
     """Why a job is not done, in one line; None where it is, or still may be."""
     status = run.status()
-    state = status.get("state")
+    state = str(status.get("state"))
     if state in (*ENDED, "preempted") or run.is_locked():
         return None
     if state == "failed":
         return str(status.get("error") or "failed").splitlines()[0]
-    others = {"running": "ended without a word (killed?)", "waiting": "did not start"}
-    return others.get(str(state), str(state))
+    return {"running": "ended without a word (killed?)", "waiting": "did not start"}.get(state, state)
 
 
 class SweepPage(Callback):
