@@ -17,6 +17,9 @@ from iolaus.runner.run.folder import RunFolder
 LAUNCH_FILE = ".launch"
 """In the run folder: the launch whose first rank has prepared it."""
 
+SECONDS_TO_AGREE = 600.0
+"""How long the other ranks wait for what the first one notes."""
+
 NOT_A_TASK = 0xFFFFFFF0
 """SLURM step numbers from here on are shells and batch scripts, not tasks started by srun."""
 
@@ -154,7 +157,7 @@ def agreed_folder(outputs: Path, identity: str, choose: Callable[[], str]) -> st
         note.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(note, json.dumps({"launch": slurm_launch(), "folder": folder}))
         return folder
-    await_first_rank(lambda: read_json(note, {}).get("launch") == here.launch, here, outputs)
+    _await_note(note, here, outputs)
     return str(read_json(note, {})["folder"])
 
 
@@ -178,21 +181,20 @@ def announce(folder: RunFolder, here: Member) -> None:
 
 def await_announcement(folder: RunFolder, here: Member) -> None:
     """Waits until the first rank of this launch holds the run folder and has prepared it."""
-    note = folder.path / LAUNCH_FILE
-    await_first_rank(lambda: read_json(note, {}).get("launch") == here.launch, here, folder.path)
+    _await_note(folder.path / LAUNCH_FILE, here, folder.path)
 
 
-def await_first_rank(arrived: Callable[[], bool], here: Member, where: Path, seconds: float = 600) -> None:
-    """Waits for what the first rank leaves in a folder.
+def _await_note(note: Path, here: Member, where: Path) -> None:
+    """Waits for a note of this launch that the first rank leaves.
 
     Raises:
         ValueError: it does not come; the first rank has failed, or the nodes do not share the folder.
     """
-    deadline = time.monotonic() + seconds
-    while not arrived():
+    deadline = time.monotonic() + SECONDS_TO_AGREE
+    while read_json(note, {}).get("launch") != here.launch:
         if time.monotonic() > deadline:
             raise ValueError(
-                f"rank {here.rank} has waited {seconds:.0f} seconds for rank 0 to write to {str(where)!r}: it failed, "
+                f"rank {here.rank} has waited {SECONDS_TO_AGREE:.0f} seconds for rank 0 to write to {str(where)!r}: it failed, "
                 "or the nodes do not share that folder; set outputs=<a folder they share>"
             )
         time.sleep(0.1)

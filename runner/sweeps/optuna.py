@@ -9,6 +9,7 @@ import json
 import logging
 import math
 import os
+from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -57,7 +58,6 @@ class Search(JobSweeper):
         self.fixed, self.space = search_space(self.parse(arguments))
         first = [*self.fixed, *(f"{name}={first_value(d)}" for name, d in self.space.items())]
         self.identify(first)
-        assert self.config is not None
         self.direction = self.direction or f"{direction_of(self.configs.compose(self.config, first))}imize"
         self.begin()
         self.study = self._open_study()
@@ -113,12 +113,10 @@ class Search(JobSweeper):
     def _sampler(self, number: int) -> Any:
         """A sampler for one trial, so that what it draws does not depend on how often the search was started."""
         samplers = import_optuna().samplers
-        seed = (self.settings.seed * 0x9E3779B1 + number) % 2**32
+        seed, startup = (self.settings.seed * 0x9E3779B1 + number) % 2**32, self.settings.startup_trials
         if self.settings.sampler == "random":
             return samplers.RandomSampler(seed=seed)
-        return samplers.TPESampler(
-            seed=seed, n_startup_trials=self.settings.startup_trials, multivariate=True
-        )
+        return samplers.TPESampler(seed=seed, n_startup_trials=startup, multivariate=True)
 
     def _repeats(self, trial: Any) -> bool:
         """Whether an ended trial had these settings; if so this one ends as that did."""
@@ -171,7 +169,7 @@ class Search(JobSweeper):
 
     def _say_best(self) -> float | None:
         trials = self.study.get_trials(deepcopy=False)
-        counts = {name: sum(t.state.name == name for t in trials) for name in ("COMPLETE", "PRUNED", "FAIL")}
+        counts = Counter(trial.state.name for trial in trials)
         found = f"{counts['COMPLETE']} complete, {counts['PRUNED']} pruned, {counts['FAIL']} failed"
         if not counts["COMPLETE"]:
             print(f"{len(trials)} trials ({found}): none has a value", flush=True)

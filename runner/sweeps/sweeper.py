@@ -87,6 +87,7 @@ class Job(NamedTuple):
 class JobSweeper(Sweeper):
     """What both sweepers do: a folder for the sweep and for each job, and jobs that may fail."""
 
+    config: DictConfig
     params: dict[str, str]
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
@@ -102,7 +103,6 @@ class JobSweeper(Sweeper):
 
     def begin(self) -> None:
         """Makes the folder, and notes what the sweep is."""
-        assert self.config is not None
         self.folder.mkdir(parents=True, exist_ok=True)
         noted = read_sweep(self.folder)
         given: Any = OmegaConf.to_container(self.config.hydra.overrides.hydra, resolve=False)
@@ -119,7 +119,6 @@ class JobSweeper(Sweeper):
 
     def identify(self, overrides: list[str]) -> str:
         """The hash of the config that a job's overrides make; a wrong one raises before anything is launched."""
-        assert self.config is not None
         return self.configs.check(self.config, overrides)
 
     def launch(self, jobs: Sequence[Job]) -> Sequence[JobReturn]:
@@ -154,10 +153,8 @@ class Grid(JobSweeper):
         if len(waiting) < len(undone):
             log.info("%d jobs are left to the processes that train them now", len(undone) - len(waiting))
         size = self.max_batch_size or len(waiting) or 1
-        results: list[JobReturn] = []
-        for first in range(0, len(waiting), size):
-            results += self.launch(waiting[first : first + size])
-        return results
+        firsts = range(0, len(waiting), size)
+        return [result for first in firsts for result in self.launch(waiting[first : first + size])]
 
 
 def place(sweep: Path, jobs: list[list[str]], hashes: list[str]) -> list[Job]:
