@@ -22,12 +22,7 @@ QUESTIONS = {
     "its exact match": "constant_exact_match",
     "examples": "examples",
 }
-CONFUSIONS = {
-    "true class": "true",
-    "predicted as": "predicted",
-    "examples": "count",
-    "share of the class": "share",
-}
+CONFUSIONS = {"true class": "true", "predicted as": "as", "examples": "count", "share of the class": "share"}
 """Heads of tables, and the keys of what stands under them."""
 
 DATA_URI = "data:image/png;base64,"
@@ -60,7 +55,7 @@ def _confusions(labels: list[str], counts: list[list[int]]) -> str:
         title = page.label("Confusion matrix: a row per true class, a column per predicted one")
         return title + _matrix(labels, counts)
     pairs: list[Row] = [
-        {"true": labels[i], "predicted": labels[j], "count": count, "share": count / sum(row)}
+        {"true": labels[i], "as": labels[j], "count": count, "share": count / sum(row)}
         for i, row in enumerate(counts)
         for j, count in enumerate(row)
         if count and i != j
@@ -93,10 +88,8 @@ def _shown_images(rows: list[Row]) -> str:
 
 
 def _card(row: Row) -> str:
-    question, gold, answer = (escape(str(v)) for v in (row["text"], ", ".join(row["gold"]), row["predicted"]))
-    mark = "right" if row["right"] else "wrong"
-    return (
-        f'<figure class="{mark}"><img src="{escape(row["image"])}" alt="">'
-        f"<figcaption>{question}<br><b>{answer or 'nothing'}</b>"
-        f"{'' if row['right'] else f'<br>accepted: {gold}'}</figcaption></figure>"
-    )
+    question, answer = escape(str(row["text"])), escape(str(row["predicted"])) or "nothing"
+    gold = "" if row["right"] else f"<br>accepted: {escape(', '.join(row['gold']))}"
+    image = f'<img src="{escape(row["image"])}" alt="">'
+    caption = f"<figcaption>{question}<br><b>{answer}</b>{gold}</figcaption>"
+    return f'<figure class="{"right" if row["right"] else "wrong"}">{image}{caption}</figure>'

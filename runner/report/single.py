@@ -69,10 +69,8 @@ def report_page(run: Run) -> str:
 
 def _meta(run: Run) -> list[str]:
     started, seconds = run.status.get("started"), run.status.get("seconds")
-    return [
-        f"started {_day(started)}" if isinstance(started, str) else "",
-        f"took {clock(seconds)}" if isinstance(seconds, int | float) and math.isfinite(seconds) else "",
-    ]
+    took = clock(seconds) if isinstance(seconds, int | float) and math.isfinite(seconds) else ""
+    return [f"started {_day(started)}" if isinstance(started, str) else "", f"took {took}" if took else ""]
 
 
 def _day(iso: str) -> str:

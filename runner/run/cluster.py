@@ -194,8 +194,8 @@ def _await_note(note: Path, here: Member, where: Path) -> None:
     while read_json(note, {}).get("launch") != here.launch:
         if time.monotonic() > deadline:
             raise ValueError(
-                f"rank {here.rank} has waited {SECONDS_TO_AGREE:.0f} seconds for rank 0 to write to {str(where)!r}: it failed, "
-                "or the nodes do not share that folder; set outputs=<a folder they share>"
+                f"rank {here.rank} has waited {SECONDS_TO_AGREE:.0f} seconds for rank 0 to write to {str(where)!r}: it "
+                "failed, or the nodes do not share that folder; set outputs=<a folder they share>"
             )
         time.sleep(0.1)
 
