@@ -7,7 +7,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 
 from iolaus.runner.optim import groups_table
 from iolaus.runner.report.summary import group_summary
-from iolaus.runner.run.folder import write_atomically
+from iolaus.runner.run.files import write_atomically
 
 
 class ParameterGroups(Callback):

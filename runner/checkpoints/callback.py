@@ -39,28 +39,19 @@ class Checkpoint(Callback):
         mode: str | None,
         folder: Path,
     ) -> None:
-        self.every_steps, self.every_seconds, self.keep_last = (
-            every_steps,
-            (every_minutes or 0) * 60,
-            keep_last,
-        )
+        self.every_steps, self.every_seconds = every_steps, (every_minutes or 0) * 60
+        self.keep_last = keep_last
         self.monitor, self.mode, self.folder = monitor, mode or "min", Path(folder)
         self.best_value: float | None = None
         self.best_step = -1
-        self._saved_step = -1
-        self._reserved = False
-        self._saved_at = time.monotonic()
-        self._late = False
-        self._validation_due = False
+        self._saved_step, self._saved_at = -1, time.monotonic()
+        self._reserved = self._late = self._validation_due = False
         self._check: Callable[[], None] = lambda: None
 
     def state_dict(self) -> dict[str, Any]:
         """The best value so far, and whether the validation of this very step is still to come."""
-        return {
-            "best_value": self.best_value,
-            "best_step": self.best_step,
-            "validation_due": self._validation_due,
-        }
+        best = {"best_value": self.best_value, "best_step": self.best_step}
+        return {**best, "validation_due": self._validation_due}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Takes over the best value of the run being resumed."""
@@ -89,7 +80,7 @@ class Checkpoint(Callback):
         _io(trainer).check()
         self._check = lambda: module.check_finite(outputs["grad_norm"], step - 1, batch)  # type: ignore[operator]
         self._late = outputs["votes"]["save"] > 0
-        if self._is_due(step) and not self._validates_after(trainer, step):
+        if self._is_due(step) and not self._validates_after(trainer):
             self.save(trainer)
 
     def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
@@ -112,7 +103,7 @@ class Checkpoint(Callback):
 
         Returns when the checkpoint is on disk.
         """
-        self.save(trainer, validation_due=self._validates_after(trainer, trainer.global_step))
+        self.save(trainer, validation_due=self._validates_after(trainer))
         _io(trainer).wait()
 
     def save(self, trainer: Trainer, validation_due: bool = False) -> None:
@@ -136,19 +127,17 @@ class Checkpoint(Callback):
 
     def results(self) -> dict[str, float]:
         """The best value of the monitored metric as `objective`, and its step."""
-        if self.best_value is None:
-            return {}
-        return {"objective": self.best_value, "best_step": float(self.best_step)}
+        best = self.best_value
+        return {} if best is None else {"objective": best, "best_step": float(self.best_step)}
 
-    def _validates_after(self, trainer: Trainer, step: int) -> bool:
-        """Whether a validation follows this step."""
+    def _validates_after(self, trainer: Trainer) -> bool:
+        """Whether a validation follows the step just done."""
         every = trainer.val_check_batch
-        return bool(trainer.enable_validation and isinstance(every, int) and step % every == 0)
+        return bool(trainer.enable_validation and isinstance(every, int) and trainer.global_step % every == 0)
 
     def _is_due(self, step: int) -> bool:
-        return step > self._saved_step and (
-            self._late or bool(self.every_steps and step % self.every_steps == 0)
-        )
+        falls_due = bool(self.every_steps) and step % self.every_steps == 0
+        return step > self._saved_step and (self._late or falls_due)
 
     def _improved(self, trainer: Trainer, step: int) -> bool:
         metrics = trainer.callback_metrics
@@ -161,12 +150,9 @@ class Checkpoint(Callback):
             raise ValueError(
                 f"checkpoint.monitor={monitor} is not logged; there are: {', '.join(sorted(metrics))}"
             )
-        value = float(metrics[monitor])
-        better = not math.isnan(value) and (
-            self.best_value is None
-            or (value < self.best_value if self.mode == "min" else value > self.best_value)
-        )
-        if better:
+        value, best = float(metrics[monitor]), self.best_value
+        better = best is None or (value < best if self.mode == "min" else value > best)
+        if better := better and not math.isnan(value):
             self.best_value, self.best_step = value, step
         return better
 
@@ -213,9 +199,9 @@ def checkpoint_to_resume(folder: RunFolder, resume: str | None) -> ResumePoint |
         raise ValueError(
             f"every checkpoint in {str(folder.checkpoints)!r} is damaged; remove them to begin again at step 0"
         )
-    if resume in (None, "auto") or folder.is_same(Path(str(resume))):
+    if resume is None or resume == "auto" or folder.is_same(Path(resume)):
         return None
-    named = Path(str(resume)).resolve()
+    named = Path(resume).resolve()
     found = _resume_point(named) if named.suffix == ".ckpt" else newest_checkpoint(named / "checkpoints")
     if found is None:
         raise ValueError(
@@ -228,10 +214,8 @@ def checkpoint_to_resume(folder: RunFolder, resume: str | None) -> ResumePoint |
 def newest_checkpoint(folder: Path) -> ResumePoint | None:
     """The checkpoint of the highest step in `folder` that is whole; damaged ones are named in the log and passed over."""
     files = [path for path in folder.glob("*.ckpt") if not path.is_symlink()]
-    for path in sorted(files, key=_named_step, reverse=True):
-        if found := _resume_point(path):
-            return found
-    return None
+    points = map(_resume_point, sorted(files, key=_named_step, reverse=True))
+    return next((point for point in points if point), None)
 
 
 def _named_step(path: Path) -> int:

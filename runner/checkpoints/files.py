@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from lightning.fabric.plugins import CheckpointIO
 from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 from iolaus.runner.checkpoints.sharded import REST, ShardWriter, damage_of_shards, delete_partial, read_whole
 
@@ -78,7 +79,7 @@ class AtomicCheckpointIO(CheckpointIO):
 
     def reserve(self, state: Any) -> None:
         """Gets memory for copies of the tensors in `state`, in the background."""
-        self._buffers.reserve(tensors_in(state))
+        self._buffers.reserve(leaf for leaf in tree_leaves(state) if isinstance(leaf, Tensor))
 
     def load_checkpoint(
         self, path: Any, map_location: Any = None, weights_only: bool | None = None
@@ -204,18 +205,6 @@ def delete_checkpoint(path: Path) -> None:
         shutil.rmtree(leaving)
     else:
         path.unlink(missing_ok=True)
-
-
-def tensors_in(state: Any) -> Iterable[Tensor]:
-    """Every tensor in nested dicts, lists and tuples."""
-    if isinstance(state, Tensor):
-        yield state
-    elif isinstance(state, dict):
-        for value in state.values():
-            yield from tensors_in(value)
-    elif isinstance(state, list | tuple):
-        for value in state:
-            yield from tensors_in(value)
 
 
 def _has_buffer(tensor: Tensor) -> bool:

@@ -35,10 +35,7 @@ _PLAIN = {
     "torch.distributed.checkpoint.filesystem": {"_StorageInfo"},
     "torch.serialization": {"_get_layout"},
     "pathlib": {"PosixPath"},  # where it was first written
-    "torch": {
-        "Size",
-        *(str(d).removeprefix("torch.") for d in vars(torch).values() if isinstance(d, torch.dtype)),
-    },
+    "torch": {"Size", *(str(d)[6:] for d in vars(torch).values() if isinstance(d, torch.dtype))},
 }
 """Modules, and names in them (None for all), that the description of a checkpoint may consist of."""
 
@@ -148,9 +145,9 @@ def separate(state: Any, shards: dict[str, Tensor], name: str = "state") -> Any:
             return (SHARD, names[key])
         if isinstance(value, Mapping):
             return {key: separated(item, f"{name}.{key}") for key, item in value.items()}
-        return (
-            [separated(x, f"{name}.{i}") for i, x in enumerate(value)] if isinstance(value, list) else value
-        )
+        if isinstance(value, list):
+            return [separated(item, f"{name}.{i}") for i, item in enumerate(value)]
+        return value
 
     return separated(state, name)
 
@@ -167,12 +164,10 @@ def join(rest: Any, tensors: Mapping[str, Tensor]) -> Any:
 def read_whole(path: Path) -> dict[str, Any]:
     """The checkpoint as one process would have written it, on the CPU."""
     reader, rest = PlainReader(path), read_rest(path)
-    entries = reader.read_metadata().state_dict_metadata
-    tensors = {
-        name: torch.empty(entry.size, dtype=entry.properties.dtype)
-        for name, entry in entries.items()
-        if isinstance(entry, TensorStorageMetadata)
-    }
+    tensors = {}
+    for name, entry in reader.read_metadata().state_dict_metadata.items():
+        if isinstance(entry, TensorStorageMetadata):
+            tensors[name] = torch.empty(entry.size, dtype=entry.properties.dtype)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*torch.distributed is disabled.*")
         dcp.load(tensors, storage_reader=reader, no_dist=True)

@@ -4,7 +4,7 @@ import os
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from iolaus.runner.report.comparison import comparison_page
+from iolaus.runner.report.comparison import write_comparison
 from iolaus.runner.report.runs import find_runs, load_run
 from iolaus.runner.report.single import report_page, save
 from iolaus.runner.report.table import as_csv, as_markdown
@@ -42,4 +42,4 @@ def write(folders: list[Path], out: Path | None) -> Path:
     runs = each_run(folders)
     common = Path(os.path.commonpath([run.resolve().parent for run in runs]))
     path = out or (folders[0] / "report.html" if len(folders) == 1 else common / "comparison.html")
-    return save(path, comparison_page([load_run(run) for run in runs], path.parent))
+    return write_comparison(path.parent, runs, path.name)

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from iolaus.conf.values import suggest
+from iolaus.runner.report.comparison import comparison_table
 from iolaus.runner.report.runs import changed_settings, flatten, load_run
 from iolaus.runner.report.summary import AT_UNIGRAM, clock, plateau_of, resume_command, show
-from iolaus.runner.report.table import as_text, comparison_table
+from iolaus.runner.report.table import as_text
 from iolaus.runner.run.folder import RunFolder
 
 WHAT = {"list": "no RUN", "show": "one RUN", "compare": "RUN RUN ..."}

@@ -4,6 +4,8 @@
 - `targets`: which classes and functions a config may name.
 - `permissions`: settings that only the user may change.
 - `custom_code`: models of transformers that bring code.
+- `settings`: constructors that take an option whole; `calling`: which values of a run a target is called with.
+- `completed`: settings that plain classes leave out.
 """
 
 from typing import TYPE_CHECKING

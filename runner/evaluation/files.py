@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from iolaus.runner.evaluation.predictions import Predictions
-from iolaus.runner.run.folder import write_atomically
+from iolaus.runner.run.files import write_atomically
 
 
 def write_predictions(

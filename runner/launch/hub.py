@@ -4,6 +4,7 @@ import logging
 import os
 import socket
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -42,19 +43,11 @@ def spare_retries(config: DictConfig) -> None:
 
 
 def _hub_names(config: DictConfig) -> Iterator[str]:
-    for group in ("model", "data"):
-        yield from _names(OmegaConf.to_container(config[group], resolve=True))
-
-
-def _names(values: Any) -> Iterator[str]:
     """Names, of a source or of each in a list, that are no files here and may be on the hub."""
-    for name in NAMING:
+    for group, name in product(("model", "data"), NAMING):
+        values: Any = OmegaConf.to_container(config[group], resolve=True)
         given = values.get(name)
         for value in given if isinstance(given, list) else [given]:
-            if (
-                isinstance(value, str)
-                and value.count("/") <= 1
-                and "*" not in value
-                and not Path(value).exists()
-            ):
+            named = isinstance(value, str) and value.count("/") <= 1 and "*" not in value
+            if named and not Path(value).exists():
                 yield value

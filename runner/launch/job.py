@@ -12,15 +12,12 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from iolaus.runner.config.permissions import words_to_repeat
-from iolaus.runner.launch.processes import RANK_ERROR, launch, leave_error, left_error, quiet_threads
+from iolaus.runner.launch.processes import RANK_ERROR, Train, launch, leave_error, left_error, quiet_threads
 from iolaus.runner.launch.resume import inherit
 from iolaus.runner.report.summary import typed_path
+from iolaus.runner.run import cluster
 from iolaus.runner.run.cluster import (
     Member,
-    announce,
-    await_announcement,
-    check_layout,
-    processes_per_node,
     slurm_job,
 )
 from iolaus.runner.run.errors import TrainingFailure, explain, wants_traceback
@@ -33,7 +30,6 @@ SECONDS_FOR_THE_LAST_TO_END = 180.0
 """How long a job that SLURM starts again waits for its former processes to let go of the run folder."""
 
 Figures = dict[str, float]
-Train = Callable[[DictConfig, RunFolder], Figures]
 
 
 def run_job(config: DictConfig, folder: RunFolder, here: Member | None, train: Train) -> Figures:
@@ -43,9 +39,8 @@ def run_job(config: DictConfig, folder: RunFolder, here: Member | None, train: T
     """
     if (status := folder.status()).get("state") == "done":
         if here is None or here.rank == 0:
-            print(
-                f"{folder.path} is finished, at step {status.get('step')}; a larger trainer.max_steps branches from it"
-            )
+            step = status.get("step")
+            print(f"{folder.path} is finished, at step {step}; a larger trainer.max_steps branches from it")
         return dict(status.get("results") or {})
     launcher = HydraConfig.get().runtime.choices.get("hydra/launcher", "basic")
     if in_sweep() and launcher == "slurm" and slurm_job() is None:
@@ -60,12 +55,12 @@ def run_job(config: DictConfig, folder: RunFolder, here: Member | None, train: T
         )
     if here is None:
         return _lead(config, folder, lambda: launch(config, folder, train))
-    check_layout(config.trainer, processes_per_node(config.trainer), here)
+    cluster.check_layout(config.trainer, cluster.processes_per_node(config.trainer), here)
     quiet_threads()
     if here.rank == 0:
         return _lead(config, folder, lambda: _first_of_many(config, folder, here, train))
     try:
-        await_announcement(folder, here)
+        cluster.await_announcement(folder, here)
         return train(config, folder)
     except Exception as error:
         if message := explain(error):
@@ -76,7 +71,7 @@ def run_job(config: DictConfig, folder: RunFolder, here: Member | None, train: T
 def _first_of_many(config: DictConfig, folder: RunFolder, here: Member, train: Train) -> Figures:
     """Trains as the first rank, which has the last word on why a run failed: the message of the rank that began it."""
     (folder.path / RANK_ERROR).unlink(missing_ok=True)
-    announce(folder, here)
+    cluster.announce(folder, here)
     try:
         return train(config, folder)
     except Exception as error:
@@ -104,11 +99,8 @@ def report_stop(folder: RunFolder, why: str, requeued: str | None) -> None:
     whole = folder.path.parent if in_sweep() and read_sweep(folder.path.parent) else folder.path
     step = folder.status().get("step")
     saved = f"saved at step {step}" if step else "nothing saved yet"
-    how = (
-        f"requeued as job {requeued}"
-        if requeued
-        else f"go on with: iolaus {shlex.join([*flags(), f'resume={typed_path(whole)}', *words_to_repeat()])}"
-    )
+    again = f"iolaus {shlex.join([*flags(), f'resume={typed_path(whole)}', *words_to_repeat()])}"
+    how = f"requeued as job {requeued}" if requeued else f"go on with: {again}"
     print(f"{why}; {saved}; {how}", file=sys.stderr, flush=True)
 
 

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,22 +23,15 @@ from omegaconf import DictConfig, OmegaConf
 from iolaus.runner.run import signals
 from iolaus.runner.run.cluster import processes_per_node
 from iolaus.runner.run.errors import TrainingFailure, explain, wants_traceback
-from iolaus.runner.run.folder import RunFolder
+from iolaus.runner.run.folder import RunFolder, editable
 from iolaus.runner.run.redaction import know_secrets
 
 LAUNCHED = (
-    "RANK",
-    "LOCAL_RANK",
-    "WORLD_SIZE",
-    "LOCAL_WORLD_SIZE",
-    "NODE_RANK",
-    "GROUP_RANK",
-    "MASTER_ADDR",
-    "MASTER_PORT",
-    "TORCHELASTIC_RUN_ID",
+    "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT",
     "PL_GLOBAL_SEED",
-)
-"""Variables by which a launcher tells a process its rank: a fresh set of ranks must not inherit them."""
+)  # fmt: skip
+LAUNCHERS = ("SLURM_", "TORCHELASTIC_", "PMI")
+"""Variables, and beginnings of theirs, that tell a process its rank: a fresh set of ranks must not inherit them."""
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 
@@ -72,7 +66,7 @@ def launch(config: DictConfig, folder: RunFolder, train: Train) -> dict[str, flo
         return train(config, folder)
     rank_config, rank_error = folder.path / RANK_CONFIG, folder.path / RANK_ERROR
     with open(os.open(rank_config, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(OmegaConf.to_yaml(_for_ranks(config)))
+        file.write(OmegaConf.to_yaml(editable(config)))
     rank_error.unlink(missing_ok=True)
     try:
         status = run_ranks(
@@ -83,11 +77,8 @@ def launch(config: DictConfig, folder: RunFolder, train: Train) -> dict[str, flo
     if status == signals.EXIT_PREEMPTED:
         raise signals.Stopped(signals.noted() or signal.SIGTERM)
     if status:
-        how = (
-            f"was killed by {signal.Signals(-status).name}"
-            if status < 0
-            else f"ended with exit status {status}"
-        )
+        ended = f"ended with exit status {status}"
+        how = f"was killed by {signal.Signals(-status).name}" if status < 0 else ended
         message = left_error(folder.path) or "what it printed is above"
         raise TrainingFailure(f"a rank {how}: {message}")
     return dict(folder.status().get("results") or {})
@@ -106,8 +97,11 @@ def run_ranks(count: int, arguments: list[str]) -> int:
 
     None of them, nor a process of theirs, is left when this returns or raises.
     """
-    shared = {name: value for name, value in os.environ.items() if not _tells_rank(name)}
+    own = {name: value for name, value in os.environ.items() if name not in LAUNCHED}
+    shared = {name: value for name, value in own.items() if not name.startswith(LAUNCHERS)}
     shared.setdefault("OMP_NUM_THREADS", str(max(1, _num_cores() // count)))
+    command = [sys.executable, *arguments]
+    start: Any = partial(subprocess.Popen, command, stdin=subprocess.PIPE, start_new_session=True)
     ranks: list[subprocess.Popen[bytes]] = []
     signals.defer(True)
     with reserved_port() as port:
@@ -116,10 +110,7 @@ def run_ranks(count: int, arguments: list[str]) -> int:
         try:
             for rank in range(count):
                 environment = shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
-                command = [sys.executable, *arguments]
-                ranks.append(
-                    subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, start_new_session=True)
-                )
+                ranks.append(start(env=environment))
             return _wait(ranks)
         finally:
             for process in ranks:  # a rank's session holds its loader workers too
@@ -171,7 +162,8 @@ def run_rank(folder: Path, train: Train) -> None:
     threading.Thread(target=end_with_parent, daemon=True).start()
     with signals.stoppable():
         try:
-            config = read_rank_config(folder)
+            config = OmegaConf.load(folder / RANK_CONFIG)
+            assert isinstance(config, DictConfig)
             know_secrets(config)
             train(config, RunFolder(folder))
         except signals.Stopped as stopped:
@@ -196,13 +188,6 @@ def left_error(folder: Path) -> str | None:
     return file.read_text() if file.exists() else None
 
 
-def read_rank_config(folder: Path) -> DictConfig:
-    """The config that the launching process left for its ranks."""
-    config = OmegaConf.load(folder / RANK_CONFIG)
-    assert isinstance(config, DictConfig)
-    return config
-
-
 def quiet_threads() -> None:
     """Lets idle OpenMP threads sleep: on a busy machine spinning ones cost up to a factor of 8.
 
@@ -217,10 +202,6 @@ def _num_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _tells_rank(name: str) -> bool:
-    return name in LAUNCHED or name.startswith(("SLURM_", "TORCHELASTIC_", "PMI"))
-
-
 def keep_freed_memory() -> None:
     """Has glibc keep what is freed: tensors of a step's size come and go, and giving them back costs page faults.
 
@@ -232,11 +213,3 @@ def keep_freed_memory() -> None:
     if mallopt is not None:
         mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
         mallopt(_M_MMAP_THRESHOLD, 2**30)
-
-
-def _for_ranks(config: DictConfig) -> DictConfig:
-    copy = config.copy()
-    OmegaConf.set_readonly(copy, False)
-    OmegaConf.set_struct(copy, False)
-    copy.pop("hydra", None)
-    return copy

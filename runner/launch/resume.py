@@ -16,6 +16,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from iolaus.runner.run.cluster import agreed_folder, member, slurm_job
+from iolaus.runner.run.files import newest
 from iolaus.runner.run.folder import CONFIG_FLAGS, RunFolder, config_hash, new_name
 from iolaus.runner.run.redaction import HIDDEN
 from iolaus.runner.run.sweep_folder import SWEEP, quoted, read_sweep
@@ -54,13 +55,12 @@ def _chosen_folder(_root_: DictConfig, identity: str) -> str:
 
 def find_unfinished(outputs: Path, identity: str) -> Path | None:
     """The newest run under `outputs` with this config hash that has not ended and that nobody is training."""
-    found = []
-    for file in outputs.glob("**/status.json"):
-        folder = RunFolder(file.parent)
-        status = folder.status()
-        if status.get("config_hash") == identity and status.get("state") != "done" and not folder.is_locked():
-            found.append((status.get("started") or "", folder.path))
-    return max(found)[1] if found else None
+
+    def fits(folder: Path, status: dict[str, Any]) -> bool:
+        unfinished = status.get("config_hash") == identity and status.get("state") != "done"
+        return unfinished and not RunFolder(folder).is_locked()
+
+    return newest(outputs, "status.json", fits)
 
 
 def named_run(resume: str) -> RunFolder:
@@ -72,7 +72,8 @@ def named_run(resume: str) -> RunFolder:
     path = Path(resume)
     if path.suffix == ".ckpt":
         if not path.exists():
-            raise ValueError(f"resume: there is no checkpoint {resume!r}; there are: {_names(path.parent)}")
+            there = ", ".join(sorted(file.name for file in path.parent.glob("*.ckpt"))) or "none"
+            raise ValueError(f"resume: there is no checkpoint {resume!r}; there are: {there}")
         path = path.parent.parent
     folder = RunFolder(path)
     folder.check_resumable(now=member() is None and slurm_job() is None)  # jobs wait for the lock
@@ -103,15 +104,10 @@ def _saved_sweep(sweep: dict[str, Any], folder: Path, arguments: list[str]) -> l
     """The command of a sweep, to be run again in its folder, with what else is on this command line."""
     rest = [a for a in arguments if a not in ("-m", "--multirun") and not a.startswith("resume=")]
     file = str(folder / SWEEP)
+    flags = _replayed_flags(sweep.get("flags"), file)
     hydra = _replayed(sweep.get("hydra"), rest, file, of_hydra=True)
-    return [
-        "-m",
-        *_replayed_flags(sweep.get("flags"), file),
-        *hydra,
-        f"hydra.sweep.dir={quoted(str(folder))}",
-        *_replayed(sweep.get("overrides"), rest, file),
-        *rest,
-    ]
+    overrides = _replayed(sweep.get("overrides"), rest, file)
+    return ["-m", *flags, *hydra, f"hydra.sweep.dir={quoted(str(folder))}", *overrides, *rest]
 
 
 def _replayed(noted: Any, arguments: list[str], file: str, of_hydra: bool = False) -> list[str]:
@@ -123,12 +119,8 @@ def _replayed(noted: Any, arguments: list[str], file: str, of_hydra: bool = Fals
     given = {_name(word) for word in arguments}
     kept = []
     for word in noted if isinstance(noted, list) else [noted]:
-        override = isinstance(word, str) and _OVERRIDE.fullmatch(word)
-        if (
-            not override
-            or of_hydra != _name(word).startswith(("hydra.", "hydra/"))
-            or _name(word) == "resume"
-        ):
+        override = isinstance(word, str) and _OVERRIDE.fullmatch(word) and _name(word) != "resume"
+        if not override or of_hydra != _name(word).startswith(("hydra.", "hydra/")):
             raise ValueError(f"resume: {file} is damaged: {word!r} is no override of a run")
         if HIDDEN not in word:
             kept.append(word)
@@ -143,10 +135,9 @@ def _replayed_flags(noted: Any, file: str) -> list[str]:
     """Flags that a sweep notes, which say where configs lie."""
     words = noted if isinstance(noted, list) else [noted]
     for i, word in enumerate(words):
-        flag = str(word).partition("=")[0]
-        if flag not in CONFIG_FLAGS and (
-            str(word).startswith("-") or i == 0 or words[i - 1] not in CONFIG_FLAGS
-        ):
+        is_flag = str(word).partition("=")[0] in CONFIG_FLAGS
+        is_value = not str(word).startswith("-") and i > 0 and words[i - 1] in CONFIG_FLAGS
+        if not (is_flag or is_value):
             raise ValueError(f"resume: {file} is damaged: {word!r} is no flag of a sweep")
     return [str(word) for word in words]
 
@@ -179,7 +170,3 @@ def _step(folder: RunFolder, resume: str) -> int:
     if not names:
         raise ValueError(f"resume: the run {resume!r} has no checkpoint yet")
     return int(names[-1].resolve().stem.removeprefix("step-"))
-
-
-def _names(folder: Path) -> str:
-    return ", ".join(sorted(path.name for path in folder.glob("*.ckpt"))) or "none"

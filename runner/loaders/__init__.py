@@ -4,6 +4,7 @@
 - `reading`: the documents of a path and a split.
 - `passes`: batches of stored samples; `streaming`: batches of documents as they are read.
 - `microbatches`: a batch cut into micro-batches, for a loop of one's own.
+- `multi_epoch`: the resampler; `split_modality`: the sampler of one modality a batch.
 """
 
 from typing import TYPE_CHECKING

@@ -1,6 +1,5 @@
 """Where metrics go: `metrics.csv` in the run folder, Weights & Biases, TensorBoard."""
 
-import contextlib
 import csv
 import io
 import netrc
@@ -19,8 +18,12 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_only
 from omegaconf import OmegaConf
 
 from iolaus.runner.logging.wandb import ResumableWandbLogger, finish_run
-from iolaus.runner.run.metrics_file import FIXED_COLUMNS, whole_rows
+from iolaus.runner.run.files import naming, replacing
+from iolaus.runner.run.metrics_file import FIXED_COLUMNS, logged_in, whole_rows
 from iolaus.runner.run.sweep_folder import read_sweep
+
+WHAT = "the metrics to "
+"""What a message says of the file that cannot be written."""
 
 
 class MetricsFile(Logger):
@@ -66,16 +69,13 @@ class MetricsFile(Logger):
         if not metrics or (step, frozenset(metrics)) in self._kept:
             return
         if step is None or not metrics.keys().isdisjoint(FIXED_COLUMNS):
-            raise ValueError(
-                f"a row needs a step, and no metric may be named step or time: {step}, {list(metrics)}"
-            )
+            what = "a row needs a step, and no metric may be named step or time"
+            raise ValueError(f"{what}: {step}, {[*metrics]}")
         file = self._opened([key for key in metrics if key not in self._columns])
         cells = [str(step), f"{time.time():.3f}", *(_cell(metrics.get(key)) for key in self._columns[2:])]
-        try:
+        with naming(self.path, WHAT):
             file.write(",".join(cells) + "\n")
             file.flush()
-        except OSError as error:
-            raise self._failure(error) from error
 
     @rank_zero_only
     def resume(self, step: int) -> None:
@@ -89,8 +89,7 @@ class MetricsFile(Logger):
         # The validation after the last step is repeated where the run was killed behind it
         for row in kept:
             if int(row[0]) == step:
-                names = zip(columns, row, strict=True)
-                self._kept.add((step, frozenset(n for n, cell in names if cell and n not in FIXED_COLUMNS)))
+                self._kept.add((step, frozenset(logged_in(columns, row))))
 
     @rank_zero_only
     def finalize(self, status: str) -> None:
@@ -101,7 +100,7 @@ class MetricsFile(Logger):
         """The file, open for appending, with a column for every one of `new_keys`."""
         if self._file is None or new_keys:
             self._close()
-            columns, rows = whole_rows(self.path) if self.path.exists() else ([], [])
+            columns, rows = whole_rows(self.path)
             new_keys = [key for key in new_keys if key not in columns]
             ended = self.path.exists() and self.path.read_bytes().endswith(b"\n")
             if new_keys or not ended:
@@ -109,36 +108,25 @@ class MetricsFile(Logger):
                 columns = [*(columns or FIXED_COLUMNS), *new_keys]
                 self._rewrite(columns, [row + padding for row in rows])
             self._columns = columns
-            try:
+            with naming(self.path, WHAT):
                 self._file = self.path.open("a", encoding="utf-8", newline="")
-            except OSError as error:
-                raise self._failure(error) from error
         return self._file
 
     def _rewrite(self, columns: list[str], rows: list[list[str]]) -> None:
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([columns, *rows] if columns else [])
-        temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
-        try:
+        with replacing(self.path, WHAT) as temporary:
             if not self.path.parent.exists():
                 self.path.parent.mkdir(parents=True)
             with temporary.open("w", encoding="utf-8", newline="") as file:
                 file.write(text.getvalue())
                 file.flush()
                 os.fsync(file.fileno())
-            temporary.replace(self.path)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            raise self._failure(error) from error
 
     def _close(self) -> None:
         if self._file is not None:
             self._file.close()
         self._file, self._columns = None, []
-
-    def _failure(self, error: OSError) -> OSError:
-        return OSError(f"cannot write the metrics to {str(self.path)!r}: {error.strerror or error}")
 
 
 def wandb_logger(
@@ -156,12 +144,14 @@ def wandb_logger(
     if wandb.run is not None:  # an earlier run of this process, which would swallow the new one
         finish_run(exit_code=0)
     folder = Path(folder)
+    sweep = folder.resolve().parent
+    in_sweep = "/".join(sweep.parts[-2:]) if read_sweep(sweep) else None
     logger = ResumableWandbLogger(
         folder=folder,
         name="/".join(folder.resolve().parts[-2:]),
         project=project,
         id=_run_id(folder / "wandb_id.txt"),
-        group=group or _sweep_of(folder),
+        group=group or in_sweep,
         tags=tags,
         mode="offline" if _is_offline(offline) else "online",
         config=_config_of(folder),
@@ -201,17 +191,9 @@ def tensorboard_logger(folder: str | Path) -> TensorBoardLogger:
 
 def _config_of(folder: Path) -> dict[str, Any]:
     """The config as it lies in the run folder, resolved and without secrets."""
-    try:
-        config = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"), resolve=False)
-    except OSError:
-        return {}
-    return {str(name): value for name, value in config.items()} if isinstance(config, dict) else {}
-
-
-def _sweep_of(folder: Path) -> str | None:
-    """The name of the sweep that a run folder lies in."""
-    whole = folder.resolve().parent
-    return "/".join(whole.parts[-2:]) if read_sweep(whole) else None
+    file = folder / "config.yaml"
+    config: Any = OmegaConf.to_container(OmegaConf.load(file), resolve=False) if file.exists() else {}
+    return config if isinstance(config, dict) else {}
 
 
 def _cell(value: Any) -> str:

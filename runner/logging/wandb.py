@@ -15,7 +15,7 @@ from lightning.pytorch.loggers import WandbLogger
 from lightning.pytorch.loggers.logger import rank_zero_experiment
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
-from iolaus.runner.run.metrics_file import FIXED_COLUMNS, whole_rows
+from iolaus.runner.run.metrics_file import logged_in, whole_rows
 from iolaus.runner.run.signals import shielded
 
 log = logging.getLogger("iolaus")
@@ -24,13 +24,8 @@ UNFINISHED = "wandb_unfinished.txt"
 """In the run folder, until W&B has everything: the first step that the service of this session was handed."""
 
 ATTACHED = (
-    "config.yaml",
-    "command.txt",
-    "overrides.json",
-    "environment.json",
-    "parameter_groups.json",
-    "metrics.csv",
-)
+    "config.yaml", "command.txt", "overrides.json", "environment.json", "parameter_groups.json", "metrics.csv",
+)  # fmt: skip
 """Files of the run folder that a run at W&B gets at its end."""
 
 
@@ -75,15 +70,14 @@ class ResumableWandbLogger(WandbLogger):
     @rank_zero_only
     def resume(self, step: int) -> None:
         """Logs again what a session without an end has logged up to `step`."""
-        unfinished, file = self.folder / UNFINISHED, self.folder / "metrics.csv"
-        if not (unfinished.exists() and file.exists()):
+        if not (self.folder / UNFINISHED).exists():
             return
-        first = int(unfinished.read_text())
-        columns, rows = whole_rows(file)
+        first = int((self.folder / UNFINISHED).read_text())
+        columns, rows = whole_rows(self.folder / "metrics.csv")
         for row in rows:
             if first <= int(row[0]) <= step:
-                cells = zip(columns, row, strict=True)
-                self.log_metrics({n: float(c) for n, c in cells if c and n not in FIXED_COLUMNS}, int(row[0]))
+                logged = logged_in(columns, row).items()
+                self.log_metrics({name: float(cell) for name, cell in logged}, int(row[0]))
 
     @rank_zero_only
     def finish(self, exit_code: int) -> None:

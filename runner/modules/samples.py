@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerBase
 
 from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models.sparse_head import SparseMaskedLM, rows_at
-from iolaus.runner.run.folder import write_atomically
+from iolaus.runner.run.files import write_atomically
 
 FILE = "samples.json"
 

@@ -1,9 +1,10 @@
 """Optimizers and their parameter groups.
 
 - `table`: all optimizers by name; `elementwise`, `matrixwise`: one function per optimizer.
-- `trust_ratio`, `sophia`, `averaged`: optimizers of our own; `quantized`: 8-bit variants.
-- `roles`: what each parameter is for; `groups`, `given_groups`: parameter groups.
-- `hooks`: what an optimizer needs of the training loop; `state`, `plain_state`: its state in checkpoints.
+- `algorithms/`: what the libraries lack, and 8-bit variants.
+- `shared_settings`: the settings that all optimizers have, and the groups that they make.
+- `roles`: what each parameter is for; `groups`, `given_groups`, `matrix_groups`: parameter groups.
+- `hooks`: what an optimizer needs of the training loop; `state`: its state in checkpoints.
 - `schedule`: learning rates.
 
 Imports of torch are lazy: a schedule can be checked and drawn without it.

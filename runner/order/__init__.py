@@ -8,4 +8,5 @@ Read in this order:
 - `partition`: a global batch cut into ranks and micro-batches of equal work.
 - `packing`: documents into rows of a capacity, best fit decreasing.
 - `ranges`: several ranges of integers as one array.
+- `epochs`: how a sample of an epoch is named.
 """

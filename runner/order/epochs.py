@@ -18,7 +18,16 @@ class EpochIndex(NamedTuple):
 
 
 class SizedSequences(Protocol):
-    """What samplers need to know of a dataset: how many sequences, and how long each is."""
+    """A dataset as samplers see it: how many sequences it has, and how long each is.
+
+    Example:
+        >>> class Constant:
+        ...     def __len__(self):
+        ...         return 3
+        ...     def lengths(self, indices):
+        ...         return np.full(len(indices), 16, np.int32)
+        >>> dataset: SizedSequences = Constant()
+    """
 
     def __len__(self) -> int: ...
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 from html import escape
 from os.path import relpath
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from iolaus.runner.report import page
 from iolaus.runner.report.curves import Chart, Curve, curves_of, loss_levels
-from iolaus.runner.report.page import Cell, Tile, number_cell
+from iolaus.runner.report.page import Cell, Tile
 from iolaus.runner.report.runs import EXECUTION, Run, load_run
 from iolaus.runner.report.single import save
 from iolaus.runner.report.summary import validation_set
@@ -49,22 +49,16 @@ class Entry(NamedTuple):
         return _named(self.settings) or self.run.path.name
 
 
-def write_comparison(folder: Path, runs: list[Path]) -> Path:
-    """Writes `comparison.html` into `folder`: these runs side by side; returns its path.
+def write_comparison(folder: Path, runs: list[Path], name: str = "comparison.html") -> Path:
+    """Writes the page `name` into `folder`: these runs side by side; returns its path.
 
     Raises:
         FileNotFoundError: a run folder is not there.
         ValueError: no run is given, or a folder is not that of a run.
         OSError: the page cannot be written.
     """
-    path = Path(folder) / "comparison.html"
-    return save(path, comparison_page([load_run(Path(run)) for run in runs], path.parent))
-
-
-def write_sweep_report(folder: Path, runs: list[Path]) -> Path:
-    """Writes `report.html` into the folder of a sweep; returns its path. Raises as `write_comparison` does."""
-    path = Path(folder) / "report.html"
-    return save(path, comparison_page([load_run(Path(run)) for run in runs], path.parent))
+    text = comparison_page([load_run(Path(run)) for run in runs], Path(folder))
+    return save(Path(folder) / name, text)
 
 
 def comparison_page(runs: list[Run], folder: Path) -> str:
@@ -72,18 +66,18 @@ def comparison_page(runs: list[Run], folder: Path) -> str:
     if not runs:
         raise ValueError("there is no run to compare: name at least one run folder")
     goal, shown = goal_of(runs), entries(runs)
-    best = best_run(runs, goal)
     finished = sum(run.state == "done" for run in runs)
     where = {str(run.path.parent) for run in runs}
+    names = {entry.colour: entry.group if "seed" in entry.settings else entry.label for entry in shown}
     facts = [f"{finished} of {len(runs)} done", *(where if len(where) == 1 else ())]
     return page.page(
         f"{len(runs)} runs compared",
         [
             page.header("Iolaus comparison", f"{len(runs)} runs", facts),
-            _best(shown, best, goal),
-            page.section("Runs", _table(shown, goal, best, folder)),
+            _best(shown, best_run(runs, goal), goal),
+            page.section("Runs", _table(shown, goal, folder)),
             page.section("Over seeds", _seeds(shown, goal)),
-            page.section("Curves", page.charts(_charts(shown), _legend(shown))),
+            page.section("Curves", page.charts(_charts(shown), f'<div class="shared">{legend(names)}</div>')),
         ],
     )
 
@@ -117,7 +111,8 @@ def goal_of(runs: list[Run]) -> Goal:
     titles = titles_of(keys)
     key = next((key for key in keys if validation_set(key) is not None), "train/loss")
     per_byte = f"{key.rpartition('/')[0]}/bits_per_byte"
-    if _differ_in_vocabulary(runs) and all(run.final(per_byte) is not None for run in runs):
+    vocabularies = {run.results.get("uniform_entropy") for run in runs} - {None}
+    if len(vocabularies) > 1 and all(run.final(per_byte) is not None for run in runs):
         return Goal(per_byte, titles[per_byte].lower(), False)
     if "objective" not in keys:
         return Goal(key, titles.get(key, "Training loss").lower(), False)
@@ -127,30 +122,30 @@ def goal_of(runs: list[Run]) -> Goal:
     return Goal("objective", f"best {titles_of([*keys, monitor])[monitor]}".lower(), larger)
 
 
-def _differ_in_vocabulary(runs: list[Run]) -> bool:
-    return len({level for run in runs if (level := run.results.get("uniform_entropy")) is not None}) > 1
+def figures_of(runs: list[Run], goal: Goal) -> dict[int, float]:
+    """The figure that ranks the runs, by the positions of those that have one."""
+    found = {i: value for i, run in enumerate(runs) if (value := run.final(goal.key)) is not None}
+    return {i: value for i, value in found.items() if math.isfinite(value)}
 
 
 def best_run(runs: list[Run], goal: Goal) -> int | None:
     """The position of the run with the best figure; None where no run has one."""
-    found = {i: v for i, run in enumerate(runs) if (v := _finite(run.final(goal.key))) is not None}
-    if not found:
-        return None
-    return (max if goal.larger_is_better else min)(found, key=found.__getitem__)
+    found = figures_of(runs, goal)
+    best = max if goal.larger_is_better else min
+    return best(found, key=found.__getitem__) if found else None
 
 
 def _best(shown: list[Entry], best: int | None, goal: Goal) -> str:
     if best is None:
         return '<p class="problem">No run has logged a loss yet.</p>'
-    values = [v for entry in shown if (v := _finite(entry.run.final(goal.key))) is not None]
+    values = figures_of([entry.run for entry in shown], goal).values()
     run = shown[best].run
-    return page.tiles(
-        [
-            Tile("Best run", shown[best].label, run.name),
-            Tile(goal.title.capitalize(), page.number(run.final(goal.key)), "of the best run"),
-            Tile("From best to worst", page.number(max(values) - min(values)), f"over {len(values)} runs"),
-        ]
-    ) + page.command(run.command, "The command of the best run")
+    tiles = [
+        Tile("Best run", shown[best].label, run.name),
+        Tile(goal.title.capitalize(), page.number(run.final(goal.key)), "of the best run"),
+        Tile("From best to worst", page.number(max(values) - min(values)), f"over {len(values)} runs"),
+    ]
+    return page.tiles(tiles) + page.command(run.command, "The command of the best run")
 
 
 def columns_of(shown: list[Entry], goal: Goal) -> list[str]:
@@ -162,42 +157,45 @@ def columns_of(shown: list[Entry], goal: Goal) -> list[str]:
     return [key for key in columns if any(entry.run.final(key) is not None for entry in shown)]
 
 
-def notes_of(shown: list[Entry]) -> list[list[str]]:
-    """The cells of a column of notes, one for each run; no cell where no run has any."""
-    return [[entry.run.note] if any(other.run.note for other in shown) else [] for entry in shown]
+def comparison_table(runs: list[Run]) -> tuple[list[str], list[list[Any]], int | None]:
+    """Heads, a row of values for each run (None where it has none), and which row is the best."""
+    if not runs:
+        raise ValueError("there is no run to compare: name at least one run folder")
+    goal, shown = goal_of(runs), entries(runs)
+    columns = columns_of(shown, goal)
+    has_notes = any(run.note for run in runs)
+    heads = ["run", *shown[0].settings, "state", "step", *columns, *(["note"] if has_notes else [])]
+    rows = []
+    for run, settings, _ in shown:
+        figures = [run.final(key) for key in columns]
+        note = [run.note] if has_notes else []
+        rows.append([run.name, *settings.values(), run.state, run.step, *figures, *note])
+    return heads, rows, best_run(runs, goal)
 
 
-def _table(shown: list[Entry], goal: Goal, best: int | None, folder: Path) -> str:
-    columns, notes = columns_of(shown, goal), notes_of(shown)
-    rows: list[list[Cell]] = []
-    for run, settings, colour in shown:
+def _table(shown: list[Entry], goal: Goal, folder: Path) -> str:
+    keys, rows, best = comparison_table([entry.run for entry in shown])
+    heads = {key: title.lower() for key, title in titles_of(columns_of(shown, goal)).items()}
+    heads[goal.key] = goal.title
+    for row, (run, _, colour) in zip(rows, shown, strict=True):
         swatch = f'<span class="swatch {colour_class(colour)}"></span>'
-        link = f'{swatch}<a href="{escape(_address(run, folder))}">{escape(run.path.name)}</a>'
-        figure_cells = [number_cell(run.final(key)) for key in columns]
-        words = [Cell(value) for value in settings.values()]
-        noted = map(Cell, notes[len(rows)])
-        rows.append(
-            [Cell("", html=link), *words, Cell(run.state), number_cell(run.step), *figure_cells, *noted]
-        )
-    titles = titles_of(columns)
-    heads = [goal.title if key == goal.key else titles[key].lower() for key in columns]
-    heads = ["run", *shown[0].settings, "state", "step", *heads, *(["note"] if any(notes) else [])]
-    return page.run_table(heads, rows, best)
+        target = run.path / "report.html"  # its own page, else its folder
+        address = relpath(target if target.exists() else run.path, folder)
+        row[0] = Cell("", html=f'{swatch}<a href="{escape(address)}">{escape(run.path.name)}</a>')
+    return page.run_table([heads.get(key, key) for key in keys], rows, best)
 
 
 def _seeds(shown: list[Entry], goal: Goal) -> str:
     """Mean and deviation over the runs that differ in their seed alone; nothing where no two do."""
     groups: dict[str, list[float]] = {}
-    for entry in shown:
-        if (value := _finite(entry.run.final(goal.key))) is not None:
-            groups.setdefault(entry.group, []).append(value)
+    for i, value in figures_of([entry.run for entry in shown], goal).items():
+        groups.setdefault(shown[i].group, []).append(value)
     if "seed" not in shown[0].settings or all(len(values) < 2 for values in groups.values()):
         return ""
-    rows = []
+    rows: list[page.Row] = []
     for group, values in groups.items():
         deviation = statistics.stdev(values) if len(values) > 1 else None
-        figures = [statistics.mean(values), deviation, min(values), max(values)]
-        rows.append([Cell(group), number_cell(len(values)), *map(number_cell, figures)])
+        rows.append([group, len(values), statistics.mean(values), deviation, min(values), max(values)])
     heads = ["runs", "seeds", f"mean {goal.title}", "standard deviation", "least", "greatest"]
     return page.sortable_table(heads, rows)
 
@@ -208,29 +206,19 @@ def _charts(shown: list[Entry]) -> list[Chart]:
     wanted = [key for key in keys if key.startswith("val/")]
     wanted += [key for key in ("train/loss", "perf/tokens_per_second", "optim/grad_norm") if key in keys]
     titles = titles_of(keys)
-    charts: list[Chart] = []
+    # what the losses of all runs are held against; runs with other vocabularies or texts share no level
+    first, *others = [loss_levels(entry.run.results) for entry in shown if entry.run.results] or [{}]
+    shared = {name: v for name, v in first.items() if all(other.get(name) == v for other in others)}
+    charts, points = list[Chart](), max(100, 3000 // len(shown))
     for key in wanted:
-        curves = []
+        curves, unit = [], "" if key.startswith("val/") else "smoothed"
         for i, (run, _, colour) in enumerate(shown):
             if key in run.metrics:
-                noisy = not key.startswith("val/")
-                drawn = curves_of("", run.metrics[key], colour, noisy, max(100, 3000 // len(shown)))[-1]
+                drawn = curves_of("", run.metrics[key], colour, smoothed=bool(unit), points=points)[-1]
                 curves.append(replace(drawn, label=shown[i].label, run=i))
-        levels = _levels_within(curves, _shared_levels(shown)) if key.endswith("/loss") else {}
-        smoothed = "" if key.startswith("val/") else "smoothed"
-        charts.append(Chart(titles[key], smoothed, curves, levels, wide=not charts, has_legend=False))
+        levels = _levels_within(curves, shared) if key.endswith("/loss") else {}
+        charts.append(Chart(titles[key], unit, curves, levels, wide=not charts, has_legend=False))
     return charts
-
-
-def _shared_levels(shown: list[Entry]) -> dict[str, float]:
-    """What the losses of all runs are held against; runs with other vocabularies or texts share no level."""
-    first, *others = [loss_levels(entry.run.results) for entry in shown if entry.run.results] or [{}]
-    return {name: v for name, v in first.items() if all(other.get(name) == v for other in others)}
-
-
-def _legend(shown: list[Entry]) -> str:
-    names = {entry.colour: entry.group if "seed" in entry.settings else entry.label for entry in shown}
-    return f'<div class="shared">{legend(names)}</div>'
 
 
 def _levels_within(curves: list[Curve], levels: dict[str, float]) -> dict[str, float]:
@@ -243,26 +231,16 @@ def titles_of(keys: Iterable[str]) -> dict[str, str]:
     """Metrics' names in words, such as `Validation loss`; with the set's name where there are several sets."""
     parts = {key: key.replace("_", " ").split("/") for key in keys}
     several = len({words[1] for words in parts.values() if words[0] == "val" and len(words) == 3}) > 1
-    named = {}
-    for key, words in parts.items():
+
+    def title(words: list[str]) -> str:
         if words[0] == "val" and len(words) == 3:
-            named[key] = f"Validation {words[2]}" + (f", {words[1]}" if several else "")
-        elif words[0] == "train":
-            named[key] = f"Training {words[-1]}"
-        else:
-            named[key] = words[-1].replace("grad norm", "gradient norm").capitalize()
-    return named
+            return f"Validation {words[2]}" + (f", {words[1]}" if several else "")
+        if words[0] == "train":
+            return f"Training {words[-1]}"
+        return words[-1].replace("grad norm", "gradient norm").capitalize()
+
+    return {key: title(words) for key, words in parts.items()}
 
 
 def _named(settings: dict[str, str]) -> str:
     return ", ".join(f"{name.rsplit('.', 1)[-1]}={value}" for name, value in settings.items())
-
-
-def _address(run: Run, folder: Path) -> str:
-    """The run's own page, else its folder, as seen from `folder`."""
-    target = run.path / "report.html"
-    return relpath(target if target.exists() else run.path, folder)
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None

@@ -23,6 +23,13 @@ BEYOND = 1e100
 MAX_OTHER_CHARTS = 12
 """Charts for metrics of no known kind; the rest is named under them."""
 
+KNOWN: dict[str, tuple[str, str, bool]] = {
+    "perf/tokens_per_second": ("Throughput", "real tokens per second", True),
+    "optim/grad_norm": ("Gradient norm", "before clipping", False),
+    "perf/fill": ("Fill", "real tokens per token place", False),
+}
+"""Metrics with a smoothed chart of their own: its title, its unit, and whether it begins at 0."""
+
 
 @dataclass(frozen=True)
 class Curve:
@@ -105,75 +112,54 @@ def curves_of(
 def run_charts(metrics: dict[str, Series], results: dict[str, float]) -> list[Chart]:
     """The charts of one run: loss first, then schedule, speed and gradient, then whatever else was logged."""
     left = {key: series for key, series in metrics.items() if key not in ("train/epoch", "epoch")}
-    charts = [
-        _loss(left, results),
-        _rates(left),
-        _one(
-            left,
-            "perf/tokens_per_second",
-            "Throughput",
-            "real tokens per second",
-            from_zero=True,
-            smoothed=True,
-        ),
-        _one(left, "optim/grad_norm", "Gradient norm", "before clipping", smoothed=True),
-        _one(left, "perf/fill", "Fill", "real tokens per token place", smoothed=True),
-        *_validation(left, results),
-    ]
-    others = [_one(left, key, key, "") for key in list(left)[:MAX_OTHER_CHARTS]]
-    found = [chart for chart in [*charts, *others] if chart is not None]
+    found = [*_loss(left, results), *_rates(left)]
+    found += [_one(left, key, *known) for key, known in KNOWN.items() if key in left]
+    found += _validation(left, results)
+    found += [_one(left, key, key) for key in list(left)[:MAX_OTHER_CHARTS]]
     if left and found:
         found[-1] = _with_note(found[-1], f"Not drawn, but in metrics.csv: {_names(left)}.")
     return [_with_note(chart, _gaps(chart.curves)) for chart in found]
 
 
-def _loss(left: dict[str, Series], results: dict[str, float]) -> Chart | None:
+def _loss(left: dict[str, Series], results: dict[str, float]) -> list[Chart]:
     sets = {key: name for key in left if (name := validation_set(key)) is not None}
     curves = curves_of("training", left.pop("train/loss"), 0, smoothed=True) if "train/loss" in left else []
     for colour, (key, name) in enumerate(sets.items(), start=1):
         label = f"validation, {name}" if len(sets) > 1 else "validation"
         curves += curves_of(label, left.pop(key), colour)
-    if not curves:
-        return None
     levels = loss_levels(results)
-    return Chart("Loss", "nats per token" if levels else "", curves, levels, wide=True)
+    return [Chart("Loss", "nats per token" if levels else "", curves, levels, wide=True)] if curves else []
 
 
 def loss_levels(results: dict[str, float]) -> dict[str, float]:
     """What a loss is held against: guessing, ln(vocabulary), and each validation set's unigram entropy."""
-    unigram = {
-        key[4:-16]: value for key, value in results.items() if re.fullmatch("val/.+/unigram_entropy", key)
-    }
+    entropies = ((re.fullmatch("val/(.+)/unigram_entropy", key), value) for key, value in results.items())
+    unigram = {key[1]: value for key, value in entropies if key}
     levels = {"ln(vocabulary)": results.get("uniform_entropy", math.nan)}
     for name, value in unigram.items():
         levels["unigram entropy" + (f", {name}" if len(unigram) > 1 else "")] = value
     return {label: value for label, value in levels.items() if math.isfinite(value)}
 
 
-def _rates(left: dict[str, Series]) -> Chart | None:
+def _rates(left: dict[str, Series]) -> list[Chart]:
     """One curve per learning rate; groups that share theirs share the curve."""
     groups: list[tuple[list[str], Series]] = []
     for key in [key for key in left if key.startswith("optim/lr/")]:
         series, name = left.pop(key), key.removeprefix("optim/lr/")
         for names, other in groups:
-            if np.array_equal(series.steps, other.steps) and np.allclose(
-                series.values, other.values, equal_nan=True
-            ):
+            same_steps = np.array_equal(series.steps, other.steps)
+            if same_steps and np.allclose(series.values, other.values, equal_nan=True):
                 names.append(name)
                 break
         else:
             groups.append(([name], series))
     curves = [c for i, (names, series) in enumerate(groups) for c in curves_of(", ".join(names), series, i)]
-    return Chart("Learning rate", "per parameter group", curves, from_zero=True) if curves else None
+    return [Chart("Learning rate", "per parameter group", curves, from_zero=True)] if curves else []
 
 
-def _one(
-    left: dict[str, Series], key: str, title: str, unit: str, from_zero: bool = False, smoothed: bool = False
-) -> Chart | None:
-    if key not in left:
-        return None
+def _one(left: dict[str, Series], key: str, title: str, unit: str = "", from_zero: bool = False) -> Chart:
     label = key.rsplit("/", 1)[-1].replace("_", " ")
-    return Chart(title, unit, curves_of(label, left.pop(key), 0, smoothed), from_zero=from_zero)
+    return Chart(title, unit, curves_of(label, left.pop(key), 0, smoothed=key in KNOWN), from_zero=from_zero)
 
 
 def _validation(left: dict[str, Series], results: dict[str, float]) -> list[Chart]:
@@ -193,15 +179,13 @@ def _gaps(curves: Iterable[Curve]) -> str:
     for curve in curves:
         bad = curve.steps[~np.isfinite(curve.values)]
         if len(bad):
-            return f"{curve.label}: not a number at step {bad[0]:,}" + (
-                " and later." if len(bad) > 1 else "."
-            )
+            later = " and later" if len(bad) > 1 else ""
+            return f"{curve.label}: not a number at step {bad[0]:,}{later}."
     return ""
 
 
 def _with_note(chart: Chart, note: str) -> Chart:
-    notes = " ".join(part for part in (chart.note, note) if part)
-    return replace(chart, note=notes)
+    return replace(chart, note=f"{chart.note} {note}".strip())
 
 
 def _names(keys: Iterable[str], most: int = 8) -> str:

@@ -1,11 +1,11 @@
 """The pieces that pages are made of. Every piece takes plain text and escapes it."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from html import escape
 from importlib.resources import files as files_of
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from iolaus.runner.report.curves import Chart
 from iolaus.runner.report.svg import draw, span_of
@@ -32,6 +32,10 @@ class Cell(NamedTuple):
     value: float | None = None
     is_number: bool = False
     html: str = ""
+
+
+Row = Sequence[Cell | str | float | None]
+"""The cells of a table's row; a text and a figure become cells of themselves."""
 
 
 def page(title: str, body: Iterable[str]) -> str:
@@ -61,12 +65,10 @@ def problem(text: str) -> str:
 
 def tiles(shown: Iterable[Tile]) -> str:
     """Headline figures side by side."""
-    boxes = "".join(
-        f'<div class="tile"><dt>{escape(name)}</dt><dd>{escape(value)}'
-        + (f'<span class="hint">{escape(hint)}</span>' if hint else "")
-        + "</dd></div>"
-        for name, value, hint in shown
-    )
+    boxes = ""
+    for name, value, hint in shown:
+        under = f'<span class="hint">{escape(hint)}</span>' if hint else ""
+        boxes += f'<div class="tile"><dt>{escape(name)}</dt><dd>{escape(value)}{under}</dd></div>'
     return f'<dl class="tiles">{boxes}</dl>' if boxes else ""
 
 
@@ -84,9 +86,7 @@ def section(title: str, *body: str) -> str:
 
 def facts(shown: Mapping[str, str]) -> str:
     """Names with their values, one under the other."""
-    rows = "".join(
-        f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in shown.items() if value
-    )
+    rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(v)}</dd>" for name, v in shown.items() if v)
     return f'<dl class="facts">{rows}</dl>' if rows else ""
 
 
@@ -94,11 +94,6 @@ def command(text: str, name: str = "") -> str:
     """A command to copy: one click selects it."""
     shown = label(name) if name else ""
     return f'{shown}<pre class="command">{escape(text)}</pre>' if text else ""
-
-
-def folded(title: str, text: str) -> str:
-    """A long text, folded away."""
-    return details(title, f"<pre>{escape(text)}</pre>" if text else "")
 
 
 def details(title: str, body: str) -> str:
@@ -117,32 +112,42 @@ def files(shown: Mapping[str, str]) -> str:
     return f"<p>{links}</p>" if links else ""
 
 
-def table(heads: list[str], rows: list[list[Cell]]) -> str:
+def table(heads: list[str], rows: Sequence[Row]) -> str:
     """A table that fits the page, breaking long words."""
-    top = [f'<th scope="col">{escape(head)}</th>' for head in heads]
-    return _table("fits", top, [f"<tr>{_cells(row)}</tr>" for row in rows])
+    top = "".join(f'<th scope="col">{escape(head)}</th>' for head in heads)
+    return _table("fits", top, rows)
 
 
-def sortable_table(heads: list[str], rows: list[list[Cell]]) -> str:
-    """A table that scrolls within itself and is sorted by a click on a head."""
-    return _table("sorts", _buttons(heads, rows), [f"<tr>{_cells(row)}</tr>" for row in rows])
+def sortable_table(heads: list[str], rows: Sequence[Row], marks: Sequence[str] = ()) -> str:
+    """A table that scrolls within itself and is sorted by a click on a head; `marks` are attributes of its rows."""
+    top = ""
+    for i, head in enumerate(heads):
+        mark = ' class="number"' if any(cell_of(row[i]).is_number for row in rows) else ""
+        top += f'<th scope="col"{mark}><button type="button">{escape(head)}</button></th>'
+    return _table("sorts", top, rows, marks)
 
 
-def run_table(heads: list[str], rows: list[list[Cell]], best: int | None) -> str:
+def listed(title: str, columns: Mapping[str, str], rows: list[dict[str, Any]]) -> str:
+    """A sortable table under a title, with what each row has under the keys of `columns`; nothing without rows."""
+    if not rows:
+        return ""
+    return label(title) + sortable_table([*columns], [[row[key] for key in columns.values()] for row in rows])
+
+
+def run_table(heads: list[str], rows: Sequence[Row], best: int | None) -> str:
     """A sortable table of runs, the best one marked; pointing at row i lights up the curves of run i."""
-    marks = [' class="best"' if i == best else "" for i in range(len(rows))]
-    lines = [f'<tr data-run="{i}"{marks[i]}>{_cells(row)}</tr>' for i, row in enumerate(rows)]
-    return _table("sorts", _buttons(heads, rows), lines)
+    marks = [f' data-run="{i}"' + (' class="best"' if i == best else "") for i in range(len(rows))]
+    return sortable_table(heads, rows, marks)
 
 
-def browsed_table(heads: list[str], rows: list[list[Cell]], kinds: list[str]) -> str:
+def browsed_table(heads: list[str], rows: Sequence[Row], kinds: list[str]) -> str:
     """A sortable table to look for words in, whose rows are `right` or `wrong`."""
-    lines = [f'<tr class="{kind}">{_cells(row)}</tr>' for row, kind in zip(rows, kinds, strict=True)]
+    found = sortable_table(heads, rows, [f' class="{kind}"' for kind in kinds])
     find = (
         '<p class="find"><input type="search" placeholder="find" aria-label="find">'
         f'<label><input type="checkbox"> only wrong</label><output>{len(rows):,} shown</output></p>'
     )
-    return f'<div class="browse">{find}{_table("sorts", _buttons(heads, rows), lines)}</div>'
+    return f'<div class="browse">{find}{found}</div>'
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -156,29 +161,30 @@ def number(value: float | None, digits: int = 4) -> str:
     return f"{value:#.{digits}g}" if abs(value) >= 1e-3 else f"{value:.2e}"
 
 
-def number_cell(value: float | None) -> Cell:
-    """A cell with a figure, sorted by the figure itself."""
-    return Cell(number(value), value, is_number=True)
+def cell_of(value: Cell | str | float | None) -> Cell:
+    """A cell with a text, or with a figure, sorted by the figure itself."""
+    if isinstance(value, Cell):
+        return value
+    return Cell(value) if isinstance(value, str) else Cell(number(value), value, is_number=True)
 
 
-def _table(kind: str, heads: list[str], lines: list[str]) -> str:
-    top, body = "".join(heads), "\n".join(lines)
+def _table(kind: str, top: str, rows: Sequence[Row], marks: Sequence[str] = ()) -> str:
+    lines = zip(marks or [""] * len(rows), rows, strict=True)
+    return framed(kind, top, [f"<tr{mark}>{_cells(row)}</tr>" for mark, row in lines])
+
+
+def framed(kind: str, top: str, lines: list[str]) -> str:
+    """A table of this class that scrolls within itself, with its cells as they are given."""
+    body = "\n".join(lines)
     return f'<div class="scroll"><table class="{kind}"><thead><tr>{top}</tr></thead>\n<tbody>{body}</tbody></table></div>'
 
 
-def _buttons(heads: list[str], rows: list[list[Cell]]) -> list[str]:
-    numeric = [' class="number"' if any(row[i].is_number for row in rows) else "" for i in range(len(heads))]
-    return [
-        f'<th scope="col"{mark}><button type="button">{escape(head)}</button></th>'
-        for head, mark in zip(heads, numeric, strict=True)
-    ]
+def _cells(row: Row) -> str:
+    return _cell(row[0], "th", ' scope="row"') + "".join(_cell(value, "td", "") for value in row[1:])
 
 
-def _cells(row: list[Cell]) -> str:
-    return _cell(row[0], "th", ' scope="row"') + "".join(_cell(cell, "td", "") for cell in row[1:])
-
-
-def _cell(cell: Cell, name: str, marks: str) -> str:
+def _cell(value: Cell | str | float | None, name: str, marks: str) -> str:
+    cell = cell_of(value)
     marks += f' class="{"number" if cell.is_number else "run" if cell.html else "wrap"}"'
     if cell.is_number:
         known = cell.value is not None and math.isfinite(cell.value)

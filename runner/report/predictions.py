@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from iolaus.runner.evaluation.squad import exact_match
 from iolaus.runner.report import page
-from iolaus.runner.report.page import Cell
 
 LISTED = 150
 """Wrong predictions on the page, and as many right ones at most; all are in `predictions.jsonl`."""
@@ -34,24 +33,12 @@ def predictions_table(folder: Path, name: str) -> str:
     if not judged:
         return ""
     listed = [*wrong[:LISTED], *right[:LISTED]]
-    lines = [
-        [
-            Cell(_text(j.row)),
-            Cell(_listed(j.row["gold"])),
-            Cell(_listed(j.row["predicted"])),
-            _sureness(j.row),
-        ]
-        for j in listed
-    ]
+    rows = [j.row for j in listed]
+    lines = [[_text(r), _listed(r["gold"]), _listed(r["predicted"]), _sureness(r)] for r in rows]
+    kinds = ["wrong" if j.wrong else "right" for j in listed]
     cut = f", of which {len(listed):,} are listed" if len(listed) < len(judged) else ""
-    return page.details(
-        f"Predictions: {len(wrong):,} wrong, {len(right):,} right{cut}",
-        page.browsed_table(
-            ["text", "true", "predicted", "probability"],
-            lines,
-            ["wrong" if j.wrong else "right" for j in listed],
-        ),
-    )
+    found = page.browsed_table(["text", "true", "predicted", "probability"], lines, kinds)
+    return page.details(f"Predictions: {len(wrong):,} wrong, {len(right):,} right{cut}", found)
 
 
 def _judged(path: Path, name: str) -> Iterator[Judged]:
@@ -83,18 +70,15 @@ def _judge_words(row: Row) -> Judged:
     places = [i for i, tag in enumerate(gold) if tag != predicted[i]]
     shown = places or [i for i, tag in enumerate(gold) if tag != "O"]
     sure = max((row["probability"][i] for i in shown), default=0.0)
-    told = {
-        "gold": [f"{row['words'][i]}: {gold[i]}" for i in shown],
-        "predicted": [predicted[i] for i in shown],
-        "probability": sure if shown else None,
-    }
+    named, given = [f"{row['words'][i]}: {gold[i]}" for i in shown], [predicted[i] for i in shown]
+    told = {"gold": named, "predicted": given, "probability": sure if shown else None}
     return Judged({**row, **told}, bool(places), sure)
 
 
 def _is_wrong(gold: Any, predicted: Any) -> bool:
     """Whether a label, a set of labels or an answer is not one of those accepted."""
     if isinstance(gold, list) and isinstance(predicted, str):  # a question, and its accepted answers
-        return not max((exact_match(predicted, answer) for answer in gold or [""]), default=0.0)
+        return not any(exact_match(predicted, answer) for answer in gold or [""])
     if isinstance(gold, list):
         return sorted(gold) != sorted(predicted)
     return bool(gold != predicted)
@@ -116,6 +100,6 @@ def _listed(value: Any) -> str:
     return page.number(value) if isinstance(value, int | float) else str(value) or "none"
 
 
-def _sureness(row: Row) -> Cell:
+def _sureness(row: Row) -> float | None:
     value = row["probability"]
-    return page.number_cell(None if value is None else _certainty(value))
+    return None if value is None else _certainty(value)

@@ -1,6 +1,5 @@
 """A run folder as the pages read it: whatever is missing or damaged there is simply empty."""
 
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from omegaconf import OmegaConf
 
 from iolaus.old_names import current_name
 from iolaus.runner.report.summary import AT_UNIGRAM, plateau_of
+from iolaus.runner.run.files import read_json
 from iolaus.runner.run.metrics_file import Series, read_metrics
 from iolaus.runner.run.model_folder import MARKS, check_is_run
 
@@ -103,10 +103,10 @@ def load_run(folder: Path) -> Run:
     text = _text(folder / "config.yaml")
     return Run(
         path=folder,
-        status=_json(folder / "status.json", {}),
-        environment=_json(folder / "environment.json", {}),
+        status=read_json(folder / "status.json", {}),
+        environment=read_json(folder / "environment.json", {}),
         command=_text(folder / "command.txt").strip(),
-        overrides=_overrides(_json(folder / "overrides.json", [])),
+        overrides=_overrides(read_json(folder / "overrides.json", [])),
         config_text=text,
         settings=_settings(text),
         metrics=read_metrics(folder / "metrics.csv"),
@@ -127,12 +127,9 @@ def changed_settings(settings: Settings) -> list[tuple[str, Any, Any]] | None:
         defaults = _default_settings()
     except Exception:  # an older run, or a plugin that is gone: the page is worth more than this table
         return None
-    return [
-        (name, value, defaults.get(name, (None,))[0])
-        for name, value in settings.items()
-        if not name.startswith((*EXECUTION, "resolved."))
-        and (name not in defaults or value not in defaults[name])
-    ]
+    told = {name: value for name, value in settings.items() if not name.startswith((*EXECUTION, "resolved."))}
+    found = [(name, value, defaults.get(name, ())) for name, value in told.items()]
+    return [(name, value, (*default, None)[0]) for name, value, default in found if value not in default]
 
 
 def flatten(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -167,24 +164,16 @@ def _settings(text: str) -> Settings:
         config = yaml.load(text, Loader=LOADER)
     except Exception:  # cut off or edited by hand: shown as text, compared with nothing
         return {}
-    settings = flatten(config) if isinstance(config, dict) else ()
-    return {
-        name: current_name(value) if name.endswith("_target_") and isinstance(value, str) else value
-        for name, value in settings
-    }
+    settings = dict(flatten(config)) if isinstance(config, dict) else {}
+    for name, value in settings.items():
+        if name.endswith("_target_") and isinstance(value, str):
+            settings[name] = current_name(value)
+    return settings
 
 
 def _overrides(noted: list[Any]) -> dict[str, str]:
     pairs = (str(override).split("=", 1) for override in noted if "=" in str(override))
     return {name.lstrip("+"): value for name, value in pairs}
-
-
-def _json(file: Path, empty: Any) -> Any:
-    try:
-        value = json.loads(file.read_text(encoding="utf-8", errors="replace"))
-    except (OSError, ValueError):
-        return empty
-    return value if isinstance(value, type(empty)) else empty
 
 
 def _text(file: Path) -> str:

@@ -1,19 +1,19 @@
 """What a pretrained model makes of masked text: the true tokens marked as guessed or not, with its guesses."""
 
-import json
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from iolaus.runner.report import page
+from iolaus.runner.run.files import read_json
 
 
 def samples_section(folder: Path) -> str:
     """The samples that a run left in `samples.json`; nothing where there are none."""
+    sets = read_json(folder / "samples.json", {})
     try:
-        sets = dict(json.loads((folder / "samples.json").read_text(encoding="utf-8")))
         shown = [_set(name if len(sets) > 1 else "", s) for name, s in sets.items() if s]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         return ""
     if not shown:
         return ""

@@ -1,8 +1,8 @@
 """`report.html`: one run, its curves first, then how it was made and how to go on."""
 
-import contextlib
 import math
 from datetime import datetime
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,18 @@ import numpy as np
 from iolaus.runner.report import page
 from iolaus.runner.report.curves import run_charts
 from iolaus.runner.report.evaluation import evaluation_sections
-from iolaus.runner.report.page import Cell, Tile
+from iolaus.runner.report.page import Tile
 from iolaus.runner.report.runs import Run, changed_settings, load_run
 from iolaus.runner.report.samples import samples_section
-from iolaus.runner.report.summary import FILES, clock, compared_losses, resume_command, typed_path
+from iolaus.runner.report.summary import (
+    FILES,
+    against_unigram,
+    clock,
+    compared_losses,
+    resume_command,
+    typed_path,
+)
+from iolaus.runner.run.files import replacing
 
 
 def write_report(run_folder: Path) -> Path:
@@ -31,20 +39,19 @@ def write_report(run_folder: Path) -> Path:
 
 def save(path: Path, text: str) -> Path:
     """Writes a page beside its name and renames it, so that a reader never meets half of one."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
+    with replacing(path, "the report ") as temporary:
         temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise OSError(f"cannot write the report {str(path)!r}: {error.strerror or error}") from error
     return path
 
 
 def report_page(run: Run) -> str:
     """The page as text."""
     charts = page.charts(run_charts(run.metrics, run.results))
+    config = f"<pre>{escape(run.config_text)}</pre>" if run.config_text else ""
+    changed = " with local changes" if run.environment.get("git_dirty") else ""
+    commit = run.environment.get("git_commit")
+    made_at = f", at commit {str(commit)[:12]}{changed}" if commit else ""
+    results = {name: page.number(value, 5) for name, value in sorted(run.results.items())}
     return page.page(
         f"{run.name}: {run.state}",
         [
@@ -56,15 +63,11 @@ def report_page(run: Run) -> str:
             samples_section(run.path),
             page.section(
                 "Run it again",
-                page.command(run.command, "The command that made it" + _made_at(run.environment)),
+                page.command(run.command, f"The command that made it{made_at}"),
                 page.command(resume_command(typed_path(run.path)), "Go on from its last checkpoint"),
             ),
-            page.section(
-                "Settings", _changes(run), _resolved(run), page.folded("The whole config", run.config_text)
-            ),
-            page.section(
-                "Results", page.facts({k: page.number(v, 5) for k, v in sorted(run.results.items())})
-            ),
+            page.section("Settings", _changes(run), _resolved(run), page.details("The whole config", config)),
+            page.section("Results", page.facts(results)),
             page.section("Environment", page.facts(_environment(run.environment))),
             page.section("Files", page.files(_files(run.path))),
         ],
@@ -73,17 +76,8 @@ def report_page(run: Run) -> str:
 
 def _meta(run: Run) -> list[str]:
     started, seconds = run.status.get("started"), run.status.get("seconds")
-    return [
-        f"started {_day(started)}" if isinstance(started, str) else "",
-        f"took {clock(seconds)}" if isinstance(seconds, int | float) and math.isfinite(seconds) else "",
-    ]
-
-
-def _made_at(environment: dict[str, Any]) -> str:
-    """The commit whose code made the run, where it is known."""
-    commit = environment.get("git_commit")
-    changed = " with local changes" if environment.get("git_dirty") else ""
-    return f", at commit {str(commit)[:12]}{changed}" if commit else ""
+    took = clock(seconds) if isinstance(seconds, int | float) and math.isfinite(seconds) else ""
+    return [f"started {_day(started)}" if isinstance(started, str) else "", f"took {took}" if took else ""]
 
 
 def _day(iso: str) -> str:
@@ -99,15 +93,14 @@ def _tiles(run: Run) -> list[Tile]:
     losses = {k: v for k in [*run.results, *run.metrics] if (v := run.final(k)) is not None}
     compared = compared_losses({**losses, **run.results})
     for name, (loss, unigram) in compared.items():
-        hint = "" if unigram is None else f"{_relation(loss, unigram)} the unigram entropy {unigram:.3f}"
+        hint = "" if unigram is None else against_unigram(loss, unigram)
         title = "Validation loss" + (f", {name}" if len(compared) > 1 else "")
         shown.append(Tile(title, page.number(loss), hint))
     if (best := run.results.get("objective")) is not None:
         step = run.results.get("best_step")
         monitored = (run.monitor or "loss").rpartition("/")[2].replace("_", " ")
-        shown.append(
-            Tile(f"Best {monitored}", page.number(best), "" if step is None else f"at step {step:,.0f}")
-        )
+        hint = "" if step is None else f"at step {step:,.0f}"
+        shown.append(Tile(f"Best {monitored}", page.number(best), hint))
     if not shown and (last := run.final("train/loss")) is not None:
         shown.append(Tile("Training loss", page.number(last), "last logged"))
     speed = run.metrics.get("perf/tokens_per_second")
@@ -119,17 +112,13 @@ def _tiles(run: Run) -> list[Tile]:
     return [*shown, Tile("Parameters", page.number(parameters))] if parameters is not None else shown
 
 
-def _relation(loss: float, level: float) -> str:
-    return f"{abs(level - loss):.3f} {'below' if loss < level else 'above'}"
-
-
 def _changes(run: Run) -> str:
     changes = changed_settings(run.settings) if run.settings else None
     if changes is None:
         return page.facts(run.overrides)
     if not changes:
         return "<p>Every setting is the default.</p>"
-    rows = [[Cell(name), Cell(_value(value)), Cell(_value(default))] for name, value, default in changes]
+    rows = [[name, _value(value), _value(default)] for name, value, default in changes]
     return page.table(["setting", "here", "default"], rows)
 
 
@@ -148,9 +137,8 @@ def _value(value: Any) -> str:
 def _environment(noted: dict[str, Any]) -> dict[str, str]:
     shown = {}
     for name, value in noted.items():
-        if isinstance(value, list):
-            value = ", ".join(map(str, value)) or "none"
-        shown[str(name).replace("_", " ")] = "none" if value is None else _value(value)
+        text = ", ".join(map(str, value)) if isinstance(value, list) else _value(value)
+        shown[str(name).replace("_", " ")] = "none" if value in (None, []) else text
     return shown
 
 

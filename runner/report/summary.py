@@ -43,9 +43,8 @@ def end_summary(folder: Path, results: Mapping[str, float]) -> None:
     folder = typed_path(folder)
     files = {what: str(folder / name) for what, name in FILES.items() if (folder / name).exists()}
     plateau = plateau_of(results)
-    show(
-        "done", {"result": _figures(results), "note": {"plateau": plateau} if plateau else {}, "files": files}
-    )
+    note = {"plateau": plateau} if plateau else {}
+    show("done", {"result": _figures(results), "note": note, "files": files})
     print(f"go on with: {resume_command(folder)}", flush=True)  # outside the panel, fit to be copied
 
 
@@ -109,9 +108,8 @@ def plateau_of(results: Mapping[str, float]) -> str | None:
 
     One is enough: a further validation set may be of another kind of text than the model is trained on.
     """
-    compared = [
-        (loss, unigram, name) for name, (loss, unigram) in compared_losses(results).items() if unigram
-    ]
+    losses = compared_losses(results)
+    compared = [(loss, unigram, name) for name, (loss, unigram) in losses.items() if unigram]
     if not compared or any(loss < (1 - MARGIN) * unigram for loss, unigram, _ in compared):
         return None
     loss, unigram, name = min(compared, key=lambda found: found[0] / found[1])
@@ -127,16 +125,18 @@ def _figures(results: Mapping[str, float]) -> dict[str, str]:
     losses = compared_losses(results)
     uniform = results.get("uniform_entropy")
     for name, (loss, unigram) in losses.items():
-        figures[f"validation loss, {name}"] = f"{loss:.3f}" + _against(loss, unigram, uniform)
-    shown = {
-        f"val/{name}/{part}" for name in losses for part in ("loss", "unigram_entropy", "tokens_per_byte")
-    }
+        levels = [] if unigram is None else [against_unigram(loss, unigram)]
+        levels += [] if uniform is None else [f"guessing has {uniform:.3f}"]
+        figures[f"validation loss, {name}"] = f"{loss:.3f}" + (f"  ({'; '.join(levels)})" if levels else "")
+    parts = ("loss", "unigram_entropy", "tokens_per_byte")
+    shown = {f"val/{name}/{part}" for name in losses for part in parts} | {"uniform_entropy", "best_step"}
     for key, value in results.items():
         if key == "objective":
             step = results.get("best_step")
             figures["best"] = f"{value:.3f}" + ("" if step is None else f" at step {step:,.0f}")
-        elif key not in shown | {"uniform_entropy", "best_step"}:
-            figures[key] = f"{value:,.4g}" + _against_bits(key, results)
+        elif key not in shown:
+            level = bits_level(key, results)
+            figures[key] = f"{value:,.4g}" + ("" if level is None else f"  (unigram entropy {level:.4g})")
     return figures
 
 
@@ -148,20 +148,10 @@ def bits_level(key: str, results: Mapping[str, float]) -> float | None:
     return None if scale is None or unigram is None else unigram / math.log(2) * scale
 
 
-def _against_bits(key: str, results: Mapping[str, float]) -> str:
-    level = bits_level(key, results)
-    return "" if level is None else f"  (unigram entropy {level:.4g})"
-
-
-def _against(loss: float, unigram: float | None, uniform: float | None) -> str:
-    """What to hold a loss against, in nats: word frequencies alone, and guessing."""
-    words = []
-    if unigram is not None:
-        relation = "below" if loss < unigram else "above"
-        words.append(f"{abs(unigram - loss):.3f} {relation} the unigram entropy {unigram:.3f}")
-    if uniform is not None:
-        words.append(f"guessing has {uniform:.3f}")
-    return f"  ({'; '.join(words)})" if words else ""
+def against_unigram(loss: float, unigram: float) -> str:
+    """How far a loss is from what word frequencies alone give, in nats."""
+    relation = "below" if loss < unigram else "above"
+    return f"{abs(unigram - loss):.3f} {relation} the unigram entropy {unigram:.3f}"
 
 
 def show(title: str, sections: Mapping[str, Mapping[str, str]]) -> None:

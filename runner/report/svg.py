@@ -40,10 +40,8 @@ class Frame(NamedTuple):
 
 def span_of(charts: Iterable[Chart]) -> tuple[float, float]:
     """The steps that hold every point of these charts, from 0 where they begin near it."""
-    steps = [
-        step for chart in charts for curve in chart.curves for step in (curve.steps.min(), curve.steps.max())
-    ]
-    first, last = float(min(steps)), float(max(steps))
+    steps = np.concatenate([curve.steps for chart in charts for curve in chart.curves])
+    first, last = float(steps.min()), float(steps.max())
     if 0 < first < 0.2 * last:
         first = 0.0
     return (first, last) if first < last else (first - 1, last + 1)
@@ -55,9 +53,7 @@ def frame_of(chart: Chart, span: tuple[float, float]) -> Frame:
     values = values[np.isfinite(values)]
     if not len(values):
         values = np.array([0.0, 1.0])
-    is_log = (
-        not chart.from_zero and values.min() > 0 and math.log10(values.max()) - math.log10(values.min()) > 2
-    )
+    is_log = not chart.from_zero and values.min() > 0 and np.ptp(np.log10(values)) > 2
     if is_log:
         values = np.log10(values)
     low, high = float(values.min()), float(values.max())
@@ -136,37 +132,33 @@ def label(value: float) -> str:
 
 def colour_class(colour: int) -> str:
     """The classes of the n-th colour: `c3`, and dashed once the palette is used up."""
-    return f"c{colour % NUM_COLOURS}" + (
-        f" dash{min(colour // NUM_COLOURS, 3)}" if colour >= NUM_COLOURS else ""
-    )
+    dash = f" dash{min(colour // NUM_COLOURS, 3)}" if colour >= NUM_COLOURS else ""
+    return f"c{colour % NUM_COLOURS}{dash}"
 
 
 def legend(names: Mapping[int, str]) -> str:
     """The colours with what they stand for."""
-    keys = "".join(
-        f'<li class="key {colour_class(colour)}" data-group="{colour}">{escape(name)}</li>'
-        for colour, name in names.items()
-    )
+    keys = ""
+    for colour, name in names.items():
+        keys += f'<li class="key {colour_class(colour)}" data-group="{colour}">{escape(name)}</li>'
     return f'<ul class="legend">{keys}</ul>' if keys else ""
 
 
 def _path(curve: Curve, frame: Frame) -> str:
     across, down = frame.across(curve.steps), frame.down(curve.values)
     words, dots, last = [], [], None
-    for x, y in zip(across.tolist(), down.tolist(), strict=True):
-        if math.isnan(y):
+    for x, height in zip(across.tolist(), down.tolist(), strict=True):
+        if math.isnan(height):
             last = None
             continue
-        y = int(y)
+        y = int(height)
         dots.append(f"M{x} {y}h0")
         words.append(f"M{x} {y}" if last is None else f"l{x - last[0]} {y - last[1]}")
         last = (x, y)
     classes = colour_class(curve.colour) + (" faint" if curve.faint else "")
     classes += f'" data-group="{curve.colour}" data-run="{curve.run}'
     line = f'<path class="line {classes}" d="{"".join(words)}"/>'
-    if not curve.dots:
-        return line
-    return line + f'<path class="dots {classes}" d="{"".join(dots)}"/>'
+    return line + (f'<path class="dots {classes}" d="{"".join(dots)}"/>' if curve.dots else "")
 
 
 def _levels(chart: Chart, frame: Frame) -> str:
@@ -176,16 +168,13 @@ def _levels(chart: Chart, frame: Frame) -> str:
 
 def _level_labels(chart: Chart, frame: Frame) -> str:
     """Each level's name above its line, or below where the next higher line is too near."""
-    spans, above = [], -math.inf
+    spans, above = "", -math.inf
     for name, value in sorted(chart.levels.items(), key=lambda level: -level[1]):
         top = _down_percent(value, frame)
-        below = " below" if top - above < 8 else ""
-        spans.append(
-            f'<span class="level-name{below}" data-y="{_short(value)}" style="top:{top:.2f}%">'
-            f"{escape(name)} {value:.3f}</span>"
-        )
+        marks = f'class="level-name{" below" if top - above < 8 else ""}" data-y="{_short(value)}"'
+        spans += f'<span {marks} style="top:{top:.2f}%">{escape(name)} {value:.3f}</span>'
         above = top
-    return "".join(spans)
+    return spans
 
 
 def _named_colours(chart: Chart) -> dict[int, str]:
@@ -225,12 +214,8 @@ def _numbers(chart: Chart, frame: Frame) -> str:
         }
         for curve in chart.curves
     ]
-    numbers = {
-        "x": [frame.first, frame.last],
-        "y": [frame.low, frame.high],
-        "log": frame.is_log,
-        "curves": curves,
-    }
+    x, y = [frame.first, frame.last], [frame.low, frame.high]
+    numbers = {"x": x, "y": y, "log": frame.is_log, "curves": curves}
     return json.dumps(numbers, separators=(",", ":")).replace("<", "\\u003c")
 
 

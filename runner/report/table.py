@@ -4,30 +4,8 @@ import csv
 import io
 from typing import Any
 
-from iolaus.runner.report.comparison import best_run, columns_of, entries, goal_of, notes_of
+from iolaus.runner.report.comparison import comparison_table
 from iolaus.runner.report.runs import Run
-
-
-def comparison_table(runs: list[Run]) -> tuple[list[str], list[list[Any]], int | None]:
-    """Heads, a row of values for each run (None where it has none), and which row is the best."""
-    if not runs:
-        raise ValueError("there is no run to compare: name at least one run folder")
-    goal, shown = goal_of(runs), entries(runs)
-    columns = columns_of(shown, goal)
-    notes = notes_of(shown)
-    heads = ["run", *shown[0].settings, "state", "step", *columns, *(["note"] if any(notes) else [])]
-    rows = [
-        [
-            entry.run.name,
-            *entry.settings.values(),
-            entry.run.state,
-            entry.run.step,
-            *(entry.run.final(key) for key in columns),
-            *note,
-        ]
-        for entry, note in zip(shown, notes, strict=True)
-    ]
-    return heads, rows, best_run(runs, goal)
 
 
 def as_csv(runs: list[Run]) -> str:

@@ -49,17 +49,16 @@ def compare(first: Path, second: Path) -> str | None:
             raise ValueError(
                 f"{str(folder)!r} has no {FILE_NAME}: not a run folder, or the audit callback was off"
             )
-    pairs = zip(_lines(first / FILE_NAME), _lines(second / FILE_NAME), strict=False)
-    for ours, theirs in pairs:
+    for ours, theirs in zip(_lines(first / FILE_NAME), _lines(second / FILE_NAME), strict=False):
         if ours != theirs:
-            step = ours.split()[0]
-            return f"step {step}: {first} trained on {ours.split()[-1]}, {second} on {theirs.split()[-1]}"
+            step, our, their = ours.split()[0], ours.split()[-1], theirs.split()[-1]
+            return f"step {step}: {first} trained on {our}, {second} on {their}"
     return None
 
 
 def length(folder: Path) -> int:
     """Steps in a run's order log."""
-    return sum(1 for _ in _lines(folder / FILE_NAME))
+    return len(_lines(folder / FILE_NAME))
 
 
 def _lines(path: Path) -> list[str]:

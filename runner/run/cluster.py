@@ -1,5 +1,6 @@
 """Where this process stands among others that srun or torchrun started with it. Imports no torch."""
 
+import contextlib
 import json
 import os
 import socket
@@ -10,10 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from iolaus.runner.run.environment import output_of
-from iolaus.runner.run.folder import RunFolder, write_atomically
+from iolaus.runner.run.files import read_json, write_atomically
+from iolaus.runner.run.folder import RunFolder
 
 LAUNCH_FILE = ".launch"
 """In the run folder: the launch whose first rank has prepared it."""
+
+SECONDS_TO_AGREE = 600.0
+"""How long the other ranks wait for what the first one notes."""
 
 NOT_A_TASK = 0xFFFFFFF0
 """SLURM step numbers from here on are shells and batch scripts, not tasks started by srun."""
@@ -51,12 +56,9 @@ def member() -> Member | None:
             )
         return Member(int(env["SLURM_PROCID"]), tasks, tasks // nodes, slurm_launch(), slurm=True)
     if int(env.get("WORLD_SIZE", 1)) > 1 and "RANK" in env and "LOCAL_WORLD_SIZE" in env:
-        launch = "-".join(
-            env.get(name, "0") for name in ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT")
-        )
-        return Member(
-            int(env["RANK"]), int(env["WORLD_SIZE"]), int(env["LOCAL_WORLD_SIZE"]), launch, slurm=False
-        )
+        launch = f"{env.get('TORCHELASTIC_RUN_ID', 0)}-{env.get('TORCHELASTIC_RESTART_COUNT', 0)}"
+        rank, size, per_node = (int(env[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"))
+        return Member(rank, size, per_node, launch, slurm=False)
     return None
 
 
@@ -96,22 +98,18 @@ def check_layout(trainer: Any, devices: int, here: Member) -> None:
 
 def cluster_environment() -> Any:
     """Lightning's view of the ranks: SLURM's, torchrun's (also that of ranks this program has started), or none."""
-    from lightning.fabric.plugins.environments import (
-        LightningEnvironment,
-        SLURMEnvironment,
-        TorchElasticEnvironment,
-    )
+    from lightning.fabric.plugins import environments
 
     here = member()
     if here is None:
-        return LightningEnvironment()
+        return environments.LightningEnvironment()
     if not here.slurm:
-        return TorchElasticEnvironment()
+        return environments.TorchElasticEnvironment()
     os.environ.setdefault("SLURM_NTASKS_PER_NODE", str(here.ranks_per_node))  # absent after `srun --ntasks`
     if "MASTER_ADDR" not in os.environ:
         os.environ["MASTER_ADDR"] = first_node_address(here)
     os.environ.setdefault("MASTER_PORT", str(port_of(here.launch)))
-    return SLURMEnvironment(auto_requeue=False)
+    return environments.SLURMEnvironment(auto_requeue=False)
 
 
 def first_node_address(here: Member) -> str:
@@ -128,7 +126,7 @@ def first_node_address(here: Member) -> str:
         return first
     facts = (output_of("scontrol", "show", "node", "--oneliner", first) or "").split()
     address = next((fact.removeprefix("NodeAddr=") for fact in facts if fact.startswith("NodeAddr=")), "")
-    if address and _resolves(address):
+    if _resolves(address):
         return address
     raise ValueError(
         f"the name of the first node, {first!r}, does not resolve here: export MASTER_ADDR=<its address>"
@@ -152,19 +150,16 @@ def agreed_folder(outputs: Path, identity: str, choose: Callable[[], str]) -> st
         return _through_store(here, f"iolaus/{here.launch}/{identity}", choose)
     if job is None:
         return choose()
-    note = (
-        outputs
-        / "slurm"
-        / f"{os.environ['SLURM_JOB_ID']}.{os.environ.get('SLURM_STEP_ID', 0)}-{identity[:8]}.json"
-    )
+    step = os.environ.get("SLURM_STEP_ID", 0)
+    note = outputs / "slurm" / f"{os.environ['SLURM_JOB_ID']}.{step}-{identity[:8]}.json"
     if here is None or here.rank == 0:
-        known = _read(note).get("folder") if int(os.environ.get("SLURM_RESTART_COUNT", 0)) else None
+        known = read_json(note, {}).get("folder") if int(os.environ.get("SLURM_RESTART_COUNT", 0)) else None
         folder = known or choose()
         note.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(note, json.dumps({"launch": slurm_launch(), "folder": folder}))
         return folder
-    await_first_rank(lambda: _read(note).get("launch") == here.launch, here, outputs)
-    return str(_read(note)["folder"])
+    _await_note(note, here, outputs)
+    return str(read_json(note, {})["folder"])
 
 
 def _through_store(here: Member, key: str, choose: Callable[[], str]) -> str:
@@ -187,38 +182,29 @@ def announce(folder: RunFolder, here: Member) -> None:
 
 def await_announcement(folder: RunFolder, here: Member) -> None:
     """Waits until the first rank of this launch holds the run folder and has prepared it."""
-    await_first_rank(lambda: _read(folder.path / LAUNCH_FILE).get("launch") == here.launch, here, folder.path)
+    _await_note(folder.path / LAUNCH_FILE, here, folder.path)
 
 
-def await_first_rank(arrived: Callable[[], bool], here: Member, where: Path, seconds: float = 600) -> None:
-    """Waits for what the first rank leaves in a folder.
+def _await_note(note: Path, here: Member, where: Path) -> None:
+    """Waits for a note of this launch that the first rank leaves.
 
     Raises:
         ValueError: it does not come; the first rank has failed, or the nodes do not share the folder.
     """
-    deadline = time.monotonic() + seconds
-    while not arrived():
+    deadline = time.monotonic() + SECONDS_TO_AGREE
+    while read_json(note, {}).get("launch") != here.launch:
         if time.monotonic() > deadline:
             raise ValueError(
-                f"rank {here.rank} has waited {seconds:.0f} seconds for rank 0 to write to {str(where)!r}: it failed, "
-                "or the nodes do not share that folder; set outputs=<a folder they share>"
+                f"rank {here.rank} has waited {SECONDS_TO_AGREE:.0f} seconds for rank 0 to write to {str(where)!r}: it "
+                "failed, or the nodes do not share that folder; set outputs=<a folder they share>"
             )
         time.sleep(0.1)
 
 
-def _read(note: Path) -> dict[str, str]:
-    try:
-        return json.loads(note.read_text())
-    except (OSError, ValueError):
-        return {}
-
-
 def _resolves(name: str) -> bool:
-    try:
-        socket.getaddrinfo(name, None)
-    except OSError:
-        return False
-    return True
+    with contextlib.suppress(OSError):
+        return bool(name and socket.getaddrinfo(name, None))
+    return False
 
 
 def processes_per_node(trainer: Any) -> int:

@@ -15,23 +15,24 @@ def environment() -> dict[str, str | bool | None]:
 
     Asked once in a process: the code it runs is the one it started with.
     """
-    facts: dict[str, str | bool | None] = {
+    status = output_of("git", "status", "--porcelain", "--untracked-files=no")
+    return {
         "python": platform.python_version(),
         "platform": platform.platform(),
-    }
-    for package in PACKAGES:
-        try:
-            facts[package] = version(package)
-        except PackageNotFoundError:
-            facts[package] = None
-    status = output_of("git", "status", "--porcelain", "--untracked-files=no")
-    return facts | {
+        **{package: _version(package) for package in PACKAGES},
         "cpu": _cpu(),
         "gpus": output_of("nvidia-smi", "--query-gpu=name", "--format=csv,noheader"),
         "hostname": platform.node(),
         "git_commit": output_of("git", "rev-parse", "HEAD"),
         "git_dirty": None if status is None else bool(status),
     }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def _cpu() -> str:

@@ -7,6 +7,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseException
+
+from iolaus.conf.fields import fields_of, is_part, root_fields
+from iolaus.conf.registry import OPTIONS
 from iolaus.conf.values import close_matches
 from iolaus.runner.run.redaction import redacted
 
@@ -35,6 +39,16 @@ _IN_WORKER = re.compile(r"in DataLoader worker process.*\n[\w.]+: (.*)\Z", re.DO
 """How torch hands on an error of a loader process: with the traceback of there before the message."""
 
 
+_MISSPELT = re.compile("no viable alternative|missing EQUAL|mismatched input|token recognition|extraneous")
+"""What Hydra's grammar says of a word it cannot read."""
+
+_NOISE = (
+    "full_key:", "reference_type=", "object_type=", "provider=", "To append to your config", "Config search path",
+    "See https://hydra.cc/docs/1.2/advanced/override_grammar",
+)  # fmt: skip
+"""How lines begin in which Hydra and OmegaConf say nothing to the user."""
+
+
 class TrainingFailure(RuntimeError):
     """Training cannot go on, for a reason the message gives (such as a loss that is not a number).
 
@@ -53,7 +67,6 @@ def explain(error: BaseException) -> str | None:
 
 def _explained(error: BaseException) -> str | None:
     from hydra.errors import OverrideParseException
-    from omegaconf.errors import InterpolationResolutionError
 
     chain = list(_causes(error))
     composing = [cause for cause in chain if _is_of_hydra(cause)]
@@ -68,9 +81,8 @@ def _explained(error: BaseException) -> str | None:
     if composing:
         lines = dict.fromkeys(line for cause in composing for line in str(cause).splitlines() if _tells(line))
         message = "\n".join(lines)
-        override = next(
-            (cause.override for cause in composing if isinstance(cause, OverrideParseException)), ""
-        )
+        overrides = (cause.override for cause in composing if isinstance(cause, OverrideParseException))
+        override = next(overrides, "")
         if override and override not in message:
             message = f"cannot read the override {override!r}: {message}"
         return message + _did_you_mean(message)
@@ -85,7 +97,6 @@ def wants_traceback() -> bool:
 
 def _is_of_hydra(error: BaseException) -> bool:
     from hydra.errors import HydraException
-    from omegaconf.errors import OmegaConfBaseException
 
     return isinstance(error, HydraException | OmegaConfBaseException)
 
@@ -136,27 +147,17 @@ def _missing_key(error: KeyError) -> str:
 
 
 def _tells(line: str) -> bool:
-    noise = (
-        "full_key:",
-        "reference_type=",
-        "object_type=",
-        "See https://hydra.cc/docs/1.2/advanced/override_grammar",
-        "To append to your config",
-        "Config search path",
-        "provider=",
-    )
-    return bool(line.strip()) and "$VALUE" not in line and not line.strip().startswith(noise)
+    return bool(line.strip()) and "$VALUE" not in line and not line.strip().startswith(_NOISE)
 
 
 def _did_you_mean(message: str) -> str:
     """A line with the names that exist and are nearest to the one a Hydra error complains about; or nothing."""
     if found := re.search(r"Could not find '([^']+)'", message):
         _, _, available = message.partition("Available options in")
-        return _line(
-            close_matches(found[1].rpartition("/")[2], [line.strip() for line in available.splitlines()[1:]])
-        )
+        there = [line.strip() for line in available.splitlines()[1:]]
+        return _line(close_matches(found[1].rpartition("/")[2], there))
     if found := re.search(r"Could not load '([^']+)/([^/']+)'", message):
-        return _line(close_matches(found[2], _options(found[1])))
+        return _line(close_matches(found[2], [*OPTIONS.get(found[1], {}), "default"]))
     if found := re.search(r"Could not override '([^']+)'", message):
         return _other_key(found[1])
     if found := re.search(r"Key '([^']+)' (?:is )?not in", message):
@@ -165,9 +166,7 @@ def _did_you_mean(message: str) -> str:
         r"Multiple values for (\S+)\. To override a value use 'override \S+: (\S+)'", message
     ):
         return f"\nwrite {found[1]}={found[2]}, without a +: there is such a group already"
-    if re.search(
-        r"no viable alternative|missing EQUAL|mismatched input|token recognition|extraneous", message
-    ):
+    if _MISSPELT.search(message):
         return "\nexpected GROUP=OPTION or FIELD=VALUE; in a shell, quote what has brackets or spaces: 'a.b=[1,2]'"
     return ""
 
@@ -182,7 +181,7 @@ def _other_key(wrong: str) -> str:
     section, _, field = wrong.rpartition(".")
     same = [key for key in keys if key.rpartition(".")[2] == field and not section]
     usual = [key for key in keys if key == OTHER_WORDS.get(field)]
-    groups = [] if section else close_matches(field, _groups())
+    groups = [] if section else close_matches(field, [*OPTIONS, "experiment"])
     return _line(same or usual or groups or close_matches(wrong, keys))
 
 
@@ -190,23 +189,8 @@ def _line(names: list[str]) -> str:
     return f"\nDid you mean {' or '.join(map(repr, names[:3]))}?" if names else ""
 
 
-def _groups() -> list[str]:
-    from iolaus.conf.registry import OPTIONS
-
-    return [*OPTIONS, "experiment"]
-
-
-def _options(group: str) -> list[str]:
-    from iolaus.conf.registry import OPTIONS
-
-    return [*OPTIONS.get(group, {}), "default"]
-
-
 def _config_keys() -> dict[str, list[str]]:
     """Every dotted key that some option of some group has, and which options have it."""
-    from iolaus.conf.fields import fields_of, is_part, root_fields
-    from iolaus.conf.registry import OPTIONS
-
     keys: dict[str, list[str]] = {field.key: [] for field in root_fields()}
     for group, nodes in OPTIONS.items():
         for name, node in nodes.items():

@@ -22,6 +22,7 @@ from iolaus.conf.registry import OPTIONS, execution_names
 from iolaus.conf.values import rules_of
 from iolaus.runner.run.environment import environment
 from iolaus.runner.run.errors import explain
+from iolaus.runner.run.files import read_json, write_atomically
 from iolaus.runner.run.redaction import HIDDEN, is_secret, num_lookups, redacted, watch_environment
 
 _NAMES_A_PLACE = re.compile(r"""['"]?\$\{[^{}]*\}['"]?""")
@@ -84,10 +85,7 @@ class RunFolder:
 
     def status(self) -> dict[str, Any]:
         """What `status.json` says; empty where there is none or it cannot be read."""
-        try:
-            return json.loads((self.path / "status.json").read_text())
-        except (OSError, ValueError):
-            return {}
+        return read_json(self.path / "status.json", {})
 
     def state(self) -> str:
         """`running`, `done`, `failed`, ...; `killed` where the status says running and nobody is."""
@@ -178,12 +176,9 @@ class RunFolder:
         """Whether a living process holds the folder's lock."""
         try:
             with open(self.path / ".lock") as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return not _takes_lock(file)
         except FileNotFoundError:
             return False
-        except BlockingIOError:
-            return True
-        return False
 
     @contextlib.contextmanager
     def lock(self, patience: float = 0.0) -> Iterator[None]:
@@ -194,15 +189,9 @@ class RunFolder:
         """
         deadline = time.monotonic() + patience
         with open(self.path / ".lock", "w") as file:
-            while True:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() >= deadline:
-                        raise ValueError(
-                            f"a process is training in {str(self.path)!r} at this moment"
-                        ) from None
+            while not _takes_lock(file):
+                if time.monotonic() >= deadline:
+                    raise ValueError(f"a process is training in {str(self.path)!r} at this moment")
                 time.sleep(0.2)
             _LOCKS.add(file)
             try:
@@ -211,27 +200,27 @@ class RunFolder:
                 _LOCKS.discard(file)
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Writes beside the target, then renames: a reader sees the old text or the new, never half of one.
-
-    Secrets are left out.
-    """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+def _takes_lock(file: IO[str]) -> bool:
+    """Locks an open lock file for this process, where no other holds it; whether it does."""
     try:
-        temporary.write_text(redacted(text))
-        temporary.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise OSError(f"cannot write {str(path)!r}: {error.strerror}") from error
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
-def without_secrets(config: DictConfig) -> DictConfig:
-    """A resolved copy in which environment lookups stay lookups and secret settings read `***`."""
+def editable(config: DictConfig) -> DictConfig:
+    """A copy of a job's config that can be changed, without Hydra's own part."""
     copy = config.copy()
     OmegaConf.set_readonly(copy, False)
     OmegaConf.set_struct(copy, False)
     copy.pop("hydra", None)
+    return copy
+
+
+def without_secrets(config: DictConfig) -> DictConfig:
+    """A resolved copy in which environment lookups stay lookups and secret settings read `***`."""
+    copy = editable(config)
     watch_environment()
     _resolve(copy)
     return copy

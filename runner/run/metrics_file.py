@@ -20,11 +20,11 @@ class Series(NamedTuple):
 
 
 def whole_rows(path: Path) -> tuple[list[str], list[list[str]]]:
-    """Columns and rows of a metrics file, less what a killed writer left unfinished; none without header.
+    """Columns and rows of a metrics file, less what a killed writer left unfinished; none without file or header.
 
     A row counts as whole when its line ended, it has a cell for every column, and its step is a number.
     """
-    text = path.read_text(encoding="utf-8", errors="replace")
+    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
     lines = text[: text.rfind("\n") + 1].splitlines()
     table = list(csv.reader(line for line in lines if "\0" not in line))
     if not table or table[0][:2] != FIXED_COLUMNS:
@@ -33,35 +33,33 @@ def whole_rows(path: Path) -> tuple[list[str], list[list[str]]]:
     return columns, [row for row in table[1:] if len(row) == len(columns) and row[0].isdecimal()]
 
 
+def logged_in(columns: list[str], row: list[str]) -> dict[str, str]:
+    """The cells of a row that a metric was logged in, by its key."""
+    return {key: cell for key, cell in zip(columns, row, strict=True) if cell and key not in FIXED_COLUMNS}
+
+
 def read_metrics(path: Path) -> dict[str, Series]:
     """Every metric of the file by its key, in the order of the columns; empty where there is no file.
 
     Cells that are no number count as not logged; where a step was logged twice, both points are kept.
     """
-    try:
-        columns, rows = whole_rows(path)
-    except FileNotFoundError:
-        return {}
+    columns, rows = whole_rows(path)
     steps = np.array([int(row[0]) for row in rows], dtype=np.int64)
     times = np.array([_number(row[1]) for row in rows], dtype=np.float64)
     found = {}
     for column, key in enumerate(columns[2:], start=2):
-        logged = np.array([bool(row[column]) and _is_number(row[column]) for row in rows], dtype=bool)
-        if logged.any():
-            values = np.array([float(row[column]) for row, there in zip(rows, logged, strict=True) if there])
+        logged = [i for i, row in enumerate(rows) if _is_number(row[column])]
+        if logged:
+            values = np.array([float(rows[i][column]) for i in logged])
             found[key] = Series(steps[logged], values, times[logged])
     return found
 
 
 def read_table(path: Path) -> dict[str, NDArray[Any]]:
     """The columns of the file by their names: `step` whole, others NaN where there is no number. Without a file: none."""
-    try:
-        columns, rows = whole_rows(path)
-    except FileNotFoundError:
-        columns, rows = [], []
-    table = {
-        name: np.array([_number(row[i]) for row in rows]) for i, name in enumerate(columns or FIXED_COLUMNS)
-    }
+    columns, rows = whole_rows(path)
+    named = enumerate(columns or FIXED_COLUMNS)
+    table = {name: np.array([_number(row[i]) for row in rows]) for i, name in named}
     return {**table, "step": table["step"].astype(np.int64)}
 
 

@@ -130,13 +130,11 @@ def _is_telling(value: str) -> bool:
 @cache
 def _common_words() -> frozenset[str]:
     """Names of groups, options and fields, and the words that settings may be."""
-    words = set(OPTIONS)
-    for options in OPTIONS.values():
-        words |= set(options)
-        for option in options.values():
-            for name, rules in rules_of(option).items():
-                allowed = rules.get("allowed")
-                words |= {name, *(allowed.words if isinstance(allowed, Choice) else ())}
+    words = set(OPTIONS).union(*OPTIONS.values())
+    for option in [option for options in OPTIONS.values() for option in options.values()]:
+        for name, rules in rules_of(option).items():
+            allowed = rules.get("allowed")
+            words |= {name, *(allowed.words if isinstance(allowed, Choice) else ())}
     return frozenset(words)
 
 

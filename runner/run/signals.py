@@ -95,7 +95,8 @@ def forwarding() -> Iterator[None]:
     """
 
     def hand_on(number: int, frame: FrameType | None) -> None:
-        workers = _children()
+        lists = Path(f"/proc/{os.getpid()}/task").glob("*/children")  # none where there is no such thing
+        workers = [int(worker) for file in lists for worker in file.read_text().split()]
         for worker in workers:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(worker, signal.SIGTERM)
@@ -157,16 +158,9 @@ def _handle(number: int, frame: FrameType | None) -> None:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         return
-    if _noted is not None:
-        if number == signal.SIGINT:
-            raise KeyboardInterrupt
-        return
-    _noted = number
-    if not _deferred:
-        raise Stopped(number)
-
-
-def _children() -> list[int]:
-    """Process ids of this process's children, by /proc; none where there is no such thing."""
-    lists = Path(f"/proc/{os.getpid()}/task").glob("*/children")
-    return [int(child) for file in lists for child in file.read_text().split()]
+    if _noted is None:
+        _noted = number
+        if not _deferred:
+            raise Stopped(number)
+    elif number == signal.SIGINT:
+        raise KeyboardInterrupt

@@ -1,9 +1,10 @@
 """The folder of a sweep on disk. Imports no torch."""
 
-import json
 import re
 from pathlib import Path
 from typing import Any
+
+from iolaus.runner.run.files import read_json
 
 SWEEP = "sweep.json"
 """What a sweep is, in its folder: its overrides, and those of Hydra itself."""
@@ -11,10 +12,7 @@ SWEEP = "sweep.json"
 
 def read_sweep(folder: Path) -> dict[str, Any]:
     """What `sweep.json` says; empty where there is none or it cannot be read."""
-    try:
-        return json.loads((folder / SWEEP).read_text())
-    except (OSError, ValueError):
-        return {}
+    return read_json(folder / SWEEP, {})
 
 
 def quoted(value: str) -> str:

@@ -63,9 +63,8 @@ class JobConfigs:
         task = [override for override in parsed if not override.is_hydra_override()]
         with flag_override(config, ["struct", "readonly"], [False, False]):
             config.hydra.overrides.task = [override.input_line for override in task]
-            how = config.hydra.job.config.override_dirname
             config.hydra.job.override_dirname = get_overrides_dirname(
-                task, kv_sep=how.kv_sep, item_sep=how.item_sep, exclude_keys=how.exclude_keys
+                task, **config.hydra.job.config.override_dirname
             )
         OmegaConf.copy_cache(from_config=master, to_config=config)
         return config

@@ -9,6 +9,7 @@ import json
 import logging
 import math
 import os
+from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -20,7 +21,8 @@ from iolaus.conf import sweeper as options
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.evaluation.monitor import direction_of
 from iolaus.runner.run.errors import TrainingFailure
-from iolaus.runner.run.folder import RunFolder, write_atomically
+from iolaus.runner.run.files import write_atomically
+from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.sweeps.sweeper import ENDED, Job, JobSweeper, as_typed
 
 log = logging.getLogger("iolaus")
@@ -53,12 +55,9 @@ class Search(JobSweeper):
 
     def sweep(self, arguments: list[str]) -> float | None:
         """Searches; returns the best value, None where no trial has one."""
-        given = [f"{name}={value}" for name, value in self.params.items()]
-        fixed, self.space = search_space(self.parse([*given, *arguments]))
-        self.fixed = fixed
-        first = [*fixed, *(f"{name}={first_value(d)}" for name, d in self.space.items())]
+        self.fixed, self.space = search_space(self.parse(arguments))
+        first = [*self.fixed, *(f"{name}={first_value(d)}" for name, d in self.space.items())]
         self.identify(first)
-        assert self.config is not None
         self.direction = self.direction or f"{direction_of(self.configs.compose(self.config, first))}imize"
         self.begin()
         self.study = self._open_study()
@@ -80,12 +79,8 @@ class Search(JobSweeper):
         journal = Path(self.settings.storage or self.folder / JOURNAL).absolute()
         repair(journal)
         self.journal = str(journal)
-        study = optuna.create_study(
-            study_name=STUDY,
-            storage=open_journal(self.journal),
-            direction=self.direction,
-            load_if_exists=True,
-        )
+        found = {"study_name": STUDY, "storage": open_journal(self.journal), "load_if_exists": True}
+        study = optuna.create_study(direction=self.direction, **found)
         space = {name: optuna.distributions.distribution_to_json(d) for name, d in self.space.items()}
         searched = study.user_attrs.get("space", space)
         if searched != space or study.direction.name != self.direction.upper():
@@ -106,10 +101,9 @@ class Search(JobSweeper):
                 self.study.sampler = self._sampler(trial.number)
                 left.append(optuna.trial.Trial(self.study, trial._trial_id))
         batch = left[: self.settings.n_jobs]
-        while (
-            len(batch) < self.settings.n_jobs
-            and (number := len(self.study.get_trials(deepcopy=False))) < self.settings.n_trials
-        ):
+        while len(batch) < self.settings.n_jobs:
+            if (number := len(self.study.get_trials(deepcopy=False))) >= self.settings.n_trials:
+                break
             self.study.sampler = self._sampler(number)
             trial = self.study.ask(self.space)
             if not self._repeats(trial):
@@ -119,12 +113,10 @@ class Search(JobSweeper):
     def _sampler(self, number: int) -> Any:
         """A sampler for one trial, so that what it draws does not depend on how often the search was started."""
         samplers = import_optuna().samplers
-        seed = (self.settings.seed * 0x9E3779B1 + number) % 2**32
+        seed, startup = (self.settings.seed * 0x9E3779B1 + number) % 2**32, self.settings.startup_trials
         if self.settings.sampler == "random":
             return samplers.RandomSampler(seed=seed)
-        return samplers.TPESampler(
-            seed=seed, n_startup_trials=self.settings.startup_trials, multivariate=True
-        )
+        return samplers.TPESampler(seed=seed, n_startup_trials=startup, multivariate=True)
 
     def _repeats(self, trial: Any) -> bool:
         """Whether an ended trial had these settings; if so this one ends as that did."""
@@ -145,10 +137,9 @@ class Search(JobSweeper):
         if not folder.status():
             folder.announce(identity, overrides)
         journal = os.path.relpath(self.journal, folder.path)  # the sweep's folder may be moved
-        told = {"journal": journal, "number": trial.number, "pruner": self.settings.pruner}
-        write_atomically(
-            folder.path / TRIAL, json.dumps({**told, "startup_trials": self.settings.startup_trials})
-        )
+        told = {"journal": journal, "number": trial.number}
+        told |= {name: getattr(self.settings, name) for name in ("pruner", "startup_trials")}
+        write_atomically(folder.path / TRIAL, json.dumps(told))
         return Job(overrides, folder)
 
     def _tell(self, folder: RunFolder) -> bool:
@@ -170,19 +161,15 @@ class Search(JobSweeper):
         elif state == "done" and value is not None and math.isfinite(value):
             self.study.tell(number, value)
         else:
-            without = (
-                "it ended without a word (killed?)"
-                if lost
-                else f"its objective is {value}: is validation off?"
-            )
-            error = status.get("error") or without
+            without = f"its objective is {value}: is validation off?"
+            error = status.get("error") or ("it ended without a word (killed?)" if lost else without)
             log.warning("trial %d failed: %s", number, str(error).splitlines()[0])
             self.study.tell(number, state=states.FAIL)
         return True
 
     def _say_best(self) -> float | None:
         trials = self.study.get_trials(deepcopy=False)
-        counts = {name: sum(t.state.name == name for t in trials) for name in ("COMPLETE", "PRUNED", "FAIL")}
+        counts = Counter(trial.state.name for trial in trials)
         found = f"{counts['COMPLETE']} complete, {counts['PRUNED']} pruned, {counts['FAIL']} failed"
         if not counts["COMPLETE"]:
             print(f"{len(trials)} trials ({found}): none has a value", flush=True)
@@ -198,9 +185,8 @@ def import_optuna() -> Any:
     try:
         import optuna
     except ImportError as error:
-        raise ImportError(
-            "hydra/sweeper=optuna needs the package optuna: pip install 'iolaus[search]'"
-        ) from error
+        needed = "hydra/sweeper=optuna needs the package optuna: pip install 'iolaus[search]'"
+        raise ImportError(needed) from error
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna
 
@@ -264,9 +250,8 @@ def distribution(override: Override) -> Any:
         raise ValueError("the range is empty")
     low, high = min(values), max(values)
     if all(isinstance(value, int) for value in values):
-        return kinds.IntDistribution(
-            low, high, log=logarithmic, step=1 if logarithmic else abs(int(sweep.step))
-        )
+        step = 1 if logarithmic else abs(int(sweep.step))
+        return kinds.IntDistribution(low, high, log=logarithmic, step=step)
     return kinds.FloatDistribution(low, high, step=float(abs(Decimal(str(sweep.step)))))
 
 

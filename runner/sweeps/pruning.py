@@ -55,10 +55,9 @@ class Pruning(Callback):
 
     def _open(self) -> Any:
         optuna = import_optuna()
+        pruner = optuna.pruners.MedianPruner(n_startup_trials=self.told["startup_trials"])
         if self.told["pruner"] == "asha":
             pruner = optuna.pruners.SuccessiveHalvingPruner()
-        else:
-            pruner = optuna.pruners.MedianPruner(n_startup_trials=self.told["startup_trials"])
         study = optuna.load_study(study_name=STUDY, storage=open_journal(self.told["journal"]), pruner=pruner)
         (trial,) = (t for t in study.get_trials(deepcopy=False) if t.number == self.told["number"])
         return optuna.trial.Trial(study, trial._trial_id)

@@ -39,6 +39,11 @@ SECONDS_BETWEEN_LOOKS = 10.0
 """How often the queue is asked, once the first looks have found the jobs still there."""
 
 
+FOR_ALL = ("name", "timeout_min", "cpus_per_task", "mem_gb")
+FOR_SLURM = ("partition", "account", "qos", "constraint", "array_parallelism")
+"""Settings that submitit takes by these names, and those it takes with `slurm_` before them."""
+
+
 class Layout(NamedTuple):
     """What a job asks SLURM for that depends on the run."""
 
@@ -55,22 +60,12 @@ class Launcher(BaseSubmititLauncher):
     @takes_settings(options.Slurm)
     def __init__(self, settings: options.Slurm) -> None:
         super().__init__()
-        self.nodes, self.tasks_per_node = settings.nodes, settings.tasks_per_node
-        self.gpus_per_node = settings.gpus_per_node
-        self.submitit_folder, self.wait = settings.submitit_folder, settings.wait
-        self.max_num_timeout = settings.max_num_timeout if settings.requeue else 0
+        self.settings = settings
         # srun takes the cores per task from its own arguments alone since SLURM 22.05
         arguments = ["--kill-on-bad-exit=1", f"--cpus-per-task={settings.cpus_per_task}", *settings.srun_args]
         self.parameters = {
-            "name": settings.name,
-            "timeout_min": settings.timeout_min,
-            "cpus_per_task": settings.cpus_per_task,
-            "mem_gb": settings.mem_gb,
-            "slurm_partition": settings.partition,
-            "slurm_account": settings.account,
-            "slurm_qos": settings.qos,
-            "slurm_constraint": settings.constraint,
-            "slurm_array_parallelism": settings.array_parallelism,
+            **{name: getattr(settings, name) for name in FOR_ALL},
+            **{f"slurm_{name}": getattr(settings, name) for name in FOR_SLURM},
             "slurm_setup": [*(["export PYTHONSAFEPATH=1"] if same_modules() else []), *settings.setup]
             or None,
             "slurm_srun_args": arguments,
@@ -101,14 +96,16 @@ class Launcher(BaseSubmititLauncher):
             if ids[i] not in queued:
                 fresh[layout].append(i)
         for layout, members in fresh.items():
-            arguments = [self._arguments(job_overrides[i], initial_job_idx + i) for i in members]
+            numbered = [(list(job_overrides[i]), initial_job_idx + i) for i in members]
+            state = Singleton.get_state()
+            arguments = [(words, "hydra.sweep.dir", n, f"job_id_for_{n}", state) for words, n in numbered]
             for i, job_id in zip(members, self._submit(layout, arguments), strict=True):
                 ids[i] = job_id
                 folders[i].update_status(slurm_job=job_id)
         for i, job_id in enumerate(ids):
             words = " ".join(filter_overrides(job_overrides[i]))
             log.info("job %s%s: %s", job_id, " (queued before)" if job_id in queued else "", words)
-        if not self.wait:
+        if not self.settings.wait:
             log.info(
                 "submitted; squeue shows the jobs, and the same command with resume=%s awaits them", sweep
             )
@@ -124,17 +121,15 @@ class Launcher(BaseSubmititLauncher):
             ValueError: the launcher's own numbers are not those of the run's trainer.
         """
         devices, num_nodes = processes_per_node(trainer), trainer.get("num_nodes", 1)
-        nodes, tasks = self.nodes or num_nodes, self.tasks_per_node or devices
+        nodes, tasks = self.settings.nodes or num_nodes, self.settings.tasks_per_node or devices
         alone = (nodes, tasks) == (1, 1) == (num_nodes, 1)  # one task that starts its ranks itself
         if (nodes, tasks) != (num_nodes, devices) and not alone:
             raise ValueError(
                 f"hydra.launcher.nodes={nodes} hydra.launcher.tasks_per_node={tasks} do not fit trainer.num_nodes="
                 f"{num_nodes} trainer.devices={devices}: leave out the launcher's, which follow the trainer's"
             )
-        gpus = self.gpus_per_node
-        if gpus is None and trainer.get("accelerator") == "gpu":
-            gpus = devices
-        return Layout(nodes, tasks, gpus)
+        on_gpu = self.settings.gpus_per_node is None and trainer.get("accelerator") == "gpu"
+        return Layout(nodes, tasks, devices if on_gpu else self.settings.gpus_per_node)
 
     def __call__(self, *arguments: Any, **named: Any) -> JobReturn:
         """Runs the job on this task; where it fails the task does too, which ends the others with it."""
@@ -143,17 +138,14 @@ class Launcher(BaseSubmititLauncher):
             sys.exit(1)
         return result
 
-    def _arguments(self, overrides: Sequence[str], number: int) -> tuple[Any, ...]:
-        return list(overrides), "hydra.sweep.dir", number, f"job_id_for_{number}", Singleton.get_state()
-
     def _submit(self, layout: Layout, arguments: list[tuple[Any, ...]]) -> list[str]:
         import submitit
         from submitit.core.utils import FailedJobError
 
+        folder, timeouts = self.settings.submitit_folder, self.settings.max_num_timeout
+        timeouts = timeouts if self.settings.requeue else 0
         try:
-            executor = submitit.AutoExecutor(
-                folder=self.submitit_folder, cluster="slurm", slurm_max_num_timeout=self.max_num_timeout
-            )
+            executor = submitit.AutoExecutor(folder, cluster="slurm", slurm_max_num_timeout=timeouts)
             parameters = {**self.parameters, **layout._asdict()}
             executor.update_parameters(**{n: value for n, value in parameters.items() if value is not None})
             return [job.job_id for job in executor.map_array(self, *zip(*arguments, strict=True))]
@@ -197,17 +189,11 @@ def await_end(ids: Sequence[str]) -> None:
 def result_of(folder: RunFolder, job_id: str, overrides: Sequence[str]) -> JobReturn:
     """What Hydra wants to know of a job, by what its run folder says."""
     status = folder.status()
-    result = JobReturn(overrides=list(overrides), working_dir=os.getcwd())
-    if status.get("state") in ENDED:
-        result.status, result.return_value = (
-            JobStatus.COMPLETED,
-            (status.get("results") or {}).get("objective"),
-        )
+    state, result = status.get("state"), JobReturn(overrides=list(overrides), working_dir=os.getcwd())
+    if state in ENDED:
+        result.status = JobStatus.COMPLETED
+        result.return_value = (status.get("results") or {}).get("objective")
     else:
-        why = (
-            status.get("error")
-            or left_error(folder.path)
-            or f"it ended as {status.get('state')!r} without a word"
-        )
+        why = status.get("error") or left_error(folder.path) or f"it ended as {state!r} without a word"
         result.status, result.return_value = JobStatus.FAILED, TrainingFailure(f"job {job_id}: {why}")
     return result

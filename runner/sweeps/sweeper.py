@@ -27,13 +27,13 @@ from omegaconf import DictConfig, OmegaConf, flag_override
 
 from iolaus.runner.config.permissions import words_to_repeat
 from iolaus.runner.run.errors import explain
+from iolaus.runner.run.files import newest, write_atomically
 from iolaus.runner.run.folder import (
     RunFolder,
     flags,
     new_name,
     public_overrides,
     typed_overrides,
-    write_atomically,
 )
 from iolaus.runner.run.sweep_folder import SWEEP, quoted, read_sweep
 from iolaus.runner.sweeps.job_configs import JobConfigs
@@ -70,12 +70,7 @@ def identity(config: DictConfig) -> dict[str, Any]:
 
 def find_sweep(outputs: Path, wanted: dict[str, Any]) -> Path | None:
     """The newest sweep under `outputs` of this identity."""
-    found = []
-    for file in outputs.glob(f"**/{SWEEP}"):
-        noted = read_sweep(file.parent)
-        if {name: noted.get(name) for name in wanted} == wanted:
-            found.append((noted.get("started") or "", file.parent))
-    return max(found)[1] if found else None
+    return newest(outputs, SWEEP, lambda _, noted: {**noted, **wanted} == noted)
 
 
 def as_typed(override: str) -> str:
@@ -98,6 +93,9 @@ class Job(NamedTuple):
 class JobSweeper(Sweeper):
     """What both sweepers do: a folder for the sweep and for each job, and jobs that may fail."""
 
+    config: DictConfig
+    params: dict[str, str]
+
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         """Takes over what Hydra has composed, and makes the launcher."""
         self.configs = JobConfigs(hydra_context.config_loader)
@@ -111,31 +109,26 @@ class JobSweeper(Sweeper):
 
     def begin(self) -> None:
         """Makes the folder, and notes what the sweep is."""
-        assert self.config is not None
         self.folder.mkdir(parents=True, exist_ok=True)
         noted = read_sweep(self.folder)
-        known = ("hydra.sweep.dir=", "hydra.mode=")
-        given = OmegaConf.to_container(self.config.hydra.overrides.hydra, resolve=False)
-        assert isinstance(given, list)
-        hydra = [word for word in map(str, given) if not word.startswith(known)]
+        given: Any = OmegaConf.to_container(self.config.hydra.overrides.hydra, resolve=False)
+        hydra = [word for word in given if not word.startswith(("hydra.sweep.dir=", "hydra.mode="))]
         noted |= {**identity(self.config), "hydra": hydra, "flags": flags()}
         noted.setdefault("started", datetime.now().isoformat(timespec="seconds"))
         write_atomically(self.folder / SWEEP, json.dumps(noted, indent=1))
 
     def parse(self, arguments: Sequence[str]) -> list[Any]:
-        """Overrides as Hydra reads them."""
-        assert self.hydra_context is not None
-        parser = OverridesParser.create(config_loader=self.hydra_context.config_loader)
-        return parser.parse_overrides(list(arguments))
+        """Overrides as Hydra reads them, those of the sweeper's own `params` before those given."""
+        own = [f"{name}={value}" for name, value in self.params.items()]
+        parser = OverridesParser.create(config_loader=self.configs)  # type: ignore[arg-type]
+        return parser.parse_overrides([*own, *arguments])
 
     def identify(self, overrides: list[str]) -> str:
         """The hash of the config that a job's overrides make; a wrong one raises before anything is launched."""
-        assert self.config is not None
         return self.configs.check(self.config, overrides)
 
     def launch(self, jobs: Sequence[Job]) -> Sequence[JobReturn]:
         """Hands jobs to the launcher; what ends the launcher itself is said and does not end the sweep."""
-        assert self.launcher is not None
         first, self.launched = self.launched, self.launched + len(jobs)
         try:
             return self.launcher.launch([job.launched for job in jobs], initial_job_idx=first)
@@ -154,8 +147,7 @@ class Grid(JobSweeper):
 
     def sweep(self, arguments: list[str]) -> list[JobReturn]:
         """Launches every job that is not done yet."""
-        given = [f"{name}={value}" for name, value in self.params.items()]
-        (batch,) = BasicSweeper.split_arguments(self.parse([*given, *arguments]), None)
+        (batch,) = BasicSweeper.split_arguments(self.parse(arguments), None)
         overrides = [[as_typed(word) for word in words] for words in batch]
         hashes = [self.identify(words) for words in overrides]
         self.begin()
@@ -167,10 +159,8 @@ class Grid(JobSweeper):
         if len(waiting) < len(undone):
             log.info("%d jobs are left to the processes that train them now", len(undone) - len(waiting))
         size = self.max_batch_size or len(waiting) or 1
-        results: list[JobReturn] = []
-        for first in range(0, len(waiting), size):
-            results += self.launch(waiting[first : first + size])
-        return results
+        firsts = range(0, len(waiting), size)
+        return [result for first in firsts for result in self.launch(waiting[first : first + size])]
 
 
 def place(sweep: Path, jobs: list[list[str]], hashes: list[str]) -> list[Job]:
@@ -179,16 +169,14 @@ def place(sweep: Path, jobs: list[list[str]], hashes: list[str]) -> list[Job]:
     A job is the same when its overrides and the hash of its config are.
     """
     there: dict[tuple[str, tuple[str, ...]], RunFolder] = {}
-    for run in runs_of(sweep):
-        folder = RunFolder(run)
-        there[str(folder.status().get("config_hash")), tuple(folder.overrides())] = folder
+    for old in map(RunFolder, runs_of(sweep)):
+        there[str(old.status().get("config_hash")), tuple(old.overrides())] = old
     number = max([int(run.name) for run in runs_of(sweep) if run.name.isdigit()], default=-1)
     placed = []
     for overrides, identity_hash in zip(jobs, hashes, strict=True):
         job = identity_hash, tuple(public_overrides(overrides))
-        if job in there:
-            folder = there.pop(job)
-        else:
+        folder = there.pop(job, None)
+        if folder is None:
             number += 1
             folder = RunFolder(sweep / str(number))
             folder.announce(identity_hash, overrides)
@@ -208,14 +196,12 @@ def runs_of(sweep: Path) -> list[Path]:
 def problem_of(run: RunFolder) -> str | None:
     """Why a job is not done, in one line; None where it is, or still may be."""
     status = run.status()
-    state = status.get("state")
+    state = str(status.get("state"))
     if state in (*ENDED, "preempted") or run.is_locked():
         return None
     if state == "failed":
         return str(status.get("error") or "failed").splitlines()[0]
-    return {"running": "ended without a word (killed?)", "waiting": "did not start"}.get(
-        str(state), str(state)
-    )
+    return {"running": "ended without a word (killed?)", "waiting": "did not start"}.get(state, state)
 
 
 class SweepPage(Callback):
@@ -234,9 +220,9 @@ class SweepPage(Callback):
         runs = runs_of(folder)
         if not runs or config.hydra.launcher.get("wait") is False:  # the jobs have hardly begun
             return
-        from iolaus.runner.report.comparison import write_sweep_report
+        from iolaus.runner.report.comparison import write_comparison
 
-        print(f"the runs compared: {write_sweep_report(folder, runs)}", flush=True)
+        print(f"the runs compared: {write_comparison(folder, runs, 'report.html')}", flush=True)
         problems = {run: problem for run in runs if (problem := problem_of(RunFolder(run)))}
         overrides = {run: RunFolder(run).overrides() for run in runs}
         shared = set.intersection(*map(set, overrides.values()))

@@ -1,1 +1,6 @@
-"""The subcommands that take the model of a run: what it says, where it goes, and as which files."""
+"""Subcommands that take a trained model.
+
+- `predict`: what it says of a text or a file.
+- `push`: publishes its folder.
+- `consolidate`: makes the folder from any checkpoint.
+"""

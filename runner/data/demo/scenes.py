@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw
 
 from iolaus.runner.data.vision.conversations import IMAGE_PLACE
 from iolaus.runner.data.vision.image_inputs import Size
-from iolaus.runner.run.folder import write_atomically
+from iolaus.runner.run.files import write_atomically
 
 PARTS = ("train", "validation", "test")
 

@@ -278,14 +278,12 @@ def read_conversation(sample: Sample, reader: ConversationReader) -> tuple[Conve
 
 def place(sample: Sample) -> str:
     """Shard and key of a sample, wherever the data set lies."""
-    sources = sample.__sources__
-    return f"{sources[0].shard_name}/{sample.__key__}" if sources else sample.__key__
+    return "/".join([*(source.shard_name for source in (sample.__sources__ or ())[:1]), sample.__key__])
 
 
 def identity(sample: Sample) -> str:
     """An identity of the sample among all data sets of a run."""
-    sources = sample.__sources__
-    return f"{sources[0].dataset_path}/{place(sample)}" if sources else sample.__key__
+    return "/".join([*(str(source.dataset_path) for source in (sample.__sources__ or ())[:1]), place(sample)])
 
 
 def _length(sample: EncodedSample) -> int:

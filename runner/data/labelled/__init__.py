@@ -4,4 +4,5 @@
 - `classification`, `token_classification`, `question_answering`: one task each.
 - `labels`: names and numbers of labels; `tags`: tags of words (IOB2) and their decoding.
 - `finetuning`: `FinetuningData`, the data module that serves a task.
+- `examples`: what every reader of rows has.
 """

@@ -1,0 +1,174 @@
+"""`import iolaus`: its names, and training, composing and reading runs in a program of one's own."""
+
+import ast
+import inspect
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import hydra
+import numpy as np
+import pytest
+from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import OmegaConf, open_dict
+
+import iolaus
+from iolaus.conf import registry
+from iolaus.runner.run.folder import RunFolder
+from tests.conftest import ROOT, TINY
+from tests.documented.face.conftest import PACKAGES
+from tests.support.in_process import iolaus_here
+
+
+def test_names_are_the_face_and_what_type_checkers_see() -> None:
+    assert dir(iolaus) == sorted(iolaus.__all__)
+    block = next(part for part in ast.parse(inspect.getsource(iolaus)).body if isinstance(part, ast.If))
+    seen = {name.name: line.module for line in block.body for name in line.names}  # type: ignore[attr-defined]
+    assert seen.keys() == set(iolaus.__all__)
+    for name, module in seen.items():
+        assert getattr(iolaus, name) is getattr(import_module(str(module)), name)
+    with pytest.raises(AttributeError, match="module 'iolaus' has no attribute 'nothing'"):
+        _ = iolaus.nothing  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_packages_give_their_names_when_they_are_asked_for(package: str) -> None:
+    module = import_module(package)
+    assert dir(module) == sorted(module.__all__)
+    assert all(getattr(module, name) is not None for name in module.__all__)
+
+
+def test_import_is_light_and_composing_needs_no_torch() -> None:
+    program = (
+        "import sys, iolaus\n"
+        "print([m for m in ('hydra', 'numpy', 'torch') if m in sys.modules])\n"
+        "iolaus.compose('optimizer=lion')\n"
+        "print([m for m in ('torch', 'lightning', 'transformers') if m in sys.modules])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n[]\n"
+
+
+def test_composes_as_the_command_line(iolaus: Any, here: Path) -> None:
+    import iolaus as face
+
+    words = ["experiment=diffusion", "optimizer=lion", "optimizer.lr=1e-4"]
+    printed = iolaus(*words, "--cfg", "job").stdout
+    assert OmegaConf.create(printed) == OmegaConf.create(OmegaConf.to_yaml(face.compose(*words)))
+
+
+def test_own_folder_is_composed_and_what_only_its_user_may_is_refused(here: Path) -> None:
+    (here / "own" / "experiment").mkdir(parents=True)
+    recipe = here / "own" / "experiment" / "mine.yaml"
+    recipe.write_text("# @package _global_\ntrainer:\n  max_steps: 3\n")
+    assert iolaus.compose("experiment=mine", config_dir=here / "own").trainer.max_steps == 3
+    recipe.write_text("# @package _global_\ntrust_remote_code: true\n")
+    with pytest.raises(ValueError, match="trust_remote_code lets code of others run"):
+        iolaus.compose("experiment=mine", config_dir="own")
+    assert iolaus.compose("experiment=mine", "trust_remote_code=true", config_dir="own").trust_remote_code
+    with pytest.raises(ValueError, match="config_dir: there is no folder 'nowhere'"):
+        iolaus.compose(config_dir="nowhere")
+
+
+def test_works_beside_a_hydra_app_of_the_users_own(here: Path) -> None:
+    @dataclass
+    class Adam:
+        speed: int = 3
+
+    store = ConfigStore.instance()
+    ours = store.load("optimizer/adam.yaml")
+    try:
+        store.store(group="optimizer", name="adam", node=Adam)
+        (here / "app").mkdir()
+        (here / "app" / "main.yaml").write_text("defaults: [{optimizer: adam}]\nname: mine\n")
+        with hydra.initialize_config_dir(str(here / "app"), version_base="1.2"):
+            app, base = GlobalHydra.instance().hydra, hydra.version.getbase()
+            theirs = hydra.compose("main")
+            for _ in range(2):
+                assert iolaus.compose("optimizer=adam").optimizer._target_ == "runner.optim.adam"
+            assert GlobalHydra.instance().hydra is app
+            assert hydra.version.getbase() == base
+            assert HydraConfig.instance().cfg is None
+            assert hydra.compose("main") == theirs == {"optimizer": {"speed": 3}, "name": "mine"}
+    finally:
+        registry._place_of("optimizer")["adam.yaml"] = ours
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["optimizer=lionn"], "Did you mean 'lion'"),
+        (["optimizer.lrr=1"], "Did you mean 'optimizer.lr'"),
+        (["--multirun"], "'--multirun' has no meaning here"),
+        (["optimizer.lr=1,2"], "Ambiguous value"),
+    ],
+)
+def test_wrong_words_are_a_value_error(words: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        iolaus.compose(*words)
+
+
+def test_run_is_that_of_the_command_line(trained: iolaus.Run, text_file: Path, here: Path) -> None:
+    done = iolaus_here(here, *TINY, f"data.source={text_file}", "model.dropout=0")
+    assert done.returncode == 0, done.stderr
+    [typed] = iolaus.runs()
+    ours, theirs = trained.metrics(), typed.metrics()
+    assert ours.keys() == theirs.keys()
+    np.testing.assert_array_equal(ours["train/loss"], theirs["train/loss"])
+    assert trained.status["config_hash"] == typed.status["config_hash"]
+    assert (trained.path / "report.html").is_file()
+    command = (trained.path / "command.txt").read_text()
+    assert command.startswith("iolaus ")
+    assert f"data.source={text_file}" in command
+
+
+def test_changed_config_is_noted_and_goes_on(text_file: Path, here: Path) -> None:
+    config = iolaus.compose(*TINY, f"data.source={text_file}", "optimizer=lion")
+    config.optimizer.lr = 5e-4
+    config.trainer.max_steps = 4
+    with open_dict(config):
+        del config.callback["plateau"]
+        config.callback.clock = {"_target_": "lightning.pytorch.callbacks.Timer", "duration": "00:01:00:00"}
+    run = iolaus.run(config)
+    assert run.config.optimizer.lr == 5e-4
+    assert "plateau" not in run.config.callback
+    noted = RunFolder(run.path).overrides()
+    assert {"optimizer=lion", "optimizer.lr=0.0005", "trainer.max_steps=4", "~callback.plateau"} <= set(noted)
+    RunFolder(run.path).update_status(state="interrupted")
+    again = iolaus_here(here, f"resume={run.path}")
+    assert again.returncode == 0, again.stderr
+    assert [found.path.resolve() for found in iolaus.runs()] == [run.path], "it goes on in its folder"
+    assert iolaus.run(run.config, "trainer.max_steps=2").status["step"] == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"optimizer": {"_target_": "my.Optimizer", "lr": 0.1, "names": ["a'b", "c\\"], "deep": {"x": None}}},
+        {"model": {"config": {"a.b/c": 3, "text": "it's ${seed} \\'s"}}},
+        {"data": {"source": ["a.txt", "b c.txt"], "text_column": "true"}, "seed": 7},
+        {"logger": {"mine": {"_target_": "my.Logger", "on": False}}},
+    ],
+)
+def test_any_config_can_be_written_as_overrides(change: dict[str, Any]) -> None:
+    from iolaus.runner.in_python import _composing, overrides_of
+
+    config = iolaus.compose("data=files", "data.source=x.txt")
+    with open_dict(config):
+        for group, values in change.items():
+            if group == "optimizer" or group == "seed":
+                config[group] = values
+            else:
+                config[group].update(values)
+    with _composing(None):
+        words = overrides_of(config)
+    assert iolaus.compose(*words) == config
+    assert iolaus.compose() != config
