@@ -4,7 +4,7 @@
 - `trainer`: Lightning's Trainer for the hardware; `resolved`: the values of all settings that are `auto`.
 - `sharding`: FSDP2, tensor parallelism, and ranks of one replica.
 - `trial`: the cost of a step, measured; `profiling`: the time of a step, traced.
-- `plain`: models, optimizers and schedulers of torch and transformers; `lightning_loop`: LightningModules of the user's own.
+- `plain`: models, optimizers and schedulers of torch and transformers; `lightning_loop`: LightningModules of one's own.
 """
 
 from typing import TYPE_CHECKING

@@ -9,6 +9,7 @@
   `DataLoader`.
 
 Read `base`, then `mlm`.
+- `by_name`: the collator of an option.
 """
 
 from typing import TYPE_CHECKING
@@ -16,7 +17,8 @@ from typing import TYPE_CHECKING
 from iolaus.runner.run.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from iolaus.runner.objectives.base import Collator, get_collator_cls
+    from iolaus.runner.objectives.base import Collator
+    from iolaus.runner.objectives.by_name import get_collator_cls
     from iolaus.runner.objectives.classification import SequenceClassificationCollator
     from iolaus.runner.objectives.diffusion import MaskedDiffusionCollator
     from iolaus.runner.objectives.enhanced_mlm import EnhancedMaskedLanguageModelingCollator

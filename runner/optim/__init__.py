@@ -1,7 +1,7 @@
 """Optimizers and their parameter groups.
 
 - `table`: all optimizers by name; `elementwise`, `matrixwise`: one function per optimizer.
-- `algorithms/`: what the libraries lack, and 8-bit variants.
+- `algorithms`: what the libraries lack, and 8-bit variants.
 - `shared_settings`: the settings that all optimizers have, and the groups that they make.
 - `roles`: what each parameter is for; `groups`, `given_groups`, `matrix_groups`: parameter groups.
 - `hooks`: what an optimizer needs of the training loop; `state`: its state in checkpoints.
