@@ -35,9 +35,7 @@ class PassesDataModule(pl.LightningDataModule):
         if self.trainer is not None:
             rank, size, _ = replica_of(self.trainer)
             return rank, size
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
-            return torch.distributed.get_rank(), torch.distributed.get_world_size()
-        return 0, 1
+        return group_ranks()
 
     def training_loader(self, passes: Passes, num_workers: int, uneven: bool) -> PassLoader:
         """Passes from where a checkpoint left them, else from that of the trainer's epoch, else from the first."""
@@ -69,8 +67,7 @@ class PassesDataModule(pl.LightningDataModule):
         if self.trainer is None or self._training is None:
             return {}
         progress: Any = self.trainer.fit_loop.epoch_loop.batch_progress.current
-        consumed = progress.processed
-        epoch, start = self._training.place(consumed)
+        epoch, start = self._training.place(progress.processed)
         return {"pass": epoch, "batch": start, "order": self.order()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -89,6 +86,13 @@ class PassesDataModule(pl.LightningDataModule):
                 "with load_from_checkpoint and begin anew"
             )
         self._restored = (int(state_dict["pass"]), int(state_dict["batch"]))
+
+
+def group_ranks() -> tuple[int, int]:
+    """Rank and number of ranks of the process group, (0, 1) without one."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_rank(), torch.distributed.get_world_size()
+    return 0, 1
 
 
 def cache_folder(cache_dir: str | Path | None) -> Path:

@@ -1,13 +1,13 @@
 """Labelled data for finetuning with a plain `lightning.Trainer`."""
 
 from collections.abc import Iterable, Mapping
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from iolaus.conf.values import suggest
+from iolaus.conf.values import check_choice
 from iolaus.runner.data.batches import MASK_STREAM, VALIDATION_STREAM
 from iolaus.runner.data.labelled.finetuning import TASKS, make_task
 from iolaus.runner.data.labelled.task import TaskSequences
@@ -66,27 +66,19 @@ class FinetuningDataModule(PassesDataModule):
     ) -> None:
         super().__init__()
         self.save_hyperparameters(logger=False)
-        if task not in TASKS:
-            raise ValueError(f"task={task!r}; there are: {', '.join(TASKS)}" + suggest(task, TASKS))
+        check_choice("task", task, TASKS)
         sizes = {"train": train_batch_size, "val": val_batch_size, "test": test_batch_size}
-        check_sizes(
-            **{f"{name}_batch_size": size for name, size in sizes.items()},
-            max_sequence_length=max_sequence_length,
-            num_workers=num_workers,
-        )
+        check_sizes(**{f"{name}_batch_size": size for name, size in sizes.items()})
+        check_sizes(max_sequence_length=max_sequence_length, num_workers=num_workers)
         self.task_name, self.tokenizer_name = task, pretrained_tokenizer_name_or_path
-        self.path, self.config_name, self.max_sequence_length = (
-            None if dataset_name_or_path is None else str(dataset_name_or_path),
-            dataset_config_name,
-            max_sequence_length,
-        )
+        self.path = None if dataset_name_or_path is None else str(dataset_name_or_path)
+        self.config_name, self.max_sequence_length = dataset_config_name, max_sequence_length
         self.splits = {"train": train_split, "val": val_split, "test": test_split}
         self.text_column, self.label_column, self.pair_column = text_column, label_column, pair_column
         self.batch_sizes, self.num_workers = sizes, num_workers
         self.shuffle_train, self.collator_kwargs, self.seed = shuffle_train, dict(collator_kwargs or {}), seed
         self.given: dict[str, Any] = {}
         self.sets: dict[str, TaskSequences] = {}
-        self._tokenizer: Any = None
 
     def set_datasets(self, train: Any = None, val: Any = None, test: Any = None) -> None:
         """Takes data made in code, any set alone: a `datasets.Dataset`, or a list of dicts."""
@@ -118,12 +110,10 @@ class FinetuningDataModule(PassesDataModule):
         }
         self.collator = self._make_collator()
 
-    @property
+    @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The tokenizer of the model to finetune."""
-        if self._tokenizer is None:
-            self._tokenizer = load_tokenizer(model_folder(self.tokenizer_name), needed=("pad",))
-        return self._tokenizer
+        return load_tokenizer(model_folder(self.tokenizer_name), needed=("pad",))
 
     @property
     def label_names(self) -> list[str]:
@@ -170,15 +160,10 @@ class FinetuningDataModule(PassesDataModule):
 
     def _passes(self, name: str) -> StoredPasses:
         training = name == "train"
-        return StoredPasses(
-            self.sets[name],
-            partial(row_batch, collator=self.collator),
-            self.batch_sizes[name],
-            training and self.shuffle_train,
-            self.seed,
-            MASK_STREAM if training else VALIDATION_STREAM,
-            *self.ranks(),
-        )
+        collate = partial(row_batch, collator=self.collator)
+        stream = MASK_STREAM if training else VALIDATION_STREAM
+        shared = (collate, self.batch_sizes[name], self.seed, stream, *self.ranks(), None)
+        return StoredPasses(*shared, self.sets[name], training and self.shuffle_train)
 
     def _make_task(self, rows: Mapping[str, Rows]) -> Any:
         options = self.collator_kwargs
@@ -239,22 +224,19 @@ class FinetuningDataModule(PassesDataModule):
         if folder.is_file():
             return {"train": read_rows(str(folder), **READING)}
         if folder.is_dir() and not is_saved(folder):
-            files = {name: split_files(folder, split) for name, split in self.splits.items()}
-            self._check_splits(path, {n for n, found in files.items() if found}, splits_in(folder))
-            return {
-                n: read_rows([str(file) for file in some], **READING) for n, some in files.items() if some
-            }
-        splits = load_splits(path, self.config_name)
-        self._check_splits(path, {n for n, split in self.splits.items() if split in splits}, splits)
-        return {n: read_rows(splits[split], **READING) for n, split in self.splits.items() if split in splits}
-
-    def _check_splits(self, path: str, found: set[str], known: Iterable[str]) -> None:
+            known: Iterable[str] = splits_in(folder)
+            files = {split: split_files(folder, split) for split in self.splits.values()}
+            found: dict[str, Any] = {split: list(map(str, some)) for split, some in files.items() if some}
+        else:
+            known = found = load_splits(path, self.config_name)
         for name, split in self.splits.items():
             needed = name == "train" and "train" not in self.given
-            if name not in found and (needed or split != DEFAULT_SPLITS[name]):
+            if split not in found and (needed or split != DEFAULT_SPLITS[name]):
                 raise ValueError(
                     f"{path} has no split {split!r}; it has: {', '.join(known) or 'none'}. Set {name}_split"
                 )
+        there = {name: found[split] for name, split in self.splits.items() if split in found}
+        return {name: read_rows(rows, **READING) for name, rows in there.items()}
 
 
 def load_splits(path: str, config_name: str | None) -> dict[str, Any]:
@@ -282,13 +264,9 @@ def numbered_labels(rows: Mapping[str, Rows], label_column: str, task: str) -> l
     """Names of labels that are integers, so that each keeps its number; None where they are something else."""
     if task == "question_answering" or any(found.class_names.get(label_column) for found in rows.values()):
         return None
-    highest = -1
-    for found in rows.values():
-        for row in found.rows:
-            label = row.values.get(label_column)
-            labels = label if isinstance(label, list | tuple) and task == "token_classification" else [label]
-            for one in labels:
-                if isinstance(one, bool) or not isinstance(one, int):
-                    return None
-                highest = max(highest, one)
-    return [str(number) for number in range(max(2, highest + 1))]
+    labels = [row.values.get(label_column) for found in rows.values() for row in found.rows]
+    if task == "token_classification":
+        labels = [one for label in labels for one in (label if isinstance(label, list | tuple) else [label])]
+    if any(isinstance(one, bool) or not isinstance(one, int) for one in labels):
+        return None
+    return [str(number) for number in range(max([1, *labels]) + 1)]

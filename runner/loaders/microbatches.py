@@ -138,13 +138,10 @@ def _sequence_length(sequences: Any, name: str) -> int:
     """T of sequences [B, T], or of a list of B sequences."""
     if isinstance(sequences, torch.Tensor | np.ndarray):
         if sequences.ndim < 2:
-            raise ValueError(
-                f"batch['{name}'] has shape {tuple(sequences.shape)}: expected [batch, sequence]."
-            )
+            shape = tuple(sequences.shape)
+            raise ValueError(f"batch['{name}'] has shape {shape}: expected [batch, sequence].")
         return int(sequences.shape[1])
-    lengths = {len(sequence) for sequence in sequences}
+    lengths = sorted({len(sequence) for sequence in sequences})
     if len(lengths) != 1:
-        raise ValueError(
-            f"batch['{name}'] has sequences of lengths {sorted(lengths)}: pad them to one length."
-        )
-    return lengths.pop()
+        raise ValueError(f"batch['{name}'] has sequences of lengths {lengths}: pad them to one length.")
+    return lengths[0]

@@ -4,7 +4,7 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, SupportsIndex, TypeVar, overload
+from typing import Any, Generic, Protocol, SupportsIndex, TypeVar
 
 from torch.utils.data import Dataset
 
@@ -97,13 +97,7 @@ class EpochSeeds(Sequence[int]):
     def __len__(self) -> int:
         return len(self.epochs)
 
-    @overload
-    def __getitem__(self, index: int) -> int: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[int]: ...
-
-    def __getitem__(self, index: int | slice) -> int | list[int]:
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return [epoch_seed(self.seed, epoch) for epoch in self.epochs[index]]
         return epoch_seed(self.seed, self.epochs[index])
@@ -140,9 +134,8 @@ class MultiEpochDatasetResampler(Dataset[T]):
     """What the orders follow from."""
 
     def __post_init__(self) -> None:
-        epochs, samples = (
-            None if isinstance(count, Derived) else count for count in (self.num_epochs, self.num_samples)
-        )
+        counts = {"num_epochs": self.num_epochs, "num_samples": self.num_samples}
+        epochs, samples = (None if isinstance(count, Derived) else count for count in counts.values())
         if epochs is not None and samples is not None:
             raise ValueError(
                 "Only one of num_epochs and num_samples should be provided. "

@@ -25,11 +25,21 @@ WINDOW = 64
 """Batches of documents that are packed into rows together: one row in so many may be half empty."""
 
 
+@dataclass(eq=False)
 class Passes(IterableDataset[dict[str, Any]]):
     """The batches of one pass, number `epoch`, from batch `start` on; a subclass says which of them are this rank's.
 
     Batch k comes from loader process k modulo their number, so that the order is the same with any number of them.
+    A batch has `batch_size` samples of each rank; with `row_tokens` it is one row of whole samples, at most so many tokens.
     """
+
+    collate: Collate
+    batch_size: int
+    seed: int
+    stream: int
+    rank: int
+    num_ranks: int
+    row_tokens: int | None
 
     epoch = 0
     start = 0
@@ -52,27 +62,15 @@ class Passes(IterableDataset[dict[str, Any]]):
 
 @dataclass(eq=False)
 class StoredPasses(Passes):
-    """Passes over samples that can be read in any order, in batches of `batch_size` for each rank.
-
-    The last batch of a pass may be small. With `row_tokens` a batch is one row of whole samples, at most so many tokens.
-    """
+    """Passes over samples that can be read in any order; the last batch of a pass may be small."""
 
     sequences: GatheredSequences
-    collate: Collate
-    batch_size: int
     shuffle: bool
-    seed: int
-    stream: int
-    rank: int
-    num_ranks: int
-    row_tokens: int | None = None
 
     def __post_init__(self) -> None:
         self.window = self.batch_size * self.num_ranks * (WINDOW if self.row_tokens else 1)
-        order = Shuffled if self.shuffle else Sequential
-        self.order = order(
-            self.sequences, num_epochs=1, num_batches=None, global_batch_size=1, seed=self.seed
-        )
+        kind = Shuffled if self.shuffle else Sequential
+        self.order = kind(self.sequences, num_epochs=1, num_batches=None, global_batch_size=1, seed=self.seed)
 
     def __len__(self) -> int:
         """Batches of a pass. Raises TypeError for packed rows, whose number differs from pass to pass."""
@@ -82,19 +80,17 @@ class StoredPasses(Passes):
 
     def batches(self, mine: Callable[[int], bool]) -> Iterator[dict[str, Any]]:
         """Those of the pass `epoch`."""
-        batch = -1
+        batch, packed = -1, self.row_tokens is not None
         for window in range(-(-len(self.sequences) // self.window)):
-            if self.row_tokens is None and not mine(window):
+            if not packed and not mine(window):
                 continue
             indices = self.order.epoch_order(self.epoch, *self.bounds(window))
             samples = np.column_stack([np.full(len(indices), self.epoch), indices])
             for rows in self.rows(samples):
-                batch = window if self.row_tokens is None else batch + 1
+                batch = batch + 1 if packed else window
                 if mine(batch):
-                    packed = self.row_tokens is not None
-                    yield self.collate(
-                        flat_samples(self.sequences, window, samples, rows, self.seed, self.stream, packed)
-                    )
+                    drawn = (self.sequences, window, samples, rows, self.seed, self.stream, packed)
+                    yield self.collate(flat_samples(*drawn))
 
     def bounds(self, window: int) -> tuple[int, int]:
         """The places of a pass that a batch, or a window of packed rows, takes: from the first to before the second."""

@@ -6,16 +6,15 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from iolaus.conf.values import suggest
+from iolaus.conf.values import check_choice
 from iolaus.runner.data.batches import MASK_STREAM, VALIDATION_STREAM
 from iolaus.runner.data.store.reader import TokenStore
 from iolaus.runner.data.text.chunking import Chunker
 from iolaus.runner.data.text.prepare import PreparedText, prepare_text
-from iolaus.runner.data.text.sources import Source
 from iolaus.runner.data.text.tokenizer import load_tokenizer, token_arguments
 from iolaus.runner.loaders.base import PassesDataModule, cache_folder, check_sizes
 from iolaus.runner.loaders.passes import Passes, PassLoader, StoredPasses
-from iolaus.runner.loaders.reading import open_splits, validation_sets
+from iolaus.runner.loaders.reading import DocumentReader, validation_sets
 from iolaus.runner.loaders.streaming import StreamedPasses
 from iolaus.runner.objectives import get_collator_cls
 from iolaus.runner.objectives.row_batch import row_batch
@@ -71,42 +70,31 @@ class PretrainingDataModule(PassesDataModule):
     ) -> None:
         super().__init__()
         self.save_hyperparameters(logger=False)
-        if objective not in OBJECTIVES:
-            raise ValueError(
-                f"objective={objective!r}; there are: {', '.join(OBJECTIVES)}"
-                + suggest(objective, OBJECTIVES)
-            )
-        check_sizes(
-            train_batch_size=train_batch_size,
-            val_batch_size=val_batch_size,
-            max_sequence_length=max_sequence_length,
-            num_workers=num_workers,
-        )
+        check_choice("objective", objective, OBJECTIVES)
+        check_sizes(train_batch_size=train_batch_size, val_batch_size=val_batch_size)
+        check_sizes(max_sequence_length=max_sequence_length, num_workers=num_workers)
         if streaming and validation_documents:
             raise ValueError(
                 "streaming holds no documents out, as it never knows them all: name a validation set"
             )
-        self.objective, self.max_sequence_length, self.tokenizer_name = (
-            objective,
-            max_sequence_length,
-            pretrained_tokenizer_name_or_path,
-        )
+        self.objective, self.tokenizer_name = objective, pretrained_tokenizer_name_or_path
+        self.max_sequence_length = max_sequence_length
         self.streaming, self.shuffle, self.num_shards = streaming, shuffle, num_shards or 1
         self.train_batch_size, self.val_batch_size = train_batch_size, val_batch_size
         self.num_workers, self.collator_kwargs = num_workers, dict(collator_kwargs or {})
         self.packing, self.pad_to_budget = packing, packing_pad_to_budget
         self.cache_dir, self.validation_documents = cache_folder(cache_dir), validation_documents
         self.buffer_size, self.seed = shuffle_buffer_size, seed
-        reading = (text_column, text_unit, file_format, streaming, data_kwargs)
-        self.source: Source = open_splits(train_dataset_name_or_path, train_split, "train", *reading)
+        reader = DocumentReader(text_column, text_unit, file_format, streaming, data_kwargs)
+        self.source = reader.open(train_dataset_name_or_path, train_split, "train")
         if val_split is not None and val_dataset_name_or_path is None:
             if isinstance(train_dataset_name_or_path, list):
                 raise ValueError(
                     "val_split needs val_dataset_name_or_path, as there are several training sets"
                 )
             val_dataset_name_or_path = train_dataset_name_or_path
-        self.validation_sources: dict[str, Source] = {
-            name: open_splits(path, split, "validation", *reading)
+        self.validation_sources = {
+            name: reader.open(path, split, "validation")
             for name, (path, split) in validation_sets(val_dataset_name_or_path, val_split).items()
         }
         self.prepared: PreparedText | None = None
@@ -132,33 +120,24 @@ class PretrainingDataModule(PassesDataModule):
     @cached_property
     def collator(self) -> Any:
         """The objective's collator, which knows all special tokens of the tokenizer."""
-        known = {
-            **token_arguments(self.tokenizer),
-            "max_sequence_length": self.max_sequence_length,
-        }
+        known = {**token_arguments(self.tokenizer), "max_sequence_length": self.max_sequence_length}
         return get_collator_cls(self.objective)(**{**known, **self.collator_kwargs})
 
     @property
     def validation_names(self) -> list[str]:
         """The validation sets, in the order of their loaders."""
-        if self.prepared is not None:
-            return list(self.prepared.validation)
-        return list(self.validation_sources)
+        return list(self.validation_sources if self.prepared is None else self.prepared.validation)
 
     def train_dataloader(self) -> PassLoader:
         """Batches of `train_batch_size` documents; a pass is every document once, in order unless shuffled."""
         self.setup("fit")
-        passes = self._passes(None)
-        return self.training_loader(passes, self.num_workers, uneven=self.streaming)
+        return self.training_loader(self._passes(None), self.num_workers, uneven=self.streaming)
 
     def val_dataloader(self) -> list[PassLoader]:
         """One loader for each validation set, with the same masks in every pass; none without a set."""
         self.setup("validate")
-        uneven = self.streaming
-        return [
-            PassLoader(self._passes(name), self.num_workers, repeats=True, any_has_more=self.asking(uneven))
-            for name in self.validation_names
-        ]
+        options: dict[str, Any] = {"repeats": True, "any_has_more": self.asking(self.streaming)}
+        return [PassLoader(self._passes(name), self.num_workers, **options) for name in self.validation_names]
 
     def order(self) -> dict[str, Any]:
         """What the order of the training batches depends on."""
@@ -175,7 +154,7 @@ class PretrainingDataModule(PassesDataModule):
         if not self.streaming:
             return {**order, "data": self.train.fingerprint}
         workers = {"num_workers": self.num_workers} if self.packing else {}
-        settings = self._streamed(self.source, self.train_batch_size, True, None, MASK_STREAM).settings()
+        settings = self._passes(None).settings()  # type: ignore[attr-defined]
         return {**order, **settings, **workers, "source": repr(settings["source"])}
 
     def _prepare(self) -> PreparedText:
@@ -199,31 +178,14 @@ class PretrainingDataModule(PassesDataModule):
         training = name is None
         batch_size = self.train_batch_size if training else self.val_batch_size
         stream = MASK_STREAM if training else VALIDATION_STREAM
+        shuffle = training and self.shuffle
         row_tokens = self.max_sequence_length * batch_size if self.packing else None
         filled = row_tokens if self.pad_to_budget else None
         collate = partial(row_batch, collator=self.collator, row_tokens=filled)
-        if self.streaming:
-            source = self.source if name is None else self.validation_sources[name]
-            return self._streamed(source, batch_size, training, collate, stream)
-        sequences = self.train if name is None else self.validation[name]
-        shuffle = training and self.shuffle
-        return StoredPasses(
-            sequences, collate, batch_size, shuffle, self.seed, stream, *self.ranks(), row_tokens=row_tokens
-        )
-
-    def _streamed(
-        self, source: Source, batch_size: int, training: bool, collate: Any, stream: int
-    ) -> StreamedPasses:
-        backend = self.tokenizer.backend_tokenizer
-        return StreamedPasses(
-            source,
-            Chunker(backend, self.max_sequence_length, "truncate"),
-            collate,
-            batch_size,
-            self.buffer_size if training and self.shuffle else 0,
-            self.num_shards if training else 1,
-            self.seed,
-            stream,
-            *self.ranks(),
-            row_tokens=self.max_sequence_length * batch_size if self.packing else None,
-        )
+        shared = (collate, batch_size, self.seed, stream, *self.ranks(), row_tokens)
+        if not self.streaming:
+            return StoredPasses(*shared, self.train if name is None else self.validation[name], shuffle)
+        source = self.source if name is None else self.validation_sources[name]
+        chunker = Chunker(self.tokenizer.backend_tokenizer, self.max_sequence_length, "truncate")
+        buffer_size = self.buffer_size if shuffle else 0
+        return StreamedPasses(*shared, source, chunker, buffer_size, self.num_shards if training else 1)

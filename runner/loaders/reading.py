@@ -3,61 +3,48 @@
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from iolaus.runner.data.read.files import SPLIT_NAMES, FileSource, is_saved, split_files, splits_in
 from iolaus.runner.data.text.sources import CombinedSource, Source, open_source
 
 
-def open_splits(
-    paths: str | Path | Iterable[str],
-    split: str | None,
-    default: str,
-    text_column: str,
-    text_unit: str,
-    file_format: str | None,
-    streaming: bool,
-    options: Mapping[str, Any] | None,
-) -> Source:
-    """The documents of one path, or of several one after the other, in a `split`; None takes the `default` one.
+class DocumentReader(NamedTuple):
+    """How documents are read, wherever they are."""
 
-    Raises:
-        FileNotFoundError: nothing is there.
-        ValueError: no path, or a split that is not there; those there are are named.
-    """
-    reading = (split, default, text_column, text_unit, file_format, streaming, options)
-    sources = [open_split(path, *reading) for path in listed(paths)]
-    if not sources:
-        raise ValueError(
-            "train_dataset_name_or_path is an empty list: name at least one file, folder or data set"
-        )
-    return sources[0] if len(sources) == 1 else CombinedSource(sources)
+    text_column: str
+    text_unit: str
+    file_format: str | None
+    streaming: bool
+    options: Mapping[str, Any] | None
 
+    def open(self, paths: str | Iterable[str], split: str | None, default: str) -> Source:
+        """The documents of one path, or of several one after the other, in a `split`; None takes the `default` one.
 
-def open_split(
-    path: str,
-    split: str | None,
-    default: str,
-    text_column: str,
-    text_unit: str,
-    file_format: str | None,
-    streaming: bool,
-    options: Mapping[str, Any] | None,
-) -> Source:
-    """The documents of one path in a split; see `open_splits`."""
-    found = Path(path).expanduser()
-    if found.is_dir() and not is_saved(found):
-        if files := split_files(found, split or default):
-            return FileSource(files, found, text_column, text_unit, file_format)
-        if split is not None:
+        Raises:
+            FileNotFoundError: nothing is there.
+            ValueError: no path, or a split that is not there; those there are are named.
+        """
+        sources = [self._open_one(path, split, default) for path in listed(paths)]
+        if not sources:
             raise ValueError(
-                f"{path} has no split {split!r}; it has: {', '.join(splits_in(found)) or 'no file'}"
+                "train_dataset_name_or_path is an empty list: name at least one file, folder or data set"
             )
-    elif found.exists() and not (found / "dataset_dict.json").is_file():
-        known = {name for names in SPLIT_NAMES.values() for name in names}
-        if split not in known | {None}:
-            raise ValueError(f"{path} has no split {split!r}; it has: train, which is all of it")
-    return open_source(path, text_column, split or default, text_unit, file_format, streaming, options)
+        return sources[0] if len(sources) == 1 else CombinedSource(sources)
+
+    def _open_one(self, path: str, split: str | None, default: str) -> Source:
+        found, (column, unit, file_format, *_) = Path(path).expanduser(), self
+        if found.is_dir() and not is_saved(found):
+            if files := split_files(found, split or default):
+                return FileSource(files, found, column, unit, file_format)
+            if split is not None:
+                there = ", ".join(splits_in(found)) or "no file"
+                raise ValueError(f"{path} has no split {split!r}; it has: {there}")
+        elif found.exists() and not (found / "dataset_dict.json").is_file():
+            known = {name for names in SPLIT_NAMES.values() for name in names}
+            if split not in known | {None}:
+                raise ValueError(f"{path} has no split {split!r}; it has: train, which is all of it")
+        return open_source(path, column, split or default, *self[1:])
 
 
 def listed(names: str | Path | Iterable[str]) -> list[str]:
@@ -88,13 +75,11 @@ def validation_sets(
             f"val_split names {len(named)} splits for {len(paths)} validation sets: give one for all, or one each"
         )
     several_splits = len(set(paths)) < len(paths)
-    names = [
-        split if several_splits and split else Path(path).stem
-        for path, split in zip(paths, named, strict=True)
-    ]
+    pairs = list(zip(paths, named, strict=True))
+    names = [split if several_splits and split else Path(path).stem for path, split in pairs]
     names = [re.sub(r"[^\w.-]", "_", name).lstrip(".-") or "validation" for name in names]
     unique = [
         f"{name}_{names[:number].count(name) + 1}" if names.count(name) > 1 or name == "train" else name
         for number, name in enumerate(names)
     ]
-    return {name: pair for name, *pair in zip(unique, paths, named, strict=True)}  # type: ignore[misc]
+    return dict(zip(unique, pairs, strict=True))

@@ -2,13 +2,13 @@
 
 import logging
 from collections.abc import Iterator, Sequence, Sized
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import torch
 from torch.utils.data import Sampler
 
+from iolaus.runner.loaders.base import group_ranks
 from iolaus.runner.order.permutation import epoch_seed
 from iolaus.runner.samplers.base import ResumableSampler, check_fingerprint, check_sizes
 from iolaus.runner.samplers.modality_batches import ModalityBatches, deal_evenly
@@ -59,10 +59,9 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
         wrong rank.
         """
         check_sizes(global_batch_size, len(dataset))
-        if num_replicas is None or rank is None:
-            present = _distributed()
-            num_replicas = present[1] if num_replicas is None else num_replicas
-            rank = present[0] if rank is None else rank
+        present = group_ranks()
+        rank = present[0] if rank is None else rank
+        num_replicas = present[1] if num_replicas is None else num_replicas
         if len(modality_lengths) != len(dataset):
             raise ValueError(
                 f"modality_lengths has {len(modality_lengths)} entries, but the dataset has {len(dataset)} "
@@ -75,16 +74,13 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
                 f"global_batch_size is {global_batch_size}, which {num_replicas} ranks do not divide: "
                 f"set it to a multiple of {num_replicas}."
             )
-        has_image, lengths = _columns(modality_lengths)
-        lengths += has_image * image_patches
+        columns = np.asarray(modality_lengths)
+        has_image = columns[:, 0] != 0
+        lengths = columns[:, 1].astype(np.int64) + has_image * image_patches
         super().__init__()
-        self.dataset = dataset
-        self.modality_lengths = modality_lengths
-        self.global_batch_size = global_batch_size
-        self.num_replicas = num_replicas
-        self.rank = rank
-        self.seed = seed
-        self.drop_last = drop_last
+        self.dataset, self.modality_lengths = dataset, modality_lengths
+        self.num_replicas, self.rank, self.seed = num_replicas, rank, seed
+        self.global_batch_size, self.drop_last = global_batch_size, drop_last
         self.image_patches = image_patches
         self._batches = ModalityBatches(has_image, lengths, global_batch_size, drop_last)
         self.num_repeated = sum(self._batches.num_repeated)
@@ -117,16 +113,9 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
 
         Each slice of `global_batch_size` has one modality, and the ranks' examples one rank after the other.
         """
-        seed = int(torch.randint(2**62, (), generator=generator))
-        words = self._batches.epoch(seed).words
-        step = max(1, _CHUNK // self.global_batch_size)
-        return [
-            index
-            for start in range(0, len(words), step)
-            for index in self._batches.dealt_to_all(words[start : start + step], self.num_replicas)
-            .ravel()
-            .tolist()
-        ]
+        words = self._batches.epoch(int(torch.randint(2**62, (), generator=generator))).words
+        dealt = [self._batches.dealt_to_all(some, self.num_replicas).ravel() for some in self._chunks(words)]
+        return np.concatenate(dealt).tolist() if dealt else []
 
     def fingerprint(self) -> dict[str, Any]:
         """What the global batches depend on; the number of ranks is not part of it."""
@@ -178,37 +167,19 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
         return self._examples(self._batches.epoch(epoch_seed(self.seed, self.epoch)).words, start)
 
     def _examples(self, words: np.ndarray, first: int) -> Iterator[int]:
-        step = max(1, _CHUNK // self.global_batch_size)
         batch, skipped = divmod(first, self.global_batch_size // self.num_replicas)
-        for start in range(batch, len(words), step):
-            indices = self._batches.dealt(words[start : start + step], self.num_replicas, self.rank)
-            yield from indices[skipped:].tolist()
+        for some in self._chunks(words[batch:]):
+            yield from self._batches.dealt(some, self.num_replicas, self.rank)[skipped:].tolist()
             skipped = 0
 
+    def _chunks(self, words: np.ndarray) -> Iterator[np.ndarray]:
+        step = max(1, _CHUNK // self.global_batch_size)
+        return (words[start : start + step] for start in range(0, len(words), step))
+
     def _report(self) -> None:
-        for name, repeated, dropped in zip(
-            ("with images", "without images"),
-            self._batches.num_repeated,
-            self._batches.num_dropped,
-            strict=True,
-        ):
+        kinds, counts = ("with images", "without images"), self._batches
+        for name, repeated, dropped in zip(kinds, counts.num_repeated, counts.num_dropped, strict=True):
             if repeated:
                 log.info("Each epoch repeats %d examples %s to fill up their last batch.", repeated, name)
             if dropped:
                 log.info("Each epoch leaves out %d examples %s that fill no batch.", dropped, name)
-
-
-def _columns(modality_lengths: Sequence[tuple[bool, int]] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Whether each example has an image, bool [N], and its text tokens, a new int64 [N]."""
-    if isinstance(modality_lengths, np.ndarray):
-        return modality_lengths[:, 0] != 0, modality_lengths[:, 1].astype(np.int64)
-    count = len(modality_lengths)
-    has_image = np.fromiter(map(itemgetter(0), modality_lengths), dtype=bool, count=count)
-    return has_image, np.fromiter(map(itemgetter(1), modality_lengths), dtype=np.int64, count=count)
-
-
-def _distributed() -> tuple[int, int]:
-    """Rank and number of ranks of the process group, (0, 1) without one."""
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_rank(), torch.distributed.get_world_size()
-    return 0, 1

@@ -16,7 +16,7 @@ from iolaus.runner.data.batches import keyed_samples
 from iolaus.runner.data.text.chunking import Chunker
 from iolaus.runner.data.text.sources import Source
 from iolaus.runner.data.text.stream import Numbered, ShuffledStream
-from iolaus.runner.loaders.passes import WINDOW, Collate, Passes
+from iolaus.runner.loaders.passes import WINDOW, Passes
 from iolaus.runner.order.keyed import derive_seed
 from iolaus.runner.order.packing import pack
 from iolaus.runner.order.ranges import ranges
@@ -24,11 +24,11 @@ from iolaus.runner.order.ranges import ranges
 
 @dataclass(eq=False)
 class StreamedPasses(Passes):
-    """Passes over a source in batches of `batch_size` documents for each rank; nothing is kept on disk.
+    """Passes over a source of documents; nothing is kept on disk.
 
     `buffer_size` documents are held back and drawn from; 0 keeps the order. With `num_shards` above 1 document n goes to
-    shard n modulo that number, and batches are of one shard each, in turn. With `row_tokens` a batch is one row of whole
-    documents, packed out of a window of them; which rows there are then depends on the number of loader processes.
+    shard n modulo that number, and batches are of one shard each, in turn. Rows are packed out of a window of documents;
+    which ones there are depends on the number of loader processes.
 
     Raises:
         ValueError: no shard, or a negative buffer.
@@ -36,15 +36,8 @@ class StreamedPasses(Passes):
 
     source: Source
     chunker: Chunker
-    collate: Collate
-    batch_size: int
     buffer_size: int
     num_shards: int
-    seed: int
-    stream: int
-    rank: int
-    num_ranks: int
-    row_tokens: int | None = None
 
     def __post_init__(self) -> None:
         if self.num_shards < 1 or self.buffer_size < 0:
@@ -83,9 +76,8 @@ class StreamedPasses(Passes):
             return
         starts = np.cumsum(lengths, dtype=np.int64) - lengths
         for rows in self._rows(lengths):
-            flat = self._flat(
-                numbers[rows], ids[ranges(starts[rows], lengths[rows].astype(np.int64))], lengths[rows]
-            )
+            tokens = ids[ranges(starts[rows], lengths[rows].astype(np.int64))]
+            flat = self._flat(numbers[rows], tokens, lengths[rows])
             whole = {"batch_size": len(lengths), "batch_key": derive_seed(self.seed, self.stream, number)}
             yield self.collate({**flat, **whole, "batch_places": rows})
 
