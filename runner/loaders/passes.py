@@ -30,7 +30,7 @@ class Passes(IterableDataset[dict[str, Any]]):
     """The batches of one pass, number `epoch`, from batch `start` on; a subclass says which of them are this rank's.
 
     Batch k comes from loader process k modulo their number, so that the order is the same with any number of them.
-    A batch has `batch_size` samples of each rank; with `row_tokens` it is one row of whole samples, at most so many tokens.
+    A batch has `batch_size` samples of each rank; with `row_tokens` it is a row of whole samples, at most so many tokens.
     """
 
     collate: Collate

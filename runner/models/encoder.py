@@ -4,18 +4,16 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from transformers import (
-    AutoConfig,
-    PretrainedConfig,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+from transformers import AutoConfig, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 from iolaus.conf.values import suggest
 from iolaus.runner.config.custom_code import CustomCodeRefused, from_pretrained
 from iolaus.runner.models.head import MASKED_LM, Head
 from iolaus.runner.run.model_folder import model_folder
+
+SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
+"""Of the layers, as config classes call them."""
 
 DROPOUT_FIELDS = (
     "hidden_dropout_prob",
@@ -93,11 +91,8 @@ def load_encoder(
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ValueError(f"cannot load the model {name_or_path!r}: {reason}") from error
     changes = checked_fields(config, known)
-    if (
-        tokenizer is not None
-        and known.get_text_config() is known
-        and getattr(known, "pad_token_id", 0) is None
-    ):
+    unpadded = known.get_text_config() is known and getattr(known, "pad_token_id", 0) is None
+    if tokenizer is not None and unpadded:
         changes = {"pad_token_id": tokenizer.pad_token_id, **changes}  # heads of decoders look for it in rows
     try:
         model = head.load(path, known, changes)

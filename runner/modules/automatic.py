@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from iolaus.conf.values import suggest
+from iolaus.conf.values import check_choice
 from iolaus.runner.inference.export import write_model
 from iolaus.runner.loop.sharding import check_shardable, whole
 from iolaus.runner.modules.base import ModelModule
@@ -36,29 +36,26 @@ class AutomaticModule(ModelModule):
     def __init__(
         self,
         model: nn.Module,
+        tokenizer: Any,
         compile_model: bool,
         gradient_checkpointing: bool,
+        optimizer_class: str | None,
         learning_rate: float | None,
         weight_decay: float | None,
-        optimizer_class: str | None,
         optimizer_kwargs: Mapping[str, Any] | None,
         optimizer_quantized: bool,
-        tokenizer: Any,
     ) -> None:
         super().__init__(model, compile_model, gradient_checkpointing)
         self.optimizer_name = optimizer_class or "adamw"
-        if self.optimizer_name not in OPTIMIZERS:
-            raise ValueError(
-                f"optimizer_class={optimizer_class!r}; there are: {', '.join(OPTIMIZERS)}"
-                + suggest(self.optimizer_name, OPTIMIZERS)
-            )
+        check_choice("optimizer_class", self.optimizer_name, OPTIMIZERS)
         rate = {} if learning_rate is None else {"lr": learning_rate}
         self.optimizer_kwargs = {**rate, "weight_decay": weight_decay or 0.0, **(optimizer_kwargs or {})}
         self.optimizer_quantized = optimizer_quantized
         self._tokenizer = tokenizer
         self._seed = torch.initial_seed() % 2**63
-        self._step = contextlib.ExitStack()
-        self._in_step = False
+        self._step: contextlib.ExitStack | None = None
+        self._sets: dict[int, Any] = {}
+        """What is added up over each set that is being evaluated."""
 
     @property
     def tokenizer(self) -> Any:
@@ -84,9 +81,8 @@ class AutomaticModule(ModelModule):
 
     def make_optimizer(self) -> Optimizer:
         """The optimizer over the model's parameter groups: biases and norms do not decay."""
-        optimizer = get_optimizer(
-            self.optimizer_name, self.model, self.optimizer_kwargs, self.optimizer_quantized
-        )
+        settings = (self.optimizer_kwargs, self.optimizer_quantized)
+        optimizer = get_optimizer(self.optimizer_name, self.model, *settings)
         if self.device_mesh is not None:
             check_shardable(optimizer)
         return optimizer
@@ -113,13 +109,9 @@ class AutomaticModule(ModelModule):
         """The mean loss per target of a batch."""
         with self._own_randomness():
             loss, _, _ = self._mean_loss(batch)
-        self._log(
-            "train/loss",
-            loss.detach(),
-            batch,
-            prog_bar=True,
-            sync_dist=self.in_loop and self.trainer.world_size > 1,
-        )
+        if self.in_loop:
+            options: dict[str, Any] = {"prog_bar": True, "sync_dist": self.trainer.world_size > 1}
+            self.log("train/loss", loss.detach(), batch_size=len(batch["input_ids"]), **options)
         return loss
 
     @contextlib.contextmanager
@@ -156,8 +148,8 @@ class AutomaticModule(ModelModule):
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         """Sets up what the optimizer needs around a step, which may be several batches."""
-        if not self._in_step:
-            self._in_step = True
+        if self._step is None:
+            self._step = contextlib.ExitStack()
             needs = loop_needs(self.trainer.optimizers[0])
             self._step.enter_context(needs.step(self.trainer.global_step))
 
@@ -182,8 +174,38 @@ class AutomaticModule(ModelModule):
         self._end_step()
 
     def _end_step(self) -> None:
-        self._in_step = False
-        self._step.close()
+        if self._step is not None:
+            self._step.close()
+            self._step = None
+
+    def on_validation_start(self) -> None:
+        """Starts what is added up over the evaluated sets, with the weights to evaluate."""
+        self._sets = {}
+        self.begin_evaluation()
+
+    def validation_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
+        """The mean loss per target of a batch, which is added to the figures of its set."""
+        loss, micro_batch, output = self._mean_loss(batch)
+        if self.in_loop:
+            self._add(dataloader_idx, batch_idx, micro_batch, output)
+        return loss
+
+    def on_validation_epoch_end(self) -> None:
+        """Logs the figures (loss, accuracy, ...) of every set, over all ranks."""
+        for number, name in enumerate(self.set_names("test" if self.trainer.testing else "val")):
+            if number in self._sets:
+                found = self._figures(self._sets[number])
+                self.publish({f"{name}/{figure}": value for figure, value in found.items()})
+
+    def _add(
+        self, number: int, batch_idx: int, micro_batch: dict[str, Any], output: dict[str, Tensor]
+    ) -> None:
+        """Adds a batch to those of the evaluated set of that number."""
+        raise NotImplementedError
+
+    def _figures(self, added: Any) -> dict[str, float]:
+        """The figures of a set, over all ranks."""
+        raise NotImplementedError
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Takes up the seed."""
@@ -204,17 +226,11 @@ class AutomaticModule(ModelModule):
                 write_model(self.model, self.tokenizer, target, self._card(), weights, {})
 
     def _card(self) -> str:
-        name = type(self.model.pretrained).__name__
-        step = self.trainer.global_step
         return (
             "---\nlibrary_name: transformers\ntags: [iolaus]\n---\n\n"
-            f"# {name}, {self.model.describe()}\n\n"
-            f"Trained for {step:,} steps with `runner.modules.{type(self).__name__}`.\n"
+            f"# {type(self.model.pretrained).__name__}, {self.model.describe()}\n\n"
+            f"Trained for {self.trainer.global_step:,} steps with `runner.modules.{type(self).__name__}`.\n"
         )
-
-    def _log(self, name: str, value: Any, batch: Batch, **options: Any) -> None:
-        if self.in_loop:
-            self.log(name, value, batch_size=len(batch["input_ids"]), **options)
 
     def set_names(self, stage: str) -> list[str]:
         """What the figures of each evaluated set begin with: `val`, or with several sets `val/<name>`."""

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from iolaus.conf.values import suggest
+from iolaus.conf.values import check_choice
 from iolaus.runner.data.labelled.finetuning import TASKS
 from iolaus.runner.data.labelled.labels import MULTI, REGRESSION, SINGLE
 from iolaus.runner.models.finetuning import SequenceClassifier, TaskModel
@@ -55,26 +55,16 @@ class FinetuningModule(AutomaticModule):
         warmup_ratio: float = 0.0,
         gradient_checkpointing: bool = False,
     ) -> None:
-        if task not in TASKS:
-            raise ValueError(f"task={task!r}; there are: {', '.join(TASKS)}" + suggest(task, TASKS))
+        check_choice("task", task, TASKS)
         check_warmup_decay(scheduler_type or "constant", scheduler_kwargs or {}, warmup_steps, warmup_ratio)
         tokenizer = own_tokenizer(pretrained_model_name_or_path)
-        super().__init__(
-            load_task_model(task, pretrained_model_name_or_path, num_labels, tokenizer),
-            compile_model=compile_model,
-            gradient_checkpointing=gradient_checkpointing,
-            learning_rate=learning_rate,
-            weight_decay=weight_decay,
-            optimizer_class=optimizer_class,
-            optimizer_kwargs=optimizer_kwargs,
-            optimizer_quantized=optimizer_quantized,
-            tokenizer=tokenizer,
-        )
+        model = load_task_model(task, pretrained_model_name_or_path, num_labels, tokenizer)
+        optimizer = (optimizer_class, learning_rate, weight_decay, optimizer_kwargs, optimizer_quantized)
+        super().__init__(model, tokenizer, compile_model, gradient_checkpointing, *optimizer)
         self.save_hyperparameters()
         self.task, self.scheduler_type = task, scheduler_type or "constant"
         self.scheduler_kwargs = dict(scheduler_kwargs or {})
         self.warmup_steps, self.warmup_ratio = warmup_steps, warmup_ratio
-        self._figures: dict[int, SetFigures] = {}
 
     def setup(self, stage: str) -> None:
         """Takes over the names of the labels from the data module, where the model has none of its own.
@@ -103,14 +93,8 @@ class FinetuningModule(AutomaticModule):
         optimizer = self.make_optimizer()
         if self.scheduler_type == "constant" and not self.warmup_steps and not self.warmup_ratio:
             return optimizer
-        factor = warmup_decay_factor(
-            self.scheduler_type,
-            self.scheduler_kwargs,
-            self.warmup_steps,
-            self.warmup_ratio,
-            float(optimizer.param_groups[0]["lr"]),
-            self.num_steps,
-        )
+        settings = (self.scheduler_type, self.scheduler_kwargs, self.warmup_steps, self.warmup_ratio)
+        factor = warmup_decay_factor(*settings, float(optimizer.param_groups[0]["lr"]), self.num_steps)
         scheduler = ClosedFormScheduler(optimizer, factor)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
 
@@ -147,59 +131,40 @@ class FinetuningModule(AutomaticModule):
 
     def _in_context(self, batch: Batch) -> Tensor:
         """Which tokens [B, T] answers may be of: those of the second text, or all where nothing tells the texts apart."""
-        ids = batch["input_ids"]
-        real = batch["attention_mask"] > 0
-        tokenizer = self.tokenizer
-        special = torch.zeros_like(real)
+        ids, tokenizer = batch["input_ids"], self.tokenizer
+        allowed = batch["attention_mask"] > 0
         if tokenizer is not None:
-            special = torch.isin(ids, torch.tensor(tokenizer.all_special_ids, device=ids.device))
+            allowed &= ~torch.isin(ids, torch.tensor(tokenizer.all_special_ids, device=ids.device))
         if "token_type_ids" in batch:
-            return real & ~special & (batch["token_type_ids"] == 1)
-        separated = torch.ones_like(real)
+            return allowed & (batch["token_type_ids"] == 1)
         if tokenizer is not None and tokenizer.sep_token_id is not None:
-            separated = (ids == tokenizer.sep_token_id).cumsum(-1) > 0
-        return real & ~special & separated
+            allowed &= (ids == tokenizer.sep_token_id).cumsum(-1) > 0
+        return allowed
 
-    def on_validation_start(self) -> None:
-        """Starts the figures of the evaluated sets, with the weights to evaluate."""
-        self._figures = {}
-        self.begin_evaluation()
+    on_test_start = AutomaticModule.on_validation_start
+    test_step = AutomaticModule.validation_step
+    on_test_epoch_end = AutomaticModule.on_validation_epoch_end
 
-    def validation_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
-        """The mean loss per target of a batch, which is added to the figures of its set."""
-        loss, micro_batch, output = self._mean_loss(batch)
-        if not self.in_loop:
-            return loss
+    def _add(
+        self, number: int, batch_idx: int, micro_batch: dict[str, Any], output: dict[str, Tensor]
+    ) -> None:
         stage = "test" if self.trainer.testing else "val"
-        if dataloader_idx not in self._figures:
+        if number not in self._sets:
             config: Any = self.model.pretrained.config
             names = [name for _, name in sorted(config.id2label.items())]
-            decode = (
-                None if self.tokenizer is None else partial(self.tokenizer.decode, skip_special_tokens=True)
-            )
-            figures = SetFigures(self.task, names, self._windows(stage), decode)
-            self._figures[dataloader_idx] = figures
-        figures = self._figures[dataloader_idx]
+            tokenizer = self.tokenizer
+            decode = None if tokenizer is None else partial(tokenizer.decode, skip_special_tokens=True)
+            self._sets[number] = SetFigures(self.task, names, self._windows(stage), decode)
+        figures = self._sets[number]
         if figures.predictions is not None:
-            samples = torch.full_like(batch["start_positions"], -1)
+            samples = torch.full_like(micro_batch["start_positions"], -1)
             numbers = self.trainer.datamodule.samples_of(stage, batch_idx)  # type: ignore[attr-defined]
             samples[: len(numbers)] = torch.from_numpy(numbers)
             micro_batch["samples"] = samples
         figures.add(micro_batch, output, getattr(self.model, "problem_type", ""))
-        return loss
 
-    def on_validation_epoch_end(self) -> None:
-        """Logs loss and metrics of every set, over all ranks."""
-        for number, name in enumerate(self.set_names("test" if self.trainer.testing else "val")):
-            if number in self._figures:
-                found = self._figures[number].figures(self.sum_over_ranks, self.gather_objects)
-                self.publish({f"{name}/{figure}": value for figure, value in found.items()})
-
-    on_test_start, test_step, on_test_epoch_end = (
-        on_validation_start,
-        validation_step,
-        on_validation_epoch_end,
-    )
+    def _figures(self, added: SetFigures) -> dict[str, float]:
+        return added.figures(self.sum_over_ranks, self.gather_objects)
 
     def _windows(self, stage: str) -> Any:
         """Where windows are joined to questions: over those of our own data module, which knows them."""
