@@ -21,6 +21,5 @@ class ParameterGroups(Callback):
         schedule = getattr(trainer.lr_scheduler_configs[0].scheduler, "schedule", None)
         group_summary(groups_table(optimizer), schedule.describe() if schedule else "")
         names = {group["name"]: list(group["param_names"]) for group in optimizer.param_groups}
-        write_atomically(
-            Path(trainer.default_root_dir) / "parameter_groups.json", json.dumps(names, indent=1)
-        )
+        target = Path(trainer.default_root_dir) / "parameter_groups.json"
+        write_atomically(target, json.dumps(names, indent=1))

@@ -47,15 +47,11 @@ class Progress(ProgressBar):
         if self._enabled:
             self._open().begin("train", _total_steps(trainer), self._step)
 
-    def on_train_batch_start(
-        self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         """Notes the learning rate of the step, which the schedule changes before the step's end."""
         self._rate = trainer.optimizers[0].param_groups[0]["lr"] if trainer.optimizers else None
 
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any) -> None:
         """Refreshes when due; a step without a refresh costs a look at the clock."""
         if (
             self._timed_since is None
@@ -106,10 +102,9 @@ class Progress(ProgressBar):
         self._close()
 
     def _open(self) -> Bars | Lines:
-        if self._display is None and sys.stdout.isatty():
-            self._display = Bars(self._seconds_per_refresh)
-        elif self._display is None:
-            self._display = Lines(self._seconds_per_line)
+        if self._display is None:
+            bars = sys.stdout.isatty()
+            self._display = Bars(self._seconds_per_refresh) if bars else Lines(self._seconds_per_line)
         return self._display
 
     def _close(self) -> None:
@@ -136,11 +131,9 @@ class Progress(ProgressBar):
             return
         self._display.end(self._evaluating)
         self._evaluating = None
-        found = {
-            name: float(value) for name, value in trainer.callback_metrics.items() if name.startswith(prefix)
-        }
-        if found and not trainer.sanity_checking:
-            figures = " ".join(f"{name} {value:.4f}" for name, value in found.items())
+        metrics = trainer.callback_metrics.items()
+        figures = " ".join(f"{name} {float(value):.4f}" for name, value in metrics if name.startswith(prefix))
+        if figures and not trainer.sanity_checking:
             self._display.say(f"step {trainer.global_step} {figures}")
         if trainer.state.fn != "fit":
             self._close()
