@@ -13,7 +13,7 @@ from iolaus.runner.data.labelled.finetuning import TASKS, make_task
 from iolaus.runner.data.labelled.task import TaskSequences
 from iolaus.runner.data.read.files import is_saved, split_files, splits_in
 from iolaus.runner.data.read.task_readers import Rows, read_rows
-from iolaus.runner.data.text.tokenizer import load_tokenizer
+from iolaus.runner.data.text.tokenizer import load_tokenizer, token_arguments
 from iolaus.runner.loaders.base import PassesDataModule, check_sizes
 from iolaus.runner.loaders.passes import PassLoader, StoredPasses
 from iolaus.runner.objectives import get_collator_cls
@@ -189,18 +189,12 @@ class FinetuningDataModule(PassesDataModule):
         return given if given in first else of_questions
 
     def _make_collator(self) -> Any:
-        tokenizer = self.tokenizer
-        mask = tokenizer.mask_token_id
-        known = {
-            "pad_token_id": tokenizer.pad_token_id,
-            "mask_token_id": tokenizer.pad_token_id if mask is None else mask,
-            "vocab_size": len(tokenizer),
-            "special_token_ids": [i for i in tokenizer.all_special_ids if i != tokenizer.unk_token_id],
-            "text_column": self.text_column,
-            "label_column": self.label_column,
-            "max_sequence_length": self.max_sequence_length,
-            **self.task.collator_arguments(),
-        }
+        known, unknown = token_arguments(self.tokenizer), self.tokenizer.unk_token_id
+        if known["mask_token_id"] is None:
+            known["mask_token_id"] = known["pad_token_id"]
+        known["special_token_ids"] = [i for i in known["special_token_ids"] if i != unknown]
+        known |= {n: getattr(self, n) for n in ("text_column", "label_column", "max_sequence_length")}
+        known |= self.task.collator_arguments()
         return get_collator_cls(self.task_name)(**{**known, **self.collator_kwargs})
 
     def _rows(self) -> dict[str, Rows]:

@@ -142,15 +142,9 @@ class PretrainingDataModule(PassesDataModule):
     def order(self) -> dict[str, Any]:
         """What the order of the training batches depends on."""
         self.setup("fit")
-        order = {
-            "objective": self.objective,
-            "tokens of a document": self.max_sequence_length,
-            "train_batch_size": self.train_batch_size,
-            "ranks": self.ranks()[1],
-            "seed": self.seed,
-            "shuffle": self.shuffle,
-            "packing": self.packing,
-        }
+        kept = ("objective", "train_batch_size", "seed", "shuffle", "packing")
+        order = {name: getattr(self, name) for name in kept}
+        order |= {"tokens of a document": self.max_sequence_length, "ranks": self.ranks()[1]}
         if not self.streaming:
             return {**order, "data": self.train.fingerprint}
         workers = {"num_workers": self.num_workers} if self.packing else {}

@@ -119,14 +119,9 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
 
     def fingerprint(self) -> dict[str, Any]:
         """What the global batches depend on; the number of ranks is not part of it."""
-        return {
-            "sampler": type(self).__name__,
-            "seed": self.seed,
-            "global_batch_size": self.global_batch_size,
-            "dataset_length": len(self.dataset),
-            "image_patches": self.image_patches,
-            "drop_last": self.drop_last,
-        }
+        kept = ("seed", "global_batch_size", "image_patches", "drop_last")
+        known = {"sampler": type(self).__name__, "dataset_length": len(self.dataset)}
+        return {**known, **{name: getattr(self, name) for name in kept}}
 
     def state_dict(self, consumed: int | None = None) -> dict[str, Any]:
         """The epoch, the examples of it this rank has had, and what must agree to go on.
@@ -134,12 +129,9 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
         A loader with workers reads ahead, and what it has read counts as had: `consumed` is how many examples of
         this epoch the rank was trained on.
         """
-        return {
-            "epoch": self.epoch,
-            "position": self.position if consumed is None else consumed,
-            "num_replicas": self.num_replicas,
-            "fingerprint": self.fingerprint(),
-        }
+        position = self.position if consumed is None else consumed
+        place = {"epoch": self.epoch, "position": position, "num_replicas": self.num_replicas}
+        return {**place, "fingerprint": self.fingerprint()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on where `state` was saved, on another number of ranks too if that was between global batches.

@@ -83,14 +83,9 @@ def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
     torch.manual_seed(config.seed)  # the initial weights
     objective = build(config.objective, **data.collator_arguments())
     model = build(config.model, tokenizer=data.tokenizer, **objective.model_arguments())
-    max_steps = data.connect(
-        bind(config.sampler),
-        objective,
-        config.trainer.max_steps,
-        config.trainer.max_epochs,
-        config.seed,
-        accept_changes=config.resume_changed_data,
-    )
+    length, accept_changes = (config.trainer.max_steps, config.trainer.max_epochs), config.resume_changed_data
+    sampler = bind(config.sampler)
+    max_steps = data.connect(sampler, objective, *length, config.seed, accept_changes=accept_changes)
     task_model = objective.task_model(model)
     data.layout = settle_layout(data.layout, objective, task_model, began_layout)
     module = build(
@@ -109,9 +104,8 @@ def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
 
 def baselines_of(data: Any, objective: Any) -> dict[str, float]:
     """What results are held against: figures of the data, and entropies of its tokens where the loss is in that unit."""
-    per_token = (
-        getattr(data, "token_baselines", dict) if getattr(objective, "nats_per_token", False) else dict
-    )
+    in_that_unit = getattr(objective, "nats_per_token", False)
+    per_token = getattr(data, "token_baselines", dict) if in_that_unit else dict
     return {**data.baselines(), **per_token()}
 
 

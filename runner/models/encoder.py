@@ -7,6 +7,8 @@ from typing import Any
 from transformers import AutoConfig, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
+from iolaus.conf.model.text import Encoder
+from iolaus.conf.settings import takes_settings
 from iolaus.conf.values import suggest
 from iolaus.runner.config.custom_code import CustomCodeRefused, from_pretrained
 from iolaus.runner.models.head import MASKED_LM, Head
@@ -26,15 +28,9 @@ DROPOUT_FIELDS = (
 """What the config classes call dropout."""
 
 
+@takes_settings(Encoder)
 def build_encoder(
-    architecture: str,
-    hidden_size: int,
-    num_hidden_layers: int,
-    num_attention_heads: int,
-    intermediate_size: int,
-    max_position_embeddings: int,
-    dropout: float,
-    config: dict[str, Any],
+    settings: Encoder,
     tokenizer: PreTrainedTokenizerBase | None,
     head: Head = MASKED_LM,
     model_kwargs: Mapping[str, Any] | None = None,
@@ -46,25 +42,20 @@ def build_encoder(
     Raises:
         ValueError: an unknown architecture or config field, sizes that do not fit together, or no vocabulary.
     """
+    architecture, heads, config = settings.architecture, settings.num_attention_heads, settings.config
     if architecture not in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
         raise ValueError(
             f"model.architecture={architecture!r} is no masked language model of transformers"
             + suggest(architecture, MODEL_FOR_MASKED_LM_MAPPING_NAMES)
         )
-    sizes: dict[str, Any] = {
-        "hidden_size": hidden_size,
-        "num_hidden_layers": num_hidden_layers,
-        "num_attention_heads": num_attention_heads,
-        "intermediate_size": intermediate_size,
-        "max_position_embeddings": max_position_embeddings,
-    }
-    if hidden_size % num_attention_heads:
+    if settings.hidden_size % heads:
         raise ValueError(
-            f"model.hidden_size={hidden_size} is not divisible by model.num_attention_heads={num_attention_heads}"
+            f"model.hidden_size={settings.hidden_size} is not divisible by model.num_attention_heads={heads}"
         )
     known = AutoConfig.for_model(architecture)
-    sizes |= {name: dropout for name in DROPOUT_FIELDS if hasattr(known, name)}
-    fields = {**sizes, **checked_fields(config, known)}
+    fields: dict[str, Any] = {name: getattr(settings, name) for name in (*SIZES, "max_position_embeddings")}
+    fields |= {name: settings.dropout for name in DROPOUT_FIELDS if hasattr(known, name)}
+    fields |= checked_fields(config, known)
     if tokenizer is not None:
         fields |= special_tokens(tokenizer)
         fields["vocab_size"] = max(fields["vocab_size"], config.get("vocab_size", 0))  # may be rounded up

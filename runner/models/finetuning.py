@@ -15,7 +15,15 @@ from iolaus.runner.evaluation.labels import ClassificationPredictions, LabelPred
 from iolaus.runner.evaluation.predictions import Predictions
 from iolaus.runner.evaluation.spans import QuestionPredictions
 from iolaus.runner.evaluation.words import TokenPredictions
-from iolaus.runner.models.packed.rows import TOLERANCE, packed_row, padded_rows, trial_documents, unpacked
+from iolaus.runner.models.packed.rows import (
+    TOLERANCE,
+    evaluating,
+    packed_row,
+    padded_rows,
+    relative_difference,
+    trial_documents,
+    unpacked,
+)
 from iolaus.runner.models.sparse_head import encoder_giving
 from iolaus.runner.models.wrapped import WrappedModel
 
@@ -36,11 +44,9 @@ class TaskModel(WrappedModel):
             ValueError: encoder or head make something else of packed samples than of each alone.
         """
         config = self.pretrained.config
-        samples, before, training = trial_documents(config), config._attn_implementation, self.training
-        self.eval()
-        packed = False
+        samples, before, packed = trial_documents(config), config._attn_implementation, False
         try:
-            with torch.no_grad():
+            with torch.no_grad(), evaluating(self):
                 expected = torch.cat([self.tried(padded_rows([s], config)).flatten() for s in samples])
                 super().pack_rows()
                 difference = self._difference(samples, expected)
@@ -49,7 +55,6 @@ class TaskModel(WrappedModel):
                     difference = self._difference(samples, expected)
                 packed = difference <= TOLERANCE
         finally:
-            self.train(training)
             if not packed:  # it goes on with other rows
                 self.pretrained.set_attn_implementation(before)
                 self.position_offset = None
@@ -60,8 +65,7 @@ class TaskModel(WrappedModel):
             )
 
     def _difference(self, samples: list[Tensor], expected: Tensor) -> float:
-        together = self.outputs(packed_row(samples))[0].flatten()
-        return float((together - expected).abs().max() / expected.abs().max())
+        return relative_difference(self.outputs(packed_row(samples))[0].flatten(), expected)
 
     def outputs(self, micro_batch: dict[str, Any]) -> Any:
         """What the model makes of rows [D, T]; of a packed one [1, T] the head is given the hidden states as they are."""
@@ -131,19 +135,15 @@ class SequenceClassifier(TaskModel):
             if self.problem_type == "regression":
                 losses = functional.mse_loss(logits, targets, reduction="none").sum(-1)
             else:
-                losses = functional.binary_cross_entropy_with_logits(logits, targets, reduction="none").mean(
-                    -1
-                )
+                losses = functional.binary_cross_entropy_with_logits(logits, targets, reduction="none")
+                losses = losses.mean(-1)
             loss = losses.masked_fill(unknown.any(-1), 0).sum()  # to choose rows would keep a GPU waiting
         return {"loss": loss, "logits": logits.detach()}
 
     def predictions(self, sequences: Any) -> Predictions:
         """By the kind of problem."""
-        if self.problem_type == "regression":
-            return NumberPredictions(sequences)
-        if self.problem_type == "multi_label_classification":
-            return LabelPredictions(sequences)
-        return ClassificationPredictions(sequences)
+        kinds = {"regression": NumberPredictions, "multi_label_classification": LabelPredictions}
+        return kinds.get(self.problem_type, ClassificationPredictions)(sequences)
 
 
 class TokenClassifier(TaskModel):
@@ -195,7 +195,7 @@ class QuestionAnswerer(TaskModel):
             in_context = unpacked(in_context, micro_batch, False)
         else:
             padding = micro_batch["attention_mask"] == 0
-            starts, ends = starts.masked_fill(padding, _NEVER), ends.masked_fill(padding, _NEVER)
+            starts, ends = (logits.masked_fill(padding, _NEVER) for logits in (starts, ends))
         losses = functional.cross_entropy(starts, micro_batch["starts"], reduction="none")
         losses = losses + functional.cross_entropy(ends, micro_batch["ends"], reduction="none")
         result = {"loss": (losses * micro_batch["sample_weights"]).sum() / 2}

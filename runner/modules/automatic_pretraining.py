@@ -144,7 +144,7 @@ def new_encoder(fields: dict[str, Any], tokenizer: Any, model_kwargs: dict[str, 
     dropout = fields.pop("dropout", 0.0)
     config = {**fields.pop("config", {}), **fields}
     given: dict[str, Any] = {"config": config, "tokenizer": tokenizer, "model_kwargs": model_kwargs}
-    return build_encoder(architecture, **sizes, dropout=dropout, **given)
+    return build_encoder(architecture=architecture, **sizes, dropout=dropout, **given)
 
 
 def _collator(

@@ -3,10 +3,12 @@ other, and some read padding."""
 
 import copy
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
 from iolaus.runner.models.packed.attention import NAME
@@ -19,16 +21,30 @@ TOLERANCE = 1e-4
 rounding is below 1e-5."""
 
 
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Within it the module computes as in an evaluation."""
+    training = module.training
+    module.eval()
+    try:
+        yield
+    finally:
+        module.train(training)
+
+
+def relative_difference(found: Tensor, expected: Tensor) -> float:
+    """The largest difference, relative to the largest number expected."""
+    return float((found - expected).abs().max() / expected.abs().max())
+
+
 def encoder_inputs(micro_batch: dict[str, Any], position_offset: int) -> dict[str, Any]:
     """What an encoder needs of a packed micro-batch."""
     ends, longest = micro_batch["cu_seqlens"], micro_batch["max_length"]
     return {
         "input_ids": micro_batch["input_ids"],
         "position_ids": micro_batch["position_ids"] + position_offset,
-        "cu_seq_lens_q": ends,
-        "cu_seq_lens_k": ends,
-        "max_length_q": longest,
-        "max_length_k": longest,
+        **{f"cu_seq_lens_{side}": ends for side in "qk"},
+        **{f"max_length_{side}": longest for side in "qk"},
     }
 
 
@@ -100,11 +116,9 @@ def settle_layout(layout: str, collator: Any, task_model: Any, began: str | None
     try:
         return _chosen_layout(taken or layout, collator, task_model)
     except ValueError as reason:
-        if taken:
-            raise ValueError(
-                f"the run began with {taken} rows, which cannot be had here: {reason}"
-            ) from reason
-        raise
+        if not taken:
+            raise
+        raise ValueError(f"the run began with {taken} rows, which cannot be had here: {reason}") from reason
 
 
 def _chosen_layout(layout: str, collator: Any, task_model: Any) -> str:
@@ -174,31 +188,24 @@ def try_padded_rows(task_model: Any) -> str:
         ValueError: the model makes something else of a document with padding behind it. Convolutions, Fourier transforms
             and landmarks of attention read padding, whatever the mask says.
     """
-    name, config, training = (
-        type(task_model.pretrained).__name__,
-        task_model.pretrained.config,
-        task_model.training,
-    )
-    task_model.eval()
+    name, config = type(task_model.pretrained).__name__, task_model.pretrained.config
     alone: list[tuple[Tensor, Tensor]] = []
     untried, device = "", task_model.pretrained.device
     try:
-        for document in trial_documents(config):
-            try:
-                alone.append((document, task_model.tried(padded_rows([document], config, device))[0]))
-            except (
-                Exception
-            ) as error:  # models raise what they like, such as for want of marks in random documents
-                untried = in_one_line(error)
-        if not alone:
-            return untried
-        together = task_model.tried(padded_rows([document for document, _ in alone], config, device))
+        with evaluating(task_model):
+            for document in trial_documents(config):
+                try:
+                    alone.append((document, task_model.tried(padded_rows([document], config, device))[0]))
+                except (
+                    Exception
+                ) as error:  # models raise what they like, as for want of marks in random documents
+                    untried = in_one_line(error)
+            if not alone:
+                return untried
+            together = task_model.tried(padded_rows([document for document, _ in alone], config, device))
     except Exception as error:
-        raise ValueError(
-            f"{name} cannot be given padded rows: {in_one_line(error)}; set data.layout=single"
-        ) from error
-    finally:
-        task_model.train(training)
+        reason = f"{name} cannot be given padded rows: {in_one_line(error)}"
+        raise ValueError(f"{reason}; set data.layout=single") from error
     largest = max(max(float(one.abs().max()) for _, one in alone), torch.finfo(torch.float32).tiny)
     differences = [(row[: len(one)] - one).abs().max() for row, (_, one) in zip(together, alone, strict=True)]
     difference = float(torch.stack(differences).max()) / largest
@@ -238,7 +245,7 @@ def _best_offset(pretrained: PreTrainedModel) -> tuple[int, float]:
         except (IndexError, RuntimeError, TypeError, ValueError):
             differences[offset] = float("inf")  # arguments or positions that the model does not know
         else:
-            differences[offset] = float((packed - alone).abs().max() / alone.abs().max())
+            differences[offset] = relative_difference(packed, alone)
     offset = min(differences, key=differences.__getitem__)
     return offset, differences[offset]
 
