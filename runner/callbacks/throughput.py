@@ -71,10 +71,12 @@ class Throughput(Callback):
         self._began, self._interrupted = now, False
 
     def on_validation_start(self, *_: Any) -> None:
-        """Leaves an evaluation, or the saving of a checkpoint, out of the time."""
+        """Leaves the evaluation out of the time."""
         self._interrupted = True
 
-    on_save_checkpoint = on_validation_start
+    def on_save_checkpoint(self, *_: Any) -> None:
+        """Leaves the saving out of the time."""
+        self._interrupted = True
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Leaves out whatever lay between two fits, and looks at what it runs on."""

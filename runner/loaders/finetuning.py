@@ -258,7 +258,7 @@ def numbered_labels(rows: Mapping[str, Rows], label_column: str, task: str) -> l
     """Names of labels that are integers, so that each keeps its number; None where they are something else."""
     if task == "question_answering" or any(found.class_names.get(label_column) for found in rows.values()):
         return None
-    labels = [row.values.get(label_column) for found in rows.values() for row in found.rows]
+    labels: list[Any] = [row.values.get(label_column) for found in rows.values() for row in found.rows]
     if task == "token_classification":
         labels = [one for label in labels for one in (label if isinstance(label, list | tuple) else [label])]
     if any(isinstance(one, bool) or not isinstance(one, int) for one in labels):

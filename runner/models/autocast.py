@@ -5,7 +5,8 @@ from typing import Any
 
 import torch
 
-from iolaus.runner.models.packed.rows import evaluating, in_one_line, packed_row, padded_rows, trial_documents
+from iolaus.runner.models.packed.rows import packed_row, padded_rows
+from iolaus.runner.models.packed.trials import evaluating, in_one_line, trial_documents
 
 log = logging.getLogger("iolaus")
 

@@ -15,15 +15,8 @@ from iolaus.runner.evaluation.labels import ClassificationPredictions, LabelPred
 from iolaus.runner.evaluation.predictions import Predictions
 from iolaus.runner.evaluation.spans import QuestionPredictions
 from iolaus.runner.evaluation.words import TokenPredictions
-from iolaus.runner.models.packed.rows import (
-    TOLERANCE,
-    evaluating,
-    packed_row,
-    padded_rows,
-    relative_difference,
-    trial_documents,
-    unpacked,
-)
+from iolaus.runner.models.packed.rows import packed_row, padded_rows, unpacked
+from iolaus.runner.models.packed.trials import TOLERANCE, evaluating, relative_difference, trial_documents
 from iolaus.runner.models.sparse_head import encoder_giving
 from iolaus.runner.models.wrapped import WrappedModel
 

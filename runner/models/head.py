@@ -39,7 +39,8 @@ class Head(NamedTuple):
             ValueError: the weights are not those of this model, or cannot be read; or they have a head trained for other
                 labels, and `fresh` does not say to drop it.
         """
-        trained = self._trained(known)
+        kind = self.auto.__name__.removeprefix("AutoModel")
+        trained = any(kind in name for name in known.architectures or [])
         if trained and not self.fresh:
             self._check_labels(path, known)
         options = {**changes, **self.config}
@@ -53,21 +54,14 @@ class Head(NamedTuple):
             log.info("starting anew: %s", ", ".join(dict.fromkeys(name.rpartition(".")[0] for name in new)))
         return model.train()  # as one with random weights is; dropout is off in one that has been loaded
 
-    def _trained(self, known: PretrainedConfig) -> bool:
-        """Whether the weights are those of a model with this head."""
-        kind = self.auto.__name__.removeprefix("AutoModel")
-        return any(kind in name for name in known.architectures or [])
-
     def _check_labels(self, path: str, known: PretrainedConfig) -> None:
         """A head trained before goes on only with the labels it knows, in their order."""
-        ours = self.config.get("id2label")
-        if ours is None:
-            return
+        ours = [*self.config.get("id2label", {}).values()]
         theirs = [name for _, name in sorted((known.id2label or {}).items())]
-        if theirs != list(ours.values()):
+        if "id2label" in self.config and theirs != ours:
             raise ValueError(
                 f"the model {path!r} has a head for {len(theirs)} labels ({few(theirs, 5)}), the data has {len(ours)} "
-                f"({few(list(ours.values()), 5)}): set data.labels to the model's, in their order, or "
+                f"({few(ours, 5)}): set data.labels to the model's, in their order, or "
                 "objective.new_head=true to start its head anew"
             )
 

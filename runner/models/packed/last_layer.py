@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from iolaus.runner.models.packed.dropout_keys import current_keys
-from iolaus.runner.models.packed.rows import evaluating, relative_difference
+from iolaus.runner.models.packed.trials import evaluating, relative_difference
 
 PLACES = (
     ("encoder.layer", "intermediate", "output.dense"),

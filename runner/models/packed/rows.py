@@ -3,38 +3,24 @@ other, and some read padding."""
 
 import copy
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel
 
 from iolaus.runner.models.packed.attention import NAME
 from iolaus.runner.models.packed.documents import flat_places, padded_places
+from iolaus.runner.models.packed.trials import (
+    TOLERANCE,
+    evaluating,
+    in_one_line,
+    padding_id,
+    relative_difference,
+    trial_documents,
+)
 
 log = logging.getLogger("iolaus")
-
-TOLERANCE = 1e-4
-"""How far hidden states in packed or padded rows may be from those of each document alone, relative to the largest;
-rounding is below 1e-5."""
-
-
-@contextmanager
-def evaluating(module: nn.Module) -> Iterator[None]:
-    """Within it the module computes as in an evaluation."""
-    training = module.training
-    module.eval()
-    try:
-        yield
-    finally:
-        module.train(training)
-
-
-def relative_difference(found: Tensor, expected: Tensor) -> float:
-    """The largest difference, relative to the largest number expected."""
-    return float((found - expected).abs().max() / expected.abs().max())
 
 
 def encoder_inputs(micro_batch: dict[str, Any], position_offset: int) -> dict[str, Any]:
@@ -172,11 +158,6 @@ def _without_advice(reason: object) -> str:
     return str(reason).rpartition("; set data.layout")[0] or str(reason)
 
 
-def in_one_line(error: BaseException) -> str:
-    """What was raised, and the first line of what it says."""
-    return f"{type(error).__name__} ({(str(error).strip().splitlines() or ['no message'])[0]})"
-
-
 @torch.no_grad()
 @torch.autocast("cpu", enabled=False)  # whatever the caller computes in
 def try_padded_rows(task_model: Any) -> str:
@@ -222,7 +203,7 @@ def padded_rows(
 ) -> dict[str, Any]:
     """Documents [T] as rows of the longest, as a collator pads them."""
     longest = max(len(document) for document in documents)
-    ids = torch.full((len(documents), longest), _padding(config))
+    ids = torch.full((len(documents), longest), padding_id(config))
     mask = torch.zeros_like(ids)
     for i, document in enumerate(documents):
         ids[i, : len(document)], mask[i, : len(document)] = document, 1
@@ -239,7 +220,7 @@ def _best_offset(pretrained: PreTrainedModel) -> tuple[int, float]:
     model.set_attn_implementation(NAME)
     rows = packed_row(documents)
     differences = {}
-    for offset in dict.fromkeys((0, _padding(model.config) + 1)):
+    for offset in dict.fromkeys((0, padding_id(model.config) + 1)):
         try:
             packed = model.base_model(**encoder_inputs(rows, offset))[0][0]
         except (IndexError, RuntimeError, TypeError, ValueError):
@@ -248,38 +229,3 @@ def _best_offset(pretrained: PreTrainedModel) -> tuple[int, float]:
             differences[offset] = relative_difference(packed, alone)
     offset = min(differences, key=differences.__getitem__)
     return offset, differences[offset]
-
-
-def trial_documents(config: PretrainedConfig) -> list[Tensor]:
-    """Random documents [T], one longer than a sliding window if that is short, and of several lengths.
-
-    Each ends with the token that ends a text, where the model has one: some heads look for it.
-    """
-    padding, end = _padding(config), getattr(config, "eos_token_id", None)
-    window = _field(config, "sliding_window") or 0
-    room = _field(config, "max_position_embeddings") or 0
-    longest = window + 17 if window <= 512 else 32
-    generator = torch.Generator().manual_seed(0)
-    documents = []
-    for length in (longest, 1, 24, 24, 7):
-        size = max(1, min(length, room - padding - 1)) if room > 0 else length
-        ids = torch.randint(config.vocab_size - 1, (size,), generator=generator)
-        ids += ids >= padding  # any token but padding
-        if isinstance(end, int) and 0 <= end < config.vocab_size and end != padding:
-            other = next(i for i in range(config.vocab_size) if i not in (padding, end))
-            ids[ids == end] = other
-            ids[-1] = end
-        documents.append(ids)
-    return documents
-
-
-def _padding(config: PretrainedConfig) -> int:
-    return getattr(config, "pad_token_id", None) or 0
-
-
-def _field(config: PretrainedConfig, name: str) -> Any:
-    """A field of a config; None where there is none, or another for each layer."""
-    try:
-        return getattr(config, name, None)
-    except Exception:  # transformers' own kind, which older versions lack
-        return None
