@@ -139,13 +139,9 @@ class FinetuningDataModule(PassesDataModule):
     def order(self) -> dict[str, Any]:
         """What the order of the training batches depends on."""
         self.setup("fit")
-        return {
-            "data": self.sets["train"].fingerprint if "train" in self.sets else None,
-            "train_batch_size": self.batch_sizes["train"],
-            "ranks": self.ranks()[1],
-            "shuffle_train": self.shuffle_train,
-            "seed": self.seed,
-        }
+        data = self.sets["train"].fingerprint if "train" in self.sets else None
+        settings = {"shuffle_train": self.shuffle_train, "seed": self.seed, "ranks": self.ranks()[1]}
+        return {"data": data, "train_batch_size": self.batch_sizes["train"], **settings}
 
     def samples_of(self, name: str, batch: int) -> Any:
         """Which samples of an evaluated set its batch of that number has, on this rank."""

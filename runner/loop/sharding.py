@@ -201,10 +201,8 @@ def _parameters(optimizer: Any) -> list[Tensor]:
 
 
 def _shared(value: Any, parameter: Tensor) -> Any:
-    whole_of_it = (
-        isinstance(value, Tensor) and not isinstance(value, DTensor) and value.shape == parameter.shape
-    )
-    if not whole_of_it or not isinstance(parameter, DTensor):
+    like_weight = isinstance(value, Tensor) and value.shape == parameter.shape
+    if not like_weight or isinstance(value, DTensor) or not isinstance(parameter, DTensor):
         return value
     share, mesh, placements = own_share(value, parameter).clone(), parameter.device_mesh, parameter.placements
     shape, stride = parameter.shape, parameter.stride()

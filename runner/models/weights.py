@@ -84,9 +84,8 @@ def _read(auto: Any, path: str, options: dict[str, Any]) -> tuple[PreTrainedMode
     """The model, and what transformers notes of names that do not fit."""
     try:
         with _quiet():
-            model, found = from_pretrained(
-                auto, path, **options, ignore_mismatched_sizes=True, output_loading_info=True
-            )
+            strictly = {"ignore_mismatched_sizes": True, "output_loading_info": True}
+            model, found = from_pretrained(auto, path, **options, **strictly)
     except CustomCodeRefused:
         raise
     except Exception as error:  # of safetensors, pickle, the checks of a config and the model itself

@@ -192,7 +192,7 @@ class AutomaticModule(ModelModule):
 
     def on_validation_epoch_end(self) -> None:
         """Logs the figures (loss, accuracy, ...) of every set, over all ranks."""
-        for number, name in enumerate(self.set_names("test" if self.trainer.testing else "val")):
+        for number, name in enumerate(self.set_names()):
             if number in self._sets:
                 found = self._figures(self._sets[number])
                 self.publish({f"{name}/{figure}": value for figure, value in found.items()})
@@ -232,10 +232,15 @@ class AutomaticModule(ModelModule):
             f"Trained for {self.trainer.global_step:,} steps with `runner.modules.{type(self).__name__}`.\n"
         )
 
-    def set_names(self, stage: str) -> list[str]:
+    @property
+    def _stage(self) -> str:
+        """What the figures of an evaluation begin with: `val` or `test`."""
+        return "test" if self.trainer.testing else "val"
+
+    def set_names(self) -> list[str]:
         """What the figures of each evaluated set begin with: `val`, or with several sets `val/<name>`."""
-        loaders = self.trainer.num_test_batches if stage == "test" else self.trainer.num_val_batches
-        kind = "test_names" if stage == "test" else "validation_names"
+        stage, kind = self._stage, "test_names" if self.trainer.testing else "validation_names"
+        loaders = getattr(self.trainer, f"num_{stage}_batches")
         names = list(getattr(self.trainer.datamodule, kind, []))  # type: ignore[attr-defined]
         if len(loaders) < 2:
             return [stage]

@@ -62,9 +62,13 @@ class FinetuningModule(AutomaticModule):
         optimizer = (optimizer_class, learning_rate, weight_decay, optimizer_kwargs, optimizer_quantized)
         super().__init__(model, tokenizer, compile_model, gradient_checkpointing, *optimizer)
         self.save_hyperparameters()
-        self.task, self.scheduler_type = task, scheduler_type or "constant"
-        self.scheduler_kwargs = dict(scheduler_kwargs or {})
-        self.warmup_steps, self.warmup_ratio = warmup_steps, warmup_ratio
+        self.task = task
+        self._schedule = (
+            scheduler_type or "constant",
+            dict(scheduler_kwargs or {}),
+            warmup_steps,
+            warmup_ratio,
+        )
 
     def setup(self, stage: str) -> None:
         """Takes over the names of the labels from the data module, where the model has none of its own.
@@ -91,10 +95,10 @@ class FinetuningModule(AutomaticModule):
             ValueError: a schedule over all steps, of which nobody knows the number.
         """
         optimizer = self.make_optimizer()
-        if self.scheduler_type == "constant" and not self.warmup_steps and not self.warmup_ratio:
+        kind, _, *warmup = self._schedule
+        if kind == "constant" and not any(warmup):
             return optimizer
-        settings = (self.scheduler_type, self.scheduler_kwargs, self.warmup_steps, self.warmup_ratio)
-        factor = warmup_decay_factor(*settings, float(optimizer.param_groups[0]["lr"]), self.num_steps)
+        factor = warmup_decay_factor(*self._schedule, float(optimizer.param_groups[0]["lr"]), self.num_steps)
         scheduler = ClosedFormScheduler(optimizer, factor)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
 
@@ -148,27 +152,24 @@ class FinetuningModule(AutomaticModule):
     def _add(
         self, number: int, batch_idx: int, micro_batch: dict[str, Any], output: dict[str, Tensor]
     ) -> None:
-        stage = "test" if self.trainer.testing else "val"
+        stage, data = self._stage, self.trainer.datamodule  # type: ignore[attr-defined]
         if number not in self._sets:
             config: Any = self.model.pretrained.config
             names = [name for _, name in sorted(config.id2label.items())]
-            tokenizer = self.tokenizer
+            tokenizer, sets = self.tokenizer, getattr(data, "sets", {})
             decode = None if tokenizer is None else partial(tokenizer.decode, skip_special_tokens=True)
-            self._sets[number] = SetFigures(self.task, names, self._windows(stage), decode)
+            joined = (
+                self.task == "question_answering" and stage in sets
+            )  # by our own data module, which knows windows
+            predictions = self.model.predictions(sets[stage]) if joined else None
+            self._sets[number] = SetFigures(self.task, names, predictions, decode)
         figures = self._sets[number]
         if figures.predictions is not None:
             samples = torch.full_like(micro_batch["start_positions"], -1)
-            numbers = self.trainer.datamodule.samples_of(stage, batch_idx)  # type: ignore[attr-defined]
+            numbers = data.samples_of(stage, batch_idx)
             samples[: len(numbers)] = torch.from_numpy(numbers)
             micro_batch["samples"] = samples
         figures.add(micro_batch, output, getattr(self.model, "problem_type", ""))
 
     def _figures(self, added: SetFigures) -> dict[str, float]:
         return added.figures(self.sum_over_ranks, self.gather_objects)
-
-    def _windows(self, stage: str) -> Any:
-        """Where windows are joined to questions: over those of our own data module, which knows them."""
-        sets = getattr(self.trainer.datamodule, "sets", {})  # type: ignore[attr-defined]
-        if self.task != "question_answering" or stage not in sets:
-            return None
-        return self.model.predictions(sets[stage])
