@@ -23,6 +23,9 @@ from iolaus.runner.run.model_folder import model_folder
 DEFAULT_SPLITS = {"train": "train", "val": "validation", "test": "test"}
 READING: dict[str, Any] = {"format": "auto", "word_field": 0, "tag_field": None}
 
+UNCOMMON: dict[str, Any] = {"id_column": None, "problem_type": "auto", "label_separator": None}
+"""What a task may be told of its rows that this data module has no arguments for."""
+
 LONGEST_STRIDE = 128
 """Tokens that neighbouring windows of a context share, unless they are short."""
 
@@ -163,18 +166,15 @@ class FinetuningDataModule(PassesDataModule):
 
     def _make_task(self, rows: Mapping[str, Rows]) -> Any:
         options = self.collator_kwargs
-        stride = options.get("doc_stride", min(LONGEST_STRIDE, self.max_sequence_length // 4))
         return make_task(
             self.task_name,
             text_column=self._column("text", self.text_column, "question", rows),
             pair_column=self.pair_column,
             context_column=options.get("context_column", "context"),
             label_column=self._column("label", self.label_column, "answers", rows),
-            id_column=None,
             labels=numbered_labels(rows, self.label_column, self.task_name),
-            problem_type="auto",
-            label_separator=None,
-            doc_stride=stride,
+            doc_stride=options.get("doc_stride", min(LONGEST_STRIDE, self.max_sequence_length // 4)),
+            **UNCOMMON,
         )
 
     def _column(self, default: str, given: str, of_questions: str, rows: Mapping[str, Rows]) -> str:

@@ -197,9 +197,7 @@ class AutomaticModule(ModelModule):
                 found = self._figures(self._sets[number])
                 self.publish({f"{name}/{figure}": value for figure, value in found.items()})
 
-    def _add(
-        self, number: int, batch_idx: int, micro_batch: dict[str, Any], output: dict[str, Tensor]
-    ) -> None:
+    def _add(self, number: int, batch_idx: int, micro_batch: Batch, output: dict[str, Tensor]) -> None:
         """Adds a batch to those of the evaluated set of that number."""
         raise NotImplementedError
 

@@ -56,19 +56,14 @@ class FinetuningModule(AutomaticModule):
         gradient_checkpointing: bool = False,
     ) -> None:
         check_choice("task", task, TASKS)
-        check_warmup_decay(scheduler_type or "constant", scheduler_kwargs or {}, warmup_steps, warmup_ratio)
+        schedule = (scheduler_type or "constant", dict(scheduler_kwargs or {}), warmup_steps, warmup_ratio)
+        check_warmup_decay(*schedule)
         tokenizer = own_tokenizer(pretrained_model_name_or_path)
         model = load_task_model(task, pretrained_model_name_or_path, num_labels, tokenizer)
         optimizer = (optimizer_class, learning_rate, weight_decay, optimizer_kwargs, optimizer_quantized)
         super().__init__(model, tokenizer, compile_model, gradient_checkpointing, *optimizer)
         self.save_hyperparameters()
-        self.task = task
-        self._schedule = (
-            scheduler_type or "constant",
-            dict(scheduler_kwargs or {}),
-            warmup_steps,
-            warmup_ratio,
-        )
+        self.task, self._schedule = task, schedule
 
     def setup(self, stage: str) -> None:
         """Takes over the names of the labels from the data module, where the model has none of its own.
@@ -149,9 +144,7 @@ class FinetuningModule(AutomaticModule):
     test_step = AutomaticModule.validation_step
     on_test_epoch_end = AutomaticModule.on_validation_epoch_end
 
-    def _add(
-        self, number: int, batch_idx: int, micro_batch: dict[str, Any], output: dict[str, Tensor]
-    ) -> None:
+    def _add(self, number: int, batch_idx: int, micro_batch: Batch, output: dict[str, Tensor]) -> None:
         stage, data = self._stage, self.trainer.datamodule  # type: ignore[attr-defined]
         if number not in self._sets:
             config: Any = self.model.pretrained.config
@@ -160,7 +153,7 @@ class FinetuningModule(AutomaticModule):
             decode = None if tokenizer is None else partial(tokenizer.decode, skip_special_tokens=True)
             joined = (
                 self.task == "question_answering" and stage in sets
-            )  # by our own data module, which knows windows
+            )  # by our own data, which knows windows
             predictions = self.model.predictions(sets[stage]) if joined else None
             self._sets[number] = SetFigures(self.task, names, predictions, decode)
         figures = self._sets[number]

@@ -113,9 +113,7 @@ class PretrainingModule(AutomaticModule):
             micro_batch["target_weights"] = batch["target_weights"].flatten()[positions]
         return micro_batch if "weight" in batch else {**micro_batch, "weight": float(len(positions))}
 
-    def _add(
-        self, number: int, batch_idx: int, micro_batch: dict[str, Any], output: dict[str, Tensor]
-    ) -> None:
+    def _add(self, number: int, batch_idx: int, micro_batch: Batch, output: dict[str, Tensor]) -> None:
         sums = self._sets.setdefault(number, {})
         weight = torch.as_tensor(micro_batch["weight"], dtype=torch.float64)
         for name, value in {**output, "weight": weight}.items():

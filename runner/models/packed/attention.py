@@ -49,7 +49,7 @@ _flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
 
 
-class How(NamedTuple):
+class Options(NamedTuple):
     """How tokens see each other: how many before and behind a token (-1 is all), with which scale and dropout."""
 
     before: int
@@ -89,7 +89,7 @@ def packed_attention(
     before = -1 if sliding_window is None else sliding_window - 1
     behind = 0 if getattr(module, "is_causal", False) else before
     scale = query.shape[-1] ** -0.5 if scaling is None else float(scaling)
-    sides, how = (before, behind), How(before, behind, scale, dropout)
+    sides, options = (before, behind), Options(before, behind, scale, dropout)
     flash = dropout == 0 and (torch.compiler.is_compiling() or torch.backends.cuda.flash_sdp_enabled())
     if flash and query.device.type == "cpu":
         q, k, v = q.float(), k.float(), v.float()  # backward in bf16 is up to ten times slower
@@ -97,9 +97,9 @@ def packed_attention(
     elif flash and _has_flash(query) and (fused := _fused(sides, scale, query.shape[-1], _chosen_kernel)):
         out = fused(q, k, v, cu_seq_lens_q, cu_seq_lens_q, max_length_q, max_length_q)
     elif query.device.type != "cpu" and (len(cu_seq_lens_q) - 1) * max_length_q <= _MOST_PLACES * len(q):
-        out = _padded(q, k, v, cu_seq_lens_q, max_length_q, how)
+        out = _padded(q, k, v, cu_seq_lens_q, max_length_q, options)
     else:
-        out = _loop(module, q, k, v, cu_seq_lens_q, how)
+        out = _loop(module, q, k, v, cu_seq_lens_q, options)
     return out[None], None
 
 
@@ -138,24 +138,26 @@ def _fused(
     return partial(varlen_attn, **wanted) if wanted.keys() <= known.keys() else None
 
 
-def _padded(query: Tensor, key: Tensor, value: Tensor, cu_seqlens: Tensor, longest: int, how: How) -> Tensor:
+def _padded(
+    query: Tensor, key: Tensor, value: Tensor, cu_seqlens: Tensor, longest: int, options: Options
+) -> Tensor:
     """Attention [T, N, H] over the documents as rows of `longest` tokens."""
     places, gaps = padded_places(cu_seqlens, longest)
     q, k, v = (x[places].transpose(1, 2) for x in (query, key, value))
     unseen = gaps[:, None, None]
-    window = window_mask(longest, how.before, how.behind, query)
+    window = window_mask(longest, options.before, options.behind, query)
     if window is not None:  # a place without a token may be too far from all others: nan, did it not see them
         unseen = (unseen | (window < 0)) & ~gaps[:, None, :, None]
-    out = functional.scaled_dot_product_attention(q, k, v, ~unseen, how.dropout, scale=how.scale)
+    out = functional.scaled_dot_product_attention(q, k, v, ~unseen, options.dropout, scale=options.scale)
     return out.transpose(1, 2).flatten(0, 1)[flat_places(cu_seqlens, longest, len(query))]
 
 
 @torch.compiler.disable
 def _loop(
-    module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, cu_seqlens: Tensor, how: How
+    module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, cu_seqlens: Tensor, options: Options
 ) -> Tensor:
     """Attention [T, N, H] document by document, of documents of one length together; `DroppedAttention` where it can."""
-    before, behind, scale, dropout = how
+    before, behind, scale, dropout = options
     keys = current_keys() if can_drop(dropout, query) else None
     queries = None if keys is None else keys.of_queries(module)
     if can_drop(dropout, query) and torch.backends.cuda.flash_sdp_enabled():

@@ -177,9 +177,7 @@ def try_padded_rows(task_model: Any) -> str:
             for document in trial_documents(config):
                 try:
                     alone.append((document, task_model.tried(padded_rows([document], config, device))[0]))
-                except (
-                    Exception
-                ) as error:  # models raise what they like, as for want of marks in random documents
+                except Exception as error:  # models raise what they like, as for want of marks in documents
                     untried = in_one_line(error)
             if not alone:
                 return untried
