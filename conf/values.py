@@ -129,6 +129,12 @@ def suggest(wrong: str, known: Iterable[str]) -> str:
     return f". Did you mean {near[0]!r}?" if near else ""
 
 
+def check_choice(name: str, value: str, known: Iterable[str]) -> None:
+    """Raises ValueError for a value that is not known, with those that are and the nearest of them."""
+    if value not in known:
+        raise ValueError(f"{name}={value!r}; there are: {', '.join(known)}" + suggest(value, known))
+
+
 def close_matches(wrong: str, known: Iterable[str]) -> list[str]:
     """The nearest known name, if one is near."""
     return difflib.get_close_matches(wrong, list(known), n=1, cutoff=0.55)

@@ -80,7 +80,7 @@ class Lines:
     def begin(self, name: str, total: int | None, step: int) -> None:
         """Takes note of what is to be done."""
         self._totals[name], self._shown[name] = total, -1
-        if step == 0 and name != "train":  # an evaluation has a line only when it takes long
+        if name != "train":  # an evaluation has a line only when it takes long
             self._due = max(self._due, time.monotonic() + self._seconds)
             self._shown[name] = 0
 

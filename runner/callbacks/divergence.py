@@ -4,7 +4,7 @@ from collections import deque
 from statistics import median
 from typing import Any
 
-from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch import Callback, Trainer
 
 from iolaus.runner.checkpoints.callback import last_good
 from iolaus.runner.modules.training import first_samples
@@ -23,12 +23,10 @@ class Divergence(Callback):
         self._first: list[float] = []
         self._last: deque[float] = deque(maxlen=window)
 
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: Any, outputs: Any, batch: Any, *_: Any) -> None:
         """Takes in the step's loss; raises TrainingFailure when the run has diverged."""
         step, loss = trainer.global_step, outputs["loss"]
-        if loss.device.type != "cpu" and step % int(pl_module.log_every):  # type: ignore[arg-type]
+        if loss.device.type != "cpu" and step % pl_module.log_every:
             return
         size = self._last.maxlen or 1
         if len(self._first) < size:

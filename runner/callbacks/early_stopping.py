@@ -42,13 +42,9 @@ class EarlyStopping(Callback):
             return
         self.waited += 1
         if self.waited >= self.patience:
-            log.info(
-                "stopping at step %d: %s has not got better than %.4f in %d validations",
-                trainer.global_step,
-                monitor,
-                math.nan if self.best is None else self.best,
-                self.waited,
-            )
+            best = math.nan if self.best is None else self.best
+            said = "stopping at step %d: %s has not got better than %.4f in %d validations"
+            log.info(said, trainer.global_step, monitor, best, self.waited)
             trainer.should_stop = True
 
     def state_dict(self) -> dict[str, Any]:

@@ -21,10 +21,6 @@ class ParameterGroups(Callback):
         schedules = (getattr(c.scheduler, "schedule", None) for c in trainer.lr_scheduler_configs)
         schedule = next(filter(None, schedules), None)
         group_summary(groups_table(optimizer), schedule.describe() if schedule else "")
-        names = {
-            str(group.get("name", i)): list(group.get("param_names", []))
-            for i, group in enumerate(optimizer.param_groups)
-        }
-        write_atomically(
-            Path(trainer.default_root_dir) / "parameter_groups.json", json.dumps(names, indent=1)
-        )
+        names = {group["name"]: list(group["param_names"]) for group in optimizer.param_groups}
+        target = Path(trainer.default_root_dir) / "parameter_groups.json"
+        write_atomically(target, json.dumps(names, indent=1))

@@ -34,9 +34,7 @@ class Preemption(Callback):
         """Votes."""
         pl_module.votes["stop"] = float(signals.noted() is not None)  # type: ignore[operator, index]
 
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any) -> None:
         """Saves and stops, if any rank has voted for it before this step.
 
         Raises:

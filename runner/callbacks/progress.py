@@ -22,11 +22,9 @@ class Progress(ProgressBar):
     def __init__(self, refresh_per_second: float, seconds_per_line: float) -> None:
         super().__init__()
         self._enabled = True
-        self._seconds_per_refresh = 1 / refresh_per_second
-        self._seconds_per_line = seconds_per_line
+        self._seconds_per_refresh, self._seconds_per_line = 1 / refresh_per_second, seconds_per_line
         self._display: Bars | Lines | None = None
-        self._evaluating: str | None = None
-        self._evaluated = 0
+        self._evaluating, self._evaluated = "", 0
         self._outputs: Any = None
         self._rate: Any = None
         self._step = self._first_step = self._shown = 0
@@ -47,19 +45,13 @@ class Progress(ProgressBar):
         if self._enabled:
             self._open().begin("train", _total_steps(trainer), self._step)
 
-    def on_train_batch_start(
-        self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         """Notes the learning rate of the step, which the schedule changes before the step's end."""
         self._rate = trainer.optimizers[0].param_groups[0]["lr"] if trainer.optimizers else None
 
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any) -> None:
         """Refreshes when due; a step without a refresh costs a look at the clock."""
-        if (
-            self._timed_since is None
-        ):  # the first step also compiles and fills buffers: no measure of the rest
+        if self._timed_since is None:  # the first step also compiles and fills buffers, so it is left out
             self._first_step, self._timed_since = trainer.global_step, time.monotonic()
         self._outputs, self._step = outputs, trainer.global_step
         if self._display is not None and self._display.is_due("train", self._step):
@@ -80,10 +72,10 @@ class Progress(ProgressBar):
         """Advances the bar of the validation, or of the test."""
         self._evaluated += 1
         display, name = self._display, self._evaluating
-        if display is not None and name is not None and display.is_due(name, self._evaluated):
+        if display is not None and name and display.is_due(name, self._evaluated):
             display.update(name, self._evaluated, {}, None)
 
-    on_test_batch_end = on_validation_batch_end  # type: ignore[assignment]
+    on_test_batch_end: Any = on_validation_batch_end
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Closes the validation's bar and prints what was found."""
@@ -106,16 +98,15 @@ class Progress(ProgressBar):
         self._close()
 
     def _open(self) -> Bars | Lines:
-        if self._display is None and sys.stdout.isatty():
-            self._display = Bars(self._seconds_per_refresh)
-        elif self._display is None:
-            self._display = Lines(self._seconds_per_line)
+        if self._display is None:
+            bars = sys.stdout.isatty()
+            self._display = Bars(self._seconds_per_refresh) if bars else Lines(self._seconds_per_line)
         return self._display
 
     def _close(self) -> None:
         if self._display is not None:
             self._display.close()
-        self._display, self._evaluating = None, None
+        self._display, self._evaluating = None, ""
 
     def _refresh(self, trainer: Trainer) -> None:
         assert self._display is not None
@@ -132,15 +123,13 @@ class Progress(ProgressBar):
             self._open().begin(name, int(total) if math.isfinite(total) else None, 0)
 
     def _end_evaluation(self, trainer: Trainer, prefix: str) -> None:
-        if self._display is None or self._evaluating is None:
+        if self._display is None or not self._evaluating:
             return
         self._display.end(self._evaluating)
-        self._evaluating = None
-        found = {
-            name: float(value) for name, value in trainer.callback_metrics.items() if name.startswith(prefix)
-        }
-        if found and not trainer.sanity_checking:
-            figures = " ".join(f"{name} {value:.4f}" for name, value in found.items())
+        self._evaluating = ""
+        metrics = trainer.callback_metrics.items()
+        figures = " ".join(f"{name} {float(value):.4f}" for name, value in metrics if name.startswith(prefix))
+        if figures and not trainer.sanity_checking:
             self._display.say(f"step {trainer.global_step} {figures}")
         if trainer.state.fn != "fit":
             self._close()

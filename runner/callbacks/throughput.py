@@ -1,5 +1,6 @@
 """Tokens per second, and how much of what the device computes on is real text."""
 
+import math
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -49,21 +50,16 @@ class Throughput(Callback):
 
     def metrics(self) -> dict[str, float]:
         """The figures known so far, under the names they are logged by."""
-        figures = {"perf/tokens_per_second": self.tokens_per_second, "perf/fill": self.fill}
-        figures["perf/mfu"] = self.utilisation
-        return {name: value for name, value in figures.items() if value == value}
+        figures = {"tokens_per_second": self.tokens_per_second, "fill": self.fill, "mfu": self.utilisation}
+        return {f"perf/{name}": value for name, value in figures.items() if not math.isnan(value)}
 
-    def on_train_batch_start(
-        self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         """Starts the clock anew after an interruption."""
         if self._interrupted:
             self._began = time.perf_counter()
             self._interrupted = False
 
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any) -> None:
         """Takes in the step's tokens and time."""
         now = time.perf_counter()
         if isinstance(outputs, Mapping) and "tokens" in outputs:
@@ -74,13 +70,11 @@ class Throughput(Callback):
                 self._add(tokens, places, flops, now - self._began)
         self._began, self._interrupted = now, False
 
-    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+    def on_validation_start(self, *_: Any) -> None:
         """Leaves the evaluation out of the time."""
         self._interrupted = True
 
-    def on_save_checkpoint(
-        self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
-    ) -> None:
+    def on_save_checkpoint(self, *_: Any) -> None:
         """Leaves the saving out of the time."""
         self._interrupted = True
 

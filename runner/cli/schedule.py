@@ -29,7 +29,8 @@ def draw(config: DictConfig) -> str:
     """
     import torch
 
-    from iolaus.runner.build import allow_code, bind
+    from iolaus.runner.build import bind
+    from iolaus.runner.config.allowed import allow_code
     from iolaus.runner.config.completed import completed
     from iolaus.runner.optim.schedule.plot import drawn
     from iolaus.runner.optim.schedule.schedulers import ThreePhaseScheduler

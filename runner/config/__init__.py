@@ -6,6 +6,7 @@
 - `custom_code`: models of transformers that bring code.
 - `settings`: constructors that take an option whole; `calling`: which values of a run a target is called with.
 - `completed`: settings that plain classes leave out.
+- `allowed`: what a whole config may let run.
 """
 
 from typing import TYPE_CHECKING

@@ -12,7 +12,7 @@ from iolaus.conf.fields import check_fields, fields_of
 from iolaus.conf.registry import OPTIONS, TASKS, option_of, target_of
 from iolaus.conf.trainer import check_length
 from iolaus.conf.values import suggest
-from iolaus.runner.build import allow_code, check_targets
+from iolaus.runner.config.allowed import allow_code, check_targets
 from iolaus.runner.config.completed import EMPTY
 from iolaus.runner.config.permissions import check_permissions
 from iolaus.runner.optim.schedule.phases import ThreePhaseSchedule

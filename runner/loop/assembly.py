@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig
 
 from iolaus.conf.registry import option_of
-from iolaus.runner.build import allow_code, bind, build
+from iolaus.runner.build import bind, build
+from iolaus.runner.config.allowed import allow_code
 from iolaus.runner.config.calling import parameters
 from iolaus.runner.evaluation.monitor import choose_monitor
 

@@ -112,12 +112,10 @@ def changes(before: Resolved, now: Resolved) -> list[str]:
         for name in now
         if name in before and before[name] != now[name]
     ]
-    emulated = now["accelerator"] == "cpu" and now["precision"].startswith("bf16") and not cpu_has_bf16()
-    if emulated:
+    if now["accelerator"] == "cpu" and now["precision"].startswith("bf16") and not cpu_has_bf16():
         since = " as the run began" if before.get("precision") == now["precision"] else ""
-        lines.append(
-            f"trainer.precision={now['precision']}{since}: this CPU has no bf16 units, so it is emulated, and slow"
-        )
+        setting = f"trainer.precision={now['precision']}{since}"
+        lines.append(f"{setting}: this CPU has no bf16 units, so it is emulated, and slow")
     return lines
 
 
@@ -141,15 +139,12 @@ class Record(Callback):
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Raises ValueError on every rank where machines of several kinds have decided differently."""
-        if trainer.world_size == 1:
-            return
-        found: list[Any] = [None] * trainer.world_size
-        torch.distributed.all_gather_object(found, self.resolved)
-        check_agreement(found)
+        if trainer.world_size > 1:
+            found: list[Any] = [None] * trainer.world_size
+            torch.distributed.all_gather_object(found, self.resolved)
+            check_agreement(found)
 
-    def on_save_checkpoint(
-        self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
-    ) -> None:
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: Any, checkpoint: dict[str, Any]) -> None:
         """Adds the decisions."""
         checkpoint[RECORD] = self.resolved
 
@@ -197,9 +192,7 @@ def _kernel(trainer: Any, before: Resolved) -> str:
     was, same = before.get("attention"), before.get("accelerator") == trainer.accelerator
     taken = was if trainer.attention == "auto" and was in FLASH_KERNELS and same else None
     here = [name for name in FLASH_KERNELS if name != "flash_attn" or find_spec(name)]
-    wanted = str(here[0] if trainer.attention == "auto" else trainer.attention)
-    if taken is not None:
-        wanted = str(taken)
+    wanted = str(taken or (here[0] if trainer.attention == "auto" else trainer.attention))
     if wanted not in here:
         began = "the run began with " if taken else ""
         raise ValueError(

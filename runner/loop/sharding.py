@@ -54,17 +54,15 @@ def shard(model: nn.Module, mesh: DeviceMesh) -> None:
 def split_matrices(pretrained: PreTrainedModel, mesh: DeviceMesh) -> None:
     """Splits attention and feed-forward matrices by the plan that transformers has for the architecture."""
     config = pretrained.config
-    plan = getattr(config, "base_model_tp_plan", None)
+    plan, setting = getattr(config, "base_model_tp_plan", None), f"trainer.tensor_parallel_size={mesh.size()}"
     if not plan or not set(plan.values()) <= set(STYLES):
         raise ValueError(
-            f"trainer.tensor_parallel_size={mesh.size()}: transformers has no plan to split the matrices of "
+            f"{setting}: transformers has no plan to split the matrices of "
             f"{config.model_type}; use 1, or a model such as model.architecture=eurobert"
         )
     for name in ("num_attention_heads", "num_key_value_heads", "intermediate_size"):
-        if (getattr(config, name, None) or 0) % mesh.size():
-            raise ValueError(
-                f"trainer.tensor_parallel_size={mesh.size()} does not divide the model's {name}={getattr(config, name)}"
-            )
+        if (size := getattr(config, name, None) or 0) % mesh.size():
+            raise ValueError(f"{setting} does not divide the model's {name}={size}")
     parallelize_module(pretrained.base_model, mesh, {name: STYLES[style]() for name, style in plan.items()})
 
 
@@ -100,9 +98,7 @@ def clip_shards(parameters: Iterable[nn.Parameter], limit: float) -> Tensor:
 
 def whole(tensor: Tensor) -> Tensor:
     """The tensor of which this may be a shard; collective."""
-    if isinstance(tensor, DTensor):
-        return tensor.full_tensor()
-    return tensor
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def gather(state: Any, keep: bool) -> Any:
@@ -179,26 +175,20 @@ class ShardedStrategy(ModelParallelStrategy):
             return Strategy.load_checkpoint(self, path, weights_only)
         self.checkpoint_io.wait()  # type: ignore[attr-defined]
         assert self.lightning_module is not None
-        parameters = [
-            [p for g in optimizer.param_groups for p in g["params"]] for optimizer in self.optimizers
-        ]
+        parameters = list(map(_parameters, self.optimizers))
         return read_shares(path, self.lightning_module.state_dict(), parameters)
 
     @torch.no_grad()
     def load_model_state_dict(self, checkpoint: Mapping[str, Any], strict: bool = True) -> None:
         """Takes this rank's share of every weight."""
-        assert self.lightning_module is not None
-        saved = checkpoint["state_dict"]
-        for name, tensor in self.lightning_module.state_dict().items():
-            if isinstance(tensor, DTensor):
-                tensor.to_local().copy_(own_share(saved[name], tensor))
-            else:
-                tensor.copy_(saved[name])
+        for name, tensor in self.lightning_module_state_dict().items():
+            saved, sharded = checkpoint["state_dict"][name], isinstance(tensor, DTensor)
+            (tensor.to_local() if sharded else tensor).copy_(own_share(saved, tensor) if sharded else saved)
 
     def load_optimizer_state_dict(self, checkpoint: Mapping[str, Any]) -> None:
         """Takes this rank's share of every state that is shaped as its weight."""
         for optimizer, saved in zip(self.optimizers, checkpoint["optimizer_states"], strict=True):
-            parameters = [p for group in optimizer.param_groups for p in group["params"]]
+            parameters = _parameters(optimizer)
             state = {
                 number: {name: _shared(value, parameters[number]) for name, value in entries.items()}
                 for number, entries in saved["state"].items()
@@ -206,16 +196,14 @@ class ShardedStrategy(ModelParallelStrategy):
             optimizer.load_state_dict({**saved, "state": state})
 
 
+def _parameters(optimizer: Any) -> list[Tensor]:
+    return [p for group in optimizer.param_groups for p in group["params"]]
+
+
 def _shared(value: Any, parameter: Tensor) -> Any:
-    if not (isinstance(value, Tensor) and isinstance(parameter, DTensor) and value.shape == parameter.shape):
+    like_weight = isinstance(value, Tensor) and value.shape == parameter.shape
+    if not like_weight or isinstance(value, DTensor) or not isinstance(parameter, DTensor):
         return value
-    if isinstance(value, DTensor):
-        return value
-    return DTensor.from_local(
-        own_share(value, parameter).clone(),
-        parameter.device_mesh,
-        parameter.placements,
-        run_check=False,
-        shape=parameter.shape,
-        stride=parameter.stride(),
-    )
+    share, mesh, placements = own_share(value, parameter).clone(), parameter.device_mesh, parameter.placements
+    shape, stride = parameter.shape, parameter.stride()
+    return DTensor.from_local(share, mesh, placements, run_check=False, shape=shape, stride=stride)

@@ -157,8 +157,8 @@ def quiet_libraries() -> None:
     """Leaves the screen to this project's own summary and progress; warnings of substance still come through."""
     for message in EXPECTED_WARNINGS:
         warnings.filterwarnings("ignore", message)
-    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
-    logging.getLogger("lightning.fabric").setLevel(logging.WARNING)
+    for library in ("lightning.pytorch", "lightning.fabric"):
+        logging.getLogger(library).setLevel(logging.WARNING)
     logging.getLogger("torch.distributed.tensor").setLevel(logging.ERROR)
     disable_progress_bar()
 
@@ -167,17 +167,14 @@ def resolve_precision(precision: str, accelerator: str) -> str:
     """`precision` with `auto` replaced: bf16 autocast where the hardware multiplies in bf16, else fp32."""
     if precision != "auto":
         return precision
-    if accelerator == "gpu":
-        return "bf16-mixed" if torch.cuda.is_bf16_supported() else "32-true"
-    return "bf16-mixed" if accelerator == "cpu" and cpu_has_bf16() else "32-true"
+    multiplies = {"gpu": torch.cuda.is_bf16_supported, "cpu": cpu_has_bf16}.get(accelerator)
+    return "bf16-mixed" if multiplies is not None and multiplies() else "32-true"
 
 
 def cpu_has_bf16() -> bool:
     """Whether the CPU has bf16 matrix units (AMX or AVX512-BF16)."""
-    probes = (
-        getattr(torch.cpu, name, None) for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported")
-    )
-    return any(probe() for probe in probes if probe is not None)
+    probes = ("_is_amx_tile_supported", "_is_avx512_bf16_supported")
+    return any(getattr(torch.cpu, probe)() for probe in probes if hasattr(torch.cpu, probe))
 
 
 def final_validation(trainer: Trainer, module: Any, data: Any) -> None:
@@ -201,11 +198,8 @@ def describe_run(
 ) -> dict[str, dict[str, str]]:
     """What the summary at the start shows, by section; `decided` is what `auto` has come to."""
     device = trainer.strategy.root_device
-    name = (
-        torch.cuda.get_device_name(device)
-        if device.type == "cuda"
-        else f"CPU, {torch.get_num_threads()} threads"
-    )
+    on_gpu = device.type == "cuda"
+    name = torch.cuda.get_device_name(device) if on_gpu else f"CPU, {torch.get_num_threads()} threads"
     return {
         "data": describe(data),
         "model": describe(module),
@@ -243,9 +237,8 @@ def _strategy(name: str, world_size: int, tensor_parallel_size: int, accelerator
     if tensor_parallel_size != 1 and name != "fsdp":
         raise ValueError(f"trainer.tensor_parallel_size={tensor_parallel_size} needs trainer=fsdp")
     if name == "fsdp":
-        if world_size > 1 or tensor_parallel_size > 1:
-            return ShardedStrategy(world_size, tensor_parallel_size, accelerator)
-        return "auto"  # one process has all of it anyway
+        alone = world_size == 1 and tensor_parallel_size <= 1  # one process has all of it anyway
+        return "auto" if alone else ShardedStrategy(world_size, tensor_parallel_size, accelerator)
     if name == "ddp" or (name == "auto" and world_size > 1):
         return DDPStrategy(
             process_group_backend="nccl" if accelerator == "gpu" else "gloo",

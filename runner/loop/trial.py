@@ -1,15 +1,16 @@
 """What a step costs, found out by doing some of one: time, and memory by what it is for. The weights are spoilt by it."""
 
 import time
-from collections.abc import Iterator
-from contextlib import nullcontext
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
+from lightning.fabric.utilities import move_data_to_device
 from torch import Tensor
 from torch.optim import Optimizer
+from torch.utils._pytree import tree_leaves
 
 from iolaus.runner.data.micro_batch import MicroBatch, Share
+from iolaus.runner.models.autocast import autocast_dtype
 from iolaus.runner.models.packed.dropout_keys import dropout_keys
 from iolaus.runner.optim import loop_needs
 
@@ -39,12 +40,13 @@ def try_step(module: Any, optimizer: Optimizer, share: Share, device: torch.devi
     The first micro-batch runs twice: for its memory, which also warms up, and for its time.
     """
     module.to(device).train()
-    micro_batches = [_moved(micro_batch, device) for micro_batch in share["micro_batches"]]
+    micro_batches = move_data_to_device(share["micro_batches"], device)
+    mixed, dtype = precision.endswith("-mixed"), autocast_dtype(precision)
     weight, needs = max(float(share["weight"]), 1e-12), loop_needs(optimizer)
 
     def run(micro_batch: MicroBatch) -> None:
         """Both passes inside autocast, and dropout by keys, as in `TrainingModule.training_step`."""
-        with _autocast(device, precision), dropout_keys(micro_batch, 0) as keys:
+        with torch.autocast(device.type, dtype, enabled=mixed), dropout_keys(micro_batch, 0) as keys:
             loss = module.model(micro_batch)["loss"]
             if keys is not None:
                 keys.computing_again = True
@@ -63,11 +65,11 @@ def try_step(module: Any, optimizer: Optimizer, share: Share, device: torch.devi
         optimizer.step()
         _wait(device)
         update = time.perf_counter() - began
-    parameters = list(module.model.parameters())
+    parameters, states = list(module.model.parameters()), list(optimizer.state.values())
     return Cost(
         weights=sum(map(_bytes, parameters)),
         gradients=sum(_bytes(p.grad) for p in parameters if p.grad is not None),
-        optimizer=sum(map(_bytes, _tensors(list(optimizer.state.values())))),
+        optimizer=sum(_bytes(t) for t in tree_leaves(states) if isinstance(t, Tensor)),
         activations=activations,
         step_seconds=per_micro_batch * len(micro_batches) + update,
     )
@@ -94,17 +96,6 @@ def _kept_bytes(module: Any, work: Any, device: torch.device) -> int:
     return sum(kept.values())
 
 
-def _autocast(device: torch.device, precision: str) -> Any:
-    if not precision.endswith("-mixed"):
-        return nullcontext()
-    return torch.autocast(device.type, torch.bfloat16 if precision.startswith("bf16") else torch.float16)
-
-
-def _moved(micro_batch: MicroBatch, device: torch.device) -> MicroBatch:
-    moved = {n: v.to(device) if isinstance(v, Tensor) else v for n, v in micro_batch.items()}
-    return cast(MicroBatch, moved)
-
-
 def _wait(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
@@ -112,11 +103,3 @@ def _wait(device: torch.device) -> None:
 
 def _bytes(tensor: Tensor) -> int:
     return tensor.numel() * tensor.element_size()
-
-
-def _tensors(values: Any) -> Iterator[Tensor]:
-    if isinstance(values, Tensor):
-        yield values
-    elif isinstance(values, dict | list | tuple):
-        for value in values.values() if isinstance(values, dict) else values:
-            yield from _tensors(value)

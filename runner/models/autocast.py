@@ -5,7 +5,8 @@ from typing import Any
 
 import torch
 
-from iolaus.runner.models.packed.rows import in_one_line, packed_row, padded_rows, trial_documents
+from iolaus.runner.models.packed.rows import packed_row, padded_rows
+from iolaus.runner.models.packed.trials import evaluating, in_one_line, trial_documents
 
 log = logging.getLogger("iolaus")
 
@@ -14,8 +15,7 @@ def usable_precision(precision: str, task_model: Any, layout: str) -> str:
     """`precision`, or `32-true` with one line in the log where the model can be computed in fp32 alone."""
     if not precision.endswith("-mixed"):
         return precision
-    dtype = torch.bfloat16 if precision.startswith("bf16") else torch.float16
-    reason = _failure(task_model, layout, dtype)
+    reason = _failure(task_model, layout, autocast_dtype(precision))
     if reason is None or _failure(task_model, layout, None) is not None:
         return precision
     name = type(task_model.pretrained).__name__
@@ -23,17 +23,19 @@ def usable_precision(precision: str, task_model: Any, layout: str) -> str:
     return "32-true"
 
 
+def autocast_dtype(precision: str) -> torch.dtype:
+    """What autocast computes in at a mixed precision."""
+    return torch.bfloat16 if precision.startswith("bf16") else torch.float16
+
+
 @torch.no_grad()
 def _failure(task_model: Any, layout: str, dtype: torch.dtype | None) -> str | None:
     """What the model raises for random documents in autocast to `dtype`, or in fp32; None where it raises nothing."""
-    config, training = task_model.pretrained.config, task_model.training
-    task_model.eval()
+    config, device = task_model.pretrained.config, task_model.pretrained.device
     try:
-        with torch.autocast(task_model.pretrained.device.type, dtype, enabled=dtype is not None):
+        with evaluating(task_model), torch.autocast(device.type, dtype, enabled=dtype is not None):
             documents = trial_documents(config)
             task_model.tried(packed_row(documents) if layout == "packed" else padded_rows(documents, config))
     except Exception as error:  # models raise what they like
         return in_one_line(error)
-    finally:
-        task_model.train(training)
     return None

@@ -4,18 +4,18 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from transformers import (
-    AutoConfig,
-    PretrainedConfig,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+from transformers import AutoConfig, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
+from iolaus.conf.model.text import Encoder
 from iolaus.conf.values import suggest
 from iolaus.runner.config.custom_code import CustomCodeRefused, from_pretrained
+from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.models.head import MASKED_LM, Head
 from iolaus.runner.run.model_folder import model_folder
+
+SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
+"""Of the layers, as config classes call them."""
 
 DROPOUT_FIELDS = (
     "hidden_dropout_prob",
@@ -28,15 +28,9 @@ DROPOUT_FIELDS = (
 """What the config classes call dropout."""
 
 
+@takes_settings(Encoder)
 def build_encoder(
-    architecture: str,
-    hidden_size: int,
-    num_hidden_layers: int,
-    num_attention_heads: int,
-    intermediate_size: int,
-    max_position_embeddings: int,
-    dropout: float,
-    config: dict[str, Any],
+    settings: Encoder,
     tokenizer: PreTrainedTokenizerBase | None,
     head: Head = MASKED_LM,
     model_kwargs: Mapping[str, Any] | None = None,
@@ -48,25 +42,20 @@ def build_encoder(
     Raises:
         ValueError: an unknown architecture or config field, sizes that do not fit together, or no vocabulary.
     """
+    architecture, heads, config = settings.architecture, settings.num_attention_heads, settings.config
     if architecture not in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
         raise ValueError(
             f"model.architecture={architecture!r} is no masked language model of transformers"
             + suggest(architecture, MODEL_FOR_MASKED_LM_MAPPING_NAMES)
         )
-    sizes: dict[str, Any] = {
-        "hidden_size": hidden_size,
-        "num_hidden_layers": num_hidden_layers,
-        "num_attention_heads": num_attention_heads,
-        "intermediate_size": intermediate_size,
-        "max_position_embeddings": max_position_embeddings,
-    }
-    if hidden_size % num_attention_heads:
+    if settings.hidden_size % heads:
         raise ValueError(
-            f"model.hidden_size={hidden_size} is not divisible by model.num_attention_heads={num_attention_heads}"
+            f"model.hidden_size={settings.hidden_size} is not divisible by model.num_attention_heads={heads}"
         )
     known = AutoConfig.for_model(architecture)
-    sizes |= {name: dropout for name in DROPOUT_FIELDS if hasattr(known, name)}
-    fields = {**sizes, **checked_fields(config, known)}
+    fields: dict[str, Any] = {name: getattr(settings, name) for name in (*SIZES, "max_position_embeddings")}
+    fields |= {name: settings.dropout for name in DROPOUT_FIELDS if hasattr(known, name)}
+    fields |= checked_fields(config, known)
     if tokenizer is not None:
         fields |= special_tokens(tokenizer)
         fields["vocab_size"] = max(fields["vocab_size"], config.get("vocab_size", 0))  # may be rounded up
@@ -93,11 +82,8 @@ def load_encoder(
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ValueError(f"cannot load the model {name_or_path!r}: {reason}") from error
     changes = checked_fields(config, known)
-    if (
-        tokenizer is not None
-        and known.get_text_config() is known
-        and getattr(known, "pad_token_id", 0) is None
-    ):
+    unpadded = known.get_text_config() is known and getattr(known, "pad_token_id", 0) is None
+    if tokenizer is not None and unpadded:
         changes = {"pad_token_id": tokenizer.pad_token_id, **changes}  # heads of decoders look for it in rows
     try:
         model = head.load(path, known, changes)

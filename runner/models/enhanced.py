@@ -4,6 +4,7 @@ Letters in shapes: B sequences, T tokens, H hidden, E width of the input embeddi
 """
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -35,19 +36,10 @@ class EnhancedMaskedLM(SparseMaskedLM):
         super().__init__(pretrained)
         config, embeddings = pretrained.config, pretrained.get_input_embeddings()
         assert isinstance(embeddings, nn.Embedding)
-        self.masks_encoder, self.encoder_loss_weight, self.pooling = (
-            masks_encoder,
-            encoder_loss_weight,
-            pooling,
-        )
-        self.decoder = EnhancedDecoder(
-            embedding_size=embeddings.embedding_dim,
-            hidden_size=config.hidden_size,
-            num_heads=config.num_attention_heads,
-            num_positions=max_sequence_length,
-            masking=decoder_masking,
-            initializer_range=getattr(config, "initializer_range", 0.02),
-        )
+        self.masks_encoder, self.pooling = masks_encoder, pooling
+        self.encoder_loss_weight = encoder_loss_weight
+        sizes = (embeddings.embedding_dim, max_sequence_length)
+        self.decoder = EnhancedDecoder(config, *sizes, masking=decoder_masking)
 
     @property
     def sums(self) -> tuple[str, ...]:
@@ -61,9 +53,8 @@ class EnhancedMaskedLM(SparseMaskedLM):
         With masking on the encoder's side also `decoder_loss`, `encoder_loss`, `encoder_correct`, `encoder_targets`.
         """
         own = "encoder_input_ids" in micro_batch
-        hidden = self.encode(
-            {**micro_batch, "input_ids": micro_batch["encoder_input_ids"]} if own else micro_batch
-        )
+        ids = micro_batch.get("encoder_input_ids", micro_batch["input_ids"])
+        hidden = self.encode({**micro_batch, "input_ids": ids})
         embeddings = self.pretrained.get_input_embeddings()(micro_batch["input_ids"])
         decoded = self.decode(hidden, embeddings, micro_batch)
         sums = self.score(rows_at(decoded, micro_batch["target_positions"]), micro_batch["targets"], None)
@@ -97,10 +88,8 @@ class EnhancedMaskedLM(SparseMaskedLM):
             return self.decoder(self.sentence_embedding(hidden, mask), embeddings, mask, seeds)
         mask = unpacked(torch.ones_like(seeds), micro_batch, 0)
         sentence = self.sentence_embedding(unpacked(hidden, micro_batch, 0.0), mask)
-        rows = self.decoder(
-            sentence, unpacked(embeddings, micro_batch, 0.0), mask, unpacked(seeds, micro_batch, 0)
-        )
-        return packed_again(rows, micro_batch)
+        padded, seeds = unpacked(embeddings, micro_batch, 0.0), unpacked(seeds, micro_batch, 0)
+        return packed_again(self.decoder(sentence, padded, mask, seeds), micro_batch)
 
     def flop_counts(self) -> FlopCounts:
         """With the attention of the decoder, whose matrices read every token."""
@@ -145,21 +134,14 @@ class EnhancedDecoder(nn.Module):
     stay one layer: a second one would see each token through the others.
     """
 
-    def __init__(
-        self,
-        embedding_size: int,
-        hidden_size: int,
-        num_heads: int,
-        num_positions: int,
-        masking: float,
-        initializer_range: float,
-    ) -> None:
+    def __init__(self, config: Any, embedding_size: int, num_positions: int, masking: float) -> None:
+        """Takes the encoder's `config`, whose width, heads and range of first weights are the decoder's."""
         super().__init__()
-        self.num_heads, self.masking = num_heads, masking
+        hidden_size, std = config.hidden_size, getattr(config, "initializer_range", 0.02)
+        self.num_heads, self.masking = config.num_attention_heads, masking
         self.positions = nn.Embedding(num_positions, hidden_size)
-        self.widen = (
-            nn.Identity() if embedding_size == hidden_size else nn.Linear(embedding_size, hidden_size)
-        )
+        same = embedding_size == hidden_size
+        self.widen = nn.Identity() if same else nn.Linear(embedding_size, hidden_size)
         self.query_norm, self.key_norm = nn.LayerNorm(hidden_size), nn.LayerNorm(hidden_size)
         self.query, self.key = nn.Linear(hidden_size, hidden_size), nn.Linear(hidden_size, hidden_size)
         self.value, self.output = nn.Linear(hidden_size, hidden_size), nn.Linear(hidden_size, hidden_size)
@@ -167,7 +149,7 @@ class EnhancedDecoder(nn.Module):
         self.up, self.down = nn.Linear(hidden_size, 4 * hidden_size), nn.Linear(4 * hidden_size, hidden_size)
         for module in self.modules():
             if isinstance(module, nn.Linear | nn.Embedding):
-                nn.init.normal_(module.weight, std=initializer_range)
+                nn.init.normal_(module.weight, std=std)
             if isinstance(module, nn.Linear):
                 nn.init.zeros_(module.bias)
 
@@ -181,10 +163,8 @@ class EnhancedDecoder(nn.Module):
         others = self.widen(embeddings[:, 1:]) + positions[1:]
         keys = self.key_norm(torch.cat([(sentence + positions[0])[:, None], others], dim=1))
         visible = visible_pairs(row_seeds, self.masking) & attention_mask[:, None].bool()
-        query, key, value = (
-            layer(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
-            for layer, x in ((self.query, queries), (self.key, keys), (self.value, keys))
-        )
+        made = (self.query(queries), self.key(keys), self.value(keys))
+        query, key, value = (x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for x in made)
         attended = functional.scaled_dot_product_attention(query, key, value, attn_mask=visible[:, None])
         hidden = self.attention_norm(queries + self.output(attended.transpose(1, 2).flatten(2)))
         return self.norm(hidden + self.down(functional.gelu(self.up(hidden))))

@@ -11,7 +11,8 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 
 from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.models.packed.rows import TOLERANCE, packed_row, padded_rows, trial_documents, unpacked
+from iolaus.runner.models.packed.rows import packed_row, padded_rows, unpacked
+from iolaus.runner.models.packed.trials import TOLERANCE, evaluating, relative_difference, trial_documents
 from iolaus.runner.models.sparse_head import encoder_giving
 from iolaus.runner.models.wrapped import WrappedModel
 
@@ -32,11 +33,9 @@ class HeadedModel(WrappedModel):
             ValueError: encoder or head make something else of packed samples than of each alone.
         """
         config = self.pretrained.config
-        samples, before, training = trial_documents(config), config._attn_implementation, self.training
-        self.eval()
-        packed = False
+        samples, before, packed = trial_documents(config), config._attn_implementation, False
         try:
-            with torch.no_grad():
+            with torch.no_grad(), evaluating(self):
                 expected = torch.cat([self.tried(padded_rows([s], config)).flatten() for s in samples])
                 super().pack_rows()
                 difference = self._difference(samples, expected)
@@ -45,7 +44,6 @@ class HeadedModel(WrappedModel):
                     difference = self._difference(samples, expected)
                 packed = difference <= TOLERANCE
         finally:
-            self.train(training)
             if not packed:  # it goes on with other rows
                 self.pretrained.set_attn_implementation(before)
                 self.position_offset = None
@@ -56,8 +54,7 @@ class HeadedModel(WrappedModel):
             )
 
     def _difference(self, samples: list[Tensor], expected: Tensor) -> float:
-        together = self.outputs(packed_row(samples))[0].flatten()
-        return float((together - expected).abs().max() / expected.abs().max())
+        return relative_difference(self.outputs(packed_row(samples))[0].flatten(), expected)
 
     def outputs(self, micro_batch: MicroBatch) -> Any:
         """What the model makes of rows [D, T]; of a packed one [1, T] the head is given the hidden states as they are."""
@@ -123,9 +120,8 @@ class SequenceClassifier(HeadedModel):
             if self.problem_type == "regression":
                 losses = functional.mse_loss(logits, targets, reduction="none").sum(-1)
             else:
-                losses = functional.binary_cross_entropy_with_logits(logits, targets, reduction="none").mean(
-                    -1
-                )
+                losses = functional.binary_cross_entropy_with_logits(logits, targets, reduction="none")
+                losses = losses.mean(-1)
             loss = losses.masked_fill(unknown.any(-1), 0).sum()  # to choose rows would keep a GPU waiting
         return {"loss": loss, "logits": logits.detach()}
 
@@ -171,7 +167,7 @@ class QuestionAnswerer(HeadedModel):
             in_context = unpacked(in_context, micro_batch, False)
         else:
             padding = micro_batch["attention_mask"] == 0
-            starts, ends = starts.masked_fill(padding, _NEVER), ends.masked_fill(padding, _NEVER)
+            starts, ends = (logits.masked_fill(padding, _NEVER) for logits in (starts, ends))
         losses = functional.cross_entropy(starts, micro_batch["starts"], reduction="none")
         losses = losses + functional.cross_entropy(ends, micro_batch["ends"], reduction="none")
         result = {"loss": (losses * micro_batch["sample_weights"]).sum() / 2}

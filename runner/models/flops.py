@@ -5,6 +5,7 @@ Counted are the multiplications and additions of all networks of a task's model,
 """
 
 from collections.abc import Iterator, Mapping
+from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import nn
@@ -14,33 +15,13 @@ if TYPE_CHECKING:
     from iolaus.runner.models.task_model import TaskModel
 
 PEAK_TFLOPS = {
-    "GB200": 2500.0,
-    "B300": 2250.0,
-    "B200": 2250.0,
-    "H200": 989.0,
-    "H100 PCIe": 756.0,
-    "H100 NVL": 835.0,
-    "H100": 989.0,
-    "H800": 989.0,
-    "A100": 312.0,
-    "A800": 312.0,
-    "A40": 149.7,
-    "A10G": 70.0,
-    "A10": 125.0,
-    "L40S": 362.0,
-    "L40": 181.0,
-    "L4": 121.0,
-    "V100": 125.0,
-    "T4": 65.0,
-    "RTX 5090": 209.5,
-    "RTX 4090": 165.2,
-    "RTX 3090": 71.0,
-    "RTX 6000 Ada": 364.0,
-    "MI355X": 2300.0,
-    "MI325X": 1307.0,
-    "MI300X": 1307.0,
-    "MI250X": 383.0,
-}
+    "GB200": 2500.0, "B300": 2250.0, "B200": 2250.0,
+    "H200": 989.0, "H100 PCIe": 756.0, "H100 NVL": 835.0, "H100": 989.0, "H800": 989.0,
+    "A100": 312.0, "A800": 312.0, "A40": 149.7, "A10G": 70.0, "A10": 125.0,
+    "L40S": 362.0, "L40": 181.0, "L4": 121.0, "V100": 125.0, "T4": 65.0,
+    "RTX 5090": 209.5, "RTX 4090": 165.2, "RTX 3090": 71.0, "RTX 6000 Ada": 364.0,
+    "MI355X": 2300.0, "MI325X": 1307.0, "MI300X": 1307.0, "MI250X": 383.0,
+}  # fmt: skip
 """Dense tensor throughput in half precision by a part of the device's name, from the makers' data sheets; the first match
 counts."""
 
@@ -77,9 +58,7 @@ def network_flops(model: nn.Module) -> FlopCounts:
     tables = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
     others = (p for p in model.parameters() if id(p) not in inside | tables and p.dim() >= 2)
     total = FlopCounts(6.0 * sum(p.numel() for p in others), 0.0, 0.0)
-    for network in networks:
-        total = total.plus(count_flops(network))
-    return total
+    return reduce(FlopCounts.plus, map(count_flops, networks), total)
 
 
 def outermost(model: nn.Module) -> Iterator[PreTrainedModel]:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from transformers import AutoModelForMaskedLM, PretrainedConfig, PreTrainedModel
 
 from iolaus.runner.config.custom_code import custom_code_allowed
-from iolaus.runner.models.weights import load_weights
+from iolaus.runner.models.weights import few, load_weights
 
 log = logging.getLogger("iolaus")
 
@@ -39,47 +39,32 @@ class Head(NamedTuple):
             ValueError: the weights are not those of this model, or cannot be read; or they have a head trained for other
                 labels, and `fresh` does not say to drop it.
         """
-        trained = self._trained(known)
+        kind = self.auto.__name__.removeprefix("AutoModel")
+        trained = any(kind in name for name in known.architectures or [])
         if trained and not self.fresh:
             self._check_labels(path, known)
-        model, new = load_weights(
-            self.auto, path, new_head=self.fresh or not trained, **changes, **self.config
-        )
+        options = {**changes, **self.config}
+        model, new = load_weights(self.auto, path, new_head=self.fresh or not trained, **options)
         if self.fresh:
-            anew = self.build(model.config)
-            anew.base_model.load_state_dict(model.base_model.state_dict())
-            model, new = anew, _below_no_encoder(anew)
+            body, model = model.base_model, self.build(model.config)
+            model.base_model.load_state_dict(body.state_dict())
+            inside = model.base_model_prefix + "."
+            new = [name for name, _ in model.named_parameters() if not name.startswith(inside)]
         if new:
             log.info("starting anew: %s", ", ".join(dict.fromkeys(name.rpartition(".")[0] for name in new)))
         return model.train()  # as one with random weights is; dropout is off in one that has been loaded
 
-    def _trained(self, known: PretrainedConfig) -> bool:
-        """Whether the weights are those of a model with this head."""
-        kind = self.auto.__name__.removeprefix("AutoModel")
-        return any(kind in name for name in known.architectures or [])
-
     def _check_labels(self, path: str, known: PretrainedConfig) -> None:
         """A head trained before goes on only with the labels it knows, in their order."""
-        ours = self.config.get("id2label")
-        if ours is None:
-            return
+        ours = [*self.config.get("id2label", {}).values()]
         theirs = [name for _, name in sorted((known.id2label or {}).items())]
-        if theirs != list(ours.values()):
+        if "id2label" in self.config and theirs != ours:
             raise ValueError(
-                f"the model {path!r} has a head for {len(theirs)} labels ({_few(theirs)}), the data has {len(ours)} "
-                f"({_few(list(ours.values()))}): set data.labels to the model's, in their order, or "
+                f"the model {path!r} has a head for {len(theirs)} labels ({few(theirs, 5)}), the data has {len(ours)} "
+                f"({few(ours, 5)}): set data.labels to the model's, in their order, or "
                 "objective.new_head=true to start its head anew"
             )
 
 
 MASKED_LM = Head()
 """What pretraining puts on an encoder."""
-
-
-def _below_no_encoder(model: PreTrainedModel) -> list[str]:
-    inside = model.base_model_prefix + "."
-    return [name for name, _ in model.named_parameters() if not name.startswith(inside)]
-
-
-def _few(names: list[str]) -> str:
-    return ", ".join(map(str, names[:5])) + (", ..." if len(names) > 5 else "")

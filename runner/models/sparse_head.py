@@ -68,10 +68,8 @@ class SparseMaskedLM(WrappedModel):
             sums = [self._score_chunk(*chunk) for chunk in chunks]
         else:
             sums = [checkpoint(self._score_chunk, *chunk, use_reentrant=False) for chunk in chunks]
-        return {
-            "loss": torch.stack([s[0] for s in sums]).sum(),
-            "correct": torch.stack([s[1] for s in sums]).sum(),
-        }
+        loss, correct = (torch.stack(parts).sum() for parts in zip(*sums, strict=True))
+        return {"loss": loss, "correct": correct}
 
     def logits(self, hidden: Tensor) -> Tensor:
         """What the model's head makes of hidden states [N, H]: [N, V]."""
@@ -84,13 +82,8 @@ class SparseMaskedLM(WrappedModel):
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:
         """What to report of an evaluation, from the sums of `forward`'s entries and of the weights."""
-        weight = max(totals["weight"], 1.0)
-        loss = totals["loss"] / weight
-        return {
-            "loss": loss,
-            "accuracy": totals["correct"] / weight,
-            "perplexity": math.exp(min(loss, 700.0)),
-        }
+        loss, accuracy = (totals[name] / max(totals["weight"], 1.0) for name in ("loss", "correct"))
+        return {"loss": loss, "accuracy": accuracy, "perplexity": math.exp(min(loss, 700.0))}
 
     def _score_chunk(self, hidden: Tensor, targets: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         logits = self.logits(hidden)

@@ -2,9 +2,9 @@
 
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,14 +20,6 @@ PREFIXES = {r"^(?:(?:module|_orig_mod)\.)+": "", r"\.(?:(?:module|_orig_mod)\.)+
 """What DDP and torch.compile put into the names of weights."""
 
 
-class Loaded(NamedTuple):
-    """A model with its weights."""
-
-    model: PreTrainedModel
-    new: list[str]
-    """Names of those of its head that start anew, as they are missing, or of other shapes."""
-
-
 def load_trained(auto: Any, path: str) -> PreTrainedModel:
     """The model under `path`, whose head must be there too.
 
@@ -38,13 +30,15 @@ def load_trained(auto: Any, path: str) -> PreTrainedModel:
     model, new = load_weights(auto, path)
     if new:
         raise ValueError(
-            f"the weights in {path!r} are not those of {type(model).__name__}: {len(new)} are missing ({_few(new)})"
+            f"the weights in {path!r} are not those of {type(model).__name__}: {len(new)} are missing ({few(new, 3)})"
         )
     return model
 
 
-def load_weights(auto: Any, path: str, new_head: bool = False, **options: Any) -> Loaded:
-    """The model under `path` that `auto`, a class such as AutoModelForMaskedLM, makes of it.
+def load_weights(
+    auto: Any, path: str, new_head: bool = False, **options: Any
+) -> tuple[PreTrainedModel, list[str]]:
+    """The model that `auto`, a class such as AutoModelForMaskedLM, makes of `path`, and new weights of its head by name.
 
     All weights of its body must be there, in their shapes, and the file must hold no others of the body. Those of a head
     that the model does not have are left out; those of its own head may be missing, and in a `new_head` be of other
@@ -62,7 +56,7 @@ def load_weights(auto: Any, path: str, new_head: bool = False, **options: Any) -
         if len(found_then["missing_keys"]) < len(found["missing_keys"]):
             model, found = stripped, found_then
             log.info("the weights in %s have names with module. or _orig_mod.: taken off", path)
-    head = set(_names_of_head(model))
+    head = _names_of_head(model)
     missing = [name for name in found["missing_keys"] if name not in head]
     unexpected = [name for name in found["unexpected_keys"] if _is_of_body(name, model)]
     other = {name: (theirs, ours) for name, theirs, ours in found["mismatched_keys"]}
@@ -71,29 +65,27 @@ def load_weights(auto: Any, path: str, new_head: bool = False, **options: Any) -
         for name, (theirs, ours) in other.items()
         if not (new_head and name in head)
     ]
+    found_wrong = {
+        "are missing": missing,
+        "are not known to the model": unexpected,
+        "have another shape": shapes,
+    }
     problems = [
-        f"{len(names)} {what} ({_few(sorted(names))})"
-        for what, names in (
-            ("are missing", missing),
-            ("are not known to the model", unexpected),
-            ("have another shape", shapes),
-        )
-        if names
+        f"{len(names)} {what} ({few(sorted(names), 3)})" for what, names in found_wrong.items() if names
     ]
     if problems:
         raise ValueError(
             f"the weights in {path!r} are not those of {type(model).__name__}: " + "; ".join(problems)
         )
-    return Loaded(model, sorted(name for name in {*found["missing_keys"], *other} if name in head))
+    return model, sorted(name for name in {*found["missing_keys"], *other} if name in head)
 
 
 def _read(auto: Any, path: str, options: dict[str, Any]) -> tuple[PreTrainedModel, dict[str, Any]]:
     """The model, and what transformers notes of names that do not fit."""
     try:
         with _quiet():
-            model, found = from_pretrained(
-                auto, path, **options, ignore_mismatched_sizes=True, output_loading_info=True
-            )
+            strictly = {"ignore_mismatched_sizes": True, "output_loading_info": True}
+            model, found = from_pretrained(auto, path, **options, **strictly)
     except CustomCodeRefused:
         raise
     except Exception as error:  # of safetensors, pickle, the checks of a config and the model itself
@@ -102,13 +94,12 @@ def _read(auto: Any, path: str, options: dict[str, Any]) -> tuple[PreTrainedMode
     return model, found
 
 
-def _names_of_head(model: PreTrainedModel) -> Iterator[str]:
+def _names_of_head(model: PreTrainedModel) -> set[str]:
     """Names of all weights outside the body, and of what serves the head alone inside it."""
     body = {id(tensor) for tensor in _tensors(model.base_model).values()}
     serving = {id(tensor) for child in _serving_head(model).values() for tensor in _tensors(child).values()}
-    for name, tensor in _tensors(model).items():
-        if id(tensor) in serving or id(tensor) not in body:
-            yield name
+    body -= serving
+    return {name for name, tensor in _tensors(model).items() if id(tensor) not in body}
 
 
 def _serving_head(model: PreTrainedModel) -> dict[str, nn.Module]:
@@ -136,19 +127,17 @@ def _is_of_body(name: str, model: PreTrainedModel) -> bool:
 
 
 def _tensors(module: nn.Module) -> dict[str, Tensor]:
-    return {
-        **dict(module.named_parameters(remove_duplicate=False)),
-        **dict(module.named_buffers(remove_duplicate=False)),
-    }
+    parameters = dict(module.named_parameters(remove_duplicate=False))
+    return {**parameters, **dict(module.named_buffers(remove_duplicate=False))}
 
 
 def _sides(shape: Sequence[int]) -> str:
     return " x ".join(map(str, shape))
 
 
-def _few(names: Iterable[str]) -> str:
-    some = list(names)
-    return ", ".join(some[:3]) + (", ..." if len(some) > 3 else "")
+def few(names: Sequence[Any], count: int) -> str:
+    """The first names of many, in words."""
+    return ", ".join(map(str, names[:count])) + (", ..." if len(names) > count else "")
 
 
 @contextmanager

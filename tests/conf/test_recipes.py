@@ -7,7 +7,7 @@ import pytest
 from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf
 
-from iolaus.runner.build import check_targets
+from iolaus.runner.config.allowed import check_targets
 from iolaus.runner.launch.resume import run_folder
 
 RECIPES = sorted((Path(__file__).parents[2] / "conf" / "experiment").glob("*.yaml"))

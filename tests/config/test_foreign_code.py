@@ -9,9 +9,10 @@ import torch
 from omegaconf import DictConfig, OmegaConf, flag_override
 
 from iolaus.conf.registry import OPTIONS
-from iolaus.runner.build import bind, build, check_targets
+from iolaus.runner.build import bind, build
 from iolaus.runner.cli.compose import compose, initialized
 from iolaus.runner.cli.models.consolidate import consolidate
+from iolaus.runner.config.allowed import check_targets
 from iolaus.runner.config.permissions import check_hydra, check_permissions, on_command_line, words_to_repeat
 from iolaus.runner.config.targets import KINDS, allow_targets, check_target, locate
 from iolaus.runner.launch.resume import saved_overrides

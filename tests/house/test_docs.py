@@ -16,8 +16,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import IntervalSweep, Override, ValueType
 from omegaconf import OmegaConf
 
-from iolaus.runner.build import allow_code, check_targets
 from iolaus.runner.cli.commands import COMMANDS, parser_of
+from iolaus.runner.config.allowed import allow_code, check_targets
 from iolaus.runner.launch.resume import run_folder
 from iolaus.runner.sweeps.sweeper import register_plugins, sweep_folder
 from tests.conftest import ROOT

@@ -5,4 +5,5 @@
 - `dropout`: dropout by 16 random bits; `dropout_keys`: these bits as a function of sample and position.
 - `padded_attention`: the same dropout for padded rows.
 - `last_layer`: the last layer on the tokens with a target only.
+- `trials`: documents to try a model with, and how much may differ.
 """

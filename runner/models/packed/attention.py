@@ -15,14 +15,21 @@ import inspect
 from collections.abc import Callable
 from functools import lru_cache, partial
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 from transformers import AttentionInterface
 
-from iolaus.runner.models.packed.documents import documents, flat_places, padded_places, runs, window_mask
+from iolaus.runner.models.packed.documents import (
+    documents,
+    flat_places,
+    one_per_query_head,
+    padded_places,
+    runs,
+    window_mask,
+)
 from iolaus.runner.models.packed.dropout import DroppedAttention, can_drop, plain_attention
 from iolaus.runner.models.packed.dropout_keys import current_keys
 
@@ -39,6 +46,15 @@ _MOST_PLACES = 4
 
 _flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+
+
+class Options(NamedTuple):
+    """How tokens see each other: how many before and behind a token (-1 is all), with which scale and dropout."""
+
+    before: int
+    behind: int
+    scale: float
+    dropout: float
 
 
 def packed_attention(
@@ -67,27 +83,22 @@ def packed_attention(
     if torch.is_autocast_enabled(query.device.type):
         dtype = torch.get_autocast_dtype(query.device.type)
         query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
-    groups = query.shape[1] // key.shape[1]
-    if groups > 1:
-        key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
+    key, value = (one_per_query_head(x, query) for x in (key, value))
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
     before = -1 if sliding_window is None else sliding_window - 1
     behind = 0 if getattr(module, "is_causal", False) else before
     scale = query.shape[-1] ** -0.5 if scaling is None else float(scaling)
+    sides, options = (before, behind), Options(before, behind, scale, dropout)
     flash = dropout == 0 and (torch.compiler.is_compiling() or torch.backends.cuda.flash_sdp_enabled())
     if flash and query.device.type == "cpu":
         q, k, v = q.float(), k.float(), v.float()  # backward in bf16 is up to ten times slower
         out = document_attention(q, k, v, cu_seq_lens_q, before, behind, scale)[0].to(query.dtype)
-    elif (
-        flash
-        and _has_flash(query)
-        and (fused := _fused((before, behind), scale, query.shape[-1], _chosen_kernel))
-    ):
+    elif flash and _has_flash(query) and (fused := _fused(sides, scale, query.shape[-1], _chosen_kernel)):
         out = fused(q, k, v, cu_seq_lens_q, cu_seq_lens_q, max_length_q, max_length_q)
     elif query.device.type != "cpu" and (len(cu_seq_lens_q) - 1) * max_length_q <= _MOST_PLACES * len(q):
-        out = _padded(q, k, v, cu_seq_lens_q, max_length_q, before, behind, scale, dropout)
+        out = _padded(q, k, v, cu_seq_lens_q, max_length_q, options)
     else:
-        out = _loop(module, q, k, v, cu_seq_lens_q, before, behind, scale, dropout)
+        out = _loop(module, q, k, v, cu_seq_lens_q, options)
     return out[None], None
 
 
@@ -127,40 +138,25 @@ def _fused(
 
 
 def _padded(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    cu_seqlens: Tensor,
-    longest: int,
-    before: int,
-    behind: int,
-    scale: float,
-    dropout: float,
+    query: Tensor, key: Tensor, value: Tensor, cu_seqlens: Tensor, longest: int, options: Options
 ) -> Tensor:
     """Attention [T, N, H] over the documents as rows of `longest` tokens."""
     places, gaps = padded_places(cu_seqlens, longest)
     q, k, v = (x[places].transpose(1, 2) for x in (query, key, value))
     unseen = gaps[:, None, None]
-    window = window_mask(longest, before, behind, query)
+    window = window_mask(longest, options.before, options.behind, query)
     if window is not None:  # a place without a token may be too far from all others: nan, did it not see them
         unseen = (unseen | (window < 0)) & ~gaps[:, None, :, None]
-    out = functional.scaled_dot_product_attention(q, k, v, ~unseen, dropout, scale=scale)
+    out = functional.scaled_dot_product_attention(q, k, v, ~unseen, options.dropout, scale=options.scale)
     return out.transpose(1, 2).flatten(0, 1)[flat_places(cu_seqlens, longest, len(query))]
 
 
 @torch.compiler.disable
 def _loop(
-    module: torch.nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    cu_seqlens: Tensor,
-    before: int,
-    behind: int,
-    scale: float,
-    dropout: float,
+    module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, cu_seqlens: Tensor, options: Options
 ) -> Tensor:
     """Attention [T, N, H] in a loop over the documents, those of one length together; `DroppedAttention` if it can."""
+    before, behind, scale, dropout = options
     keys = current_keys() if can_drop(dropout, query) else None
     queries = None if keys is None else keys.of_queries(module)
     if can_drop(dropout, query) and torch.backends.cuda.flash_sdp_enabled():
@@ -211,15 +207,15 @@ def document_attention_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients [T, N, H] of query, key and value."""
     num_heads = query.shape[1]
-    gradients: tuple[list[Tensor], ...] = ([], [], [])
+    gradients: list[list[Tensor]] = []
     for start, stop, length in runs(cu_seqlens):
         parts = [documents(x, start, stop, length) for x in (gradient, query, key, value, out)]
         parts.append(sums[start * num_heads : stop * num_heads].view(-1, num_heads, length))
         mask = window_mask(length, before, behind, parts[1])
         found = _flash_backward(*parts, 0.0, False, attn_mask=mask, scale=scale)
-        for whole, part in zip(gradients, found, strict=True):
-            whole.append(part.transpose(1, 2).flatten(0, 1))
-    return torch.cat(gradients[0]), torch.cat(gradients[1]), torch.cat(gradients[2])
+        gradients.append([part.transpose(1, 2).flatten(0, 1) for part in found])
+    of_query, of_key, of_value = map(torch.cat, zip(*gradients, strict=True))
+    return of_query, of_key, of_value
 
 
 @document_attention.register_fake

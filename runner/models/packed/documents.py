@@ -6,6 +6,7 @@ Letters in shapes: D documents, T tokens of all of them, L of the longest, N hea
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -73,7 +74,7 @@ class Bucket:
 @torch.inference_mode(False)  # what an evaluation leaves here is used in training
 def buckets(bounds: tuple[int, ...]) -> tuple[Bucket, ...]:
     """The documents between `bounds` in buckets with little padding, longest first."""
-    sizes = [(bounds[i + 1] - bounds[i], bounds[i]) for i in range(len(bounds) - 1)]
+    sizes = [(stop - start, start) for start, stop in pairwise(bounds)]
     found: list[list[tuple[int, int]]] = []
     waste = 0
     for length, start in sorted((s for s in sizes if s[0]), key=lambda s: (-s[0], s[1])):
@@ -135,6 +136,12 @@ def documents(flat: Tensor, start: int, stop: int, length: int) -> Tensor:
     token, head, one = flat.stride()
     shape = ((stop - start) // length, flat.shape[1], length, flat.shape[2])
     return flat.as_strided(shape, (length * token, head, token, one), flat.storage_offset() + start * token)
+
+
+def one_per_query_head(states: Tensor, query: Tensor) -> Tensor:
+    """Keys or values [B, N or fewer, T, H] with as many heads as the queries [B, N, T, H]."""
+    groups = query.shape[1] // states.shape[1]
+    return states.repeat_interleave(groups, 1) if groups > 1 else states
 
 
 def window_mask(length: int, before: int, behind: int, query: Tensor) -> Tensor | None:

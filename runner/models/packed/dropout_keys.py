@@ -43,10 +43,7 @@ def bits(keys: Tensor, count: int) -> Tensor:
     """16 random bits for each of `count` elements under each of int64 keys [...]: int16 [..., count], a view of more."""
     words = -(-count // 4)
     counters = torch.arange(1, words + 1, device=keys.device).mul_(_GOLDEN)
-    flat, found = (
-        keys.reshape(-1, 1),
-        torch.empty((keys.numel(), words), dtype=torch.int64, device=keys.device),
-    )
+    flat, found = keys.reshape(-1, 1), keys.new_empty((keys.numel(), words))
     step = max(1, _BLOCK // words)
     for start in range(0, len(flat), step):
         block = found[start : start + step]
@@ -94,15 +91,9 @@ class DropoutKeys:
     @property
     def samples(self) -> Tensor:
         """[D], those of the first tokens."""
-        return self.tokens[self._firsts]
-
-    @property
-    def _firsts(self) -> Tensor:
-        """Places [D] of the first tokens."""
         if "cu_seqlens" in self._micro_batch:
-            return self._micro_batch["cu_seqlens"][:-1].long()
-        keys = self._micro_batch["sample_keys"]
-        return torch.arange(len(keys), device=keys.device) * self._shape[1]
+            return self.tokens[self._micro_batch["cu_seqlens"][:-1].long()]
+        return self.tokens.view(self._shape)[:, 0]
 
     def of_elements(self, module: nn.Module, shape: torch.Size) -> Tensor | None:
         """Bits for hidden states [..., H] of all tokens, of chosen ones or of samples, or for weights of attention

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from iolaus.runner.models.packed.dropout_keys import current_keys
+from iolaus.runner.models.packed.trials import evaluating, relative_difference
 
 PLACES = (
     ("encoder.layer", "intermediate", "output.dense"),
@@ -33,10 +34,8 @@ class NarrowedLastLayer:
                 begin, end = layer.get_submodule(first), layer.get_submodule(last)
             except AttributeError:
                 continue
-            self._hooks = [
-                begin.register_forward_pre_hook(self._narrow),
-                end.register_forward_hook(self._widen),
-            ]
+            self._hooks.append(begin.register_forward_pre_hook(self._narrow))
+            self._hooks.append(end.register_forward_hook(self._widen))
         if self._hooks and not self._is_exact(encoder):
             self.remove()
 
@@ -79,17 +78,14 @@ class NarrowedLastLayer:
 
         Rows of 7 tokens tell models that pad rows themselves, in which tokens stand elsewhere.
         """
-        training, generator = encoder.training, torch.Generator().manual_seed(0)
+        generator = torch.Generator().manual_seed(0)
         ids = torch.randint(encoder.config.vocab_size, (2, 7), generator=generator).to(encoder.device)
         chosen = torch.tensor([1, 2, 7, 8, 13], device=encoder.device)
-        encoder.eval()
         try:
-            whole = encoder(input_ids=ids)[0].flatten(0, 1)[chosen]
-            with self.at(chosen):
-                found = encoder(input_ids=ids)[0].flatten(0, 1)[chosen]
+            with evaluating(encoder):
+                whole = encoder(input_ids=ids)[0].flatten(0, 1)[chosen]
+                with self.at(chosen):
+                    found = encoder(input_ids=ids)[0].flatten(0, 1)[chosen]
         except (RuntimeError, TypeError, ValueError):
             return False
-        finally:
-            encoder.train(training)
-        difference = (found - whole).abs().max() / whole.abs().max()
-        return float(difference) < 64 * torch.finfo(whole.dtype).eps
+        return relative_difference(found, whole) < 64 * torch.finfo(whole.dtype).eps

@@ -12,6 +12,7 @@ from torch import Tensor
 from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
+from iolaus.runner.models.packed.documents import one_per_query_head
 from iolaus.runner.models.packed.dropout import can_drop, plain_attention
 from iolaus.runner.models.packed.dropout_keys import current_keys
 
@@ -34,13 +35,9 @@ def padded_attention(
     keys = current_keys()
     plain = all(further.get(name) is None for name in _OTHER_WAYS) and key.shape[2] == query.shape[2]
     if keys is None or not plain or not can_drop(dropout, query) or not keys.fits(query):
-        out, _ = sdpa_attention_forward(
-            module, query, key, value, attention_mask, dropout, scaling, is_causal, **further
-        )
-        return out, None
-    groups = query.shape[1] // key.shape[1]
-    if groups > 1:
-        key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
+        given = (query, key, value, attention_mask, dropout, scaling, is_causal)
+        return sdpa_attention_forward(module, *given, **further)[0], None
+    key, value = (one_per_query_head(x, query) for x in (key, value))
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
     if attention_mask is None and causal:
         attention_mask = torch.ones(query.shape[2], query.shape[2], dtype=torch.bool).tril()

@@ -14,12 +14,16 @@ from transformers import PretrainedConfig, PreTrainedModel
 from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models.packed.attention import NAME
 from iolaus.runner.models.packed.documents import flat_places, padded_places
+from iolaus.runner.models.packed.trials import (
+    TOLERANCE,
+    evaluating,
+    in_one_line,
+    padding_id,
+    relative_difference,
+    trial_documents,
+)
 
 log = logging.getLogger("iolaus")
-
-TOLERANCE = 1e-4
-"""How far hidden states in packed or padded rows may be from those of each document alone, relative to the largest;
-rounding is below 1e-5."""
 
 
 def encoder_inputs(micro_batch: MicroBatch, position_offset: int) -> dict[str, Any]:
@@ -28,10 +32,8 @@ def encoder_inputs(micro_batch: MicroBatch, position_offset: int) -> dict[str, A
     return {
         "input_ids": micro_batch["input_ids"],
         "position_ids": micro_batch["position_ids"] + position_offset,
-        "cu_seq_lens_q": ends,
-        "cu_seq_lens_k": ends,
-        "max_length_q": longest,
-        "max_length_k": longest,
+        **{f"cu_seq_lens_{side}": ends for side in "qk"},
+        **{f"max_length_{side}": longest for side in "qk"},
     }
 
 
@@ -103,11 +105,9 @@ def choose_layout(layout: str, collator: Any, task_model: Any, began: str | None
     try:
         return _chosen_layout(taken or layout, collator, task_model)
     except ValueError as reason:
-        if taken:
-            raise ValueError(
-                f"the run began with {taken} rows, which cannot be had here: {reason}"
-            ) from reason
-        raise
+        if not taken:
+            raise
+        raise ValueError(f"the run began with {taken} rows, which cannot be had here: {reason}") from reason
 
 
 def _chosen_layout(layout: str, collator: Any, task_model: Any) -> str:
@@ -161,11 +161,6 @@ def _without_advice(reason: object) -> str:
     return str(reason).rpartition("; set data.layout")[0] or str(reason)
 
 
-def in_one_line(error: BaseException) -> str:
-    """The name of an error and the first line of its message."""
-    return f"{type(error).__name__} ({(str(error).strip().splitlines() or ['no message'])[0]})"
-
-
 @torch.no_grad()
 @torch.autocast("cpu", enabled=False)  # whatever the caller computes in
 def try_padded_rows(task_model: Any) -> str:
@@ -177,31 +172,22 @@ def try_padded_rows(task_model: Any) -> str:
         ValueError: the hidden states of a document change with padding. Convolutions, Fourier transforms and landmarks of
             attention read padding in spite of the mask.
     """
-    name, config, training = (
-        type(task_model.pretrained).__name__,
-        task_model.pretrained.config,
-        task_model.training,
-    )
-    task_model.eval()
+    name, config = type(task_model.pretrained).__name__, task_model.pretrained.config
     alone: list[tuple[Tensor, Tensor]] = []
     untried, device = "", task_model.pretrained.device
     try:
-        for document in trial_documents(config):
-            try:
-                alone.append((document, task_model.tried(padded_rows([document], config, device))[0]))
-            except (
-                Exception
-            ) as error:  # models raise what they like, such as for want of marks in random documents
-                untried = in_one_line(error)
-        if not alone:
-            return untried
-        together = task_model.tried(padded_rows([document for document, _ in alone], config, device))
+        with evaluating(task_model):
+            for document in trial_documents(config):
+                try:
+                    alone.append((document, task_model.tried(padded_rows([document], config, device))[0]))
+                except Exception as error:  # models raise what they like, as for want of marks in documents
+                    untried = in_one_line(error)
+            if not alone:
+                return untried
+            together = task_model.tried(padded_rows([document for document, _ in alone], config, device))
     except Exception as error:
-        raise ValueError(
-            f"{name} cannot be given padded rows: {in_one_line(error)}; set data.layout=single"
-        ) from error
-    finally:
-        task_model.train(training)
+        reason = f"{name} cannot be given padded rows: {in_one_line(error)}"
+        raise ValueError(f"{reason}; set data.layout=single") from error
     largest = max(max(float(one.abs().max()) for _, one in alone), torch.finfo(torch.float32).tiny)
     differences = [(row[: len(one)] - one).abs().max() for row, (_, one) in zip(together, alone, strict=True)]
     difference = float(torch.stack(differences).max()) / largest
@@ -218,7 +204,7 @@ def padded_rows(
 ) -> MicroBatch:
     """Documents [T] as rows of the longest, as a collator pads them."""
     longest = max(len(document) for document in documents)
-    ids = torch.full((len(documents), longest), _padding(config))
+    ids = torch.full((len(documents), longest), padding_id(config))
     mask = torch.zeros_like(ids)
     for i, document in enumerate(documents):
         ids[i, : len(document)], mask[i, : len(document)] = document, 1
@@ -235,47 +221,12 @@ def _best_offset(pretrained: PreTrainedModel) -> tuple[int, float]:
     model.set_attn_implementation(NAME)
     rows = packed_row(documents)
     differences = {}
-    for offset in dict.fromkeys((0, _padding(model.config) + 1)):
+    for offset in dict.fromkeys((0, padding_id(model.config) + 1)):
         try:
             packed = model.base_model(**encoder_inputs(rows, offset))[0][0]
         except (IndexError, RuntimeError, TypeError, ValueError):
             differences[offset] = float("inf")  # arguments or positions that the model does not know
         else:
-            differences[offset] = float((packed - alone).abs().max() / alone.abs().max())
+            differences[offset] = relative_difference(packed, alone)
     offset = min(differences, key=differences.__getitem__)
     return offset, differences[offset]
-
-
-def trial_documents(config: PretrainedConfig) -> list[Tensor]:
-    """Random documents [T], one longer than a sliding window if that is short, and of several lengths.
-
-    Each ends with the end-of-text token, if the model has one: some heads look for it.
-    """
-    padding, end = _padding(config), getattr(config, "eos_token_id", None)
-    window = _field(config, "sliding_window") or 0
-    room = _field(config, "max_position_embeddings") or 0
-    longest = window + 17 if window <= 512 else 32
-    generator = torch.Generator().manual_seed(0)
-    documents = []
-    for length in (longest, 1, 24, 24, 7):
-        size = max(1, min(length, room - padding - 1)) if room > 0 else length
-        ids = torch.randint(config.vocab_size - 1, (size,), generator=generator)
-        ids += ids >= padding  # any token but padding
-        if isinstance(end, int) and 0 <= end < config.vocab_size and end != padding:
-            other = next(i for i in range(config.vocab_size) if i not in (padding, end))
-            ids[ids == end] = other
-            ids[-1] = end
-        documents.append(ids)
-    return documents
-
-
-def _padding(config: PretrainedConfig) -> int:
-    return getattr(config, "pad_token_id", None) or 0
-
-
-def _field(config: PretrainedConfig, name: str) -> Any:
-    """A field of a config; None if there is none, or one for each layer."""
-    try:
-        return getattr(config, name, None)
-    except Exception:  # transformers' own kind, which older versions lack
-        return None

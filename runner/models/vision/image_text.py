@@ -9,11 +9,8 @@ from iolaus.conf.model.vision import LlavaTiny
 from iolaus.conf.values import suggest
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.vision.processors import SPECIAL_TOKENS
-from iolaus.runner.models.encoder import checked_fields, special_tokens
+from iolaus.runner.models.encoder import SIZES, checked_fields, special_tokens
 from iolaus.runner.models.head import Head
-
-SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
-"""Of the language model; those of the vision tower are called `vision_hidden_size` and so on."""
 
 
 @takes_settings(LlavaTiny)

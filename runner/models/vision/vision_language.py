@@ -18,7 +18,8 @@ from transformers import GenerationConfig, PreTrainedModel
 from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.data.vision.image_inputs import EncodedImage
 from iolaus.runner.models.flops import FlopCounts
-from iolaus.runner.models.packed.rows import TOLERANCE, packed_row, set_up_packed_rows, trial_documents
+from iolaus.runner.models.packed.rows import packed_row, set_up_packed_rows
+from iolaus.runner.models.packed.trials import TOLERANCE, evaluating, relative_difference, trial_documents
 from iolaus.runner.models.sparse_head import SparseMaskedLM
 from iolaus.runner.models.vision.image_arguments import ImageArguments
 
@@ -100,25 +101,21 @@ class VisionLanguageModel(SparseMaskedLM):
             raise ValueError(
                 f"{type(self.pretrained).__name__} has the tokens of a prompt see each other; set data.layout=padded"
             )
-        samples = [self._without_images(s) for s in trial_documents(self.core.config)]
+        text = trial_documents(self.core.config)
+        samples = [s.masked_fill(s == self.image_token_id, max(0, self.image_token_id - 1)) for s in text]
         places = torch.full((len(self.image_arguments.features(self.example)[0]),), self.image_token_id)
         samples[-1:] = [torch.cat([samples[-1][:1], places, samples[-1]])] * 2
         other = {name: -value if value.is_floating_point() else value for name, value in self.example.items()}
         both = {name: torch.cat([value, other[name]]) for name, value in self.example.items()}
         shown: list[dict[str, Tensor]] = [{}] * (len(samples) - 2) + [self.example, other]
-        before, training = self.core.config._attn_implementation, self.training
-        self.eval()
-        try:
-            with torch.no_grad():
-                alone = [self.encode(_row_alone(s, i))[0] for s, i in zip(samples, shown, strict=True)]
-                self.position_offset = set_up_packed_rows(self.core)
-                self._attention = before
-                expected, together = torch.cat(alone), self._packed({**packed_row(samples), "images": both})
-        finally:
-            self.train(training)
-        difference = float((together - expected).abs().max() / expected.abs().max())
+        with torch.no_grad(), evaluating(self):
+            alone = [self.encode(_row_alone(s, i))[0] for s, i in zip(samples, shown, strict=True)]
+            self._attention = self.core.config._attn_implementation
+            self.position_offset = set_up_packed_rows(self.core)
+            together = self._packed({**packed_row(samples), "images": both})
+        difference = relative_difference(together, torch.cat(alone))
         if not difference <= TOLERANCE:
-            self.core.set_attn_implementation(before)
+            self.core.set_attn_implementation(self._attention)
             self.position_offset = None
             raise ValueError(
                 f"{type(self.pretrained).__name__} makes something else of packed samples (by {difference:.2g}, relative "
@@ -136,18 +133,11 @@ class VisionLanguageModel(SparseMaskedLM):
         `images` are those of all prompts in order, and empty where there are none. Returns ids [M, K] with
         K = `max_new_tokens`, padding behind the end token.
         """
-        turned = pad_sequence(
-            [p.flip(0) for p in prompts], batch_first=True, padding_value=self.pad_token_id
-        ).flip(1)
+        turned = pad_sequence(prompts, batch_first=True, padding_value=self.pad_token_id, padding_side="left")
         lengths = torch.tensor([len(p) for p in prompts], device=turned.device)
         behind = torch.arange(turned.shape[1] - 1, -1, -1, device=turned.device)
-        config = GenerationConfig(
-            max_new_tokens=max_new_tokens,
-            do_sample=False,
-            num_beams=1,
-            pad_token_id=self.pad_token_id,
-            eos_token_id=self.end_token_id,
-        )
+        ends = {"pad_token_id": self.pad_token_id, "eos_token_id": self.end_token_id}
+        config = GenerationConfig(max_new_tokens=max_new_tokens, do_sample=False, num_beams=1, **ends)
         further = self.image_arguments.of_prompts(turned, images)
         if not images and isinstance(self, FSDPModule):
             self._nothing_seen()  # as the other ranks' images go through the tower
@@ -166,10 +156,8 @@ class VisionLanguageModel(SparseMaskedLM):
         """Architecture and sizes in a few words."""
         config, seeing = self.pretrained.config, sum(p.numel() for p in self.vision_parameters)
         text = config.get_text_config()
-        return (
-            f"{config.model_type}, text {text.num_hidden_layers} layers of {text.hidden_size}, "
-            f"vision {seeing:,} parameters"
-        )
+        language = f"text {text.num_hidden_layers} layers of {text.hidden_size}"
+        return f"{config.model_type}, {language}, vision {seeing:,} parameters"
 
     @contextmanager
     def _padded_attention(self) -> Iterator[None]:
@@ -226,13 +214,6 @@ class VisionLanguageModel(SparseMaskedLM):
         trained = [p.flatten()[0] for p in self.vision_parameters if p.requires_grad]
         return torch.stack(trained).sum() * 0.0 if trained else torch.zeros((), device=self.pretrained.device)
 
-    def _without_images(self, ids: Tensor) -> Tensor:
-        return ids.masked_fill(ids == self.image_token_id, max(0, self.image_token_id - 1))
-
 
 def _row_alone(ids: Tensor, images: dict[str, Tensor]) -> MicroBatch:
-    return {
-        "input_ids": ids[None],
-        "attention_mask": torch.ones_like(ids)[None],
-        "images": images,
-    }
+    return {"input_ids": ids[None], "attention_mask": torch.ones_like(ids)[None], "images": images}
