@@ -55,7 +55,7 @@ class Bars:
         self._bars.console.print(text, highlight=False, markup=False)
 
     def close(self) -> None:
-        """Leaves the bars as they stand, and the terminal free."""
+        """Stops redrawing; the bars stay."""
         self._bars.stop()
 
 
@@ -78,7 +78,7 @@ class Lines:
         self._shown: dict[str, int] = {}
 
     def begin(self, name: str, total: int | None, step: int) -> None:
-        """Takes note of what is to be done."""
+        """Remembers the name and the total."""
         self._totals[name], self._shown[name] = total, -1
         if name != "train":  # an evaluation has a line only when it takes long
             self._due = max(self._due, time.monotonic() + self._seconds)
@@ -103,7 +103,7 @@ class Lines:
         self.say(" ".join(words))
 
     def end(self, name: str) -> None:
-        """Forgets what was to be done."""
+        """Forgets the total."""
         del self._totals[name], self._shown[name]
 
     def say(self, text: str) -> None:
@@ -111,4 +111,4 @@ class Lines:
         print(text, flush=True)
 
     def close(self) -> None:
-        """Has nothing to put in order."""
+        """Does nothing."""

@@ -1,4 +1,4 @@
-"""Ends a run whose loss has left for good."""
+"""Ends a run whose loss diverges."""
 
 from collections import deque
 from statistics import median

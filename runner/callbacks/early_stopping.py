@@ -12,8 +12,8 @@ log = logging.getLogger("iolaus")
 class EarlyStopping(Callback):
     """Counts validations without improvement, and stops the run after `patience` of them.
 
-    `monitor` is a logged metric, None for the loss of the first validation set; `mode` is `min` or `max`; a step forward
-    smaller than `min_delta` is none. All ranks see the same figures and stop together.
+    `monitor` is a logged metric, None for the loss of the first validation set; `mode` is `min` or `max`; an improvement
+    below `min_delta` does not count. All ranks see the same figures and stop together.
     """
 
     def __init__(self, monitor: str | None, mode: str, patience: int, min_delta: float) -> None:

@@ -1,4 +1,4 @@
-"""Says when a run has not left its unigram entropy."""
+"""Warns when the loss stays at the unigram entropy of the text."""
 
 import logging
 from pathlib import Path

@@ -59,7 +59,7 @@ class Checkpoint(Callback):
         self._validation_due = state.get("validation_due", False)
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Makes up for the validation that a signal kept a run from."""
+        """Runs the validation that a signal prevented."""
         if self._validation_due:
             self._validation_due = False
             validate_now(trainer)
@@ -180,7 +180,7 @@ def validate_now(trainer: Trainer) -> None:
 
 
 def last_good(folder: str | Path) -> str:
-    """How to go on from the last checkpoint of a run, in words; weights that are no numbers are never saved."""
+    """Tells how to continue from a run's last checkpoint; weights that are not finite are never saved."""
     last = Path(folder) / "checkpoints" / "last.ckpt"
     if not last.exists():
         return "there is no checkpoint yet"

@@ -1,4 +1,4 @@
-"""Checkpoints that survive: copied, written beside their name, synced, renamed; checked before they are trusted."""
+"""Writes checkpoints atomically: copied, written beside the name, synced, renamed; verified before they are loaded."""
 
 import contextlib
 import os
@@ -28,7 +28,7 @@ class AtomicCheckpointIO(CheckpointIO):
     """Reads and writes checkpoint files; a name either holds a whole checkpoint or what it held before.
 
     `save_checkpoint` returns once the state is copied; a thread writes it while training goes on, one at a time. What
-    must follow a write is handed to `then`; `wait`, `check` and the next save raise what a write has met with. The copy
+    must follow a write is given to `then`; `wait`, `check` and the next save raise the error of a failed write. The copy
     costs as much memory as the checkpoint, on the rank that writes.
     """
 
@@ -108,7 +108,7 @@ class AtomicCheckpointIO(CheckpointIO):
         delete_checkpoint(Path(path))
 
     def teardown(self) -> None:
-        """Lets the last save come to its end, where training ends early; its failure is then no longer the point."""
+        """Waits for the last save where training ends early; its error is not raised then."""
         with contextlib.suppress(OSError):
             self.wait()
         self._shards.close()
@@ -214,7 +214,7 @@ def _has_buffer(tensor: Tensor) -> bool:
 
 
 def _kind(tensor: Tensor) -> Any:
-    """What a buffer must share with a tensor to stand in for it; with other strides later products round otherwise."""
+    """Shape, dtype and strides of a tensor; a copy with other strides would round differently in later products."""
     return tensor.shape, tensor.stride(), tensor.dtype, tensor.is_cuda
 
 

@@ -58,7 +58,7 @@ def _member(kind: Any, name: str) -> Any:
 
 
 class PlainReader(FileSystemReader):
-    """Torch's reader, but for descriptions that would run code: they are refused."""
+    """Torch's reader of shards that refuses metadata that would run code."""
 
     def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
         """What the shards are."""
@@ -105,7 +105,7 @@ class ShardWriter:
         return finish
 
     def close(self) -> None:
-        """Gives the process group back: its threads, left when the process ends, may abort it."""
+        """Destroys the process group: its threads may abort a process that ends while they live."""
         if self._group is not None:
             torch.distributed.destroy_process_group(self._group)
             self._group = None
@@ -153,7 +153,7 @@ def separate(state: Any, shards: dict[str, Tensor], name: str = "state") -> Any:
 
 
 def join(rest: Any, tensors: Mapping[str, Tensor]) -> Any:
-    """What `separate` took apart."""
+    """Reverses `separate`."""
     if isinstance(rest, tuple) and rest[:1] == (SHARD,):
         return tensors[rest[1]]
     if isinstance(rest, dict):

@@ -1,4 +1,4 @@
-"""What a vision-language model answers to questions about images that it has not seen."""
+"""Answers questions about images with a trained vision-language model."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ _NOTHING = "?"
 
 
 class Answerer(NamedTuple):
-    """A model with what makes prompts of rows."""
+    """A vision-language model with its processor, which makes prompts of rows."""
 
     model: Any
     encoder: ConversationEncoder

@@ -1,4 +1,4 @@
-"""What a finetuned model says of data it has not seen: labels, labels of words, answers."""
+"""Predicts with a finetuned model: labels, labels of words, answers."""
 
 import json
 import logging
@@ -27,7 +27,7 @@ log = logging.getLogger("iolaus")
 
 
 class Predictor(NamedTuple):
-    """A model with everything that is known of its task."""
+    """A model with its tokenizer and its task."""
 
     task: Task
     reader: ExampleReader
@@ -118,7 +118,7 @@ def rows_of_texts(predictor: Predictor, texts: list[str], second: str | None) ->
 
 
 class Predicted(NamedTuple):
-    """What a model says of some examples."""
+    """Predictions for some examples, with metrics where their labels are known."""
 
     rows: Iterator[dict[str, Any]]
     """Of each example, in their order: `id`, the text, `predicted`, `probability`."""
@@ -187,7 +187,7 @@ def own_settings(group: str, option: str) -> dict[str, Any]:
 
 
 def _assumed(task: Task, config: Any) -> dict[str, Any]:
-    """The task of a model that says no more than its config does."""
+    """The task that a model's config implies."""
     data = own_settings("data", task.name)
     longest = getattr(config, "max_position_embeddings", None) or data["max_length"]
     settings = {name: data[name] for name in (*READER_SETTINGS, *Reading._fields)}

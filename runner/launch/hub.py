@@ -20,7 +20,7 @@ SECONDS = 3.0
 
 
 def spare_retries(config: DictConfig) -> None:
-    """Has the libraries of the hub look into their caches alone, where names are given and nobody answers.
+    """Sets the hub's libraries offline where the config names hub models and the hub does not answer.
 
     Otherwise each file they look for is asked for again and again, for the better part of a minute. To be called before
     they are imported, which is when they read `HF_HUB_OFFLINE`.

@@ -1,4 +1,4 @@
-"""One job of the command line: who holds the run folder, and what is said when a run stops or fails."""
+"""Runs one job of the command line: locks its run folder, trains, and reports how the run ended."""
 
 import logging
 import shlex

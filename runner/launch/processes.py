@@ -1,7 +1,7 @@
 """One fresh set of rank processes per job on this node, whatever started the job.
 
 The launching process composes the config and holds the run folder; it joins no process group. Its ranks end with it: a
-signal to it is passed on, so that they save, and when it dies without a word their standard input ends.
+signal to it is passed on, so that they save; when it is killed, their standard input closes and they end.
 """
 
 import contextlib

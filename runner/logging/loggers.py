@@ -163,7 +163,7 @@ def wandb_logger(
 
 
 def finish_loggers(loggers: Iterable[Any]) -> None:
-    """Ends what a run has begun to log elsewhere, so that the next run of this process begins one of its own."""
+    """Closes a run's loggers, so that the next run of this process opens its own."""
     for logger in loggers:
         if isinstance(logger, ResumableWandbLogger):
             logger.finish(exit_code=int(sys.exc_info()[0] is not None))

@@ -1,4 +1,4 @@
-"""A run's log at Weights & Biases that comes through what stops the run.
+"""Logs to Weights & Biases without losing rows when a run is stopped.
 
 W&B writes by a service process, which keeps rows in memory for a while, and SLURM sends its signals to every process of a
 job. So the service is started with those signals blocked that it does not handle itself; and where it has ended without

@@ -1,4 +1,4 @@
-"""The parts of a run, built and joined as the config says: data, objective, model, and the module that trains it."""
+"""Builds the parts of a run from its config: data, objective, model, and the module that trains it."""
 
 import inspect
 from collections.abc import Callable
@@ -158,7 +158,7 @@ def _assemble_plain(config: DictConfig, data: Any) -> Parts:
 
 
 def baselines_of(data: Any, objective: Any) -> dict[str, float]:
-    """What results are held against: figures of the data, and entropies of its tokens where the loss is in that unit."""
+    """Figures to compare results with: those of the data, and entropies of its tokens where the loss is in that unit."""
     per_token = getattr(data, "token_baselines", dict) if objective.nats_per_token else dict
     return {**data.baselines(), **per_token()}
 
@@ -185,7 +185,7 @@ def evaluation_of(make_module: Callable[..., Any], data: Any, objective: Any) ->
 
 
 def known_task(data: Any) -> dict[str, Any]:
-    """What is noted beside an exported model of its task; nothing for pretraining."""
+    """The task as it is saved beside an exported model; nothing for pretraining."""
     task: dict[str, Any] = getattr(data, "known_task", dict)()
     return {**task, "objective": data.collator.settings()} if task else {}
 

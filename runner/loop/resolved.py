@@ -1,4 +1,4 @@
-"""What a run computes with, decided once when it begins: every setting that is `auto`, and what goes with it.
+"""Resolves every setting that is `auto` once, when a run begins.
 
 The decisions stand in the run's `config.yaml` and `status.json` under `resolved`, and in each checkpoint. Where the run
 goes on, also on another machine or in a branch, a setting that is `auto` is what it was then, whatever `auto` would be
@@ -35,7 +35,7 @@ HALF = ("bf16-mixed", "16-mixed", "bf16-true", "16-true")
 
 
 def recorded(folder: RunFolder, checkpoint: ResumePoint | None) -> Resolved:
-    """What was decided when the run began that goes on here; empty for one that begins or is of an older version."""
+    """The resolved settings of the run that is continued; empty for a new run or one of an older version."""
     if checkpoint is None:
         return folder.status().get(RECORD) or {}
     parent = RunFolder(checkpoint.path.parent.parent)
@@ -132,7 +132,7 @@ def described(config: DictConfig, before: Resolved, now: Resolved) -> dict[str, 
 
 
 class Record(Callback):
-    """Puts what was decided into every checkpoint, and sees to it that all ranks have decided alike."""
+    """Saves the resolved settings in every checkpoint, and checks that all ranks agree on them."""
 
     def __init__(self, resolved: Resolved) -> None:
         self.resolved = resolved

@@ -97,7 +97,7 @@ def clip_shards(parameters: Iterable[nn.Parameter], limit: float) -> Tensor:
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """The tensor of which this may be a shard; collective."""
+    """Gathers the whole tensor of a shard; collective."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 

@@ -1,4 +1,4 @@
-"""What a step costs, found out by doing some of one: time, and memory by what it is for. The weights are spoilt by it."""
+"""Measures what a step costs by running a part of one: time, and memory by purpose. The weights change."""
 
 import time
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ TRIED = 3
 
 
 class Cost(NamedTuple):
-    """Of one rank; bytes, and seconds."""
+    """Cost of a step on one rank: memory in bytes, time in seconds."""
 
     weights: int
     gradients: int

@@ -1,4 +1,4 @@
-"""What a finetuned model gets right and wrong: figures per class, confusions, and predictions to browse."""
+"""Shows what a finetuned model gets right and wrong: figures per class, confusions, predictions to browse."""
 
 from html import escape
 from pathlib import Path

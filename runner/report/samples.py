@@ -1,4 +1,4 @@
-"""What a pretrained model makes of masked text: the true tokens marked as guessed or not, with its guesses."""
+"""Shows masked text: the true tokens marked as guessed or not, with the model's guesses."""
 
 from html import escape
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a run says of itself at its start and at its end."""
+"""Prints what a run is at its start, and what it reached at its end."""
 
 import math
 import re

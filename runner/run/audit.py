@@ -39,7 +39,7 @@ class OrderLog:
 
 
 def compare(first: Path, second: Path) -> str | None:
-    """Where two runs part, in words; None where one is equal to the beginning of the other.
+    """Describes the first step where two runs differ; None where one equals the beginning of the other.
 
     Raises:
         ValueError: a folder without an order log.

@@ -1,4 +1,4 @@
-"""Where this process stands among others that srun or torchrun started with it. Imports no torch."""
+"""The rank of this process among those that srun or torchrun started. Imports no torch."""
 
 import contextlib
 import json
@@ -42,7 +42,7 @@ class Member:
 
 
 def member() -> Member | None:
-    """This process as one of several ranks; None where it is alone and starts its ranks itself.
+    """Rank and world size of this process; None where nothing has started it as one of several ranks.
 
     Raises:
         ValueError: SLURM gives the nodes different numbers of tasks.

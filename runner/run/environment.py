@@ -1,4 +1,4 @@
-"""What a run ran on and with: versions, machine, git state. Imports nothing heavy."""
+"""Versions, machine and git state that a run used. Imports nothing heavy."""
 
 import platform
 import subprocess

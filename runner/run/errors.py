@@ -1,4 +1,4 @@
-"""One message instead of a traceback, with what was probably meant."""
+"""Turns users' errors into one message, with the name that was probably meant."""
 
 import os
 import re

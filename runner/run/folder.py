@@ -50,7 +50,7 @@ def config_hash(config: DictConfig) -> str:
 
 
 def _without_modules(value: Any) -> Any:
-    """The same with every target's last name alone."""
+    """The config with each target cut to its last name."""
     if isinstance(value, list):
         return [_without_modules(item) for item in value]
     if not isinstance(value, dict):
@@ -182,7 +182,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def lock(self, patience: float = 0.0) -> Iterator[None]:
-        """Holds the folder for this process; the lock goes with the process, however it ends.
+        """Locks the folder for this process; the lock ends with the process.
 
         Raises:
             ValueError: another process still holds it after `patience` seconds.

@@ -1,4 +1,4 @@
-"""Signals that ask a run to stop, and the one party that handles them.
+"""Handles the signals that ask a run to stop.
 
 While a run trains (`defer`), a signal is only noted: the ranks agree on it at the end of a step, save and stop together
 (`runner.callbacks.preemption`). At any other time it ends the run at once. Either way the process ends by `Stopped`.
@@ -58,7 +58,7 @@ class Stopped(SystemExit):
 
 @contextlib.contextmanager
 def shielded() -> Iterator[None]:
-    """Processes started within it never get the stopping signals, which SLURM sends to all that a job has started."""
+    """Blocks the stopping signals for processes started inside; SLURM sends them to every process of a job."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
     try:
         yield
@@ -68,7 +68,7 @@ def shielded() -> Iterator[None]:
 
 @contextlib.contextmanager
 def stoppable() -> Iterator[None]:
-    """Within it the stopping signals are this module's business; those ignored before (`nohup`) stay ignored."""
+    """Handles the stopping signals inside the block; signals that were ignored before (`nohup`) stay ignored."""
     global _noted, _deferred, _owner, _before
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -89,9 +89,9 @@ def stoppable() -> Iterator[None]:
 
 @contextlib.contextmanager
 def forwarding() -> Iterator[None]:
-    """For the process of the command line, between and beside its jobs: what asks it to end goes on to its workers.
+    """Passes stopping signals of the command's process on to its worker processes.
 
-    Those of joblib save and stop, which ends the command too; where there are none it ends at once.
+    Workers of joblib save and stop, which ends the command too; without workers it ends at once.
     """
 
     def hand_on(number: int, frame: FrameType | None) -> None:
@@ -117,7 +117,7 @@ def forwarding() -> Iterator[None]:
 
 @contextlib.contextmanager
 def ending_with_command() -> Iterator[None]:
-    """In a worker process of the command line, such as joblib's: SIGTERM comes when the command dies (Linux)."""
+    """Sends SIGTERM to a worker process, such as joblib's, when the command dies (Linux)."""
     worker = os.environ.get(COMMAND_PROCESS) == str(os.getppid())
     if worker and sys.platform == "linux":
         ctypes.CDLL(None).prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGTERM)
@@ -130,12 +130,12 @@ def ending_with_command() -> Iterator[None]:
 
 
 def noted() -> int | None:
-    """The first stopping signal that has come, if any."""
+    """The first stopping signal received, or None."""
     return _noted
 
 
 def defer(deferred: bool) -> None:
-    """Whether a signal is only noted from now on; a noted one ends the run when that is over.
+    """Defers signals from now on, or stops deferring them; a deferred signal then ends the run.
 
     Raises:
         Stopped: a signal was noted while they were deferred, and they no longer are.
@@ -147,7 +147,7 @@ def defer(deferred: bool) -> None:
 
 
 def handler_before(number: int) -> Any:
-    """Who handled a signal before this module did: submitit, for one."""
+    """The handler that a signal had before this module's, such as submitit's."""
     return _before.get(number)
 
 

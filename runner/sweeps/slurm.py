@@ -45,7 +45,7 @@ FOR_SLURM = ("partition", "account", "qos", "constraint", "array_parallelism")
 
 
 class Layout(NamedTuple):
-    """What a job asks SLURM for that depends on the run."""
+    """Nodes, tasks and GPUs that a run needs."""
 
     nodes: int
     tasks_per_node: int
@@ -53,7 +53,7 @@ class Layout(NamedTuple):
 
 
 class Launcher(BaseSubmititLauncher):
-    """Submits jobs grouped by layout; in the job it is what submitit calls on every task."""
+    """Submits jobs grouped by layout; submitit calls it on every task of a job."""
 
     _EXECUTOR = "slurm"
 

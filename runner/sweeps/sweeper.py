@@ -128,7 +128,7 @@ class JobSweeper(Sweeper):
         return self.configs.check(self.config, overrides)
 
     def launch(self, jobs: Sequence[Job]) -> Sequence[JobReturn]:
-        """Hands jobs to the launcher; what ends the launcher itself is said and does not end the sweep."""
+        """Launches jobs; an error of the launcher itself is logged and does not end the sweep."""
         first, self.launched = self.launched, self.launched + len(jobs)
         try:
             return self.launcher.launch([job.launched for job in jobs], initial_job_idx=first)
@@ -208,7 +208,7 @@ class SweepPage(Callback):
     """When the last job of a multirun has ended: the page that compares them, and a line for each that failed."""
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
-        """Settles the sweep's folder: a job may be composed in another process, and must come to the same one."""
+        """Fixes the sweep's folder: a job may be composed in another process, and must get the same one."""
         folder = str(config.hydra.sweep.dir)
         with flag_override(config, ["struct", "readonly"], [False, False]):
             config.hydra.sweep.dir = folder

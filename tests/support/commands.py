@@ -18,7 +18,7 @@ RECIPES = sorted((ROOT / "conf" / "experiment").glob("*.yaml"))
 
 BLOCK = re.compile(r"^```(\w+)?(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
-OURS = r"(?:iolaus(?![.\w])|make(?!\w)|python -m (?:iolaus|runner|tests)|torchrun|srun\b|pip install|PYTHONPATH=)"
+OURS = r"(?:iolaus(?![./\w])|make(?!\w)|python -m (?:iolaus|runner|tests)|torchrun|srun\b|pip install|PYTHONPATH=)"
 INLINE = re.compile(rf"`({OURS}[^`\n]*)`")
 
 
