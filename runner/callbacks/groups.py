@@ -21,6 +21,7 @@ class ParameterGroups(Callback):
         schedules = (getattr(c.scheduler, "schedule", None) for c in trainer.lr_scheduler_configs)
         schedule = next(filter(None, schedules), None)
         group_summary(groups_table(optimizer), schedule.describe() if schedule else "")
-        names = {group["name"]: list(group["param_names"]) for group in optimizer.param_groups}
+        groups = enumerate(optimizer.param_groups)
+        names = {str(group.get("name", i)): list(group.get("param_names", [])) for i, group in groups}
         target = Path(trainer.default_root_dir) / "parameter_groups.json"
         write_atomically(target, json.dumps(names, indent=1))

@@ -222,8 +222,8 @@ def _attribute(path: str) -> Any:
         name, outer = f"{name}.{part}", found
         found = getattr(outer, part, None)
         if found is None:
-            import_module(name)
-            found = getattr(outer, part)
+            module = import_module(name)
+            found = getattr(outer, part, module)
     return found
 
 

@@ -7,14 +7,16 @@ Letters in shapes: D documents (samples), T tokens of a row, N tokens of all doc
 C classes, I images.
 """
 
+from __future__ import annotations  # torch is not imported for types alone
+
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from transformers import PreTrainedTokenizerBase
 
 
@@ -190,7 +192,7 @@ class CollatorArguments(TokenizerArguments, TaskArguments, total=False):
     max_sequence_length: int
 
 
-def tokenizer_arguments(tokenizer: "PreTrainedTokenizerBase") -> TokenizerArguments:
+def tokenizer_arguments(tokenizer: PreTrainedTokenizerBase) -> TokenizerArguments:
     """Padding, mask, vocabulary and special tokens of a tokenizer; padding stands for a mask that it lacks."""
     pad, mask = tokenizer.pad_token_id, tokenizer.mask_token_id
     return {

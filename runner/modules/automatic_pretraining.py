@@ -178,7 +178,7 @@ def new_encoder(fields: dict[str, Any], tokenizer: Any, model_kwargs: dict[str, 
         raise ValueError(f"architecture={architecture!r} is none of transformers") from error
     hidden = fields.pop("hidden_size", known.hidden_size)
     return build_encoder(
-        architecture,
+        architecture=architecture,
         hidden_size=hidden,
         num_hidden_layers=fields.pop("num_hidden_layers", known.num_hidden_layers),
         num_attention_heads=fields.pop("num_attention_heads", known.num_attention_heads),
