@@ -42,8 +42,11 @@ def options() -> Iterator[None]:
     """What a test registers is gone after it."""
     before = {group: dict(found) for group, found in registry.OPTIONS.items()}, dict(registry._OWN)
     yield
-    registry.OPTIONS.clear()
-    registry.OPTIONS.update(before[0])
+    for group in registry.OPTIONS.keys() - before[0].keys():
+        del registry.OPTIONS[group]
+    for group, found in before[0].items():  # in place: others hold on to the mapping of a group
+        registry.OPTIONS[group].clear()
+        registry.OPTIONS[group].update(found)
     for group, name in registry._OWN.keys() - before[1].keys():
         del registry._place_of(group)[name]
     registry._OWN.clear()

@@ -78,7 +78,9 @@ def test_own_folder_is_composed_and_what_only_its_user_may_is_refused(here: Path
         iolaus.compose(config_dir="nowhere")
 
 
-def test_works_beside_a_hydra_app_of_the_users_own(here: Path) -> None:
+def test_works_beside_a_hydra_app_of_the_users_own(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(HydraConfig.instance(), "cfg", None)  # what another test in this process has left
+
     @dataclass
     class Adam:
         speed: int = 3
