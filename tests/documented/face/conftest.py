@@ -44,11 +44,11 @@ def options() -> Iterator[None]:
     yield
     for group in registry.OPTIONS.keys() - before[0].keys():
         del registry.OPTIONS[group]
-    for group, found in before[0].items():  # in place: others hold on to the mapping of a group
-        registry.OPTIONS[group].clear()
-        registry.OPTIONS[group].update(found)
-    for group, name in registry._OWN.keys() - before[1].keys():
-        del registry._place_of(group)[name]
+    for part, found in before[0].items():  # in place: others hold on to the mapping of a group
+        registry.OPTIONS[part].clear()
+        registry.OPTIONS[part].update(found)
+    for own_group, name in registry._OWN.keys() - before[1].keys():
+        del registry._place_of(own_group)[name]
     registry._OWN.clear()
     registry._OWN.update(before[1])
 
