@@ -20,8 +20,14 @@ class Trainer:
     """`cpu`, `gpu`, `mps`, or `auto`: the best there is."""
     devices: Any = setting(1, execution=True)
     """Processes on this node, one per device; `auto` takes every GPU, or one process on a CPU."""
-    num_nodes: int = setting(1, allowed=COUNT, execution=True)
-    """Nodes of the job."""
+    num_nodes: Any = setting(1, execution=True)
+    """Nodes of the job: a number, a range such as `1:4`, or `auto` for as many as there are. With a range nodes may join
+    and leave while the run goes on."""
+    max_restarts: Any = setting(None, allowed=WHOLE_FROM_0, execution=True)
+    """Times that ranks are replaced after one crashed, was killed or hangs; none means 3 where there are several, and a
+    number gives a single rank a process of its own."""
+    timeout: float = setting(600.0, allowed=POSITIVE, execution=True)
+    """Seconds without progress after which a rank counts as hanging."""
     strategy: str = setting("auto", allowed=Choice(("auto", "ddp", "fsdp")), execution=True)
     """`auto`: one process alone, or DDP where there are several."""
     tensor_parallel_size: int = setting(1, allowed=COUNT, execution=True)

@@ -23,7 +23,8 @@ from iolaus.runner.config.checks import check_config
 from iolaus.runner.config.permissions import on_command_line
 from iolaus.runner.launch.hub import spare_retries
 from iolaus.runner.launch.job import in_sweep, report_failure, report_job_failure, report_stop, run_job
-from iolaus.runner.launch.processes import keep_freed_memory, run_rank
+from iolaus.runner.launch.processes import keep_freed_memory
+from iolaus.runner.launch.rank import HEARTBEAT, run_rank
 from iolaus.runner.launch.requeue import requeue
 from iolaus.runner.launch.resume import saved_overrides
 from iolaus.runner.loop.assembly import assemble, known_task, preprocessor_of
@@ -112,7 +113,7 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
 
     Returns the run's figures, `objective` among them: the best value of the monitored metric.
     """
-    from iolaus.runner.callbacks import Preemption
+    from iolaus.runner.callbacks import Heartbeat, Preemption
     from iolaus.runner.checkpoints.callback import checkpoint_to_resume
     from iolaus.runner.logging.loggers import finish_loggers
     from iolaus.runner.loop.lightning_loop import one_epoch, savers
@@ -140,10 +141,11 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     watching = watchers(build_all(chosen.callback), data, module)
     *saving, saver = savers(build(chosen.checkpoint, folder=folder.checkpoints), folder.checkpoints)
     pruning = pruning_of(folder, saver)
+    beating = [Heartbeat(Path(file)) for file in [os.environ.get(HEARTBEAT)] if file]
     trainer = make_trainer(
         config.trainer,
         chosen.trainer,
-        callbacks=[*watching, *saving, saver, *pruning, Preemption(saver), Record(resolved)],
+        callbacks=[*watching, *saving, saver, *pruning, *beating, Preemption(saver), Record(resolved)],
         loggers=build_all(chosen.logger, folder=str(folder.path)),
         folder=folder,
         resumed_step=checkpoint.step if checkpoint else 0,

@@ -2,6 +2,7 @@
 
 - `progress`, `display`: the progress bar, or plain lines; `throughput`: tokens per second and MFU.
 - `preemption`: stops on a signal, with a checkpoint; `early_stopping`: stops when a metric no longer improves.
+- `heartbeat`: tells the agent of the node that this rank makes progress.
 - `divergence`: stops when the loss diverges; `plateau`: warns of a loss that stays at the unigram entropy.
 - `groups`: logs the parameter groups at the start; `audit`: writes the order audit.
 """
@@ -10,6 +11,7 @@ from iolaus.runner.callbacks.audit import OrderAudit
 from iolaus.runner.callbacks.divergence import Divergence
 from iolaus.runner.callbacks.early_stopping import EarlyStopping
 from iolaus.runner.callbacks.groups import ParameterGroups
+from iolaus.runner.callbacks.heartbeat import Heartbeat
 from iolaus.runner.callbacks.plateau import Plateau
 from iolaus.runner.callbacks.preemption import Preemption
 from iolaus.runner.callbacks.progress import Progress
@@ -18,6 +20,7 @@ from iolaus.runner.callbacks.throughput import Throughput
 __all__ = [
     "Divergence",
     "EarlyStopping",
+    "Heartbeat",
     "OrderAudit",
     "ParameterGroups",
     "Plateau",

@@ -15,7 +15,7 @@ from iolaus.runner.launch.processes import quiet_threads
 from iolaus.runner.loop.assembly import Parts, assemble
 from iolaus.runner.modules.texts import marked_texts
 from iolaus.runner.report.summary import clock, group_summary, show
-from iolaus.runner.run.cluster import processes_per_node
+from iolaus.runner.run.cluster import num_nodes, processes_per_node
 
 HISTOGRAM_LINES = 8
 
@@ -43,7 +43,7 @@ def show_plan(config: DictConfig) -> None:
     quiet_libraries()
     config = completed(config)
     parts = assemble(config)
-    ranks = processes_per_node(config.trainer) * int(config.trainer.get("num_nodes", 1))
+    ranks = processes_per_node(config.trainer) * num_nodes(config.trainer)
     indexed = isinstance(parts.data, GlobalBatchDataModule) and not parts.data.streamed
     batches = parts.data.train_batches(0, ranks) if indexed else None
     facts = _fingerprints(parts.data, config) if indexed else {"samples": "known only as they are read"}

@@ -16,7 +16,7 @@ from iolaus.runner.config.allowed import allow_code, check_targets
 from iolaus.runner.config.completed import EMPTY
 from iolaus.runner.config.permissions import check_permissions
 from iolaus.runner.optim.schedule.phases import ThreePhaseSchedule
-from iolaus.runner.run.cluster import processes_per_node
+from iolaus.runner.run.cluster import nodes_of, processes_per_node
 from iolaus.runner.run.errors import explain, wants_traceback
 
 RESOLVED = ("trainer", "scheduler", "model")
@@ -49,6 +49,7 @@ def check_config(config: DictConfig) -> None:
     check_length(trainer.get("max_steps", 1), trainer.get("max_epochs"))
     if trainer.get("devices", 1) not in ("auto", -1, "-1"):
         processes_per_node(trainer)
+    nodes_of(trainer)
     _check_schedule(values["scheduler"], trainer)
     _check_network(values["model"], values["data"])
     _check_task(values)

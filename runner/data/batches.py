@@ -207,8 +207,11 @@ def _end_workers() -> None:
 
 def set_up_worker(worker: int) -> None:
     """Keeps a loader process out of the way: one thread, and signals are the training process's business."""
+    from iolaus.runner.run.orphans import end_with_parent
     from iolaus.runner.run.signals import STOPPING
 
     torch.set_num_threads(1)
+    if parent := multiprocessing.parent_process():  # a batch in the pipe would keep this process for ever
+        end_with_parent(parent.pid)
     for number in STOPPING:
         signal.signal(number, signal.SIG_IGN)

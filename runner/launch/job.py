@@ -12,7 +12,9 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from iolaus.runner.config.permissions import words_to_repeat
-from iolaus.runner.launch.processes import RANK_ERROR, Train, launch, leave_error, left_error, quiet_threads
+from iolaus.runner.launch.nodes import Leadership
+from iolaus.runner.launch.processes import launch, quiet_threads
+from iolaus.runner.launch.rank import RANK_ERROR, Train, leave_error, left_error
 from iolaus.runner.launch.resume import inherit
 from iolaus.runner.report.summary import typed_path
 from iolaus.runner.run import cluster
@@ -53,6 +55,12 @@ def run_job(config: DictConfig, folder: RunFolder, here: Member | None, train: T
             launcher,
             launcher,
         )
+    if here is None and cluster.nodes_of(config.trainer) != (1, 1):
+        with Leadership(config, folder, typed_overrides(HydraConfig.get())) as leadership:
+            leadership.meet()
+            figures = launch(config, folder, train, leadership.take)
+            leadership.part()
+            return figures
     if here is None:
         return _lead(config, folder, lambda: launch(config, folder, train))
     cluster.check_layout(config.trainer, cluster.processes_per_node(config.trainer), here)

@@ -15,7 +15,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from iolaus.runner.run.cluster import agreed_folder, member, slurm_job
+from iolaus.runner.run.cluster import agreed_folder, member, nodes_of, slurm_job
 from iolaus.runner.run.files import newest
 from iolaus.runner.run.folder import CONFIG_FLAGS, RunFolder, config_hash, new_name
 from iolaus.runner.run.redaction import HIDDEN
@@ -37,7 +37,8 @@ def run_folder(*, _root_: DictConfig) -> str:
         ValueError: `resume` names a folder that is no run, or one that another process is training in.
     """
     identity = config_hash(_root_)
-    return agreed_folder(Path(_root_.outputs), identity, lambda: _chosen_folder(_root_, identity))
+    several = nodes_of(_root_.trainer) != (1, 1) and _root_.mode != "inspect"
+    return agreed_folder(Path(_root_.outputs), identity, lambda: _chosen_folder(_root_, identity), several)
 
 
 def _chosen_folder(_root_: DictConfig, identity: str) -> str:
@@ -63,7 +64,7 @@ def find_unfinished(outputs: Path, identity: str) -> Path | None:
     return newest(outputs, "status.json", fits)
 
 
-def named_run(resume: str) -> RunFolder:
+def named_run(resume: str, to_train: bool = True) -> RunFolder:
     """The run that `resume` names by its folder or by one of its checkpoints.
 
     Raises:
@@ -76,7 +77,8 @@ def named_run(resume: str) -> RunFolder:
             raise ValueError(f"resume: there is no checkpoint {resume!r}; there are: {there}")
         path = path.parent.parent
     folder = RunFolder(path)
-    folder.check_resumable(now=member() is None and slurm_job() is None)  # jobs wait for the lock
+    now = to_train and member() is None and slurm_job() is None  # jobs wait for the lock
+    folder.check_resumable(now)
     return folder
 
 
@@ -91,7 +93,7 @@ def saved_overrides(arguments: list[str]) -> list[str]:
         return arguments
     if sweep := read_sweep(Path(str(resume))):
         return _saved_sweep(sweep, Path(str(resume)), arguments)
-    folder = named_run(str(resume))
+    folder = named_run(str(resume), to_train=False)
     replayed = _replayed(folder.overrides(), arguments, str(folder.path / "overrides.json"))
     cooldown, added = _value("scheduler.cooldown_steps", arguments), []
     if cooldown and cooldown.isdigit() and _value("trainer.max_steps", arguments) is None:

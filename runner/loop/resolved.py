@@ -19,7 +19,7 @@ from iolaus.runner.config.completed import completed
 from iolaus.runner.loop.trainer import cpu_has_bf16, resolve_accelerator, resolve_precision
 from iolaus.runner.models.autocast import usable_precision
 from iolaus.runner.models.packed.attention import FLASH_KERNELS, gpu_has_flash
-from iolaus.runner.run.cluster import member, processes_per_node
+from iolaus.runner.run.cluster import member, num_nodes, processes_per_node
 from iolaus.runner.run.folder import RunFolder
 
 log = logging.getLogger("iolaus")
@@ -77,7 +77,7 @@ def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: Any, 
         "micro_batch_tokens": getattr(data, "micro_batch_tokens", None),
         "micro_batch_size": getattr(data, "micro_batch_size", None),
         "compile": bool(config.module.get("compile_model")),
-        "processes": processes_per_node(trainer) * int(trainer.num_nodes),
+        "processes": processes_per_node(trainer) * num_nodes(trainer),
         "threads": torch.get_num_threads() if trainer.accelerator == "cpu" else None,
     }
 

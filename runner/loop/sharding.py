@@ -134,7 +134,9 @@ def own_share(full: Tensor, like: DTensor) -> Tensor:
 class ShardedStrategy(ModelParallelStrategy):
     """Lightning's model parallelism, with the project's own checkpoints: written in shards, read in shards or whole."""
 
-    def __init__(self, num_processes: int, tensor_parallel_size: int, accelerator: str) -> None:
+    def __init__(
+        self, num_processes: int, tensor_parallel_size: int, accelerator: str, timeout: timedelta
+    ) -> None:
         """Raises ValueError for a size that does not divide the number of processes."""
         if tensor_parallel_size < 1 or num_processes % tensor_parallel_size:
             raise ValueError(
@@ -145,7 +147,7 @@ class ShardedStrategy(ModelParallelStrategy):
             tensor_parallel_size=tensor_parallel_size,
             save_distributed_checkpoint=False,
             process_group_backend="nccl" if accelerator == "gpu" else "gloo",
-            timeout=timedelta(minutes=10),
+            timeout=timeout,
         )
 
     @property

@@ -27,7 +27,7 @@ from iolaus.runner.loop.profiling import Profile
 from iolaus.runner.loop.sharding import ShardedStrategy
 from iolaus.runner.models.packed.attention import use_kernel
 from iolaus.runner.report.summary import typed_path
-from iolaus.runner.run.cluster import cluster_environment, processes_per_node
+from iolaus.runner.run.cluster import cluster_environment, num_nodes, processes_per_node
 from iolaus.runner.run.folder import RunFolder
 
 EXPECTED_WARNINGS = (
@@ -81,12 +81,12 @@ def build_trainer(
     quiet_libraries()
     _prepare_loggers(loggers, folder, resumed_step)
     processes = processes_per_node({"devices": settings.devices, "accelerator": accelerator})
-    size = processes * settings.num_nodes
+    nodes = num_nodes({"num_nodes": settings.num_nodes})
     trainer = make(
         accelerator=accelerator,
         devices=processes,
-        num_nodes=settings.num_nodes,
-        strategy=_strategy(settings.strategy, size, settings.tensor_parallel_size, accelerator),
+        num_nodes=nodes,
+        strategy=_strategy(settings, processes * nodes, accelerator),
         inference_mode=settings.strategy != "fsdp",  # weights gathered in it could not be trained on
         precision=resolve_precision(settings.precision, accelerator),
         **(epochs or {"max_steps": settings.max_steps, "max_epochs": 1, "use_distributed_sampler": False}),
@@ -233,16 +233,22 @@ def resolve_accelerator(name: str) -> str:
     return "gpu" if name == "cuda" else name
 
 
-def _strategy(name: str, world_size: int, tensor_parallel_size: int, accelerator: str) -> str | Strategy:
+COLLECTIVE_TIMEOUTS = 1.5
+"""How long a collective may take, in `trainer.timeout`s: the agent of the ranks, where there is one, acts first."""
+
+
+def _strategy(settings: options.Trainer, world_size: int, accelerator: str) -> str | Strategy:
+    name, tensor_parallel_size = settings.strategy, settings.tensor_parallel_size
+    timeout = timedelta(seconds=COLLECTIVE_TIMEOUTS * settings.timeout)
     if tensor_parallel_size != 1 and name != "fsdp":
         raise ValueError(f"trainer.tensor_parallel_size={tensor_parallel_size} needs trainer=fsdp")
     if name == "fsdp":
         alone = world_size == 1 and tensor_parallel_size <= 1  # one process has all of it anyway
-        return "auto" if alone else ShardedStrategy(world_size, tensor_parallel_size, accelerator)
+        return "auto" if alone else ShardedStrategy(world_size, tensor_parallel_size, accelerator, timeout)
     if name == "ddp" or (name == "auto" and world_size > 1):
         return DDPStrategy(
             process_group_backend="nccl" if accelerator == "gpu" else "gloo",
-            timeout=timedelta(minutes=10),
+            timeout=timeout,
             gradient_as_bucket_view=True,
             broadcast_buffers=False,
         )

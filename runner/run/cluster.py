@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from iolaus.runner.run.environment import output_of
-from iolaus.runner.run.files import read_json, write_atomically
+from iolaus.runner.run.files import locked, read_json, write_atomically
 from iolaus.runner.run.folder import RunFolder
 
 LAUNCH_FILE = ".launch"
@@ -19,6 +19,9 @@ LAUNCH_FILE = ".launch"
 
 SECONDS_TO_AGREE = 600.0
 """How long the other ranks wait for what the first one notes."""
+
+SECONDS_TO_START = 60.0
+"""How long a node may take from choosing a run folder to holding it."""
 
 NOT_A_TASK = 0xFFFFFFF0
 """SLURM step numbers from here on are shells and batch scripts, not tasks started by srun."""
@@ -41,6 +44,46 @@ class Member:
         return self.world_size // self.ranks_per_node
 
 
+class Nodes(NamedTuple):
+    """How many nodes a run may have."""
+
+    least: int
+    most: int
+
+    @property
+    def elastic(self) -> bool:
+        """Whether the run goes on with more or fewer nodes."""
+        return self.least < self.most
+
+    def __str__(self) -> str:
+        return f"{self.least}:{self.most}" if self.elastic else str(self.least)
+
+
+ANY_NODES = Nodes(1, 1024)
+"""What `trainer.num_nodes=auto` stands for."""
+
+
+def nodes_of(trainer: Any) -> Nodes:
+    """The nodes that a trainer config asks for: a number, a range such as `1:4`, or `auto`.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    asked = str(trainer.get("num_nodes", 1))
+    if asked == "auto":
+        return ANY_NODES
+    least, _, most = asked.partition(":")
+    if not (least.isdecimal() and (most or least).isdecimal() and 1 <= int(least) <= int(most or least)):
+        raise ValueError(f"trainer.num_nodes={asked}: expected a number, a range such as 1:4, or auto")
+    return Nodes(int(least), int(most or least))
+
+
+def num_nodes(trainer: Any) -> int:
+    """The nodes there are, in a rank; elsewhere the fewest that the config asks for."""
+    here = member()
+    return here.num_nodes if here is not None else nodes_of(trainer).least
+
+
 def member() -> Member | None:
     """Rank and world size of this process; None where nothing has started it as one of several ranks.
 
@@ -55,8 +98,10 @@ def member() -> Member | None:
                 f"SLURM started {tasks} tasks on {nodes} nodes; every node needs the same number"
             )
         return Member(int(env["SLURM_PROCID"]), tasks, tasks // nodes, slurm_launch(), slurm=True)
-    if int(env.get("WORLD_SIZE", 1)) > 1 and "RANK" in env and "LOCAL_WORLD_SIZE" in env:
-        launch = f"{env.get('TORCHELASTIC_RUN_ID', 0)}-{env.get('TORCHELASTIC_RESTART_COUNT', 0)}"
+    alone = int(env.get("WORLD_SIZE", 1)) == 1 and "TORCHELASTIC_RUN_ID" not in env
+    if not alone and "RANK" in env and "LOCAL_WORLD_SIZE" in env:
+        counts = env.get("TORCHELASTIC_RESTART_COUNT", 0), env.get("MASTER_PORT", 0)
+        launch = "-".join(map(str, (env.get("TORCHELASTIC_RUN_ID", 0), *counts)))
         rank, size, per_node = (int(env[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"))
         return Member(rank, size, per_node, launch, slurm=False)
     return None
@@ -85,12 +130,13 @@ def slurm_launch() -> str:
 
 def check_layout(trainer: Any, devices: int, here: Member) -> None:
     """Raises ValueError unless the config asks for as many processes as were started."""
-    if (devices, trainer.get("num_nodes", 1)) == (here.ranks_per_node, here.num_nodes):
+    nodes = nodes_of(trainer)
+    if devices == here.ranks_per_node and nodes.least <= here.num_nodes <= nodes.most:
         return
     by = "SLURM started" if here.slurm else "torchrun started"
     raise ValueError(
         f"{by} {here.ranks_per_node} processes on each of {here.num_nodes} nodes, but the config has "
-        f"trainer.devices={devices} trainer.num_nodes={trainer.get('num_nodes', 1)}. Set "
+        f"trainer.devices={devices} trainer.num_nodes={nodes}. Set "
         f"trainer.devices={here.ranks_per_node} trainer.num_nodes={here.num_nodes}, or start as "
         "many processes as the config asks for"
     )
@@ -139,8 +185,10 @@ def port_of(launch: str) -> int:
     return 15000 + (job * 61 + step * 7 + restart) % 15000
 
 
-def agreed_folder(outputs: Path, identity: str, choose: Callable[[], str]) -> str:
+def agreed_folder(outputs: Path, identity: str, choose: Callable[[], str], several: bool = False) -> str:
     """The run folder that the first rank has chosen, on every rank; a requeued job comes back to the one it had.
+
+    Commands that start `several` nodes of one run without a cluster's help meet in the outputs folder that they share.
 
     Raises:
         ValueError: the first rank's choice does not arrive, or nothing is there to bring it.
@@ -149,7 +197,7 @@ def agreed_folder(outputs: Path, identity: str, choose: Callable[[], str]) -> st
     if here is not None and not here.slurm:
         return _through_store(here, f"iolaus/{here.launch}/{identity}", choose)
     if job is None:
-        return choose()
+        return _through_outputs(outputs, identity, choose) if several else choose()
     step = os.environ.get("SLURM_STEP_ID", 0)
     note = outputs / "slurm" / f"{os.environ['SLURM_JOB_ID']}.{step}-{identity[:8]}.json"
     if here is None or here.rank == 0:
@@ -160,6 +208,23 @@ def agreed_folder(outputs: Path, identity: str, choose: Callable[[], str]) -> st
         return folder
     _await_note(note, here, outputs)
     return str(read_json(note, {})["folder"])
+
+
+def _through_outputs(outputs: Path, identity: str, choose: Callable[[], str]) -> str:
+    """The folder in which another node trains this config or is about to, else a new choice, noted for other nodes."""
+    note = outputs / "nodes" / f"{identity}.json"
+    note.parent.mkdir(parents=True, exist_ok=True)
+    with locked(note.with_suffix(".lock")):
+        known = read_json(note, {}).get("folder")
+        if known and (RunFolder(Path(known)).is_locked() or _is_young(note)):
+            return str(known)
+        folder = choose()
+        write_atomically(note, json.dumps({"folder": folder}))
+        return folder
+
+
+def _is_young(note: Path) -> bool:
+    return time.time() - note.stat().st_mtime < SECONDS_TO_START
 
 
 def _through_store(here: Member, key: str, choose: Callable[[], str]) -> str:

@@ -1,6 +1,7 @@
 """Small files of a run: read where they can be, and written so that no reader meets half of one."""
 
 import contextlib
+import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -51,6 +52,14 @@ def replacing(path: Path, what: str = "") -> Iterator[Path]:
             with contextlib.suppress(OSError):
                 temporary.unlink()
             raise
+
+
+@contextlib.contextmanager
+def locked(file: Path) -> Iterator[None]:
+    """Holds a lock file within the block; waits for it first."""
+    with open(file, "w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
 
 
 def write_atomically(path: Path, text: str) -> None:

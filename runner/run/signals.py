@@ -5,15 +5,15 @@ While a run trains (`defer`), a signal is only noted: the ranks agree on it at t
 """
 
 import contextlib
-import ctypes
 import os
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
+
+from iolaus.runner.run.orphans import set_parent_death_signal
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 """Ctrl-C, `kill`, a closed terminal, and the warnings that SLURM sends before it ends or preempts a job."""
@@ -29,9 +29,6 @@ EXIT_INTERRUPTED = 130
 
 COMMAND_PROCESS = "IOLAUS_COMMAND_PROCESS"
 """Environment variable with the process id of the command line."""
-
-SET_PARENT_DEATH_SIGNAL = 1
-"""PR_SET_PDEATHSIG of prctl(2)."""
 
 _noted: int | None = None
 _deferred = False
@@ -119,8 +116,8 @@ def forwarding() -> Iterator[None]:
 def ending_with_command() -> Iterator[None]:
     """Sends SIGTERM to a worker process, such as joblib's, when the command dies (Linux)."""
     worker = os.environ.get(COMMAND_PROCESS) == str(os.getppid())
-    if worker and sys.platform == "linux":
-        ctypes.CDLL(None).prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGTERM)
+    if worker:
+        set_parent_death_signal(signal.SIGTERM)
     try:
         yield
     except Stopped:

@@ -21,7 +21,8 @@ from omegaconf import DictConfig
 
 from iolaus.conf import sweeper as options
 from iolaus.runner.config.settings import takes_settings
-from iolaus.runner.launch.processes import left_error, same_modules
+from iolaus.runner.launch.processes import same_modules
+from iolaus.runner.launch.rank import left_error
 from iolaus.runner.run.cluster import processes_per_node
 from iolaus.runner.run.errors import TrainingFailure
 from iolaus.runner.run.folder import RunFolder

@@ -19,7 +19,7 @@ TARGETS = [
     "lightning.pytorch.LightningModule.load_from_checkpoint", "lightning.pytorch.utilities.model_helpers.os.system",
     "torchmetrics.utilities.imports.Version", "pytorch_optimizer.load_optimizer",
     # ours
-    "runner.run.environment.output_of", "runner.cli.models.push.push_to_hub", "runner.launch.processes.run_ranks",
+    "runner.run.environment.output_of", "runner.cli.models.push.push_to_hub", "runner.launch.agent.supervise",
     "runner.launch.requeue.requeue", "runner.train.main",
     "runner.cli.models.consolidate.consolidate", "runner.run.folder.write_atomically", "runner.build.build",
     "runner.config.targets.allow_targets", "runner.config.custom_code.allow_custom_code",

@@ -1,0 +1,282 @@
+"""Starts and supervises the ranks of this node: torch's elastic agent, with this project's rules for how a run ends."""
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from subprocess import Popen
+from typing import Any
+
+from torch.distributed.elastic.agent.server.api import RunResult, WorkerGroup, WorkerSpec, WorkerState
+from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElasticAgent
+from torch.distributed.elastic.multiprocessing import LogsDest, LogsSpecs
+from torch.distributed.elastic.rendezvous.api import RendezvousError
+
+from iolaus.runner.launch.rank import EXIT_LOST_PEER, RANK_ERROR, heartbeat_of, left_error
+from iolaus.runner.launch.rendezvous import rendezvous
+from iolaus.runner.run import signals
+from iolaus.runner.run.cluster import Nodes
+from iolaus.runner.run.errors import TrainingFailure
+from iolaus.runner.run.folder import RunFolder
+
+log = logging.getLogger("iolaus")
+
+SECONDS_TO_FOLLOW = 10.0
+"""How long the other ranks may take to end by themselves after one has failed."""
+
+SECONDS_TO_STOP = 120.0
+"""How long ranks may take to save and end after a stopping signal."""
+
+SECONDS_TO_WRITE_STACKS = 2.0
+
+SECONDS_BETWEEN_LOOKS, SECONDS_BETWEEN_LOOKS_AT_NODES = 0.05, 0.5
+
+TRIES_WITHOUT_PROGRESS = 2
+"""Restarts after which no new checkpoint means that more of them would not help."""
+
+STOPPED = (signals.EXIT_PREEMPTED, signals.EXIT_UNSAVED)
+"""Exit statuses of a rank that a signal has stopped."""
+
+
+class NoLogFiles(LogsSpecs):
+    """The ranks print where this process prints."""
+
+    def reify(self, envs: dict[int, dict[str, str]]) -> LogsDest:
+        """No file for any of the streams."""
+        none = dict.fromkeys(envs, "")
+        return LogsDest(stdouts=none, stderrs=none, error_files=none)
+
+    @property
+    def root_log_dir(self) -> str:
+        """There is none."""
+        return ""
+
+
+@dataclass
+class Round:
+    """One set of ranks, from their start to their end."""
+
+    ends: dict[int, int] = field(default_factory=dict)
+    """Exit statuses of ranks that ended badly, the first one first."""
+    hung: list[int] = field(default_factory=list)
+    """Ranks that made no progress for too long."""
+    deadline: float = float("inf")
+    """When ranks that are still there are killed."""
+    told: bool = False
+    """Whether a stopping signal was passed on to the ranks."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a signal has ended the ranks."""
+        first = next(iter(self.ends.values()), 0)
+        return first in STOPPED or (self.told and first == -signal.SIGTERM)
+
+    def cause(self) -> str:
+        """The rank that failed first and how, in words; one that was killed rather than one that lost it."""
+        if self.hung:
+            ranks = " and ".join(map(str, self.hung))
+            return f"rank {ranks} made no progress"
+        ends = sorted(self.ends.items(), key=lambda end: (end[1] == EXIT_LOST_PEER, end[1] > 0))
+        rank, status = ends[0]
+        how = (
+            f"was killed by {signal.Signals(-status).name}"
+            if status < 0
+            else f"ended with exit status {status}"
+        )
+        return f"rank {rank} {how}"
+
+
+@dataclass(frozen=True)
+class Supervision:
+    """What an agent runs and how long it tries."""
+
+    command: list[str]
+    folder: RunFolder
+    count: int
+    """Ranks on this node."""
+    nodes: Nodes
+    timeout: float
+    """Seconds without progress after which a rank counts as hanging."""
+    max_restarts: int
+    lead: Callable[[], object]
+    """Takes over the run folder where its node is gone."""
+
+
+class RankAgent(LocalElasticAgent):
+    """Restarts ranks that crash, are killed or hang; an error that the user has to mend, or a signal, ends them all.
+
+    Raises:
+        Stopped: a signal came while no rank was running.
+    """
+
+    def __init__(self, spec: WorkerSpec, plan: Supervision) -> None:
+        super().__init__(spec, NoLogFiles())
+        self.plan, self.folder = plan, plan.folder
+        self.round = Round()
+        self.beats: dict[int, tuple[float, float]] = {}
+        self.steps: list[int] = []
+        self.why_no_restart = ""
+
+    @property
+    def leaves(self) -> bool:
+        """Whether the run goes on without this node."""
+        return self.plan.nodes.elastic and signals.noted() is not None
+
+    def _rendezvous(self, worker_group: WorkerGroup) -> None:
+        (self.folder.path / RANK_ERROR).unlink(missing_ok=True)
+        self.plan.lead()
+        signals.defer(False)  # no rank has anything to save
+        super()._rendezvous(worker_group)
+        signals.defer(True)
+
+    def _start_workers(self, worker_group: WorkerGroup) -> dict[int, Any]:
+        self.round, self.beats = Round(), {}
+        for worker in worker_group.workers:
+            heartbeat_of(self.folder.path, worker.global_rank).unlink(missing_ok=True)
+        with _handlers_kept():
+            return super()._start_workers(worker_group)
+
+    def _monitor_workers(self, worker_group: WorkerGroup) -> RunResult:
+        self.plan.lead()
+        ranks, now = self._ranks(), time.monotonic()
+        statuses = {rank: process.poll() for rank, process in ranks.items()}
+        seen = bool(self.round.ends)
+        self.round.ends |= {r: s for r, s in statuses.items() if s and r not in self.round.ends}
+        if self.round.ends and not seen:
+            self.round.deadline = now + (SECONDS_TO_STOP if self.round.stopped else SECONDS_TO_FOLLOW)
+        if signals.noted() is not None and not self.round.told:
+            self.round.told = True
+            self.round.deadline = min(self.round.deadline, now + SECONDS_TO_STOP)
+            _signal(ranks, signal.SIGTERM)
+        alive = [rank for rank, status in statuses.items() if status is None]
+        if not self.round.ends and not self.round.told:
+            self.round.hung = [rank for rank in alive if self._is_hung(rank)]
+            if self.round.hung:
+                _signal(ranks, signal.SIGQUIT)  # each writes its stacks
+                time.sleep(SECONDS_TO_WRITE_STACKS)
+                self.round.deadline = now
+        if alive and now < self.round.deadline:
+            return RunResult(state=WorkerState.HEALTHY)
+        if alive:
+            _signal(ranks, signal.SIGKILL)
+            for rank in alive:
+                self.round.ends.setdefault(rank, -signal.SIGKILL)
+        result: RunResult = super()._monitor_workers(worker_group)
+        if result.state == WorkerState.FAILED:
+            self._decide()
+        return result
+
+    def _shutdown(self, *given: Any, **named: Any) -> None:
+        super()._shutdown(*given, **named)
+        for rank, process in self._ranks().items():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # a rank's session holds its loader processes too
+            process.wait()
+            heartbeat_of(self.folder.path, rank).unlink(missing_ok=True)
+
+    def _restart_workers(self, worker_group: WorkerGroup) -> None:
+        count, most = (
+            worker_group.spec.max_restarts - self._remaining_restarts,
+            worker_group.spec.max_restarts,
+        )
+        if not self.round.ends:
+            log.warning("another node joins: the ranks save and start anew with it")
+        elif self.round.stopped:
+            log.warning("a node leaves: the ranks have saved and start anew without it")
+        else:
+            step = self.folder.status().get("step")
+            again = f"from step {step}" if step else "from the beginning, as no checkpoint was written yet"
+            log.warning(
+                "%s on %s; restart %d of %d, %s", self.round.cause(), socket.gethostname(), count, most, again
+            )
+        super()._restart_workers(worker_group)
+
+    def _ranks(self) -> dict[int, "Popen[bytes]"]:
+        if self._pcontext is None:
+            return {}
+        handlers: Any = self._pcontext.subprocess_handlers  # type: ignore[attr-defined]
+        return {worker.global_rank: handlers[worker.local_rank].proc for worker in self._worker_group.workers}
+
+    def _is_hung(self, rank: int) -> bool:
+        """Whether a rank that trains has made no progress for too long, by this node's clock."""
+        try:
+            beat = heartbeat_of(self.folder.path, rank).stat().st_mtime
+        except FileNotFoundError:  # it does not train yet, or no more
+            return False
+        if self.beats.get(rank, (0.0, 0.0))[0] != beat:
+            self.beats[rank] = beat, time.monotonic()
+        return time.monotonic() - self.beats[rank][1] > self.plan.timeout
+
+    def _decide(self) -> None:
+        """Leaves no restart where another one would not help; none is counted where another node has left."""
+        self.steps.append(int(self.folder.status().get("step") or 0))
+        since = self.steps[-TRIES_WITHOUT_PROGRESS - 1 :]
+        if signals.noted() is not None or left_error(self.folder.path):
+            self._remaining_restarts = 0
+        elif self.round.stopped:
+            self._remaining_restarts = self._remaining_restarts + 1 if self.plan.nodes.elastic else 0
+        elif len(since) > TRIES_WITHOUT_PROGRESS and len(set(since)) == 1:
+            self.why_no_restart = (
+                f"; the last {TRIES_WITHOUT_PROGRESS} restarts made no progress beyond step {since[0]}"
+            )
+            self._remaining_restarts = 0
+
+
+@contextlib.contextmanager
+def _handlers_kept() -> Any:
+    """Puts this process's signal handlers back, which torch replaces when it starts ranks."""
+    kept = {number: signal.getsignal(number) for number in (*signals.STOPPING, signal.SIGQUIT)}
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            if handler is not None:
+                signal.signal(number, handler)
+
+
+def _signal(ranks: dict[int, "Popen[bytes]"], number: int) -> None:
+    for process in ranks.values():
+        process.send_signal(number)
+
+
+def supervise(plan: Supervision) -> str | None:
+    """Runs the ranks of this node to their end; returns why they failed, or None.
+
+    None of them, nor a process of theirs, is left when this returns or raises.
+
+    Raises:
+        Stopped: a signal has ended the ranks.
+        TrainingFailure: the agents of other nodes are gone, or too few came.
+    """
+    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # what matters is said here
+    spec = WorkerSpec(
+        role="rank",
+        local_world_size=plan.count,
+        entrypoint=sys.executable,
+        args=tuple(word.replace("$", "$$") for word in plan.command),
+        rdzv_handler=rendezvous(plan.folder.path, plan.nodes),
+        max_restarts=plan.max_restarts,
+        monitor_interval=SECONDS_BETWEEN_LOOKS if plan.nodes == (1, 1) else SECONDS_BETWEEN_LOOKS_AT_NODES,
+    )
+    agent = RankAgent(spec, plan)
+    try:
+        result = agent.run()
+    except RendezvousError as error:
+        if message := left_error(plan.folder.path):
+            return f"another rank failed: {message}"
+        raise TrainingFailure(
+            f"the nodes of this run do not meet ({plan.nodes} asked for): {error}"
+        ) from error
+    finally:
+        if not agent.leaves:
+            spec.rdzv_handler.shutdown()
+    if signals.noted() is not None or agent.round.stopped:
+        raise signals.Stopped(signals.noted() or signal.SIGTERM)
+    if not result.is_failed():
+        return None
+    return f"{agent.round.cause()}: {left_error(plan.folder.path) or 'what it printed is above'}{agent.why_no_restart}"

@@ -1,0 +1,81 @@
+"""Where the agents of a run meet: in memory for one node, in the run folder for several, so that no node is special."""
+
+import contextlib
+import socket
+from datetime import timedelta
+from pathlib import Path
+
+from torch.distributed import FileStore, HashStore, Store
+from torch.distributed.elastic.rendezvous.c10d_rendezvous_backend import C10dRendezvousBackend
+from torch.distributed.elastic.rendezvous.dynamic_rendezvous import (
+    DynamicRendezvousHandler,
+    RendezvousBackend,
+    RendezvousTimeout,
+)
+
+from iolaus.runner.launch.nodes import MEETING
+from iolaus.runner.run.cluster import Nodes
+from iolaus.runner.run.files import locked, replacing
+
+SECONDS_BETWEEN_HEARTBEATS = 2
+"""Three that are missed and a node counts as lost."""
+
+SECONDS_FOR_MORE_NODES = 5
+"""How long agents that are enough wait for others before the ranks start."""
+
+
+class FolderBackend(RendezvousBackend):
+    """Keeps the state of a rendezvous in a file of a folder that all nodes share.
+
+    Example:
+        >>> backend = FolderBackend(Path("run/.rendezvous"))
+        >>> backend.set_state(b"first")
+        (b'first', b'first', True)
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "state"
+
+    @property
+    def name(self) -> str:
+        """What log messages call it."""
+        return "folder"
+
+    def get_state(self) -> tuple[bytes, bytes] | None:
+        """The state, which is its own token; None where there is none yet."""
+        with contextlib.suppress(FileNotFoundError):
+            state = self.file.read_bytes()
+            return state, state
+        return None
+
+    def set_state(self, state: bytes, token: bytes | None = None) -> tuple[bytes, bytes, bool] | None:
+        """Writes a state in place of the one that `token` names; else returns what is there."""
+        with locked(self.file.with_name("lock")):
+            known = self.get_state()
+            if (known and known[0]) != token:
+                return (*known, False) if known else None
+            with replacing(self.file) as temporary:
+                temporary.write_bytes(state)
+            return state, state, True
+
+
+def rendezvous(folder: Path, nodes: Nodes) -> DynamicRendezvousHandler:
+    """Where the agents of a run in `folder` meet."""
+    if nodes == (1, 1):
+        store: Store = HashStore()
+        backend: RendezvousBackend = C10dRendezvousBackend(store, "run")
+        return DynamicRendezvousHandler.from_backend("run", store, backend, 1, 1, local_addr="127.0.0.1")
+    meeting = folder / MEETING
+    return DynamicRendezvousHandler.from_backend(
+        "run", FileStore(str(meeting / "store")), FolderBackend(meeting), nodes.least, nodes.most,
+        local_addr=own_address(), timeout=RendezvousTimeout(last_call=timedelta(seconds=SECONDS_FOR_MORE_NODES)),
+        keep_alive_interval=SECONDS_BETWEEN_HEARTBEATS,
+    )  # fmt: skip
+
+
+def own_address() -> str:
+    """An address by which other nodes reach this one: that of its way out, or loopback where there is none."""
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way_out:
+        way_out.connect(("192.0.2.1", 9))  # a documentation address; nothing is sent
+        return str(way_out.getsockname()[0])
+    return "127.0.0.1"
