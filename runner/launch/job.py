@@ -17,7 +17,7 @@ from iolaus.runner.launch.processes import launch, quiet_threads
 from iolaus.runner.launch.rank import RANK_ERROR, Train, leave_error, left_error
 from iolaus.runner.launch.resume import inherit
 from iolaus.runner.report.summary import typed_path
-from iolaus.runner.run import cluster
+from iolaus.runner.run import cluster, signals
 from iolaus.runner.run.cluster import (
     Member,
     slurm_job,
@@ -65,6 +65,7 @@ def run_job(config: DictConfig, folder: RunFolder, here: Member | None, train: T
         return _lead(config, folder, lambda: launch(config, folder, train))
     cluster.check_layout(config.trainer, cluster.processes_per_node(config.trainer), here)
     quiet_threads()
+    signals.end_where_blocked()
     if here.rank == 0:
         return _lead(config, folder, lambda: _first_of_many(config, folder, here, train))
     try:

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 
 from omegaconf import DictConfig
 
+from iolaus.runner.launch.rank import clear_heartbeats
 from iolaus.runner.launch.resume import inherit
 from iolaus.runner.run.cluster import SECONDS_TO_AGREE
 from iolaus.runner.run.folder import RunFolder
@@ -62,7 +63,8 @@ class Leadership(ExitStack):
         while not self.take() and not (meeting / READY).exists():
             if time.monotonic() > deadline:
                 raise ValueError(
-                    f"no other node has prepared {str(self.folder.path)!r} in {SECONDS_TO_AGREE:.0f} seconds"
+                    f"no other node has prepared {str(self.folder.path)!r} in {SECONDS_TO_AGREE:.0f} seconds: "
+                    "it failed, or the nodes do not share that folder"
                 )
             time.sleep(0.1)
         if self.leads:
@@ -76,3 +78,4 @@ class Leadership(ExitStack):
         if self.leads:
             time.sleep(SECONDS_FOR_OTHERS_TO_END)  # agents that wait there for the end of others
             shutil.rmtree(self.folder.path / MEETING, ignore_errors=True)
+            clear_heartbeats(self.folder.path)

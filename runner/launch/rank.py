@@ -34,16 +34,22 @@ LOST_PEER = (
     "Connection reset by peer",
     "Connection refused",
     "Broken pipe",
-    "Timed out waiting",
+    "Timed out",
 )
 """What gloo says when another rank has ended."""
 
 Train = Callable[[DictConfig, RunFolder], dict[str, float]]
 
 
-def heartbeat_of(folder: Path, rank: int) -> Path:
+def heartbeat_of(folder: Path, rank: int | str) -> Path:
     """The file whose time says when a rank last made progress."""
     return folder / f".heartbeat-{rank}"
+
+
+def clear_heartbeats(folder: Path) -> None:
+    """Removes what ranks have left that were killed together with their agent."""
+    for left in folder.glob(heartbeat_of(Path(), "*").name):
+        left.unlink(missing_ok=True)
 
 
 def packed(config: DictConfig) -> str:
@@ -73,6 +79,7 @@ def run_rank(folder: Path, train: Train) -> None:
     stacks = open(folder / "train.log", "a")  # noqa: SIM115  open as long as the process
     faulthandler.register(signal.SIGQUIT, file=stacks, all_threads=True)
     with signals.stoppable():
+        signals.end_where_blocked()
         try:
             config = unpacked(os.environ.pop(RANK_CONFIG))
             know_secrets(config)

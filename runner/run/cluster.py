@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -150,12 +151,31 @@ def cluster_environment() -> Any:
     if here is None:
         return environments.LightningEnvironment()
     if not here.slurm:
+        use_own_store(here)
         return environments.TorchElasticEnvironment()
     os.environ.setdefault("SLURM_NTASKS_PER_NODE", str(here.ranks_per_node))  # absent after `srun --ntasks`
     if "MASTER_ADDR" not in os.environ:
         os.environ["MASTER_ADDR"] = first_node_address(here)
     os.environ.setdefault("MASTER_PORT", str(port_of(here.launch)))
     return environments.SLURMEnvironment(auto_requeue=False)
+
+
+def use_own_store(here: Member) -> None:
+    """Has the ranks' process group use a store of rank 0 instead of the agents', on which gloo cannot be set up twice.
+
+    Example:
+        torchrun restarts ranks with the same agents; their second process group fails on the store of the first.
+    """
+    shared = agent_store()
+    if shared is None:
+        return
+    key = f"iolaus/{here.launch}/own store"
+    if here.rank == 0:
+        with socket.socket() as free:
+            free.bind(("", 0))
+            shared.set(key, str(free.getsockname()[1]))
+    os.environ["MASTER_PORT"] = shared.get(key).decode()
+    os.environ["TORCHELASTIC_USE_AGENT_STORE"] = "False"
 
 
 def first_node_address(here: Member) -> str:
@@ -195,7 +215,7 @@ def agreed_folder(outputs: Path, identity: str, choose: Callable[[], str], sever
     """
     here, job = member(), slurm_job()
     if here is not None and not here.slurm:
-        return _through_store(here, f"iolaus/{here.launch}/{identity}", choose)
+        return _through_torchrun(here, outputs, identity, choose)
     if job is None:
         return _through_outputs(outputs, identity, choose) if several else choose()
     step = os.environ.get("SLURM_STEP_ID", 0)
@@ -227,17 +247,33 @@ def _is_young(note: Path) -> bool:
     return time.time() - note.stat().st_mtime < SECONDS_TO_START
 
 
-def _through_store(here: Member, key: str, choose: Callable[[], str]) -> str:
+def _through_torchrun(here: Member, outputs: Path, identity: str, choose: Callable[[], str]) -> str:
+    """The folder that rank 0 chooses; ranks that torchrun has started again come back to the one they had."""
+    run_id = os.environ.get("TORCHELASTIC_RUN_ID", "none")
+    note = outputs / "nodes" / f"{re.sub(r'[^A-Za-z0-9]+', '-', run_id)}-{identity}.json"
+    store, key = agent_store(), f"iolaus/{here.launch}/{identity}"
+    if here.rank == 0:
+        again = run_id != "none" or int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0
+        known = read_json(note, {}).get("folder") if again else None
+        folder = known if known and RunFolder(Path(known)).status().get("state") != "done" else choose()
+        note.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(note, json.dumps({"launch": here.launch, "folder": folder}))
+        if store is not None:
+            store.set(key, folder)
+        return folder
+    if store is not None:
+        return str(store.get(key).decode())
+    _await_note(note, here, outputs)
+    return str(read_json(note, {})["folder"])
+
+
+def agent_store() -> Any:
+    """The store of torchrun's agents, where its ranks may use it; else None."""
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
-        raise ValueError(
-            "these ranks have no way to agree on a run folder: name one with hydra.run.dir=<folder>"
-        )
+        return None
     from torch.distributed import TCPStore
 
-    store = TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
-    if here.rank == 0:
-        store.set(key, choose())
-    return store.get(key).decode()
+    return TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
 
 
 def announce(folder: RunFolder, here: Member) -> None:

@@ -5,9 +5,11 @@ While a run trains (`defer`), a signal is only noted: the ranks agree on it at t
 """
 
 import contextlib
+import faulthandler
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -26,6 +28,9 @@ EXIT_UNSAVED = 143
 
 EXIT_INTERRUPTED = 130
 """Exit status of a run that was stopped by Ctrl-C."""
+
+SECONDS_TO_RETURN = 20.0
+"""How long after a stopping signal a rank may stay within one call of a library."""
 
 COMMAND_PROCESS = "IOLAUS_COMMAND_PROCESS"
 """Environment variable with the process id of the command line."""
@@ -124,6 +129,26 @@ def ending_with_command() -> Iterator[None]:
         if worker and os.environ[COMMAND_PROCESS] != str(os.getppid()):
             os._exit(EXIT_PREEMPTED)  # nobody is left to take the result, and a next job must not begin
         raise
+
+
+def end_where_blocked() -> None:
+    """Ends this process, unsaved, where a stopping signal finds its main thread in a call that does not return.
+
+    A rank that waits for one that is gone sits in such a call; Python runs no handler there.
+    """
+    ending, waking = os.pipe()
+    os.set_blocking(waking, False)
+    signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
+
+    def watch() -> None:
+        while os.read(ending, 1)[0] not in STOPPING:
+            pass
+        time.sleep(SECONDS_TO_RETURN)
+        if _noted is None:
+            faulthandler.dump_traceback(all_threads=True)
+            os._exit(EXIT_UNSAVED)
+
+    threading.Thread(target=watch, daemon=True, name="end where blocked").start()
 
 
 def noted() -> int | None:
