@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 from omegaconf import DictConfig
 
-from iolaus.runner.launch.rank import clear_heartbeats
+from iolaus.runner.launch.rank import clear
 from iolaus.runner.launch.resume import inherit
 from iolaus.runner.run.cluster import SECONDS_TO_AGREE
 from iolaus.runner.run.folder import RunFolder
@@ -78,4 +78,4 @@ class Leadership(ExitStack):
         if self.leads:
             time.sleep(SECONDS_FOR_OTHERS_TO_END)  # agents that wait there for the end of others
             shutil.rmtree(self.folder.path / MEETING, ignore_errors=True)
-            clear_heartbeats(self.folder.path)
+            clear(self.folder.path)

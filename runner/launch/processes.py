@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 from omegaconf import DictConfig
 
-from iolaus.runner.launch.rank import RANK_CONFIG, Train, packed
+from iolaus.runner.launch.rank import RANK_CONFIG, Train, clear, packed
 from iolaus.runner.run.cluster import nodes_of, processes_per_node
 from iolaus.runner.run.errors import TrainingFailure
 from iolaus.runner.run.folder import RunFolder
@@ -54,7 +54,11 @@ def launch(
         plan = Supervision(
             command, folder, count, nodes, config.trainer.get("timeout", 600.0), restarts, lead
         )
-        failure = supervise(plan)
+        try:
+            failure = supervise(plan)
+        finally:
+            if nodes == (1, 1):
+                clear(folder.path)
     if failure is not None:
         raise TrainingFailure(failure)
     return dict(folder.status().get("results") or {})

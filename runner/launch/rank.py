@@ -46,9 +46,9 @@ def heartbeat_of(folder: Path, rank: int | str) -> Path:
     return folder / f".heartbeat-{rank}"
 
 
-def clear_heartbeats(folder: Path) -> None:
-    """Removes what ranks have left that were killed together with their agent."""
-    for left in folder.glob(heartbeat_of(Path(), "*").name):
+def clear(folder: Path) -> None:
+    """Removes what ranks have left for their agent."""
+    for left in [*folder.glob(heartbeat_of(Path(), "*").name), folder / RANK_ERROR]:
         left.unlink(missing_ok=True)
 
 

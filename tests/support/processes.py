@@ -61,3 +61,21 @@ def assert_nothing_left(cwd: Path, seconds: float = 10) -> None:
     while left := started_in(cwd):
         assert time.monotonic() < deadline, left
         time.sleep(0.1)
+
+
+def ranks_in(cwd: Path) -> dict[int, int]:
+    """Process ids of the living ranks, by rank, that agents in `cwd` have started."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if Path(os.readlink(folder / "cwd")) != cwd.resolve() or os.getsid(int(folder.name)) != int(
+                folder.name
+            ):
+                continue
+            words = (folder / "environ").read_bytes().split(b"\0")
+            rank = next((word[5:] for word in words if word.startswith(b"RANK=")), None)
+            if rank is not None and "Z" not in (folder / "stat").read_text().split()[2]:
+                found[int(rank)] = int(folder.name)
+        except (OSError, ProcessLookupError):
+            continue
+    return found

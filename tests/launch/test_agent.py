@@ -1,0 +1,200 @@
+"""Ranks that are killed, hang or lose their node are replaced, and neither the order nor the losses know of it."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from iolaus.runner.run import audit
+from iolaus.runner.run.folder import RunFolder
+from tests.conftest import ROOT, TINY
+from tests.launch.test_kill import only_run
+from tests.runs.test_train import assert_bitwise, losses, weights
+from tests.support.processes import assert_nothing_left, ranks_in, start, steps_done, wait_for_steps
+
+STEPS = 60
+RUN = [*TINY, f"trainer.max_steps={STEPS}", "trainer.validate_every=0", "model.dropout=0.1", "checkpoint.every_steps=4",
+       "trainer.precision=32-true"]  # fmt: skip
+SLOWLY = ["allowed_targets=[tests]", "+callback.nap={_target_: tests.slurm.nap.Nap, seconds: 0.1}"]
+
+
+@pytest.fixture(scope="module")
+def arguments(text_file: Path) -> list[str]:
+    return [*RUN, f"data.source={text_file}"]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(arguments: list[str], tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """The run of two ranks that nobody disturbs."""
+    cwd = tmp_path_factory.mktemp("whole")
+    assert start([*arguments, *SLOWLY, "trainer.devices=2"], cwd).wait(timeout=300) == 0, said(cwd)
+    return only_run(cwd / "outputs")
+
+
+def said(cwd: Path) -> str:
+    return (cwd / "output.txt").read_text()[-3000:]
+
+
+def assert_same_curve(run: RunFolder, whole: RunFolder) -> None:
+    """The order is equal, and the losses are to rounding: the number of ranks may have changed."""
+    assert run.status()["state"] == "done", run.status()
+    assert audit.compare(whole.path, run.path) is None
+    ours, theirs = losses(run), losses(whole)
+    assert ours.keys() == theirs.keys()
+    assert [ours[step] for step in ours] == pytest.approx([theirs[step] for step in ours], rel=1e-5)
+
+
+def assert_clean(run: RunFolder, cwd: Path) -> None:
+    assert_nothing_left(cwd)
+    assert {file.name for file in run.path.rglob(".*")} == {".lock"}
+
+
+def test_rank_that_is_killed_and_rank_that_hangs_are_replaced(
+    arguments: list[str], undisturbed: RunFolder, tmp_path: Path
+) -> None:
+    process = start(
+        [*arguments, *SLOWLY, "trainer.devices=2", "trainer.timeout=4", "data.num_workers=1"], tmp_path
+    )
+    wait_for_steps(process, tmp_path, 10)
+    os.kill(ranks_in(tmp_path)[1], signal.SIGKILL)
+    wait_for_steps(process, tmp_path, 25)
+    os.kill(ranks_in(tmp_path)[0], signal.SIGSTOP)
+    assert process.wait(timeout=200) == 0, said(tmp_path)
+    run = only_run(tmp_path / "outputs")
+    assert_same_curve(run, undisturbed)
+    assert_bitwise(weights(undisturbed, STEPS), weights(run, STEPS))
+    assert_clean(run, tmp_path)
+    output = (tmp_path / "output.txt").read_text()
+    assert "rank 1 was killed by SIGKILL" in output
+    assert "restart 1 of 3, from step " in output
+    assert "made no progress" in output
+    assert "restart 2 of 3, from step " in output
+    assert "Thread 0x" in (run.path / "train.log").read_text(), "the stacks of the rank that waited"
+
+
+def test_nodes_come_and_go_and_the_order_stays(
+    arguments: list[str], undisturbed: RunFolder, tmp_path: Path
+) -> None:
+    words = [*arguments, *SLOWLY, "trainer.num_nodes=1:2", "trainer.max_restarts=9"]
+    first = start(words, tmp_path)
+    wait_for_steps(first, tmp_path, 5)
+    second = start(words, tmp_path)  # finds the run of the first in the outputs they share
+    wait_until(lambda: set(ranks_in(tmp_path)) == {0, 1}, tmp_path)
+    wait_for_steps(first, tmp_path, steps_done(tmp_path) + 5)
+    first.kill()  # the one that held the run folder
+    wait_until(lambda: set(ranks_in(tmp_path)) == {0}, tmp_path)
+    assert second.wait(timeout=200) == 0, said(tmp_path)
+    run = only_run(tmp_path / "outputs")
+    assert_same_curve(run, undisturbed)
+    assert_clean(run, tmp_path)
+    assert "another node joins" in (tmp_path / "output.txt").read_text()
+
+
+def wait_until(happened: Callable[[], bool], cwd: Path, seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < deadline, said(cwd)
+        time.sleep(0.1)
+
+
+def test_error_that_the_user_has_to_mend_is_not_tried_again(arguments: list[str], tmp_path: Path) -> None:
+    broken = [
+        "allowed_targets=[tests]",
+        "+callback.fail={_target_: tests.slurm.failing.FailsOnLastRank, step: 3}",
+    ]
+    process = start([*arguments, *broken, "trainer.devices=2"], tmp_path)
+    assert process.wait(timeout=120) == 1
+    output = (tmp_path / "output.txt").read_text()
+    assert "error: rank 1 ended with exit status 1: the last rank has had enough" in output
+    assert "restart" not in output
+    assert_clean(only_run(tmp_path / "outputs"), tmp_path)
+
+
+def test_restarts_without_progress_end(arguments: list[str], tmp_path: Path) -> None:
+    dying = ["allowed_targets=[tests]", "+callback.die={_target_: tests.support.dying.Dies, step: 6}"]
+    process = start([*arguments, *dying, "trainer.devices=1", "trainer.max_restarts=9"], tmp_path)
+    assert process.wait(timeout=200) == 1
+    output = (tmp_path / "output.txt").read_text()
+    assert "restart 2 of 9, from step 4" in output
+    assert "restart 3 of 9" not in output
+    assert "the last 2 restarts made no progress beyond step 4" in output
+    status = only_run(tmp_path / "outputs").status()
+    assert status["state"] == "failed"
+    assert "rank 0 was killed by SIGKILL" in status["error"]
+
+
+@pytest.mark.slow
+def test_ranks_that_torchrun_restarts_go_on_in_their_folder(
+    arguments: list[str], undisturbed: RunFolder, tmp_path: Path
+) -> None:
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=2"]
+    words = [sys.executable, *torchrun, "-m", "runner.train", *arguments, *SLOWLY, "trainer.devices=2"]
+    with open(tmp_path / "output.txt", "ab") as output:
+        process = subprocess.Popen(
+            words, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=output, stderr=output
+        )
+    wait_for_steps(process, tmp_path, 10)
+    os.kill(ranks_in(tmp_path)[1], signal.SIGKILL)
+    assert process.wait(timeout=200) == 0, said(tmp_path)
+    run = only_run(tmp_path / "outputs")
+    assert_same_curve(run, undisturbed)
+    assert_bitwise(weights(undisturbed, STEPS), weights(run, STEPS))
+
+
+def disturb(
+    agents: list[subprocess.Popen[bytes]], begin: Callable[[], None], cwd: Path, draw: random.Random
+) -> str:
+    """Kills, stops, removes or adds a rank or an agent."""
+    ranks = ranks_in(cwd)
+    living = [agent for agent in agents if agent.poll() is None]
+    deed = draw.choice(
+        ["kill a rank", "kill a rank", "stop a rank", "kill an agent", "end an agent", "add an agent"]
+    )
+    if deed.endswith("a rank") and ranks:
+        os.kill(
+            draw.choice(list(ranks.values())), signal.SIGKILL if deed.startswith("kill") else signal.SIGSTOP
+        )
+    elif deed == "add an agent" and len(living) < 3:
+        begin()
+    elif deed in ("kill an agent", "end an agent"):
+        draw.choice(living).send_signal(signal.SIGKILL if deed.startswith("kill") else signal.SIGTERM)
+        begin()
+    return deed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+def test_ten_disturbances_leave_no_trace(arguments: list[str], tmp_path: Path, seed: int) -> None:
+    draw = random.Random(seed)
+    words = [
+        *arguments, *SLOWLY, "trainer.num_nodes=1:3", "trainer.max_restarts=99", "trainer.timeout=5",
+        "trainer.max_steps=400", "checkpoint.every_steps=2",
+    ]  # fmt: skip
+    (tmp_path / "whole").mkdir()
+    assert start([*words, "trainer.num_nodes=1"], tmp_path / "whole").wait(timeout=300) == 0
+    cwd = tmp_path / "disturbed"
+    cwd.mkdir()
+    agents: list[subprocess.Popen[bytes]] = []
+
+    def begin() -> None:
+        agents.append(start([*words, "resume=auto"], cwd))
+
+    begin()
+    begin()
+    deeds: list[str] = []
+    while len(deeds) < 10:
+        reached = steps_done(cwd) + draw.randint(8, 20)
+        wait_until(lambda reached=reached: steps_done(cwd) >= reached, cwd, 180)  # type: ignore[misc]
+        time.sleep(draw.random() * 0.2)
+        deeds.append(disturb(agents, begin, cwd, draw))
+    for agent in agents:
+        assert agent.wait(timeout=300) in (0, 75, -signal.SIGKILL), (deeds, said(cwd))
+    run = only_run(cwd / "outputs")
+    assert_same_curve(run, only_run(tmp_path / "whole" / "outputs"))
+    assert_clean(run, cwd)
