@@ -33,12 +33,14 @@ from iolaus.runner.run.errors import explain, wants_traceback
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.run.redaction import know_secrets, redact_logs
 from iolaus.runner.run.signals import EXIT_INTERRUPTED, Stopped, ending_with_command, forwarding, stoppable
+from iolaus.runner.run.streams import outlast_readers
 
 log = logging.getLogger("iolaus")
 
 
 def main(words: Sequence[str]) -> None:
     """Trains what the words of a command ask for, or as one rank of a run; `iolaus.runner.cli.commands` calls it."""
+    outlast_readers()
     if words[:1] == ["--rank"]:
         run_rank(Path(words[1]), train)
         return
