@@ -18,10 +18,7 @@ from iolaus.runner.launch.rank import RANK_ERROR, Train, leave_error, left_error
 from iolaus.runner.launch.resume import inherit
 from iolaus.runner.report.summary import typed_path
 from iolaus.runner.run import cluster, signals
-from iolaus.runner.run.cluster import (
-    Member,
-    slurm_job,
-)
+from iolaus.runner.run.cluster import Member, Nodes, slurm_job
 from iolaus.runner.run.errors import TrainingFailure, explain, wants_traceback
 from iolaus.runner.run.folder import RunFolder, flags, typed_overrides
 from iolaus.runner.run.sweep_folder import read_sweep
@@ -55,14 +52,10 @@ def run_job(config: DictConfig, folder: RunFolder, here: Member | None, train: T
             launcher,
             launcher,
         )
-    if here is None and cluster.nodes_of(config.trainer) != (1, 1):
-        with Leadership(config, folder, typed_overrides(HydraConfig.get())) as leadership:
-            leadership.meet()
-            figures = launch(config, folder, train, leadership.take)
-            leadership.part()
-            return figures
+    if (nodes := nodes_to_join(config, here)) != (1, 1):
+        return _on_nodes(config, folder, nodes, train, here.launch if here else "")
     if here is None:
-        return _lead(config, folder, lambda: launch(config, folder, train))
+        return _lead(config, folder, lambda: launch(config, folder, nodes, train))
     cluster.check_layout(config.trainer, cluster.processes_per_node(config.trainer), here)
     quiet_threads()
     signals.end_where_blocked()
@@ -75,6 +68,35 @@ def run_job(config: DictConfig, folder: RunFolder, here: Member | None, train: T
         if message := explain(error):
             leave_error(folder.path, message)
         raise
+
+
+def nodes_to_join(config: DictConfig, here: Member | None) -> Nodes:
+    """The nodes whose agents this process has to meet as one of them; 1:1 where it is none.
+
+    Raises:
+        ValueError: SLURM has started another number of nodes than the config asks for.
+    """
+    asked = cluster.nodes_of(config.trainer)
+    if here is None:
+        return asked
+    if not (here.slurm and here.ranks_per_node == 1):
+        return Nodes(1, 1)
+    if not asked.least <= here.num_nodes <= asked.most:
+        raise ValueError(
+            f"SLURM started {here.num_nodes} nodes, but the config has trainer.num_nodes={asked}"
+        )
+    return Nodes(here.num_nodes, here.num_nodes)
+
+
+def _on_nodes(config: DictConfig, folder: RunFolder, nodes: Nodes, train: Train, launch_id: str) -> Figures:
+    """Trains on this node among others; one of them holds and writes the run folder."""
+    with Leadership(config, folder, typed_overrides(HydraConfig.get())) as leadership:
+        leadership.meet(launch_id)
+        try:
+            return launch(config, folder, nodes, train, leadership.take)
+        finally:
+            if not (nodes.elastic and signals.noted() is not None):  # else the run goes on elsewhere
+                leadership.part()
 
 
 def _first_of_many(config: DictConfig, folder: RunFolder, here: Member, train: Train) -> Figures:

@@ -3,6 +3,7 @@
 import shutil
 import time
 from contextlib import ExitStack
+from pathlib import Path
 
 from omegaconf import DictConfig
 
@@ -51,8 +52,8 @@ class Leadership(ExitStack):
         self.leads = True
         return True
 
-    def meet(self) -> None:
-        """Gets the folder where the agents meet ready, or waits until another node has.
+    def meet(self, launch: str) -> None:
+        """Gets the folder where the agents of a `launch` meet ready, or waits until another node has.
 
         Raises:
             ValueError: nobody gets it ready; another node has failed, or the nodes do not share the run folder.
@@ -60,7 +61,7 @@ class Leadership(ExitStack):
         self.folder.path.mkdir(parents=True, exist_ok=True)
         meeting = self.folder.path / MEETING
         deadline = time.monotonic() + SECONDS_TO_AGREE
-        while not self.take() and not (meeting / READY).exists():
+        while not self.take() and not _says(meeting / READY, launch):
             if time.monotonic() > deadline:
                 raise ValueError(
                     f"no other node has prepared {str(self.folder.path)!r} in {SECONDS_TO_AGREE:.0f} seconds: "
@@ -71,7 +72,7 @@ class Leadership(ExitStack):
             shutil.rmtree(meeting, ignore_errors=True)
             inherit(self.folder, self.config.resume)
             meeting.mkdir()
-            (meeting / READY).touch()
+            (meeting / READY).write_text(launch)
 
     def part(self) -> None:
         """Clears the meeting folder after the run."""
@@ -79,3 +80,7 @@ class Leadership(ExitStack):
             time.sleep(SECONDS_FOR_OTHERS_TO_END)  # agents that wait there for the end of others
             shutil.rmtree(self.folder.path / MEETING, ignore_errors=True)
             clear(self.folder.path)
+
+
+def _says(file: Path, text: str) -> bool:
+    return file.exists() and file.read_text() == text

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from omegaconf import DictConfig
 
 from iolaus.runner.launch.rank import RANK_CONFIG, Train, clear, packed
-from iolaus.runner.run.cluster import nodes_of, processes_per_node
+from iolaus.runner.run.cluster import Nodes, processes_per_node
 from iolaus.runner.run.errors import TrainingFailure
 from iolaus.runner.run.folder import RunFolder
 
@@ -30,7 +30,11 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 
 
 def launch(
-    config: DictConfig, folder: RunFolder, train: Train, lead: Callable[[], object] = lambda: None
+    config: DictConfig,
+    folder: RunFolder,
+    nodes: Nodes,
+    train: Train,
+    lead: Callable[[], object] = lambda: None,
 ) -> dict[str, float]:
     """Trains in this process for one device, in fresh rank processes for several; returns the run's figures.
 
@@ -43,7 +47,6 @@ def launch(
     """
     quiet_threads()
     count, restarts = processes_per_node(config.trainer), config.trainer.get("max_restarts")
-    nodes = nodes_of(config.trainer)
     if nodes == (1, 1) and count == 1 and not restarts:
         return train(config, folder)
     from iolaus.runner.launch.agent import Supervision, supervise
