@@ -1,20 +1,17 @@
 """This rank's share of global batch k: sampled, cut, read and collated, as a function of k alone."""
 
-import atexit
-import multiprocessing
-import signal
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.utils.data import DataLoader, Dataset, Sampler
+from torch.utils.data import Dataset
 
 from iolaus.runner.data.handover import serialize_batch
 from iolaus.runner.data.micro_batch import Collate, FlatSamples, MicroBatch, Share
+from iolaus.runner.data.workers import StepLoader, StepSampler, set_up_worker
 from iolaus.runner.order.keyed import derive_seed, sample_keys
 from iolaus.runner.order.partition import partition
 from iolaus.runner.samplers import GlobalBatchSampler
@@ -150,41 +147,11 @@ def figures_of(share: Share) -> dict[str, float]:
     return {name: float(values[name]) for name in SUMMED}
 
 
-class StepSampler(Sampler[int]):
-    """The step numbers from `start`; its length is that of the whole run, as Lightning counts from the start too."""
-
-    def __init__(self, start: int, stop: int) -> None:
-        self.start, self.stop = start, stop
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(range(self.start, self.stop))
-
-    def __len__(self) -> int:
-        return self.stop
-
-
-class ForkSafeLoader(DataLoader[Any]):
-    """Forks its workers when the threads of a collective that has just ended have come to rest."""
-
-    def __iter__(self) -> Any:
-        wait_before_fork(self.num_workers)
-        return super().__iter__()
-
-
-def wait_before_fork(num_workers: int) -> None:
-    """Waits until a fork is safe, if there will be any.
-
-    A worker forked while such a thread releases the interpreter lock hangs at its start: with gloo about once in 200.
-    """
-    if num_workers and torch.distributed.is_initialized():
-        time.sleep(0.05)
-
-
 def batch_loader(
     batches: GlobalBatches, start: int, stop: int, num_workers: int, pin_memory: bool
-) -> DataLoader[Any]:
+) -> StepLoader:
     """Loads global batches `start` to `stop - 1` in order; collation runs in the workers."""
-    return ForkSafeLoader(
+    return StepLoader(
         batches,
         batch_size=None,
         sampler=StepSampler(start, stop),
@@ -194,24 +161,3 @@ def batch_loader(
         worker_init_fn=set_up_worker if num_workers else None,
         prefetch_factor=4 if num_workers else None,
     )
-
-
-@atexit.register
-def _end_workers() -> None:
-    """Kills the loader processes that an error has left: they ignore the signal by which Python would end them."""
-    if left := multiprocessing.active_children():
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # torch takes a worker's death for a failure
-        for process in left:
-            process.kill()
-
-
-def set_up_worker(worker: int) -> None:
-    """Keeps a loader process out of the way: one thread, and signals are the training process's business."""
-    from iolaus.runner.run.orphans import end_with_parent
-    from iolaus.runner.run.signals import STOPPING
-
-    torch.set_num_threads(1)
-    if parent := multiprocessing.parent_process():  # a batch in the pipe would keep this process for ever
-        end_with_parent(parent.pid)
-    for number in STOPPING:
-        signal.signal(number, signal.SIG_IGN)

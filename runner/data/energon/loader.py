@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from megatron.energon import SavableDataset, get_savable_loader
 
-from iolaus.runner.data.batches import set_up_worker, wait_before_fork
 from iolaus.runner.data.energon.errors import SkipBudget
 from iolaus.runner.data.energon.state import from_plain, to_plain
+from iolaus.runner.data.workers import set_up_worker, wait_before_fork
 
 COLLECT_EVERY = 10
 """Batches after which a worker collects garbage: tensors in cycles would pile up (energon's own default)."""

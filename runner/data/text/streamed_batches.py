@@ -12,9 +12,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from iolaus.runner.data.batches import (
     MASK_STREAM,
-    ForkSafeLoader,
     keyed_samples,
-    set_up_worker,
     share_of,
 )
 from iolaus.runner.data.handover import serialize_batch
@@ -22,6 +20,7 @@ from iolaus.runner.data.micro_batch import Collate, FlatSamples, MicroBatch, Sha
 from iolaus.runner.data.read.documents import Source
 from iolaus.runner.data.text.chunking import Chunker
 from iolaus.runner.data.text.stream import ShuffledStream
+from iolaus.runner.data.workers import ForkSafeLoader, set_up_worker
 from iolaus.runner.order.keyed import derive_seed
 from iolaus.runner.order.partition import partition
 from iolaus.runner.run.replicas import Replica

@@ -1,0 +1,201 @@
+"""Loader processes: how they start, end with their parent, and are replaced where the system has killed them."""
+
+import atexit
+import logging
+import multiprocessing
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, Sampler
+
+from iolaus.runner.run.orphans import end_with_parent
+from iolaus.runner.run.signals import STOPPING
+
+log = logging.getLogger("iolaus")
+
+END = object()
+"""After the last batch."""
+
+
+class ForkSafeLoader(DataLoader[Any]):
+    """Forks its workers when the threads of a collective that has just ended have come to rest."""
+
+    def __iter__(self) -> Any:
+        wait_before_fork(self.num_workers)
+        return super().__iter__()
+
+
+class StepSampler(Sampler[int]):
+    """The step numbers from `start`; its length is that of the whole run, as Lightning counts from the start too."""
+
+    def __init__(self, start: int, stop: int) -> None:
+        self.start, self.stop = start, stop
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(self.start, self.stop))
+
+    def __len__(self) -> int:
+        return self.stop
+
+
+class StepLoader(ForkSafeLoader):
+    """Loads the batches of a `StepSampler`; loader processes that the system has killed are replaced.
+
+    A batch is a function of its step, so new processes go on where the old ones were. Processes that are killed twice at
+    the same step are not replaced again.
+
+    Raises:
+        RuntimeError: a loader process is killed again and again, or fails by itself.
+
+    Example:
+        >>> loader = StepLoader(range(8), batch_size=None, sampler=StepSampler(2, 5))
+        >>> list(loader)
+        [2, 3, 4]
+    """
+
+    def __iter__(self) -> Iterator[Any]:
+        sampler: Any = self.sampler
+        _watch.active += 1
+        try:
+            yield from self._replacing(sampler.start)
+        finally:
+            _watch.active -= 1
+
+    def _replacing(self, step: int) -> Iterator[Any]:
+        failed_at = -1
+        while True:
+            batches = self._batches_from(step)
+            try:
+                while (batch := fetch(batches)) is not END:
+                    yield batch
+                    step += 1
+                return
+            except WorkerDeath as death:
+                end_workers(batches)
+                if step == failed_at:
+                    raise RuntimeError(
+                        f"{death}, twice at step {step + 1}; is there memory for data.num_workers?"
+                    ) from death
+                failed_at = step
+                log.warning("%s; new ones go on at step %d", death, step + 1)
+
+    def _batches_from(self, step: int) -> Any:
+        sampler: Any = self.sampler
+        began, sampler.start = sampler.start, step
+        try:
+            batches = super().__iter__()
+        finally:
+            sampler.start = began
+        if self.num_workers and threading.current_thread() is threading.main_thread():
+            _note_deaths()
+        return batches
+
+
+class WorkerDeath(RuntimeError):
+    """A loader process was killed.
+
+    Example:
+        >>> raise WorkerDeath("a loader process was killed")
+        Traceback (most recent call last):
+        iolaus.runner.data.workers.WorkerDeath: a loader process was killed
+    """
+
+
+def fetch(batches: Iterator[Any]) -> Any:
+    """The next batch, or `END`.
+
+    Raises:
+        WorkerDeath: a loader process was killed since the last one.
+    """
+    _watch.fetching = True
+    try:
+        if _watch.death is not None:
+            raise _watch.death
+        return next(batches, END)
+    except RuntimeError as error:
+        if not isinstance(error, WorkerDeath) and not str(error).startswith("DataLoader worker (pid"):
+            raise
+        raise WorkerDeath("a loader process was killed") from error
+    finally:
+        _watch.fetching = False
+
+
+def end_workers(batches: Any) -> None:
+    """Kills the loader processes of an iterator of torch's, whose own way waits for messages of which half may be lost."""
+    batches._shutdown = True
+    torch._C._remove_worker_pids(id(batches))
+    for worker in batches._workers:
+        worker.kill()
+        worker.join()
+    for queue in [*batches._index_queues, batches._worker_result_queue]:
+        queue.cancel_join_thread()
+        queue.close()
+    _watch.death = None
+
+
+@dataclass
+class _Watch:
+    """What the handler of SIGCHLD knows."""
+
+    active: int = 0
+    """Loaders that replace their processes and are being read."""
+    fetching: bool = False
+    death: RuntimeError | None = None
+    installed: bool = False
+
+
+_watch = _Watch()
+
+
+def _note_deaths() -> None:
+    """Has a loader process's death raised only where a batch is fetched.
+
+    Torch's handler raises it wherever the training process is at that moment, from where training cannot go on.
+    """
+    if _watch.installed:
+        return
+    _watch.installed = True
+    of_torch: Any = signal.getsignal(signal.SIGCHLD)
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        try:
+            of_torch(number, frame)
+        except RuntimeError as death:
+            _watch.death = death
+            if _watch.fetching or not _watch.active:
+                raise
+
+    signal.signal(signal.SIGCHLD, handle)
+
+
+def wait_before_fork(num_workers: int) -> None:
+    """Waits until a fork is safe, if there will be any.
+
+    A worker forked while such a thread releases the interpreter lock hangs at its start: with gloo about once in 200.
+    """
+    if num_workers and torch.distributed.is_initialized():
+        time.sleep(0.05)
+
+
+@atexit.register
+def _end_all() -> None:
+    """Kills the loader processes that an error has left: they ignore the signal by which Python would end them."""
+    if left := multiprocessing.active_children():
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # torch takes a worker's death for a failure
+        for process in left:
+            process.kill()
+
+
+def set_up_worker(worker: int) -> None:
+    """Keeps a loader process out of the way: one thread, and signals are the training process's business."""
+    torch.set_num_threads(1)
+    if parent := multiprocessing.parent_process():  # a batch in the pipe would keep this process for ever
+        end_with_parent(parent.pid)
+    for number in STOPPING:
+        signal.signal(number, signal.SIG_IGN)
