@@ -80,7 +80,7 @@ class StepLoader(ForkSafeLoader):
                 end_workers(batches)
                 if step == failed_at:
                     raise RuntimeError(
-                        f"{death}, twice at step {step + 1}; is there memory for data.num_workers?"
+                        f"{death}, twice before step {step + 1}; is there memory for data.num_workers?"
                     ) from death
                 failed_at = step
                 log.warning("%s; new ones go on at step %d", death, step + 1)
@@ -127,7 +127,7 @@ def fetch(batches: Iterator[Any]) -> Any:
 
 
 def end_workers(batches: Any) -> None:
-    """Kills the loader processes of an iterator of torch's, whose own way waits for messages of which half may be lost."""
+    """Kills the loader processes of an iterator of torch's, which would wait for the rest of a message."""
     batches._shutdown = True
     torch._C._remove_worker_pids(id(batches))
     for worker in batches._workers:

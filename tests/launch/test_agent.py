@@ -174,7 +174,7 @@ def test_ten_disturbances_leave_no_trace(arguments: list[str], tmp_path: Path, s
     draw = random.Random(seed)
     words = [
         *arguments, *SLOWLY, "trainer.num_nodes=1:3", "trainer.max_restarts=99", "trainer.timeout=5",
-        "trainer.max_steps=400", "checkpoint.every_steps=2",
+        "trainer.max_steps=300", "checkpoint.every_steps=2", "optimizer.lr=0.0003",
     ]  # fmt: skip
     (tmp_path / "whole").mkdir()
     assert start([*words, "trainer.num_nodes=1"], tmp_path / "whole").wait(timeout=300) == 0
