@@ -11,7 +11,7 @@ from iolaus.conf.values import COUNT, NAMED, Bounds, setting
 
 @dataclass
 class Encoder:
-    """An encoder with random weights; the vocabulary size comes from the tokenizer."""
+    """An encoder with random weights and the tokenizer's vocabulary size."""
 
     _target_: str = "runner.models.build_encoder"
     architecture: str = MISSING
@@ -34,11 +34,11 @@ class Encoder:
 
 @dataclass
 class Pretrained:
-    """A model with its weights, which must fit, but for a new head: a hub name, a folder, or a run folder of ours."""
+    """A model with its weights, from the hub, a folder, or a run folder; only its head may be new."""
 
     _target_: str = "runner.models.load_encoder"
     name_or_path: str = setting(MISSING, allowed=NAMED)
-    """Name on the hub or a local folder."""
+    """Name on the hub, folder of a model, or run folder."""
     config: dict[str, Any] = field(default_factory=dict)
     """Fields of the model's config to change."""
 
