@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from iolaus.runner.models.positions import longest_text
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.run.model_folder import TASK
 
 INTERNAL = ("objective", "best_step")
-"""Figures that say how the run went, not what the model is."""
+"""Figures that the model card leaves out."""
 
 
 def export_model(
@@ -24,11 +25,15 @@ def export_model(
     weights: dict[str, Any] | None,
     task: dict[str, Any],
 ) -> Path | None:
-    """Writes `model/` in the run folder; `AutoModel...from_pretrained` loads it with nothing of this project.
+    """Writes `model/` in the run folder, which `AutoModel...from_pretrained` loads without this project.
 
-    `preprocessor`, the tokenizer or the processor of texts and images, goes beside it.
-    `weights` stand in for the model's own where those are in shards; `task` is noted if there is one. The folder
-    appears whole or not at all. Of a plain LightningModule it is the model of transformers in it, if it has one.
+    Args:
+        module: A module of this project, or a LightningModule, of which the model of transformers in it is written.
+        preprocessor: The tokenizer or processor, written to the same folder.
+        folder: The run folder.
+        results: The figures for the model card.
+        weights: The model's weights where its own are in shards.
+        task: The settings of its task for `iolaus predict`; empty without a task.
 
     Raises:
         OSError: the folder cannot be written or is full.
@@ -44,7 +49,7 @@ def export_model(
 
 
 class PlainModel(NamedTuple):
-    """A model of transformers as the export reads one."""
+    """A model of transformers with the attributes of a task model that the export reads."""
 
     pretrained: PreTrainedModel
 
@@ -54,21 +59,14 @@ class PlainModel(NamedTuple):
 
 
 def exported_model(module: nn.Module) -> PreTrainedModel | None:
-    """The model of transformers in a module, the outermost one; None where there is none."""
+    """The outermost model of transformers in a module; None where there is none."""
     return next((part for part in module.modules() if isinstance(part, PreTrainedModel)), None)
 
 
 def write_model(
-    model: Any,
-    preprocessor: Any,
-    target: Path,
-    card: str,
-    weights: dict[str, Any] | None,
-    task: dict[str, Any],
+    model: Any, preprocessor: Any, target: Path, card: str, weights: dict[str, Any] | None, task: dict[str, Any]
 ) -> Path:
-    """Writes the folder `target`, which appears whole or not at all and takes the place of one that is there.
-
-    Without a `preprocessor` it holds the model alone.
+    """Writes or replaces the folder `target` atomically; `preprocessor` may be None.
 
     Raises:
         OSError: it cannot be written, or the disk is full.
@@ -78,7 +76,9 @@ def write_model(
     try:
         model.pretrained.save_pretrained(temporary, state_dict=weights)
         if preprocessor is not None:
-            know_longest_text(preprocessor, model.pretrained)
+            tokenizer, longest = getattr(preprocessor, "tokenizer", preprocessor), longest_text(model.pretrained)
+            if longest is not None:  # so that the tokenizer can truncate to it
+                tokenizer.model_max_length = min(tokenizer.model_max_length, longest)
             preprocessor.save_pretrained(temporary)
         if task:
             (temporary / TASK).write_text(json.dumps(task, indent=1))
@@ -93,24 +93,12 @@ def write_model(
     return target
 
 
-def know_longest_text(preprocessor: Any, pretrained: Any) -> None:
-    """Tells a tokenizer, or that of a processor, how long a text the model can read, so that it can truncate to that."""
-    from iolaus.runner.models.positions import longest_text
-
-    tokenizer, longest = getattr(preprocessor, "tokenizer", preprocessor), longest_text(pretrained)
-    if longest is not None:
-        tokenizer.model_max_length = min(tokenizer.model_max_length, longest)
-
-
-def model_card(
-    wrapped: Any, preprocessor: Any, folder: RunFolder, results: dict[str, float], step: int
-) -> str:
-    """The card: what the model is, what it reached, how it was made and how to load it."""
+def model_card(wrapped: Any, preprocessor: Any, folder: RunFolder, results: dict[str, float], step: int) -> str:
+    """The README of a model: its architecture, command, figures, usage and config."""
     model = wrapped.pretrained
     command = (folder.path / "command.txt").read_text().strip()
-    figures = "\n".join(
-        f"| {name} | {value:.4f} |" for name, value in sorted(results.items()) if name not in INTERNAL
-    )
+    shown = sorted((name, value) for name, value in results.items() if name not in INTERNAL)
+    figures = "\n".join(f"| {name} | {value:.4f} |" for name, value in shown)
     config = (folder.path / "config.yaml").read_text()
     kind = "tokenizer" if isinstance(preprocessor, PreTrainedTokenizerBase) else "processor"
     return f"""---
