@@ -3,5 +3,5 @@
 - `labelled`: labels, labels of words, and answers in contexts.
 - `answering`: answers to questions about images; `infill`: tokens for masks.
 - `export`: the model as a Hugging Face folder.
-- `opened_run`: a run opened in Python, with its figures, model and predictions.
+- `trained_model`: any of these models, and predictions for rows; `opened_run`: a run opened in Python.
 """

@@ -64,7 +64,12 @@ def exported_model(module: nn.Module) -> PreTrainedModel | None:
 
 
 def write_model(
-    model: Any, preprocessor: Any, target: Path, card: str, weights: dict[str, Any] | None, task: dict[str, Any]
+    model: Any,
+    preprocessor: Any,
+    target: Path,
+    card: str,
+    weights: dict[str, Any] | None,
+    task: dict[str, Any],
 ) -> Path:
     """Writes or replaces the folder `target` atomically; `preprocessor` may be None.
 
@@ -76,7 +81,10 @@ def write_model(
     try:
         model.pretrained.save_pretrained(temporary, state_dict=weights)
         if preprocessor is not None:
-            tokenizer, longest = getattr(preprocessor, "tokenizer", preprocessor), longest_text(model.pretrained)
+            tokenizer, longest = (
+                getattr(preprocessor, "tokenizer", preprocessor),
+                longest_text(model.pretrained),
+            )
             if longest is not None:  # so that the tokenizer can truncate to it
                 tokenizer.model_max_length = min(tokenizer.model_max_length, longest)
             preprocessor.save_pretrained(temporary)
@@ -93,7 +101,9 @@ def write_model(
     return target
 
 
-def model_card(wrapped: Any, preprocessor: Any, folder: RunFolder, results: dict[str, float], step: int) -> str:
+def model_card(
+    wrapped: Any, preprocessor: Any, folder: RunFolder, results: dict[str, float], step: int
+) -> str:
     """The README of a model: its architecture, command, figures, usage and config."""
     model = wrapped.pretrained
     command = (folder.path / "command.txt").read_text().strip()

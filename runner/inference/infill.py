@@ -76,7 +76,9 @@ def fill(
     batch = tokenizer([t.replace(MASK, mask) for t in texts], padding=True, return_tensors="pt")
     ids, longest = batch["input_ids"], model.pretrained.config.max_position_embeddings
     if ids.shape[1] > longest:
-        raise ValueError(f"the text has {ids.shape[1]} tokens, more than the {longest} that the model can take")
+        raise ValueError(
+            f"the text has {ids.shape[1]} tokens, more than the {longest} that the model can take"
+        )
     mask_id = int(tokenizer.mask_token_id)
     if not (ids == mask_id).any(dim=1).all():
         raise ValueError(f"there is nothing to fill in: write {MASK} in the place of a token")

@@ -125,8 +125,8 @@ def predict(predictor: Predictor, rows: Rows, micro_batch_tokens: int) -> Predic
     model, collator, sequences = predictor.model, predictor.collator, _sequences(predictor, rows)
     size = min(EVALUATED_AT_ONCE, len(sequences))
     sampler = Sequential(dataset=sequences, num_epochs=1, num_batches=None, global_batch_size=size, seed=0)
-    cut = (micro_batch_tokens, None if may_be_padded(model) else 1)
-    batches = GlobalBatches(sequences, sampler, collator, 0, VALIDATION_STREAM, 0, 1, *cut, packed=False)
+    limits = (micro_batch_tokens, None if may_be_padded(model) else 1)  # tokens and rows of a micro-batch
+    batches = GlobalBatches(sequences, sampler, collator, 0, VALIDATION_STREAM, 0, 1, *limits, packed=False)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model.to(device)
     predictions = predictor.task.predictions(sequences, collator)
@@ -153,7 +153,9 @@ def _sequences(predictor: Predictor, rows: Rows) -> Any:
     except ValueError as error:
         values = [{name: value for name, value in row.values.items() if name != column} for row in rows.rows]
         unlabelled = [row._replace(values=kept) for row, kept in zip(rows.rows, values, strict=True)]
-        sequences = tokenized(rows._replace(rows=unlabelled))  # raises the error again if it is not of the labels
+        sequences = tokenized(
+            rows._replace(rows=unlabelled)
+        )  # raises the error again if it is not of the labels
         log.warning("the labels are left out, and no figures computed: %s", error)
         return sequences
 
