@@ -23,20 +23,9 @@ from iolaus.conf import (
 from iolaus.conf.registry import load_plugins
 
 __all__ = [
-    "callback",
-    "checkpoint",
-    "config",
-    "data",
-    "logger",
-    "model",
-    "module",
-    "objective",
-    "optimizer",
-    "sampler",
-    "scheduler",
-    "sweeper",
-    "trainer",
-]
+    "callback", "checkpoint", "config", "data", "logger", "model", "module", "objective", "optimizer", "sampler",
+    "scheduler", "sweeper", "trainer",
+]  # fmt: skip
 
 if __name__ == "conf":  # imported from a checkout's folder: stands for the one copy, `iolaus.conf`
     from iolaus import conf

@@ -95,16 +95,10 @@ class VisionLanguage:
     _target_: str = "runner.objectives.VisionLanguageCollator"
 
 
-register(
-    "objective",
-    mlm=MaskedLanguageModeling,
-    enhanced_mlm=EnhancedMaskedLanguageModeling,
-    diffusion=MaskedDiffusion,
-    classification=SequenceClassification,
-    token_classification=TokenClassification,
-    question_answering=QuestionAnswering,
-    vision_language=VisionLanguage,
-)
+register("objective", mlm=MaskedLanguageModeling, enhanced_mlm=EnhancedMaskedLanguageModeling)
+register("objective", diffusion=MaskedDiffusion, classification=SequenceClassification)
+register("objective", token_classification=TokenClassification, question_answering=QuestionAnswering)
+register("objective", vision_language=VisionLanguage)
 
 register_task("classification", "iolaus.runner.tasks.classification.Classification")
 register_task("token_classification", "iolaus.runner.tasks.token_classification.TokenClassification")

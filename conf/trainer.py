@@ -6,6 +6,8 @@ from typing import Any
 from iolaus.conf.registry import register
 from iolaus.conf.values import AT_LEAST_0, COUNT, POSITIVE, WHOLE_FROM_0, Bounds, Choice, setting
 
+PRECISIONS = ("auto", "32-true", "32", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true", "64")
+
 
 @dataclass
 class Trainer:
@@ -26,12 +28,7 @@ class Trainer:
     """`ddp`, `fsdp`, or `auto`: DDP for several processes."""
     tensor_parallel_size: int = setting(1, allowed=COUNT, execution=True)
     """Processes that share each matrix, for `trainer=fsdp` and models with a tensor-parallel plan in transformers."""
-    precision: str = setting(
-        "auto",
-        allowed=Choice(
-            ("auto", "32-true", "32", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true", "64")
-        ),
-    )
+    precision: str = setting("auto", allowed=Choice(PRECISIONS))
     """`32-true`, `bf16-mixed`, ..., or `auto`, chosen once per run: bf16-mixed on hardware with bf16 units, else fp32."""
     attention: str = setting("auto", allowed=Choice(("auto", "flash_attn", "varlen_attn")), execution=True)
     """Attention of packed rows on a GPU in half precision: the package `flash_attn`, torch's `varlen_attn`, or `auto`:
@@ -81,9 +78,9 @@ class FsdpTrainer(Trainer):
 def check_length(max_steps: int, max_epochs: float | None) -> None:
     """Raises ValueError unless exactly one of the two lengths of a run is given."""
     if (max_steps > 0) == (max_epochs is not None and max_steps < 0):
+        given = f"trainer.max_steps={max_steps} and trainer.max_epochs={max_epochs}"
         raise ValueError(
-            f"trainer.max_steps={max_steps} and trainer.max_epochs={max_epochs}: give a positive number of steps, or "
-            "max_steps=-1 and a positive number of epochs"
+            f"{given}: give a positive number of steps, or max_steps=-1 and a positive number of epochs"
         )
 
 

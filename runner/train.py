@@ -1,7 +1,6 @@
-"""The program: compose a config, launch its ranks, and in each rank build, fit, export and report.
+"""`iolaus train`: composes a config, starts its ranks, and in each rank builds, fits, exports and reports.
 
-`iolaus train` (or `iolaus` with settings alone) arrives at `main`. The Hydra process never joins a process group; rank
-processes are started with `--rank <run folder>` and are no Hydra apps.
+The Hydra process never joins a process group; rank processes are started with `--rank <run folder>`, without Hydra.
 """
 
 import logging
@@ -37,22 +36,22 @@ log = logging.getLogger("iolaus")
 
 
 def main(words: Sequence[str]) -> None:
-    """Trains what the words of a command ask for, or as one rank of a run; `iolaus.runner.cli.commands` calls it."""
+    """Trains by the words of a command, or as one rank of a run."""
     if words[:1] == ["--rank"]:
         run_rank(Path(words[1]), train)
         return
     os.environ.setdefault("IOLAUS_FULL_ERROR", os.environ.get("HYDRA_FULL_ERROR", "0"))
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra hands errors on instead of printing them its own way
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises errors and does not print them
     refuse_sweep_of_ranks(list(words))
     typed = flags_first(words)
-    sys.argv[1:] = saved_overrides(typed)  # where Hydra looks for them
+    sys.argv[1:] = saved_overrides(typed)  # Hydra reads them there
     prepare()
     with forwarding(), on_command_line(typed):
         hydra.main(version_base="1.3", config_path="pkg://iolaus.conf", config_name="config")(run)()
 
 
 def run(config: DictConfig) -> float | None:
-    """One job of the command line; what a user has to mend ends it with one message."""
+    """Runs one job of the command line; an error of the user ends it with one message."""
     try:
         return work(config).get("objective")
     except Exception as error:
@@ -63,10 +62,10 @@ def run(config: DictConfig) -> float | None:
 
 
 def work(config: DictConfig) -> dict[str, float]:
-    """Writes the run folder, trains in as many processes as the config asks for, records how it ended; its figures.
+    """Trains in a run folder, in as many processes as the config asks for; returns the figures.
 
     Raises:
-        Stopped: a signal has ended it.
+        Stopped: a signal has ended the run.
     """
     folder, here = RunFolder(Path(HydraConfig.get().runtime.output_dir)), member()
     know_secrets(config)
@@ -74,7 +73,7 @@ def work(config: DictConfig) -> dict[str, float]:
     first = here is None or here.rank == 0
     with ending_with_command(), stoppable():
         try:
-            check_config(config)  # a trial's values are known only now
+            check_config(config)  # the values of a sweep's job are known only now
             spare_retries(config)
             if config.mode == "inspect":
                 inspect(config, folder)
@@ -85,7 +84,7 @@ def work(config: DictConfig) -> dict[str, float]:
             if first:
                 report_stop(folder, str(stopped), requeued)
             raise
-        except SystemExit:  # what Lightning makes of a second Ctrl-C
+        except SystemExit:  # Lightning raises it for a second Ctrl-C
             if first:
                 report_stop(folder, "interrupted", None)
             sys.exit(EXIT_INTERRUPTED)
@@ -98,7 +97,7 @@ def work(config: DictConfig) -> dict[str, float]:
 
 
 def inspect(config: DictConfig, folder: RunFolder) -> None:
-    """Shows the plan of a run; Hydra's folder for it goes."""
+    """Shows the plan of a run, and removes the folder that Hydra has made for it."""
     from iolaus.runner.cli.plan import show_plan
 
     try:
@@ -108,9 +107,9 @@ def inspect(config: DictConfig, folder: RunFolder) -> None:
 
 
 def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
-    """Builds the parts the config names, trains, exports and reports; every rank runs it.
+    """Builds, trains, exports and reports, on every rank.
 
-    Returns the run's figures, `objective` among them: the best value of the monitored metric.
+    Returns the figures of the run, `objective` among them: the best value of the monitored metric.
     """
     from iolaus.runner.callbacks import Preemption
     from iolaus.runner.checkpoints.callback import checkpoint_to_resume
@@ -169,7 +168,7 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
 
 
 def watchers(callbacks: dict[str, Any], data: Any, module: Any) -> list[Any]:
-    """The callbacks of a run; those that read global batches are left out where Lightning trains by itself."""
+    """The callbacks of a run; those that read global batches are left out for Lightning's own loop."""
     from iolaus.runner.callbacks import Divergence, OrderAudit
     from iolaus.runner.loop.lightning_loop import LightningLoop, is_plain, limits_of_plain
 
@@ -183,7 +182,7 @@ def watchers(callbacks: dict[str, Any], data: Any, module: Any) -> list[Any]:
 def finish(
     data: Any, module: Any, trainer: Any, folder: RunFolder, saver: Any, pruned: bool
 ) -> dict[str, float]:
-    """Exports and reports a run that has been trained, on every rank; returns its figures."""
+    """Exports and reports a trained run, on every rank; returns its figures."""
     import torch
 
     from iolaus.runner.inference.export import export_model
@@ -193,7 +192,7 @@ def finish(
 
     own = hasattr(module, "gathered_weights")
     weights = module.gathered_weights() if own and not pruned else None
-    if torch.distributed.is_initialized():  # threads that are left when a process ends may abort it
+    if torch.distributed.is_initialized():  # its threads may abort a process that ends
         torch.distributed.destroy_process_group()
     results: dict[str, Any] = {**(module.results() if own else plain_results(trainer)), **saver.results()}
     if trainer.is_global_zero:

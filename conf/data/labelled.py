@@ -124,12 +124,6 @@ class StdlibQuestions(QuestionAnsweringData):
     doc_stride: int = 48
 
 
-register(
-    "data",
-    classification=ClassificationData,
-    token_classification=TokenClassificationData,
-    question_answering=QuestionAnsweringData,
-    stdlib_docstrings=StdlibDocstrings,
-    stdlib_tokens=StdlibTokens,
-    stdlib_questions=StdlibQuestions,
-)
+register("data", classification=ClassificationData, token_classification=TokenClassificationData)
+register("data", question_answering=QuestionAnsweringData, stdlib_docstrings=StdlibDocstrings)
+register("data", stdlib_tokens=StdlibTokens, stdlib_questions=StdlibQuestions)

@@ -65,11 +65,10 @@ class BertMini(BertTiny):
 
 
 @dataclass
-class BertSmall(BertTiny):
+class BertSmall(BertMini):
     """BERT, 4 layers of 512."""
 
     hidden_size: int = 512
-    num_hidden_layers: int = 4
     num_attention_heads: int = 8
     intermediate_size: int = 2048
 
@@ -133,17 +132,8 @@ class ModernBertBase(ModernBertTiny):
     intermediate_size: int = 1152
 
 
-register(
-    "model",
-    encoder=Encoder,
-    pretrained=Pretrained,
-    bert_tiny=BertTiny,
-    bert_mini=BertMini,
-    bert_small=BertSmall,
-    bert_medium=BertMedium,
-    bert_base=BertBase,
-    modernbert_tiny=ModernBertTiny,
-    modernbert_mini=ModernBertMini,
-    modernbert_small=ModernBertSmall,
-    modernbert_base=ModernBertBase,
-)
+register("model", encoder=Encoder, pretrained=Pretrained)
+register("model", bert_tiny=BertTiny, bert_mini=BertMini, bert_small=BertSmall)
+register("model", bert_medium=BertMedium, bert_base=BertBase)
+register("model", modernbert_tiny=ModernBertTiny, modernbert_mini=ModernBertMini)
+register("model", modernbert_small=ModernBertSmall, modernbert_base=ModernBertBase)

@@ -33,7 +33,7 @@ class Optimizer:
     lr: float = setting(MISSING, allowed=AT_LEAST_0)
     """Peak learning rate."""
     weight_decay: float = setting(0.0, allowed=AT_LEAST_0)
-    """Decay of matrices outside norms; biases, norms and other vectors never decay."""
+    """Decay of matrices outside norms, times the learning rate in decoupled optimizers; vectors and norms never decay."""
     decay_embeddings: bool = False
     """Whether embedding tables decay as well."""
     layer_decay: float = setting(1.0, allowed=Bounds(0, 1, open_low=True))
@@ -91,7 +91,6 @@ class AdamW(Adam):
 
     _target_: str = "runner.optim.adamw"
     weight_decay: float = 1e-2
-    """Decay of matrices outside norms, times the rate."""
 
 
 @dataclass
@@ -132,7 +131,6 @@ class Lion(Optimizer):
     lr: float = 3e-4
     """Peak learning rate: the size of each weight's update."""
     weight_decay: float = 1e-1
-    """Decay of matrices outside norms, times the rate."""
     betas: list[float] = field(default_factory=lambda: [0.9, 0.99])
     """Weight of the momentum in the update, and its decay."""
 

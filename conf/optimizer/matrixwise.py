@@ -35,7 +35,6 @@ class Muon(Optimizer):
     lr: float = 2e-2
     """Peak learning rate of the hidden matrices."""
     weight_decay: float = 1e-2
-    """Decay of matrices outside norms, times the rate."""
     momentum: float = 0.95
     """Decay of the running gradient."""
     nesterov: bool = True
@@ -60,7 +59,6 @@ class Shampoo(Optimizer):
     lr: float = 1e-3
     """Peak learning rate, as of the optimizer `graft_type`."""
     weight_decay: float = 1e-2
-    """Decay of matrices outside norms, times the rate."""
     betas: list[float] = field(default_factory=lambda: [0.9, 0.99])
     """Decay of the running update and of the statistics."""
     block_size: int = 512
@@ -86,7 +84,6 @@ class Soap(Optimizer):
     _target_: str = "runner.optim.soap"
     lr: float = 3e-3
     weight_decay: float = 1e-2
-    """Decay of matrices outside norms, times the rate."""
     betas: list[float] = field(default_factory=lambda: [0.95, 0.95])
     """Decay of the first and second moment."""
     shampoo_beta: float | None = None
@@ -110,7 +107,6 @@ class SophiaH(Optimizer):
     lr: float = 6e-2
     """Peak learning rate; no weight moves by more than lr * p."""
     weight_decay: float = 1e-2
-    """Decay of matrices outside norms, times the rate."""
     betas: list[float] = field(default_factory=lambda: [0.96, 0.99])
     """Decay of the running gradient and of the running Hessian."""
     p: float = 1e-2
@@ -133,7 +129,6 @@ class SPlus(Optimizer):
     lr: float = 2e-1
     """Peak learning rate; a matrix moves by 2 / (rows + columns) of it."""
     weight_decay: float = 1e-2
-    """Decay of matrices outside norms, times the rate."""
     betas: list[float] = field(default_factory=lambda: [0.9, 0.999])
     """Decay of the running gradient and of the statistics."""
     ema_rate: float = 0.999
