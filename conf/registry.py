@@ -88,10 +88,7 @@ def register(group: str, **options: type) -> None:
 
 
 def register_parts(group: str, together: str | None = None, **options: type) -> None:
-    """Registers each dataclass as a mapping of one name, so that chosen options add up: `logger=[csv,wandb]`.
-
-    `together` is the name of a further option that holds all of them.
-    """
+    """Registers dataclasses as options that add up (`logger=[csv,wandb]`), and an option `together` that holds all."""
     for name, node in options.items():
         OPTIONS.setdefault(group, {})[name] = node
         _store(group, name, {name: node})

@@ -1,7 +1,4 @@
-"""Groups `hydra/sweeper` and `hydra/launcher`: which jobs `-m` makes, and where they run.
-
-Hydra's launcher `basic`, the default, runs them here, one after the other.
-"""
+"""Groups `hydra/sweeper` and `hydra/launcher`: which jobs `-m` makes, and where they run (by default here, in turn)."""
 
 from dataclasses import dataclass
 from typing import Any

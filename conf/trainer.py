@@ -79,9 +79,7 @@ def check_length(max_steps: int, max_epochs: float | None) -> None:
     """Raises ValueError unless exactly one of the two lengths of a run is given."""
     if (max_steps > 0) == (max_epochs is not None and max_steps < 0):
         given = f"trainer.max_steps={max_steps} and trainer.max_epochs={max_epochs}"
-        raise ValueError(
-            f"{given}: give a positive number of steps, or max_steps=-1 and a positive number of epochs"
-        )
+        raise ValueError(f"{given}: give a positive number of steps, or max_steps=-1 and a number of epochs")
 
 
 register("trainer", auto=Trainer, cpu=CpuTrainer, gpu=GpuTrainer, ddp=DdpTrainer, fsdp=FsdpTrainer)

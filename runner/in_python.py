@@ -92,9 +92,7 @@ def run(*config: str | DictConfig, config_dir: Folder | None = None) -> Run:
 
 
 def assemble(config: DictConfig) -> assembly.Parts:
-    """The parts of a run of this config, built and connected, for a loop of your own.
-
-    Data is tokenised into the cache where it is not yet.
+    """The parts of a run of this config, built and connected, for a loop of your own; data is tokenised into the cache.
 
     Raises:
         ValueError: the config is wrong, parts do not fit together, or data cannot be used.
@@ -123,11 +121,7 @@ def runs(folder: Folder = "outputs") -> list[Run]:
 
 
 def overrides_of(config: DictConfig) -> list[str]:
-    """The overrides that compose a config: the option of each group, then the settings that differ from it.
-
-    Raises:
-        ValueError: no overrides compose it.
-    """
+    """The overrides that compose a config: options, then settings that differ; ValueError if no overrides do."""
     wanted, default = _plain(config), _plain(composed([]))
     words: list[str] = []
     for group in (name for name in OPTIONS if "/" not in name):
@@ -136,9 +130,7 @@ def overrides_of(config: DictConfig) -> list[str]:
             words += _option_words(group, node)
     words += _differences(wanted, _plain(composed(words)))
     if differing := next(_differences(wanted, _plain(composed(words))), None):
-        raise ValueError(
-            f"the config cannot be written as overrides, as a run notes it: {differing} would be lost"
-        )
+        raise ValueError(f"no overrides, as a run notes them, give this config: {differing} would be lost")
     return words
 
 
@@ -153,10 +145,8 @@ def _option_words(group: str, node: dict[str, Any]) -> list[str]:
 
 def _distance(node: dict[str, Any], base: dict[str, Any]) -> tuple[int, int]:
     """How many values are nodes in a config or an option alone, which no override changes; then all differences."""
-    nodes = sum(
-        isinstance(node.get(name), dict) is not isinstance(value, dict) for name, value in base.items()
-    )
-    return nodes, len(list(_differences(node, base)))
+    kinds = ((isinstance(node.get(name), dict), isinstance(value, dict)) for name, value in base.items())
+    return sum(ours is not theirs for ours, theirs in kinds), len(list(_differences(node, base)))
 
 
 def _differences(wanted: Mapping[str, Any], base: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

@@ -62,11 +62,7 @@ def run(config: DictConfig) -> float | None:
 
 
 def work(config: DictConfig) -> dict[str, float]:
-    """Trains in a run folder, in as many processes as the config asks for; returns the figures.
-
-    Raises:
-        Stopped: a signal has ended the run.
-    """
+    """Trains in a run folder, in as many processes as the config asks for; returns the figures, or raises Stopped."""
     folder, here = RunFolder(Path(HydraConfig.get().runtime.output_dir)), member()
     know_secrets(config)
     redact_logs()
@@ -114,35 +110,27 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     from iolaus.runner.callbacks import Preemption
     from iolaus.runner.checkpoints.callback import checkpoint_to_resume
     from iolaus.runner.logging.loggers import finish_loggers
+    from iolaus.runner.loop import resolved
     from iolaus.runner.loop.lightning_loop import one_epoch, savers
-    from iolaus.runner.loop.resolved import (
-        Record,
-        changes,
-        choose_hardware,
-        described,
-        note,
-        recorded,
-        resolve,
-    )
     from iolaus.runner.loop.trainer import describe_run, final_validation, make_trainer
     from iolaus.runner.report.summary import start_summary
     from iolaus.runner.sweeps.pruning import pruning_of
 
     keep_freed_memory()
     checkpoint = checkpoint_to_resume(folder, config.resume)
-    before = recorded(folder, checkpoint)
-    chosen = choose_hardware(config, before)
+    before = resolved.recorded(folder, checkpoint)
+    chosen = resolved.choose_hardware(config, before)
     parts = assemble(chosen, before.get("layout"))
     data, module, max_steps = parts.data, parts.module, parts.max_steps
-    resolved = resolve(config, chosen, before, data, module)
-    note(folder, resolved)
+    values = resolved.resolve(config, chosen, before, data, module)
+    resolved.note(folder, values)
     watching = watchers(build_all(chosen.callback), data, module)
     *saving, saver = savers(build(chosen.checkpoint, folder=folder.checkpoints), folder.checkpoints)
     pruning = pruning_of(folder, saver)
     trainer = make_trainer(
         config.trainer,
         chosen.trainer,
-        callbacks=[*watching, *saving, saver, *pruning, Preemption(saver), Record(resolved)],
+        callbacks=[*watching, *saving, saver, *pruning, Preemption(saver), resolved.Record(values)],
         loggers=build_all(chosen.logger, folder=str(folder.path)),
         folder=folder,
         resumed_step=checkpoint.step if checkpoint else 0,
@@ -152,9 +140,9 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     if trainer.is_global_zero:
         monitored = {name: chosen.checkpoint.get(name) for name in ("monitor", "mode")}
         folder.update_status(max_steps=max_steps if max_steps > 0 else None, **monitored)
-        decided = described(config, before, resolved)
+        decided = resolved.described(config, before, values)
         start_summary(describe_run(trainer, module, data, folder, checkpoint, decided))
-        for line in changes(before if checkpoint else {}, resolved):
+        for line in resolved.changes(before if checkpoint else {}, values):
             log.warning("%s", line)
     try:
         trainer.fit(module, data, ckpt_path=checkpoint and str(checkpoint.path), weights_only=True)
@@ -180,7 +168,7 @@ def watchers(callbacks: dict[str, Any], data: Any, module: Any) -> list[Any]:
 
 
 def finish(
-    data: Any, module: Any, trainer: Any, folder: RunFolder, saver: Any, pruned: bool
+    data: Any, module: Any, trainer: Any, run: RunFolder, saver: Any, pruned: bool
 ) -> dict[str, float]:
     """Exports and reports a trained run, on every rank; returns its figures."""
     import torch
@@ -197,10 +185,10 @@ def finish(
     results: dict[str, Any] = {**(module.results() if own else plain_results(trainer)), **saver.results()}
     if trainer.is_global_zero:
         if not pruned:
-            export_model(module, preprocessor_of(data), folder, results, weights, known_task(data))
-        folder.end("pruned" if pruned else "done", step=trainer.global_step, results=results)
-        write_report(folder.path)
-        end_summary(folder.path, results)
+            export_model(module, preprocessor_of(data), run, results, weights, known_task(data))
+        run.end("pruned" if pruned else "done", step=trainer.global_step, results=results)
+        write_report(run.path)
+        end_summary(run.path, results)
     return results
 
 

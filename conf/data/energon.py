@@ -42,8 +42,7 @@ class Energon(ImagesAndText):
     num_val_workers: Any = setting(None, execution=True)
     """Loader processes per rank for validation; none takes `num_workers`."""
     layout: str = setting("auto", allowed=Choice(("auto", "packed", "padded")), execution=True)
-    """`packed`: samples end to end in one row, without attention between them; `padded`: one row per sample; `auto`:
-    packed, if the architecture (which is tried) allows it."""
+    """`packed`: samples end to end in one row; `padded`: one row per sample; `auto`: packed if the architecture can."""
 
 
 register("data", energon=Energon)

@@ -52,8 +52,7 @@ class FinetuningData(Tables, Tokenizing, Batching):
     tokenizer: Any = setting("${oc.select:model.name_or_path,null}", allowed=NAMED)
     """Name or folder of a tokenizer; none, for a model without a name, trains one on the training texts."""
     max_length: int = setting(128, allowed=Bounds(8, whole=True))
-    """Longest sample in tokens, the question included. Texts are truncated; sentences and contexts continue in further
-    samples."""
+    """Longest sample in tokens, question included; texts are truncated, sentences and contexts go on in other samples."""
     seed: int = 0
     """Seed of the choice of held-out examples, which does not depend on the run's `seed`."""
     micro_batch_tokens: Any = 1024

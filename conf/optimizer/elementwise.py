@@ -1,7 +1,4 @@
-"""Group `optimizer`: the shared fields, and optimizers that update each weight alone, or each tensor by its norm.
-
-The defaults are those of the papers. `matrixwise.py` has the others.
-"""
+"""Group `optimizer`: shared fields, and optimizers that update each weight or tensor alone, with the papers' defaults."""
 
 from dataclasses import dataclass, field
 

@@ -98,10 +98,7 @@ class Soap(Optimizer):
 
 @dataclass
 class SophiaH(Optimizer):
-    """Momentum over an estimate of the Hessian's diagonal, clipped (arXiv 2305.14342).
-
-    Steps that estimate the Hessian take about three times as long, in torch's uncompiled math attention.
-    """
+    """Momentum over an estimate of the Hessian's diagonal, clipped (arXiv 2305.14342)."""
 
     _target_: str = "runner.optim.sophiah"
     lr: float = 6e-2
@@ -112,7 +109,7 @@ class SophiaH(Optimizer):
     p: float = 1e-2
     """Bound on the quotient of gradient and Hessian."""
     update_period: int = 10
-    """Steps between two estimates of the Hessian."""
+    """Steps between two estimates of the Hessian, which take 3x as long, with torch's math attention, uncompiled."""
     num_samples: int = 1
     """Random directions per estimate."""
     hessian_distribution: str = "gaussian"

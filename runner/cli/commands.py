@@ -88,11 +88,7 @@ class _Parser(ArgumentParser):
 
 
 def _command_of(words: list[str]) -> tuple[str, list[str]]:
-    """The command and its words; settings and flags alone are those of `train`.
-
-    Raises:
-        ValueError: the first word is neither a command nor a setting.
-    """
+    """The command and its words, `train` for settings alone; raises ValueError if the first word is neither."""
     first = words[0] if words else ""
     if first in COMMANDS:
         words = words[1:]

@@ -29,11 +29,7 @@ def prepare() -> None:
 
 @contextmanager
 def initialized(folders: Sequence[Path] = ()) -> Iterator[ConfigLoader]:
-    """A context with Hydra initialized on the project's configs and those in `folders`.
-
-    Raises:
-        ValueError: a folder does not exist.
-    """
+    """A context with Hydra initialized on the project's configs and those in `folders`; ValueError if one is missing."""
     prepare()
     version.setbase("1.3")
     search_path = create_config_search_path("pkg://iolaus.conf")
@@ -54,11 +50,7 @@ def compose(overrides: Sequence[str]) -> DictConfig:
 
 
 def flags_first(words: Sequence[str]) -> list[str]:
-    """The words of a command with its flags before its overrides, as Hydra requires.
-
-    Raises:
-        ValueError: a flag that Hydra does not know, or one without its value.
-    """
+    """The words of a command, flags first, as Hydra requires; raises ValueError for a flag that Hydra does not know."""
     parser = get_args_parser()
     parser.error = _refuse  # type: ignore[method-assign]
     known, unknown = parser.parse_known_args(words)

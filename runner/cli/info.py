@@ -45,11 +45,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def main(arguments: Namespace) -> None:
-    """Prints all groups, or what the words name: groups, options of groups, and overrides to apply.
-
-    Raises:
-        ValueError: a word that is neither a group nor an override, or no such folder.
-    """
+    """Prints all groups, or the fields of those that the words name; raises ValueError for an unknown word."""
     with initialized(arguments.folders) as loader:
         print(*(_details(arguments.words, loader) if arguments.words else _listing(loader)), sep="\n")
 

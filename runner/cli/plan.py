@@ -127,13 +127,9 @@ def _costs(config: DictConfig, parts: Parts, optimizer: Any, batches: Any, ranks
     rate = f"{ranks * share['tokens'] / cost.step_seconds:,.0f} tokens per second"
     if peak := peak_flops(name, precision):
         rate += f", {per_step / ranks / cost.step_seconds / peak:.1%} of the device's peak"
-    memory = {
-        "weights": _size(cost.weights / shards),
-        "gradients": _size(cost.gradients / shards),
-        "optimizer": _size(cost.optimizer / shards),
-        "activations": f"{_size(cost.activations)}, of the largest micro-batch",
-        "together": _size((cost.memory - cost.activations) / shards + cost.activations),
-    }
+    memory = {part: _size(getattr(cost, part) / shards) for part in ("weights", "gradients", "optimizer")}
+    memory["activations"] = f"{_size(cost.activations)}, of the largest micro-batch"
+    memory["together"] = _size((cost.memory - cost.activations) / shards + cost.activations)
     return {
         f"memory, each of {ranks}" if ranks > 1 else "memory": memory,
         "time": {

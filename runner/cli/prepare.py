@@ -16,27 +16,20 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.usage = "%(prog)s [options] ROWS.jsonl IMAGES FOLDER\n       %(prog)s [options] --shapes FOLDER"
     about = "the rows, the folder of their images, and the folder to write"
     parser.add_argument("places", nargs="+", type=Path, metavar="PLACE", help=about)
-    parser.add_argument(
-        "--shapes", action="store_true", help="write the drawn scenes of data=shapes to FOLDER"
-    )
+    parser.add_argument("--shapes", action="store_true", help="write the scenes of data=shapes to FOLDER")
     about = "number or share of the images to hold out, with all of their rows (default: %(default)s)"
     parser.add_argument("--validation", type=float, default=0.05, help=about)
     parser.add_argument("--validation-rows", metavar="ROWS.jsonl", help="rows of their own to validate on")
     about = f"another name of a column, such as question=statement; columns are {', '.join(COLUMNS)}"
     parser.add_argument("--column", action="append", default=[], metavar="NAME=OTHER", help=about)
-    parser.add_argument(
-        "--samples-per-shard", type=int, default=1000, help="of a tar file (default: %(default)s)"
-    )
+    about = "samples of a tar file (default: %(default)s)"
+    parser.add_argument("--samples-per-shard", type=int, default=1000, help=about)
     about = "seed of the order and of the held-out images (default: %(default)s)"
     parser.add_argument("--seed", type=int, default=0, help=about)
 
 
 def main(arguments: Namespace) -> None:
-    """Writes the data set, and prints the number of its samples.
-
-    Raises:
-        ValueError: the arguments do not follow the usage, or `prepare` raises it.
-    """
+    """Writes the data set, and prints the number of its samples; raises ValueError for wrong arguments or rows."""
     places, size, seed = arguments.places, arguments.samples_per_shard, arguments.seed
     if len(places) != (1 if arguments.shapes else 3):
         expected = "FOLDER alone with --shapes" if arguments.shapes else "ROWS.jsonl, IMAGES and FOLDER"

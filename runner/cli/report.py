@@ -14,9 +14,7 @@ TABLES = {"md": as_markdown, "csv": as_csv}
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    parser.add_argument(
-        "runs", nargs="+", type=Path, metavar="RUN", help="run folders, or the folder of a sweep"
-    )
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folders, or that of a sweep")
     parser.add_argument("--out", type=Path, metavar="FILE", help="file to write")
     formats = ("html", *TABLES)
     parser.add_argument("--format", choices=formats, default="html", help="a page, or the table alone")

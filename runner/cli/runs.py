@@ -23,9 +23,7 @@ STATES = ("waiting", "running", "killed", "interrupted", "preempted", "failed", 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    about = (
-        "list: all runs, or those that match; show: settings and figures of a run; compare: those that differ"
-    )
+    about = "list: runs that match; show: settings and figures of a run; compare: what differs between runs"
     parser.add_argument("what", nargs="?", choices=WHAT, default="list", help=about)
     about = "a run folder, or a part of its name that no other run has"
     parser.add_argument("runs", nargs="*", metavar="RUN", help=about)
@@ -34,9 +32,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--state", choices=STATES, help="runs in this state")
     parser.add_argument("--name", metavar="PATTERN", help="runs of this name, * matches anything")
     about = "runs with this setting, such as optimizer=lion or optimizer.lr=0.001"
-    parser.add_argument(
-        "--with", dest="settings", action="append", default=[], metavar="KEY=VALUE", help=about
-    )
+    parser.add_argument("--with", dest="given", action="append", default=[], metavar="KEY=VALUE", help=about)
     parser.add_argument("--json", action="store_true", help="as JSON, for programs")
 
 
@@ -89,36 +85,22 @@ def show_run(run: RunFolder) -> None:
 
 
 def all_runs(outputs: Path) -> list[RunFolder]:
-    """Every run below a folder, jobs of sweeps included, in the order in which they started.
-
-    Raises:
-        ValueError: there is no such folder.
-    """
+    """Every run below a folder, jobs of sweeps included, by start; raises ValueError for a missing folder."""
     if not outputs.is_dir():
-        raise ValueError(
-            f"there is no folder {str(outputs)!r}: name the folder of the runs (--outputs FOLDER)"
-        )
+        raise ValueError(f"there is no folder {str(outputs)!r}: name one with runs in it (--outputs FOLDER)")
     runs = [RunFolder(file.parent) for file in outputs.glob("**/status.json")]
     return sorted(runs, key=lambda run: (str(run.status().get("started") or "~"), str(run.path)))
 
 
 def find_run(outputs: Path, name: str) -> RunFolder:
-    """The run of a folder, or the only run with this part of a name.
-
-    Raises:
-        ValueError: no run, or several, have it.
-    """
+    """The run of a folder, or the run with this part of a name; raises ValueError if none, or several, have it."""
     if (Path(name) / "status.json").is_file():
         return RunFolder(Path(name))
     runs = {str(run.path.relative_to(outputs)): run for run in all_runs(outputs)}
     found = [run for path, run in runs.items() if name in path]
     if len(found) != 1:
-        have = (
-            f"{len(found)} runs under {str(outputs)!r} have"
-            if found
-            else f"no run under {str(outputs)!r} has"
-        )
-        raise ValueError(f"{have} {name!r} in the name{suggest(name, runs)}")
+        what, have = (f"{len(found)} runs", "have") if found else ("no run", "has")
+        raise ValueError(f"{what} under {str(outputs)!r} {have} {name!r} in the name{suggest(name, runs)}")
     return found[0]
 
 
@@ -128,7 +110,7 @@ def _matches(run: RunFolder, arguments: Namespace) -> bool:
     return (
         (not arguments.name or fnmatch.fnmatch(name, arguments.name))
         and (not arguments.state or run.state() == arguments.state)
-        and all(_has(run, *setting.partition("=")[::2]) for setting in arguments.settings)
+        and all(_has(run, *setting.partition("=")[::2]) for setting in arguments.given)
     )
 
 

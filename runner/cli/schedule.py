@@ -14,11 +14,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def main(arguments: Namespace) -> None:
-    """Prints the drawing.
-
-    Raises:
-        ValueError: the number of steps follows from the data, or the scheduler has no closed form.
-    """
+    """Prints the drawing; raises ValueError where the steps follow from the data, or the schedule has no closed form."""
     with initialized():
         config = compose(arguments.overrides)
     import torch
@@ -37,7 +33,5 @@ def main(arguments: Namespace) -> None:
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=lr)
     scheduler = bind(config.scheduler)(optimizer=optimizer, max_steps=max_steps)
     if not isinstance(scheduler, ThreePhaseScheduler):
-        raise ValueError(
-            f"{type(scheduler).__name__} has no closed form; draw a scheduler of conf/scheduler.py"
-        )
+        raise ValueError(f"{type(scheduler).__name__} has no closed form; draw an option of this project")
     print(*drawn(scheduler.schedule, max_steps, lr), sep="\n")

@@ -51,13 +51,9 @@ def sees_images(config: Any) -> bool:
 
 
 def load_answerer(run: str) -> Answerer:
-    """The vision-language model of a run or of a Hugging Face folder.
+    """The vision-language model of a run or of a Hugging Face folder, with its columns or those of `data=image_text`.
 
-    The columns of its rows are those of its training, or the defaults of `data=image_text`.
-
-    Raises:
-        FileNotFoundError: it has no processor.
-        ValueError: its architecture is not supported.
+    Raises FileNotFoundError without a processor, and ValueError for an architecture that is not supported.
     """
     from iolaus.runner.data.vision.processors import load_processor
     from iolaus.runner.tasks import get_task

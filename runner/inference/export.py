@@ -4,7 +4,8 @@ import json
 import shutil
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -27,13 +28,8 @@ def export_model(
 ) -> Path | None:
     """Writes `model/` in the run folder, which `AutoModel...from_pretrained` loads without this project.
 
-    Args:
-        module: A module of this project, or a LightningModule, of which the model of transformers in it is written.
-        preprocessor: The tokenizer or processor, written to the same folder.
-        folder: The run folder.
-        results: The figures for the model card.
-        weights: The model's weights where its own are in shards.
-        task: The settings of its task for `iolaus predict`; empty without a task.
+    Of a plain LightningModule, the model of transformers in it is written, if there is one. `preprocessor` is a tokenizer
+    or processor; `weights` are given where the model's own are in shards; `task` holds the settings for `iolaus predict`.
 
     Raises:
         OSError: the folder cannot be written or is full.
@@ -42,20 +38,11 @@ def export_model(
     if not hasattr(model, "pretrained"):
         if (pretrained := exported_model(module)) is None:
             return None
-        model = PlainModel(pretrained)
+        architecture = f"of the architecture {pretrained.config.model_type}"
+        model = SimpleNamespace(pretrained=pretrained, describe=lambda: architecture)
     card = model_card(model, preprocessor, folder, results, module.trainer.global_step)
     with evaluated():
         return write_model(model, preprocessor, folder.path / "model", card, weights, task)
-
-
-class PlainModel(NamedTuple):
-    """A model of transformers with the attributes of a task model that the export reads."""
-
-    pretrained: PreTrainedModel
-
-    def describe(self) -> str:
-        """The architecture."""
-        return f"of the architecture {self.pretrained.config.model_type}"
 
 
 def exported_model(module: nn.Module) -> PreTrainedModel | None:
@@ -71,21 +58,14 @@ def write_model(
     weights: dict[str, Any] | None,
     task: dict[str, Any],
 ) -> Path:
-    """Writes or replaces the folder `target` atomically; `preprocessor` may be None.
-
-    Raises:
-        OSError: it cannot be written, or the disk is full.
-    """
+    """Writes or replaces the folder `target` atomically, with `preprocessor` if not None; raises OSError on failure."""
     temporary = target.with_name(f".{target.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         model.pretrained.save_pretrained(temporary, state_dict=weights)
         if preprocessor is not None:
-            tokenizer, longest = (
-                getattr(preprocessor, "tokenizer", preprocessor),
-                longest_text(model.pretrained),
-            )
-            if longest is not None:  # so that the tokenizer can truncate to it
+            tokenizer = getattr(preprocessor, "tokenizer", preprocessor)
+            if longest := longest_text(model.pretrained):  # so that the tokenizer can truncate to it
                 tokenizer.model_max_length = min(tokenizer.model_max_length, longest)
             preprocessor.save_pretrained(temporary)
         if task:
@@ -101,22 +81,20 @@ def write_model(
     return target
 
 
-def model_card(
-    wrapped: Any, preprocessor: Any, folder: RunFolder, results: dict[str, float], step: int
-) -> str:
+def model_card(model: Any, preprocessor: Any, run: RunFolder, results: dict[str, float], step: int) -> str:
     """The README of a model: its architecture, command, figures, usage and config."""
-    model = wrapped.pretrained
-    command = (folder.path / "command.txt").read_text().strip()
-    shown = sorted((name, value) for name, value in results.items() if name not in INTERNAL)
-    figures = "\n".join(f"| {name} | {value:.4f} |" for name, value in shown)
-    config = (folder.path / "config.yaml").read_text()
+    name = type(model.pretrained).__name__
+    command = (run.path / "command.txt").read_text().strip()
+    shown = sorted((figure, value) for figure, value in results.items() if figure not in INTERNAL)
+    figures = "\n".join(f"| {figure} | {value:.4f} |" for figure, value in shown)
+    config = (run.path / "config.yaml").read_text()
     kind = "tokenizer" if isinstance(preprocessor, PreTrainedTokenizerBase) else "processor"
     return f"""---
 library_name: transformers
 tags: [iolaus]
 ---
 
-# {type(model).__name__}, {wrapped.describe()}
+# {name}, {model.describe()}
 
 Trained with Iolaus for {step:,} steps:
 
@@ -133,10 +111,10 @@ Losses are per target (a token, an example, a question); cross-entropies are in 
 ## Use
 
 ```python
-from transformers import Auto{kind.title()}, {type(model).__name__}
+from transformers import Auto{kind.title()}, {name}
 
 {kind} = Auto{kind.title()}.from_pretrained("<this folder>")
-model = {type(model).__name__}.from_pretrained("<this folder>")
+model = {name}.from_pretrained("<this folder>")
 ```
 
 ## Config

@@ -16,11 +16,7 @@ MASK = "[MASK]"
 
 
 def open_model(run: str) -> "tuple[Any, PreTrainedTokenizerBase]":
-    """Config and tokenizer of the model of a run folder or a Hugging Face folder.
-
-    Raises:
-        ValueError: there is no model.
-    """
+    """Config and tokenizer of the model of a run folder or a Hugging Face folder; raises ValueError without a model."""
     from transformers import AutoConfig, AutoTokenizer
 
     from iolaus.runner.run.model_folder import model_folder
@@ -31,17 +27,12 @@ def open_model(run: str) -> "tuple[Any, PreTrainedTokenizerBase]":
     except CustomCodeRefused:
         raise
     except (OSError, ValueError) as error:
-        raise ValueError(
-            f"there is no trained model in {run!r}: expected a run folder with the model/ that a run writes at its end"
-        ) from error
+        expected = "expected a run folder with the model/ that a run writes at its end"
+        raise ValueError(f"there is no trained model in {run!r}: {expected}") from error
 
 
 def load(run: str) -> "tuple[MaskedDiffusionLM, PreTrainedTokenizerBase]":
-    """The masked language model of a run folder or a Hugging Face folder, and its tokenizer.
-
-    Raises:
-        ValueError: there is no model, or another kind of model.
-    """
+    """The masked language model of a run or a Hugging Face folder, and its tokenizer; ValueError for no such model."""
     from iolaus.runner.models.diffusion import MaskedDiffusionLM
     from iolaus.runner.models.encoder import load_encoder
 
@@ -63,11 +54,7 @@ def fill(
     order: str,
     seed: int,
 ) -> list[str]:
-    """The texts with every mask replaced by a token.
-
-    Raises:
-        ValueError: a text has no mask, or is longer than the model can take.
-    """
+    """The texts with every mask replaced by a token; raises ValueError for a text without masks or a too long one."""
     import torch
 
     from iolaus.runner.models.diffusion import infill
@@ -76,9 +63,8 @@ def fill(
     batch = tokenizer([t.replace(MASK, mask) for t in texts], padding=True, return_tensors="pt")
     ids, longest = batch["input_ids"], model.pretrained.config.max_position_embeddings
     if ids.shape[1] > longest:
-        raise ValueError(
-            f"the text has {ids.shape[1]} tokens, more than the {longest} that the model can take"
-        )
+        found = f"the text has {ids.shape[1]} tokens"
+        raise ValueError(f"{found}, more than the {longest} that the model can take")
     mask_id = int(tokenizer.mask_token_id)
     if not (ids == mask_id).any(dim=1).all():
         raise ValueError(f"there is nothing to fill in: write {MASK} in the place of a token")

@@ -45,18 +45,12 @@ def saved_task(run: str) -> dict[str, Any] | None:
 
 
 def task_of(run: str, architectures: list[str]) -> Task | None:
-    """The task of a model: the one that was exported with it, else that of its class; None for other models.
-
-    Raises:
-        ValueError: its task is not registered here.
-    """
+    """The task that was exported with a model, else that of its class, or None; ValueError for an unregistered task."""
     if saved := saved_task(run):
         name = saved["data"]["task"]
         if name not in TASKS:
-            raise ValueError(
-                f"the model in {run!r} was trained for the task {name!r}, which is not registered here: name the module "
-                "that registers it by --import MODULE"
-            )
+            unknown = f"the model in {run!r} was trained for the task {name!r}, which is not registered here"
+            raise ValueError(f"{unknown}: name the module that registers it by --import MODULE")
         return get_task(name)
     for task in map(get_task, TASKS):
         kind = str(task.head).removeprefix("AutoModel")
@@ -66,10 +60,7 @@ def task_of(run: str, architectures: list[str]) -> Task | None:
 
 
 def load_predictor(run: str, task: Task, config: Any, tokenizer: Any) -> Predictor:
-    """The finetuned model of a run or of a Hugging Face folder.
-
-    The columns of its rows are those of its training, or the defaults of `data=<task>`.
-    """
+    """The finetuned model of a run or of a Hugging Face folder, with its columns or the defaults of `data=<task>`."""
     known = saved_task(run) or _assumed(task, config)
     settings = {**AS_FOUND._asdict(), **known["data"]}
     settings.pop("task", None)
@@ -95,11 +86,7 @@ def rows_of_file(predictor: Predictor, path: str) -> Rows:
 
 
 def rows_of_texts(predictor: Predictor, texts: list[str], second: str | None) -> Rows:
-    """A row for each text, with `second` as the other text of a pair or the context of a question.
-
-    Raises:
-        ValueError: the task needs a second text, or does not take one.
-    """
+    """A row for each text; raises ValueError unless `second` is given for pairs and questions alone."""
     settings, task = predictor.settings, predictor.task
     column = settings[task.second] if task.second else None
     if (second is None) != (column is None):
@@ -153,9 +140,7 @@ def _sequences(predictor: Predictor, rows: Rows) -> Any:
     except ValueError as error:
         values = [{name: value for name, value in row.values.items() if name != column} for row in rows.rows]
         unlabelled = [row._replace(values=kept) for row, kept in zip(rows.rows, values, strict=True)]
-        sequences = tokenized(
-            rows._replace(rows=unlabelled)
-        )  # raises the error again if it is not of the labels
+        sequences = tokenized(rows._replace(rows=unlabelled))  # raises again if the labels are right
         log.warning("the labels are left out, and no figures computed: %s", error)
         return sequences
 

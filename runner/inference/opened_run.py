@@ -57,11 +57,7 @@ class Run:
 
     @property
     def config(self) -> DictConfig:
-        """The config of the run without secrets, which `iolaus.run` trains anew.
-
-        Raises:
-            ValueError: `config.yaml` is missing or damaged.
-        """
+        """The config without secrets, which `iolaus.run` trains anew; raises ValueError if it is missing or damaged."""
         file = self.path / "config.yaml"
         try:
             config = OmegaConf.load(file)
@@ -85,11 +81,7 @@ class Run:
         return sorted((self.path / "checkpoints").glob("step-*.ckpt"))
 
     def model(self) -> "PreTrainedModel":
-        """The exported model of transformers, in evaluation mode on the CPU; every call loads it anew.
-
-        Raises:
-            ValueError: the run has no model.
-        """
+        """The exported model, loaded anew in evaluation mode on the CPU; raises ValueError where there is none."""
         import transformers
 
         from iolaus.runner.inference.infill import open_model
@@ -169,7 +161,5 @@ def open_run(path: str | Path) -> Run:
     run = Run(path)
     check_is_run(run.path)
     if (run.path / "status.json").is_file() and not run.status:
-        raise ValueError(
-            f"{str(run.path / 'status.json')!r} is damaged: it is no JSON that a run has written"
-        )
+        raise ValueError(f"{str(run.path / 'status.json')!r} is damaged: it is not the JSON of a run")
     return run

@@ -26,11 +26,7 @@ TrainedModel = Answerer | Predictor | tuple[MaskedDiffusionLM, PreTrainedTokeniz
 
 
 def load_trained_model(run: str) -> TrainedModel:
-    """The model of a run or a Hugging Face folder.
-
-    Raises:
-        ValueError: there is no model, or one of another kind.
-    """
+    """The model of a run or a Hugging Face folder; raises ValueError where there is none of these kinds."""
     config, tokenizer = open_model(run)
     if sees_images(config):
         return load_answerer(run)
@@ -74,9 +70,7 @@ def _rows(given: Sequence[Any], values_of: Callable[[str], dict[str, Any]]) -> l
     rows = []
     for number, value in enumerate(given, 1):
         if not isinstance(value, str | Mapping):
-            raise ValueError(
-                f"row {number} is a {type(value).__name__}: expected a text, or a mapping of its columns such as "
-                '{"text": "..."}'
-            )
+            expected = 'expected a text, or a mapping of its columns such as {"text": "..."}'
+            raise ValueError(f"row {number} is a {type(value).__name__}: {expected}")
         rows.append(Row(f"row {number}", values_of(value) if isinstance(value, str) else value))
     return rows

@@ -31,11 +31,8 @@ def main(arguments: Namespace) -> None:
 def consolidate(checkpoint: Path, target: Path, allowed: Sequence[str] = ()) -> Path:
     """Writes model, tokenizer and model card to the folder `target`.
 
-    Settings of the run that let code of others run must be `allowed` in the same words.
-
-    Raises:
-        ValueError: a setting is not allowed, `target` exists, or `checkpoint` is missing or damaged.
-        OSError: `target` cannot be written.
+    `allowed` repeats the settings of the run that let code of others run. Raises ValueError if one is missing, `target`
+    exists, or `checkpoint` is missing or damaged, and OSError where `target` cannot be written.
     """
     if target.exists():
         raise ValueError(f"{str(target)!r} is there already; choose a folder that is not")
@@ -52,9 +49,9 @@ def consolidate(checkpoint: Path, target: Path, allowed: Sequence[str] = ()) -> 
     parts = assemble(completed(config))
     data, module = parts.data, parts.module
     if not hasattr(module, "make_optimizer"):
+        what = f"{str(run.path)!r} trains a LightningModule of its own, {type(module).__name__}"
         raise ValueError(
-            f"{str(run.path)!r} trains a LightningModule of its own, {type(module).__name__}: load its checkpoint with "
-            "load_from_checkpoint; model/ is written when the run ends"
+            f"{what}: load its checkpoint with load_from_checkpoint; a run writes model/ at its end"
         )
     saved = AtomicCheckpointIO().load_checkpoint(path)
     module.load_state_dict(saved["state_dict"])
@@ -67,17 +64,12 @@ def consolidate(checkpoint: Path, target: Path, allowed: Sequence[str] = ()) -> 
 
 
 def _checkpoint_path(checkpoint: Path) -> Path:
-    """The resolved path of a checkpoint, or of the newest one of a run folder that is complete.
-
-    Raises:
-        ValueError: there is none.
-    """
+    """The path of a checkpoint, or of the newest complete one of a run folder; raises ValueError without one."""
     if checkpoint.suffix == ".ckpt" and checkpoint.exists():
         return checkpoint.resolve()
     from iolaus.runner.checkpoints.callback import newest_checkpoint
 
     if checkpoint.is_dir() and (found := newest_checkpoint(checkpoint / "checkpoints")):
         return found.path
-    raise ValueError(
-        f"there is no checkpoint in {str(checkpoint)!r}: expected <run>/checkpoints/step-<n>.ckpt or a run folder"
-    )
+    expected = "expected <run>/checkpoints/step-<n>.ckpt or a run folder"
+    raise ValueError(f"there is no checkpoint in {str(checkpoint)!r}: {expected}")

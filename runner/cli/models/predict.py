@@ -91,9 +91,7 @@ def _answered(answerer: Any, arguments: Namespace) -> Iterator[dict[str, Any]]:
 
     is_file, names, images = _is_file(arguments), answerer.reader.columns, arguments.image
     if arguments.input is None:
-        raise ValueError(
-            "this model answers questions: give a text with --image FILE, or a file of questions"
-        )
+        raise ValueError("this model answers questions: give a text with --image FILE, or a file of them")
     if arguments.max_new_tokens < 1:
         raise ValueError("--max-new-tokens must be at least 1")
     if is_file and images:

@@ -29,18 +29,12 @@ def main(arguments: Namespace) -> None:
 
 
 def exported(run: str) -> Path:
-    """The folder of a run's exported model.
-
-    Raises:
-        ValueError: the run has no model, or an incomplete one.
-    """
+    """The folder of a run's exported model; raises ValueError for a missing or incomplete model."""
     folder = Path(run) / "model" if (Path(run) / "model").is_dir() else Path(run)
     for name in ("config.json", "README.md"):
         if not (folder / name).is_file():
-            raise ValueError(
-                f"there is no exported model in {run!r} ({name} is missing): expected a run folder with the model/ that "
-                "a run writes at its end"
-            )
+            expected = "expected a run folder with the model/ that a run writes at its end"
+            raise ValueError(f"there is no exported model in {run!r} ({name} is missing): {expected}")
     return folder
 
 
@@ -52,12 +46,7 @@ def is_hub_name(target: str) -> bool:
 
 
 def copy_to_folder(source: Path, target: Path, replace: bool) -> Path:
-    """Copies the model atomically.
-
-    Raises:
-        ValueError: the folder exists and is not to be replaced, or one of the two folders lies in the other.
-        OSError: the folder cannot be written.
-    """
+    """Copies the model atomically; raises ValueError for a folder that exists or is nested, OSError if writing fails."""
     if target.exists() and not replace:
         raise ValueError(f"{str(target)!r} is there already; --replace replaces it")
     if target.resolve().is_relative_to(source.resolve()) or source.resolve().is_relative_to(target.resolve()):
@@ -79,11 +68,7 @@ def copy_to_folder(source: Path, target: Path, replace: bool) -> Path:
 
 
 def push_to_hub(source: Path, name: str, public: bool) -> str:
-    """Uploads the model in one commit; returns its address.
-
-    Raises:
-        ValueError: the hub cannot be reached, or this token may not write there.
-    """
+    """Uploads the model in one commit, and returns its address; raises ValueError where this is not possible."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError, OfflineModeIsEnabled
 
