@@ -40,6 +40,8 @@ SMALLER_IS_BETTER = {"loss", "mse", "perplexity", "bits_per_token", "bits_per_by
 class Option(ConfigNode):
     """An option in Hydra's store, made a config only when a command uses it."""
 
+    _node: DictConfig | None
+
     def __init__(self, group: str | None, name: str, source: Any) -> None:
         self.source = source
         super().__init__(f"{name}.yaml", None, group, None, "iolaus")  # type: ignore[arg-type]

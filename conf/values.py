@@ -1,7 +1,4 @@
-"""Rules of a field beyond its type, given by `setting`: allowed values, and whether it may change on resume.
-
-`runner.config.checks` checks a config by them before anything heavy is imported; `iolaus info` and the schema show them.
-"""
+"""Rules of fields beyond their types, which `setting` gives, `runner.config.checks` applies and `iolaus info` shows."""
 
 import difflib
 import math

@@ -98,9 +98,8 @@ def _rows(config: DictConfig, group: str) -> Iterator[Row]:
     if not isinstance(node, DictConfig):
         return
     if "_target_" in node or not node:
-        yield from _rows_of_node(
-            config, prefix, options.get(str(config.hydra.runtime.choices.get(group))), node
-        )
+        option = options.get(str(config.hydra.runtime.choices.get(group)))
+        yield from _rows_of_node(config, prefix, option, node)
     else:  # parts: loggers, callbacks
         for name, part in node.items():
             if isinstance(part, DictConfig):
@@ -138,10 +137,9 @@ def _is_overridden(config: DictConfig, key: str) -> bool:
 def _changed(config: DictConfig) -> Iterator[Row]:
     """Every field that is not at its option's default."""
     values: Any = OmegaConf.to_container(config, resolve=False)
-    settings = ((field, values[field.key]) for field in root_fields())
-    yield from (
-        (field, value, _source(config, field, value)) for field, value in settings if value != field.default
-    )
+    for field in root_fields():
+        if (value := values[field.key]) != field.default:
+            yield field, value, _source(config, field, value)
     for group in OPTIONS:
         yield from (row for row in _rows(config, group) if row[2] != "default")
 

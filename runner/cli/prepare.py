@@ -6,6 +6,7 @@ Rows are those of `data=image_text`: `image` (a path below IMAGES, several, or n
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from typing import Any
 
 from iolaus.runner.data.energon.prepare import prepare, prepare_shapes
 from iolaus.runner.data.vision.conversations import COLUMNS
@@ -39,8 +40,12 @@ def main(arguments: Namespace) -> None:
     if arguments.shapes:
         counts = prepare_shapes(places[-1], size, seed)
     else:
-        columns = dict(pair.split("=", 1) for pair in arguments.column)
-        held_out = {"validation_rows": arguments.validation_rows, "validation": arguments.validation}
-        counts = prepare(*places, columns=columns, samples_per_shard=size, seed=seed, **held_out)
+        options: dict[str, Any] = {
+            "validation_rows": arguments.validation_rows,
+            "validation": arguments.validation,
+            "columns": dict(pair.split("=", 1) for pair in arguments.column),
+        }
+        rows, images, folder = places
+        counts = prepare(rows, images, folder, **options, samples_per_shard=size, seed=seed)
     written = ", ".join(f"{split}: {count:,} samples" for split, count in counts.items())
     print(f"{places[-1]}: {written}\ntrain on it with: iolaus data=energon data.path={places[-1]} ...")

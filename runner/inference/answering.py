@@ -51,10 +51,7 @@ def sees_images(config: Any) -> bool:
 
 
 def load_answerer(run: str) -> Answerer:
-    """The vision-language model of a run or of a Hugging Face folder, with its columns or those of `data=image_text`.
-
-    Raises FileNotFoundError without a processor, and ValueError for an architecture that is not supported.
-    """
+    """The vision-language model of a run or a Hugging Face folder; raises FileNotFoundError without a processor."""
     from iolaus.runner.data.vision.processors import load_processor
     from iolaus.runner.tasks import get_task
 
@@ -66,7 +63,8 @@ def load_answerer(run: str) -> Answerer:
     pretrained = task.load(folder)
     longest = pretrained.config.get_text_config().max_position_embeddings
     encoder = vision.encoder(min(longest, vision.tokenizer.model_max_length), "error")
-    arguments = option_defaults("objective", task.name) | encoder.collator_arguments(reader)
+    defaults = option_defaults("objective", task.name)
+    arguments: dict[str, Any] = {**defaults, **encoder.collator_arguments(reader)}
     return Answerer(task.objective(**arguments).task_model(pretrained).eval(), encoder, reader)
 
 
