@@ -116,6 +116,12 @@ def suggest(wrong: str, known: Iterable[str]) -> str:
     return "".join(f". Did you mean {match!r}?" for match in close_matches(wrong, known))
 
 
+def check_choice(name: str, value: str, known: Iterable[str]) -> None:
+    """Raises ValueError for an unknown value, with the known ones and the closest of them."""
+    if value not in known:
+        raise ValueError(f"{name}={value!r}; there are: {', '.join(known)}" + suggest(value, known))
+
+
 def close_matches(wrong: str, known: Iterable[str]) -> list[str]:
     """The closest known name, if one is similar."""
     return difflib.get_close_matches(wrong, list(known), n=1, cutoff=0.55)

@@ -1,7 +1,4 @@
-"""Compares the samples and masks of two runs, step by step, by their `order.txt`.
-
-`iolaus audit RUN RUN` ends with exit status 1 where they differ, and names the first such step.
-"""
+"""Compares the samples and masks of two runs; ends with exit status 1 and the first step in which they differ."""
 
 import sys
 from argparse import ArgumentParser, Namespace

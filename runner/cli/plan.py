@@ -1,7 +1,4 @@
-"""`iolaus plan`: shows data, samples, lengths, parameter groups, learning rate and costs of a run, and trains nothing.
-
-For the costs one step is tried. Only tokenised data is written, to the cache.
-"""
+"""`iolaus plan`: shows data, samples, lengths, parameter groups, learning rate and costs of a run, and trains nothing."""
 
 from typing import Any
 
