@@ -57,7 +57,7 @@ def _listing(loader: ConfigLoader) -> Iterator[str]:
     for group in [*OPTIONS, RECIPES]:
         options = sorted({*OPTIONS.get(group, {}), *loader.get_group_options(group)})
         default = f" (default {chosen[group]})" if group in chosen else ""
-        yield f"{_bold(group)}{default}: {about[group]}"
+        yield f"{_bold(group)}{default}: {about.get(group, '')}"
         width = max(map(len, options))
         for name in options:
             yield from _folded(f"  {name:<{width}}  ", _summary(loader, group, name))
