@@ -3,7 +3,6 @@
 Letters in shapes: B or D samples, T tokens of a row, N tokens of all samples together.
 """
 
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, cast, overload
@@ -15,10 +14,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from iolaus.conf.values import suggest
+from iolaus.conf.values import rules_of, suggest
+from iolaus.runner.config.calling import parameters
 from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch, TaskArguments
 from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.objectives.layout import IGNORED, flat_places, lay_out, sample_hashes, spread
+from iolaus.runner.objectives.layout import IGNORED, Places, Shape, lay_out, sample_hashes, spread
 from iolaus.runner.objectives.rows import column_of, flatten, label_tensor, pad_samples, real_tokens
 
 
@@ -79,8 +79,8 @@ class Collator(ABC):
         """`special_token_ids` are never chosen and never inserted, nor are padding and mask.
 
         `extra_columns` of the samples, as long as their tokens, are copied into the batch, such as `token_type_ids`.
-        Raises ValueError for a special token outside the vocabulary, and for `foreign`: arguments that the collator does
-        not have, and those of data for another objective.
+        `foreign` arguments, unknown ones and those of data for another objective, are a ValueError. A subclass takes the
+        last three as `**shared`.
         """
         self._refuse(foreign)
         for name, token in (("mask_token_id", mask_token_id), ("pad_token_id", pad_token_id)):
@@ -95,14 +95,21 @@ class Collator(ABC):
 
     def _refuse(self, foreign: Mapping[str, object]) -> None:
         """Raises ValueError for arguments that this collator does not have."""
-        name, known = type(self).__name__, inspect.signature(type(self)).parameters
+        name = type(self).__name__
         for wrong in foreign.keys() - TaskArguments.__annotations__.keys():
-            raise ValueError(f"{name} has no argument {wrong!r}" + suggest(wrong, known))
+            raise ValueError(f"{name} has no argument {wrong!r}" + suggest(wrong, parameters(type(self))[0]))
         if foreign:
             raise ValueError(
                 f"{name} does not train on this data, which comes with {', '.join(foreign)}; "
                 "choose an objective that fits the data, such as objective=classification for data=classification"
             )
+
+    def check_settings(self, option: type) -> None:
+        """Raises ValueError for an attribute whose value the field of that name in the option does not allow."""
+        for name, rules in rules_of(option).items():
+            value, allowed = getattr(self, name, None), rules.get("allowed")
+            if allowed and value is not None and allowed.problem(value):
+                raise ValueError(f"objective.{name} must be {allowed}, not {value!r}")
 
     @abstractmethod
     def compute_labels(self, tokenized: dict[str, Any]) -> dict[str, Any]:
@@ -135,13 +142,12 @@ class Collator(ABC):
         read = dict.fromkeys((*self.columns, *self.extra_columns))
         padded = pad_samples(samples, self.pad_token_id, self.max_sequence_length, list(read))
         self.check_tokens(padded["input_ids"])
-        labels: dict[str, Any] = {}
         if self.label_column is not None:
-            labels = self.labels_of_column(samples, padded["input_ids"].shape[1])
-        made = self.compute_labels({**padded, **labels})
+            padded |= self.labels_of_column(samples, padded["input_ids"].shape[1])
+        made = self.compute_labels(dict(padded))
         kept = ("input_ids", "attention_mask", "labels", *self.extra_columns)
-        dropped = {"keys", *self.columns} - set(self.extra_columns)
-        batch = {name: value for name, value in {**padded, **labels}.items() if name in kept}
+        dropped = {"keys", *self.columns} - {*self.extra_columns}
+        batch = {name: value for name, value in padded.items() if name in kept}
         return batch | {name: value for name, value in made.items() if name not in dropped}
 
     def check_tokens(self, ids: Tensor) -> None:
@@ -162,19 +168,22 @@ class Collator(ABC):
         May add `target_weights` [N] float32, the factor of each target's loss, and what `extra_fields` reads. By default
         the results of `compute_labels` on padded rows; a subclass may be faster.
         """
-        lengths = tokenized["lengths"].astype(np.int64)
-        shape = (len(lengths), int(lengths.max()))
-        places = flat_places(lengths, shape[1])
-        made = self.compute_labels(
-            {
-                "input_ids": spread(tokenized["input_ids"], places, shape, self.pad_token_id),
-                "attention_mask": spread(np.ones_like(places), places, shape, 0),
-                "keys": torch.from_numpy(tokenized["keys"].view(np.int64)),
-            }
-        )
-        made = {"input_ids": tokenized["input_ids"], **made}
+        places, shape, extent = lay_out(tokenized["lengths"].astype(np.int64), packed=False)
+        padded = {
+            "input_ids": spread(tokenized["input_ids"], places, shape, self.pad_token_id),
+            "keys": torch.from_numpy(tokenized["keys"].view(np.int64)),
+            **extent,
+        }
+        made = {"input_ids": padded["input_ids"], **self.compute_labels(padded)}
         ids, labels = (np.asarray(made[name]).reshape(-1)[places] for name in ("input_ids", "labels"))
         return {"input_ids": ids, "labels": labels}
+
+    def labelled(self, tokenized: FlatSamples) -> FlatSamples:
+        """Flat samples with their targets, of which fillers have none."""
+        labelled: FlatSamples = {**tokenized, **self.flat_labels(tokenized)}
+        if tokenized.get("filler"):
+            labelled["labels"] = np.full_like(labelled["labels"], IGNORED)
+        return labelled
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """The module that maps micro-batches of this objective to the sum of their losses.
@@ -203,9 +212,7 @@ class Collator(ABC):
         """The number of targets, or another divisor of the sum of the losses; it is summed over the global batch."""
         return float(np.count_nonzero(labelled["labels"] != IGNORED))
 
-    def extra_fields(
-        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
-    ) -> MicroBatch:
+    def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
         """Fields that the objective adds; token i of the flat samples is at `places[i]` in rows of `shape`."""
         return {}
 
@@ -214,11 +221,8 @@ class Collator(ABC):
 
         `runner.data.micro_batch.MicroBatch` documents its fields.
         """
-        labelled: FlatSamples = {**tokenized, **self.flat_labels(tokenized)}
-        if tokenized.get("filler"):
-            labelled["labels"] = np.full_like(labelled["labels"], IGNORED)
+        labelled = self.labelled(tokenized)
         lengths = labelled["lengths"].astype(np.int64)
-        num_tokens = int(lengths.sum())
         places, shape, extent = lay_out(lengths, bool(tokenized.get("packed")))
         is_target = labelled["labels"] != IGNORED
         batch: MicroBatch = {
@@ -236,7 +240,7 @@ class Collator(ABC):
         counts = not tokenized.get("filler")
         low, high = sample_hashes(labelled) if counts else (0, 0)
         figures: MicroBatch = {
-            "tokens": num_tokens if counts else 0,
+            "tokens": int(lengths.sum()) if counts else 0,
             "padded_tokens": shape[0] * shape[1] if counts else 0,
             "token_pairs": int((lengths**2).sum()) if counts else 0,
             "hash_low": low,
@@ -275,9 +279,7 @@ class FlatCollator(Collator):
         """The `real` [B, T] tokens of padded rows as `flat_labels` takes them."""
         return flatten(tokenized, real)
 
-    def rows(
-        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
-    ) -> dict[str, Any]:
+    def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> dict[str, Any]:
         """`input_ids` and `labels` in rows of `shape`; token i of the flat samples is at `places[i]`."""
         return {
             "input_ids": spread(labelled["input_ids"], places, shape, self.pad_token_id),

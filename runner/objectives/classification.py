@@ -19,7 +19,7 @@ from iolaus.runner.objectives.finetuning import (
     sample_numbers,
     token_types,
 )
-from iolaus.runner.objectives.layout import IGNORED
+from iolaus.runner.objectives.layout import IGNORED, Places, Shape
 from iolaus.runner.objectives.rows import column_of
 
 
@@ -53,14 +53,11 @@ class SequenceClassificationCollator(FlatCollator):
         new_head: bool = False,
         labels: Sequence[str] = (),
         problem_type: str = "",
-        special_token_ids: Sequence[int] = (),
-        extra_columns: Sequence[str] = (),
-        **foreign: object,
+        **shared: Any,
     ) -> None:
         super().__init__(
-            pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length,
-            special_token_ids, extra_columns, **foreign,
-        )  # fmt: skip
+            pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length, **shared
+        )
         check_labelled(self, "classification")
         self.new_head, self.labels, self.problem_type = new_head, list(labels), problem_type
 
@@ -91,9 +88,7 @@ class SequenceClassificationCollator(FlatCollator):
             return float(np.count_nonzero(labels != IGNORED))
         return float(len(labels) - np.isnan(labels.reshape(len(labels), -1)).any(1).sum())
 
-    def extra_fields(
-        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
-    ) -> MicroBatch:
+    def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
         """`example_labels` [D] or [D, C], `samples` [D], and `token_type_ids` [D, T] for pairs."""
         return {
             "example_labels": torch.from_numpy(labelled["example_labels"]),
@@ -101,9 +96,7 @@ class SequenceClassificationCollator(FlatCollator):
             **token_types(labelled, places, shape),
         }
 
-    def rows(
-        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
-    ) -> dict[str, Any]:
+    def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> dict[str, Any]:
         """`input_ids` [B, T], and `labels` of the samples."""
         labels = torch.from_numpy(labelled["example_labels"])
         return super().rows(labelled, places, shape) | {"labels": labels}

@@ -1,21 +1,18 @@
 """RetroMAE's enhanced decoding (arXiv 2205.12035, section 3.3): the seeds of the masks, which the model applies."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
+from iolaus.conf.objective import EnhancedMaskedLanguageModeling
 from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
 from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.objectives.base import FlatCollator
-from iolaus.runner.objectives.layout import IGNORED, spread
-from iolaus.runner.objectives.mlm import check_rate, mask_tokens
+from iolaus.runner.objectives.layout import IGNORED, Places, Shape, spread
+from iolaus.runner.objectives.mlm import mask_tokens
 from iolaus.runner.order.keyed import mix64, token_bits
-
-POOLINGS = ("cls", "mean")
 
 
 class EnhancedMaskedLanguageModelingCollator(FlatCollator):
@@ -57,28 +54,15 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
         validation_mlm_probability: float = 0.15,
         encoder_loss_weight: float = 1.0,
         pooling: str = "cls",
-        special_token_ids: Sequence[int] = (),
-        extra_columns: Sequence[str] = (),
-        **foreign: object,
+        **shared: Any,
     ) -> None:
         super().__init__(
-            pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length,
-            special_token_ids, extra_columns, **foreign,
-        )  # fmt: skip
-        if not 0 <= decoder_masking <= 1:
-            raise ValueError(f"objective.decoder_masking must be in [0, 1], not {decoder_masking}")
-        if not 0 <= encoder_mlm_probability <= 1:
-            raise ValueError(
-                f"objective.encoder_mlm_probability must be in [0, 1], not {encoder_mlm_probability}"
-            )
-        check_rate("validation_mlm_probability", validation_mlm_probability)
-        if encoder_loss_weight < 0:
-            raise ValueError(f"objective.encoder_loss_weight must not be negative: {encoder_loss_weight}")
-        if pooling not in POOLINGS:
-            raise ValueError(f"objective.pooling={pooling!r}; there are: {', '.join(POOLINGS)}")
+            pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length, **shared
+        )
         self.decoder_masking, self.encoder_mlm_probability = decoder_masking, encoder_mlm_probability
         self.validation_mlm_probability = validation_mlm_probability
         self.encoder_loss_weight, self.pooling = encoder_loss_weight, pooling
+        self.check_settings(EnhancedMaskedLanguageModeling)
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
         """The unchanged `input_ids` [N], and every ordinary token as its own label; `extra_fields` does the rest."""
@@ -91,9 +75,7 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
         validation = self.validation_mlm_probability if self.encoder_mlm_probability else 0.0
         return validation if evaluation else self.encoder_mlm_probability
 
-    def extra_fields(
-        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
-    ) -> MicroBatch:
+    def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
         """`row_seeds` int32 in rows like the tokens: the decoder derives from them which tokens each token sees.
 
         With masking in the encoder also `encoder_input_ids`, `encoder_target_positions` and
@@ -111,9 +93,7 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
             batch["encoder_rate"] = torch.tensor(rate)
         return batch
 
-    def rows(
-        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
-    ) -> dict[str, Any]:
+    def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> dict[str, Any]:
         """`input_ids` and `labels` [B, T], and the fields of `extra_fields`."""
         return {**super().rows(labelled, places, shape), **self.extra_fields(labelled, places, shape)}
 

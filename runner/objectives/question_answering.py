@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
+from iolaus.conf.objective import QuestionAnswering
 from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
 from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.objectives.base import FlatCollator
@@ -18,7 +19,7 @@ from iolaus.runner.objectives.finetuning import (
     sample_numbers,
     token_types,
 )
-from iolaus.runner.objectives.layout import IGNORED
+from iolaus.runner.objectives.layout import IGNORED, Places, Shape, positions
 from iolaus.runner.objectives.rows import column_of, flat_column
 
 
@@ -59,19 +60,15 @@ class QuestionAnsweringCollator(FlatCollator):
         doc_stride: int = 128,
         max_answer_tokens: int = 30,
         null_threshold: float = 0.0,
-        special_token_ids: Sequence[int] = (),
-        extra_columns: Sequence[str] = (),
-        **foreign: object,
+        **shared: Any,
     ) -> None:
         super().__init__(
-            pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length,
-            special_token_ids, extra_columns, **foreign,
-        )  # fmt: skip
+            pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length, **shared
+        )
         check_labelled(self, "question_answering")
-        if max_answer_tokens < 1:
-            raise ValueError(f"objective.max_answer_tokens must be at least 1, not {max_answer_tokens}")
         self.max_answer_tokens, self.null_threshold = max_answer_tokens, null_threshold
         self.context_column, self.doc_stride = context_column, doc_stride
+        self.check_settings(QuestionAnswering)
 
     def labels_of_column(self, samples: Sequence[Mapping[str, Any]], width: int) -> dict[str, Any]:
         """The answers of each sample."""
@@ -101,7 +98,7 @@ class QuestionAnsweringCollator(FlatCollator):
         ids, lengths = tokenized["input_ids"], tokenized["lengths"].astype(np.int64)
         first = np.cumsum(lengths) - lengths
         spans = np.repeat(tokenized["answer_spans"], lengths, axis=0)
-        position = np.arange(len(ids)) - np.repeat(first, lengths)
+        position = positions(lengths)
         inside = tokenized["char_starts"] >= 0
         begun = inside & (tokenized["char_starts"] <= spans[:, 0])
         finished = inside & (tokenized["char_ends"] >= spans[:, 1]) & (spans[:, 1] >= 0)
@@ -115,9 +112,7 @@ class QuestionAnsweringCollator(FlatCollator):
             "ends": np.where(found, ends, 0),
         }
 
-    def rows(
-        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
-    ) -> dict[str, Any]:
+    def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> dict[str, Any]:
         """`input_ids` [B, T]; `start_positions` and `end_positions` [B], places in the rows."""
         first = np.cumsum(labelled["lengths"].astype(np.int64)) - labelled["lengths"]
         starts, ends = (
@@ -135,9 +130,7 @@ class QuestionAnsweringCollator(FlatCollator):
         """The number of questions: the sum of the weights of the windows."""
         return 0.0 if labelled.get("filler") else float(labelled["sample_weights"].sum(dtype=np.float64))
 
-    def extra_fields(
-        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
-    ) -> MicroBatch:
+    def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
         """`starts`, `ends`, `sample_weights`, `samples` [D]; `in_context`, `token_type_ids` [D, T]."""
         in_context = torch.zeros(shape[0] * shape[1], dtype=torch.bool)
         in_context[torch.from_numpy(places)] = torch.from_numpy(labelled["char_starts"] >= 0)

@@ -20,9 +20,7 @@ def row_batch(flat: FlatSamples, collator: FlatCollator, row_tokens: int | None 
     if row_tokens is not None:
         flat = padded_to(flat, row_tokens, collator.pad_token_id)
     collator.check_tokens(torch.from_numpy(flat["input_ids"]))
-    labelled: FlatSamples = {**flat, **collator.flat_labels(flat)}
-    if flat.get("filler"):
-        labelled["labels"] = np.full_like(labelled["labels"], IGNORED)
+    labelled = collator.labelled(flat)
     places, shape, extent = lay_out(labelled["lengths"].astype(np.int64), bool(flat.get("packed")))
     made = collator.rows(labelled, places, shape)
     if flat.get("filler"):

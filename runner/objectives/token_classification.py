@@ -18,7 +18,7 @@ from iolaus.runner.objectives.finetuning import (
     label_config,
     sample_numbers,
 )
-from iolaus.runner.objectives.layout import IGNORED
+from iolaus.runner.objectives.layout import IGNORED, Places, Shape
 from iolaus.runner.objectives.rows import label_tensor
 
 
@@ -54,14 +54,11 @@ class TokenClassificationCollator(FlatCollator):
         new_head: bool = False,
         constrained_decoding: bool = True,
         labels: Sequence[str] = (),
-        special_token_ids: Sequence[int] = (),
-        extra_columns: Sequence[str] = (),
-        **foreign: object,
+        **shared: Any,
     ) -> None:
         super().__init__(
-            pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length,
-            special_token_ids, extra_columns, **foreign,
-        )  # fmt: skip
+            pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length, **shared
+        )
         check_labelled(self, "token_classification")
         self.label_all_pieces, self.new_head, self.labels = label_all_pieces, new_head, list(labels)
         self.constrained_decoding = constrained_decoding
@@ -88,9 +85,7 @@ class TokenClassificationCollator(FlatCollator):
         """The settings of decoding."""
         return {"constrained_decoding": self.constrained_decoding}
 
-    def extra_fields(
-        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
-    ) -> MicroBatch:
+    def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
         """`samples` [D]; for each word's first piece its place `word_positions` [W], and its word `words` [W].
 
         `read_positions` [R] are the places with a target or a first piece, each once.
