@@ -12,7 +12,7 @@ from iolaus.runner.run.files import write_atomically
 def write_predictions(
     folder: Path, sets: Mapping[str, Predictions], metrics: Mapping[str, float], facts: Mapping[str, Any]
 ) -> None:
-    """Writes what was predicted for each set, by name (`val/validation`, `test/test`).
+    """Writes the predictions for each set, by name (`val/validation`, `test/test`).
 
     - `predictions.jsonl`: a line per example with `set`, `id`, `text`, `gold`, `predicted`, `probability`.
     - `evaluation.json`: `facts`, and under `sets` for each name `examples`, its `metrics`, and the tables of its task:

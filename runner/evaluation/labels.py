@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.evaluation.predictions import Predictions, confusion_tables, measured, scores
+from iolaus.runner.evaluation.predictions import Predictions, confusion_tables, scores
 
 
 class ClassificationPredictions(Predictions):
@@ -16,11 +16,7 @@ class ClassificationPredictions(Predictions):
 
     kind, monitor = "classification", "accuracy"
 
-    def size(self) -> int:
-        """Examples."""
-        return len(self.sequences)
-
-    def read(self, micro_batch: Mapping[str, Any], output: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The most probable label and its probability; for registered metrics also those of the others."""
         probabilities = output["logits"].softmax(-1)
         probability, predicted = probabilities.max(-1)
@@ -29,14 +25,15 @@ class ClassificationPredictions(Predictions):
 
     def scored(self) -> tuple[Any, Any]:
         """Probabilities [D, C], and class numbers [D]."""
-        known = self.seen & (self.sequences.labels >= 0)
-        return self.values["probabilities"][known], self.sequences.labels[known]
+        return self._of_known("probabilities")
 
-    def measure(self) -> dict[str, float]:
-        """Accuracy, macro-averages, Matthews' correlation."""
+    def compared(self) -> tuple[Any, Any]:
+        """Class numbers [D]."""
+        return self._of_known("predicted")
+
+    def _of_known(self, value: str) -> tuple[Any, Any]:
         known = self.seen & (self.sequences.labels >= 0)
-        names = self.sequences.names
-        return measured(self.kind, len(names), self.values["predicted"][known], self.sequences.labels[known])
+        return self.values[value][known], self.sequences.labels[known]
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Label names."""
@@ -52,19 +49,14 @@ class ClassificationPredictions(Predictions):
 
     def tables(self) -> dict[str, Any]:
         """Per-class figures and the confusion matrix."""
-        known = self.seen & (self.sequences.labels >= 0)
-        names = self.sequences.names
-        return confusion_tables(names, self.sequences.labels[known], self.values["predicted"][known])
+        predicted, true = self.compared()
+        return confusion_tables(self.sequences.names, true, predicted)
 
 
 class LabelPredictions(Predictions):
     """Any number of labels per example."""
 
     kind, monitor = "multi_label", "micro_f1"
-
-    def size(self) -> int:
-        """Examples."""
-        return len(self.sequences)
 
     def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The probability of every label."""
@@ -75,11 +67,10 @@ class LabelPredictions(Predictions):
         known = self._known()
         return self.values["probability"][known], (self.sequences.labels[known] > 0.5).astype(np.int64)
 
-    def measure(self) -> dict[str, float]:
-        """F1 over labels and examples, and the share of examples with all labels right."""
+    def compared(self) -> tuple[Any, Any]:
+        """Whether each label is predicted, and whether it holds, bool [D, C]."""
         known = self._known()
-        predicted = self.values["probability"][known] > 0.5
-        return measured(self.kind, len(self.sequences.names), predicted, self.sequences.labels[known] > 0.5)
+        return self.values["probability"][known] > 0.5, self.sequences.labels[known] > 0.5
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Label names, and the probabilities of those predicted."""
@@ -98,8 +89,7 @@ class LabelPredictions(Predictions):
 
     def tables(self) -> dict[str, Any]:
         """Per-label figures."""
-        known = self._known()
-        true, predicted = self.sequences.labels[known] > 0.5, self.values["probability"][known] > 0.5
+        predicted, true = self.compared()
         counts = (true & predicted).sum(0), predicted.sum(0), true.sum(0)
         return {"per_class": [scores(n, *c) for n, *c in zip(self.sequences.names, *counts, strict=True)]}
 
@@ -112,10 +102,6 @@ class NumberPredictions(Predictions):
 
     kind, monitor = "regression", "spearman"
 
-    def size(self) -> int:
-        """Examples."""
-        return len(self.sequences)
-
     def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The number."""
         return {"places": micro_batch["samples"], "predicted": output["logits"][:, 0]}
@@ -125,10 +111,6 @@ class NumberPredictions(Predictions):
         known = self.seen & ~np.isnan(self.sequences.labels)
         predicted, true = self.values["predicted"][known], self.sequences.labels[known]
         return predicted.astype(np.float64), true.astype(np.float64)
-
-    def measure(self) -> dict[str, float]:
-        """Correlations, and the mean squared error."""
-        return measured("regression", 1, *self.scored())
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Numbers; there is no probability."""

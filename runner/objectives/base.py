@@ -19,15 +19,15 @@ from iolaus.runner.config.calling import parameters
 from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch, TaskArguments
 from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.objectives.layout import IGNORED, Places, Shape, lay_out, sample_hashes, spread
-from iolaus.runner.objectives.rows import column_of, flatten, label_tensor, pad_samples, real_tokens
+from iolaus.runner.objectives.rows import column_of, flat_column, label_tensor, pad_samples
 
 
 class Collator(ABC):
-    """Makes a batch of tokenised samples with the targets of an objective: `collate_fn` of a `DataLoader`.
+    """Makes a batch of tokenised samples with the targets of an objective: the `collate_fn` of a `DataLoader`.
 
     Samples have `input_ids` and optionally an `attention_mask`, lists or tensors of any length. A subclass defines the
-    targets by `compute_labels`; with a `label_column` that column is `labels`. A sample's random choices follow from its
-    `key`, an integer, if it has one, else from torch's default generator.
+    targets by `compute_labels`; a `label_column` becomes `labels`. A sample's integer `key` seeds its random choices;
+    without one they are drawn from torch's default generator.
 
     Example:
         >>> class Copy(Collator):
@@ -37,18 +37,15 @@ class Collator(ABC):
         >>> batch["input_ids"].tolist(), batch["labels"].tolist()
         ([[7, 8], [9, 0]], [[7, 8], [9, -100]])
 
-    A run calls it with flat samples (`FlatSamples`) instead, and gets a micro-batch; see `micro_batch`.
+    A run calls it with `FlatSamples` and gets a `MicroBatch`; see `micro_batch`.
     """
 
     packs = False
     """Whether the objective's model takes packed rows as well."""
 
     nats_per_token: ClassVar[bool] = False
-    """Whether the validation loss is in nats per token of the text.
-
-    Such a loss is compared with the entropy of the tokens' frequencies, and reported in bits per byte. It is not
-    inherited, as a subclass may add to the loss.
-    """
+    """Whether the validation loss is in nats per token of the text: it is then compared with the unigram entropy and
+    reported in bits per byte. Not inherited, as a subclass may add to the loss."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -82,19 +79,6 @@ class Collator(ABC):
         `foreign` arguments, unknown ones and those of data for another objective, are a ValueError. A subclass takes the
         last three as `**shared`.
         """
-        self._refuse(foreign)
-        for name, token in (("mask_token_id", mask_token_id), ("pad_token_id", pad_token_id)):
-            if not 0 <= token < vocab_size:
-                raise ValueError(f"{name} {token} is not in the vocabulary of {vocab_size}")
-        self.pad_token_id, self.mask_token_id, self.vocab_size = pad_token_id, mask_token_id, vocab_size
-        self.text_column, self.label_column = text_column, label_column
-        self.max_sequence_length, self.extra_columns = max_sequence_length, tuple(extra_columns)
-        self.is_special = np.zeros(vocab_size, dtype=bool)
-        self.is_special[[*special_token_ids, pad_token_id, mask_token_id]] = True
-        self.ordinary_ids = np.flatnonzero(~self.is_special)
-
-    def _refuse(self, foreign: Mapping[str, object]) -> None:
-        """Raises ValueError for arguments that this collator does not have."""
         name = type(self).__name__
         for wrong in foreign.keys() - TaskArguments.__annotations__.keys():
             raise ValueError(f"{name} has no argument {wrong!r}" + suggest(wrong, parameters(type(self))[0]))
@@ -103,6 +87,15 @@ class Collator(ABC):
                 f"{name} does not train on this data, which comes with {', '.join(foreign)}; "
                 "choose an objective that fits the data, such as objective=classification for data=classification"
             )
+        for role, token in (("mask", mask_token_id), ("pad", pad_token_id)):
+            if not 0 <= token < vocab_size:
+                raise ValueError(f"{role}_token_id {token} is not in the vocabulary of {vocab_size}")
+        self.pad_token_id, self.mask_token_id, self.vocab_size = pad_token_id, mask_token_id, vocab_size
+        self.text_column, self.label_column = text_column, label_column
+        self.max_sequence_length, self.extra_columns = max_sequence_length, tuple(extra_columns)
+        self.is_special = np.zeros(vocab_size, dtype=bool)
+        self.is_special[[*special_token_ids, pad_token_id, mask_token_id]] = True
+        self.ordinary_ids = np.flatnonzero(~self.is_special)
 
     def check_settings(self, option: type) -> None:
         """Raises ValueError for an attribute whose value the field of that name in the option does not allow."""
@@ -152,9 +145,9 @@ class Collator(ABC):
 
     def check_tokens(self, ids: Tensor) -> None:
         """Raises ValueError for a token outside the vocabulary."""
-        if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < self.vocab_size:
-            wrong = int(ids.min()) if int(ids.min()) < 0 else int(ids.max())
-            raise ValueError(f"token {wrong} is not in the vocabulary of {self.vocab_size}")
+        for token in map(int, torch.aminmax(ids)) if ids.numel() else ():
+            if not 0 <= token < self.vocab_size:
+                raise ValueError(f"token {token} is not in the vocabulary of {self.vocab_size}")
 
     def labels_of_column(self, samples: Sequence[Mapping[str, Any]], width: int) -> dict[str, Any]:
         """`labels` of the samples as the label column has them: int64 or float32 [B], or [B, T] with -100 beyond."""
@@ -163,10 +156,9 @@ class Collator(ABC):
         return {"labels": label_tensor(values, [len(sample["input_ids"]) for sample in samples], width)}
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
-        """The model's `input_ids` [N], and `labels` [N], -100 for no target.
+        """The model's `input_ids` [N], and `labels` [N], -100 for no target; here those of `compute_labels`.
 
-        May add `target_weights` [N] float32, the factor of each target's loss, and what `extra_fields` reads. By default
-        the results of `compute_labels` on padded rows; a subclass may be faster.
+        A subclass may add `target_weights` [N] float32, the factor of each target's loss, and fields for `extra_fields`.
         """
         places, shape, extent = lay_out(tokenized["lengths"].astype(np.int64), packed=False)
         padded = {
@@ -186,10 +178,7 @@ class Collator(ABC):
         return labelled
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
-        """The module that maps micro-batches of this objective to the sum of their losses.
-
-        Raises ValueError unless a subclass overrides it: a run needs one, a `DataLoader` does not.
-        """
+        """The module that maps micro-batches to the sum of their losses; ValueError unless a subclass overrides it."""
         raise ValueError(f"{type(self).__name__} has no task_model, which says how a run trains with it")
 
     def model_arguments(self) -> dict[str, Any]:
@@ -209,18 +198,15 @@ class Collator(ABC):
         return {}
 
     def weight(self, labelled: FlatSamples) -> float:
-        """The number of targets, or another divisor of the sum of the losses; it is summed over the global batch."""
+        """The divisor of the sum of the losses, summed over the global batch: here the number of targets."""
         return float(np.count_nonzero(labelled["labels"] != IGNORED))
 
     def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
-        """Fields that the objective adds; token i of the flat samples is at `places[i]` in rows of `shape`."""
+        """Fields that the objective adds to a micro-batch with the tokens at `places` in rows of `shape`."""
         return {}
 
     def micro_batch(self, tokenized: FlatSamples) -> MicroBatch:
-        """The micro-batch of D flat samples: rows padded to the longest, T tokens, or all in one row of T tokens.
-
-        `runner.data.micro_batch.MicroBatch` documents its fields.
-        """
+        """The `MicroBatch` of D flat samples: in rows padded to the longest, T tokens, or all in one row of T tokens."""
         labelled = self.labelled(tokenized)
         lengths = labelled["lengths"].astype(np.int64)
         places, shape, extent = lay_out(lengths, bool(tokenized.get("packed")))
@@ -270,17 +256,30 @@ class FlatCollator(Collator):
 
         Raises ValueError for a token outside the vocabulary.
         """
-        self.check_tokens(torch.as_tensor(tokenized["input_ids"]))
-        real = real_tokens(tokenized)
+        ids = torch.as_tensor(tokenized["input_ids"])
+        self.check_tokens(ids)
+        mask = tokenized.get("attention_mask")
+        real = torch.as_tensor(torch.ones_like(ids) if mask is None else mask).cpu().numpy() > 0
         flat = self.flat_samples(tokenized, real)
         return self.rows({**flat, **self.flat_labels(flat)}, np.flatnonzero(real), real.shape)
 
     def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> FlatSamples:
-        """The `real` [B, T] tokens of padded rows as `flat_labels` takes them."""
-        return flatten(tokenized, real)
+        """The `real` [B, T] tokens of padded rows: `input_ids` [N], `lengths` [B], `keys` [B], `batch_key`.
+
+        Keys that are not given are drawn from torch's default generator.
+        """
+        given = tokenized.get("keys")
+        drawn = torch.randint(2**62, (len(real),)) if given is None else torch.as_tensor(given).cpu()
+        keys = drawn.numpy().view(np.uint64)
+        return {
+            "input_ids": flat_column(tokenized, "input_ids", real).astype(np.int64),
+            "lengths": real.sum(1).astype(np.int32),
+            "keys": keys,
+            "batch_key": int(np.bitwise_xor.reduce(keys)),
+        }
 
     def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> dict[str, Any]:
-        """`input_ids` and `labels` in rows of `shape`; token i of the flat samples is at `places[i]`."""
+        """`input_ids` and `labels` of the tokens at `places` in rows of `shape`."""
         return {
             "input_ids": spread(labelled["input_ids"], places, shape, self.pad_token_id),
             "labels": spread(labelled["labels"], places, shape, IGNORED),

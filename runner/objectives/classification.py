@@ -27,10 +27,8 @@ class SequenceClassificationCollator(FlatCollator):
     """Classifies texts: `labels` are the names of the labels, `problem_type` is transformers' name for their kind.
 
     The loss is cross-entropy, binary cross-entropy averaged over the labels, or the squared error. `new_head` replaces
-    the head of a model that was trained for other labels.
-
-    Labels of a list of samples are integers, numbers, or one truth value per label where several may hold at once.
-    Numbers stay numbers: bertblocks makes integers of them.
+    the head of a model that was trained for other labels. Labels of a list of samples are integers, numbers, or one truth
+    value per label where several may hold at once.
 
     Example:
         >>> collator = SequenceClassificationCollator(0, 4, 50)

@@ -29,10 +29,7 @@ class MaskedDiffusionCollator(FlatCollator):
     With `time_weighting` off, every masked token weighs the same and the loss is the mean over them. `min_masked` and
     `max_masked` bound the number of masked tokens per sequence (all, where it has fewer), at the price of the bound.
 
-    Evaluation depends on none of these settings: see `_evaluation`.
-
-    On purpose unlike in bertblocks, only masked tokens have labels, and `min_masked` beyond a text's length masks all of
-    its ordinary tokens, never padding.
+    Only masked tokens have labels. Evaluation depends on none of these settings: see `_evaluation`.
 
     Example:
         >>> collator = MaskedDiffusionCollator(0, 4, 50, min_masked=2, special_token_ids=[1, 2, 3])
@@ -63,13 +60,8 @@ class MaskedDiffusionCollator(FlatCollator):
         **shared: Any,
     ) -> None:
         super().__init__(
-            pad_token_id,
-            mask_token_id,
-            vocab_size,
-            text_column,
-            max_sequence_length=max_sequence_length,
-            **shared,
-        )
+            pad_token_id, mask_token_id, vocab_size, text_column, max_sequence_length=max_sequence_length, **shared
+        )  # fmt: skip
         self.num_steps, self.sampling_eps, self.noise_eps = num_steps, sampling_eps, noise_eps
         self.min_masked, self.max_masked = min_masked, max_masked
         self.time_weighting, self.evaluation_copies = time_weighting, evaluation_copies

@@ -17,8 +17,8 @@ from iolaus.runner.order.keyed import token_bits, uniform
 class MaskedLanguageModelingCollator(FlatCollator):
     """Each ordinary token is a target with probability `mlm_probability`, in validation `validation_mlm_probability`.
 
-    Of the targets 80 % become the mask token, 10 % a random ordinary token and 10 % stay. Special tokens are never
-    chosen and never inserted, on purpose unlike in bertblocks.
+    Of the targets 80 % become the mask token, 10 % a random ordinary token and 10 % stay. Special tokens are never chosen
+    and never inserted.
 
     Example:
         >>> from torch.utils.data import DataLoader
@@ -46,13 +46,8 @@ class MaskedLanguageModelingCollator(FlatCollator):
         **shared: Any,
     ) -> None:
         super().__init__(
-            pad_token_id,
-            mask_token_id,
-            vocab_size,
-            text_column,
-            max_sequence_length=max_sequence_length,
-            **shared,
-        )
+            pad_token_id, mask_token_id, vocab_size, text_column, max_sequence_length=max_sequence_length, **shared
+        )  # fmt: skip
         self.mlm_probability, self.validation_mlm_probability = mlm_probability, validation_mlm_probability
         self.check_settings(MaskedLanguageModeling)
 

@@ -19,20 +19,20 @@ from iolaus.runner.objectives.finetuning import (
     sample_numbers,
     token_types,
 )
-from iolaus.runner.objectives.layout import IGNORED, Places, Shape, positions
+from iolaus.runner.objectives.layout import IGNORED, Places, Shape, positions, spread
 from iolaus.runner.objectives.rows import column_of, flat_column
 
 
 class QuestionAnsweringCollator(FlatCollator):
-    """Finds the tokens of the answer in the context; the weights of a question's windows add up to 1.
+    """Finds the first and last token of the answer in the context; the weights of a question's windows add up to 1.
 
-    The targets are the first and the last token of the answer; the first token of the window if the answer is not in it.
-    For predictions: no answer is longer than `max_answer_tokens`, and a question has no answer if the training data has
-    such questions and the first token scores more than `null_threshold` above the best span.
+    Both are the first token of a window that does not hold the answer. No predicted answer is longer than
+    `max_answer_tokens`; it is empty if the training data has such questions and the first token scores more than
+    `null_threshold` above the best span.
 
     Samples in a list are the output of a fast tokenizer for (question, context) with `return_offsets_mapping=True`, and
-    `answers` in SQuAD's form, of which the first is the target. Whoever tokenises makes the windows; `doc_stride` is only
-    stored. (In bertblocks every answer is at token 1.)
+    `answers` in SQuAD's form, of which the first is the target. The tokenizer makes the windows; `doc_stride` is only
+    stored.
 
     Example:
         >>> collator = QuestionAnsweringCollator(0, 4, 50)
@@ -132,15 +132,13 @@ class QuestionAnsweringCollator(FlatCollator):
 
     def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
         """`starts`, `ends`, `sample_weights`, `samples` [D]; `in_context`, `token_type_ids` [D, T]."""
-        in_context = torch.zeros(shape[0] * shape[1], dtype=torch.bool)
-        in_context[torch.from_numpy(places)] = torch.from_numpy(labelled["char_starts"] >= 0)
-        counts = 0.0 if labelled.get("filler") else 1.0
+        counts = np.float32(not labelled.get("filler"))
         return {
             "starts": torch.from_numpy(labelled["starts"]),
             "ends": torch.from_numpy(labelled["ends"]),
-            "sample_weights": torch.from_numpy(labelled["sample_weights"] * np.float32(counts)),
+            "sample_weights": torch.from_numpy(labelled["sample_weights"] * counts),
             "samples": sample_numbers(labelled),
-            "in_context": in_context.view(shape),
+            "in_context": spread(labelled["char_starts"] >= 0, places, shape, 0).bool(),
             **token_types(labelled, places, shape),
         }
 

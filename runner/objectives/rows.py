@@ -1,4 +1,4 @@
-"""Lists of tokenised samples as padded rows, and rows as flat samples.
+"""Lists of tokenised samples as padded rows, and columns of rows as flat tokens.
 
 Letters in shapes: B samples, T tokens of a row, N tokens of all samples together.
 """
@@ -11,7 +11,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from iolaus.runner.data.micro_batch import FlatSamples
 from iolaus.runner.objectives.layout import IGNORED
 
 
@@ -26,24 +25,18 @@ def pad_samples(
     if not len(samples):
         raise ValueError("there are no samples to make a batch of")
     for number, sample in enumerate(samples):
-        if not isinstance(sample, Mapping) or "input_ids" not in sample:
-            what = (
-                f"with {', '.join(sample)}" if isinstance(sample, Mapping) else f"a {type(sample).__name__}"
-            )
-            raise ValueError(f"sample {number} has no input_ids, but is {what}: tokenise the samples first")
+        is_mapping = isinstance(sample, Mapping)
+        if not is_mapping or "input_ids" not in sample:
+            given = f"with {', '.join(sample)}" if is_mapping else f"a {type(sample).__name__}"
+            raise ValueError(f"sample {number} has no input_ids, but is {given}: tokenise the samples first")
     ids = [_array(sample, number, "input_ids") for number, sample in enumerate(samples)]
     lengths = [len(values) for values in ids]
     width = min(max(lengths), longest)
     padded: dict[str, Any] = {"input_ids": _rows(ids, width, pad_token_id)}
-    masks = [
-        _array(sample, i, "attention_mask", lengths[i]) if "attention_mask" in sample else np.ones(lengths[i])
-        for i, sample in enumerate(samples)
-    ]
-    padded["attention_mask"] = _rows(masks, width, 0)
-    for name in columns:
-        if name in samples[0]:
-            values = [_array(sample, i, name, lengths[i]) for i, sample in enumerate(samples)]
-            padded[name] = _rows(values, width, 0)
+    masked = [{"attention_mask": np.ones(n), **sample} for sample, n in zip(samples, lengths, strict=True)]
+    for name in ("attention_mask", *(name for name in columns if name in samples[0])):
+        values = [_array(sample, i, name, lengths[i]) for i, sample in enumerate(masked)]
+        padded[name] = _rows(values, width, 0)
     if "key" in samples[0]:
         keys = np.array([int(sample["key"]) % 2**64 for sample in samples], dtype=np.uint64)
         padded["keys"] = torch.from_numpy(keys.view(np.int64))
@@ -65,9 +58,9 @@ def label_tensor(values: Sequence[Any], lengths: Sequence[int], width: int) -> T
     and for lists of another length than their tokens.
     """
     arrays = [np.asarray(value) for value in values]
-    if any(array.dtype.kind not in "biuf" for array in arrays):
-        wrong = next(array for array in arrays if array.dtype.kind not in "biuf")
-        raise ValueError(f"labels must be numbers, not {wrong.tolist()!r}: number the classes first")
+    for array in arrays:
+        if array.dtype.kind not in "biuf":
+            raise ValueError(f"labels must be numbers, not {array.tolist()!r}: number the classes first")
     kind = torch.float32 if any(array.dtype.kind == "f" for array in arrays) else torch.int64
     if not any(array.ndim for array in arrays):
         return torch.tensor([array.item() for array in arrays], dtype=kind)
@@ -80,30 +73,6 @@ def label_tensor(values: Sequence[Any], lengths: Sequence[int], width: int) -> T
     for row, array in zip(rows, arrays, strict=True):
         row[: len(array)] = torch.from_numpy(array[:width]).to(kind)
     return rows
-
-
-def real_tokens(tokenized: Mapping[str, Any]) -> NDArray[np.bool_]:
-    """The places of padded rows that hold a token, bool [B, T]: all of them without an `attention_mask`."""
-    mask = tokenized.get("attention_mask")
-    if mask is None:
-        return np.ones(tuple(tokenized["input_ids"].shape), dtype=bool)
-    return torch.as_tensor(mask).cpu().numpy() > 0
-
-
-def flatten(tokenized: Mapping[str, Any], real: NDArray[np.bool_]) -> FlatSamples:
-    """The `real` [B, T] tokens of padded rows as flat samples: `input_ids` [N], `lengths` [B], `keys` [B], `batch_key`.
-
-    Without `keys` they are drawn from torch's default generator.
-    """
-    given = tokenized.get("keys")
-    drawn = torch.randint(2**62, (len(real),)) if given is None else torch.as_tensor(given).cpu()
-    keys = drawn.numpy().view(np.uint64)
-    return {
-        "input_ids": flat_column(tokenized, "input_ids", real).astype(np.int64),
-        "lengths": real.sum(1).astype(np.int32),
-        "keys": keys,
-        "batch_key": int(np.bitwise_xor.reduce(keys)),
-    }
 
 
 def flat_column(tokenized: Mapping[str, Any], name: str, real: NDArray[np.bool_]) -> NDArray[Any]:

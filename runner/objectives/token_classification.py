@@ -23,14 +23,13 @@ from iolaus.runner.objectives.rows import label_tensor
 
 
 class TokenClassificationCollator(FlatCollator):
-    """Classifies words: aligns their labels to the pieces; each target weighs the same.
+    """Classifies words by their first pieces; each target weighs the same.
 
-    With `label_all_pieces` every piece of a word is a target, otherwise the first one. Predictions are read from first
-    pieces either way. `new_head` replaces the head of a model that was trained for other labels. With
-    `constrained_decoding` the tags of a sentence are predicted together, if the training data is IOB2.
+    With `label_all_pieces` every piece of a word is a target. `new_head` replaces the head of a model trained for other
+    labels. With `constrained_decoding` the tags of a sentence are predicted together, if the training data is IOB2.
 
     Samples in a list have a label per *token*, -100 for none; special tokens never have one (leave the unknown token out
-    of `special_token_ids` to train on words that became it). (In bertblocks no input passes.)
+    of `special_token_ids` to train on words that became it).
 
     Example:
         >>> collator = TokenClassificationCollator(0, 4, 50, special_token_ids=[2, 3])
@@ -86,9 +85,8 @@ class TokenClassificationCollator(FlatCollator):
         return {"constrained_decoding": self.constrained_decoding}
 
     def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
-        """`samples` [D]; for each word's first piece its place `word_positions` [W], and its word `words` [W].
-
-        `read_positions` [R] are the places with a target or a first piece, each once.
+        """`samples` [D]; `word_positions` and `words` [W], place and word of each first piece; `read_positions` [R], the
+        places with a target or a first piece.
         """
         is_first = labelled["first_pieces"] & (not labelled.get("filler"))
         first = np.flatnonzero(is_first)
