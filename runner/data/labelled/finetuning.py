@@ -1,4 +1,4 @@
-"""Labelled data for finetuning: read, checked, tokenised in memory, and served as global batches like any other."""
+"""Labelled data for finetuning: read, checked, tokenised in memory, and served as global batches."""
 
 import hashlib
 import logging
@@ -14,11 +14,7 @@ from iolaus.runner.data.micro_batch import CollatorArguments, tokenizer_argument
 from iolaus.runner.data.read.opened import reading_of
 from iolaus.runner.data.read.rows import read_rows
 from iolaus.runner.data.text.holdout import hold_out
-from iolaus.runner.data.text.tokenizer import (
-    describe_vocabulary,
-    load_tokenizer,
-    train_tokenizer,
-)
+from iolaus.runner.data.text.tokenizer import describe_vocabulary, load_tokenizer, train_tokenizer
 from iolaus.runner.run.model_folder import model_folder
 
 log = logging.getLogger("iolaus")
@@ -27,8 +23,8 @@ log = logging.getLogger("iolaus")
 class FinetuningData(EvaluatedDataModule):
     """Training, validation and test examples of one task, from files, the hub, or made in code (`set_datasets`).
 
-    Labels are learnt from the training examples. Without a validation set `validation_documents` (a number, or a share
-    below 1) are held out of them, no text being in both. `validation` and `test` may name several sets.
+    Labels are those of the training examples. Without a validation set `validation_documents` (a number, or a share
+    below 1) are held out of them; no text is in both. `validation` and `test` may name several sets.
     """
 
     @takes_settings(options.FinetuningData)
@@ -64,17 +60,11 @@ class FinetuningData(EvaluatedDataModule):
             )
         rows = read_rows(self.sources["train"], self.reading, "train", "data.train")
         examples = {"train": self.reader.examples(rows, labelled=True)}
-        validation, test = (
-            by_name(self.sources["validation"], "validation"),
-            by_name(self.sources["test"], "test"),
-        )
-        for name, source in validation.items():
-            given = read_rows(source, self.reading, "validation", f"data.validation {name!r}")
-            examples[f"val/{name}"] = self.reader.examples(given, labelled=True)
-        for name, source in test.items():
-            given = read_rows(source, self.reading, "test", f"data.test {name!r}")
-            examples[f"test/{name}"] = self.reader.examples(given, labelled=False)
-        if not validation and self.settings.validation_documents:
+        for part, prefix in (("validation", "val"), ("test", "test")):
+            for name, source in by_name(self.sources[part], part).items():
+                given = read_rows(source, self.reading, part, f"data.{part} {name!r}")
+                examples[f"{prefix}/{name}"] = self.reader.examples(given, labelled=part == "validation")
+        if not by_name(self.sources["validation"], "validation") and self.settings.validation_documents:
             examples["train"], examples["val/validation"] = hold_out(
                 examples["train"],
                 self.reader.texts(examples["train"]),
@@ -87,11 +77,10 @@ class FinetuningData(EvaluatedDataModule):
             name: self.reader.tokenize(some, self._tokenizer, self.max_length, training=name == "train")
             for name, some in examples.items()
         }
-        self.train_set = sets.pop("train")
-        self.train = self.train_set
+        self.train = self.train_set = sets.pop("train")
         self.validation = {n.removeprefix("val/"): s for n, s in sets.items() if n.startswith("val/")}
         self.test = {n.removeprefix("test/"): s for n, s in sets.items() if n.startswith("test/")}
-        self.description, self.prepared = rows.description, True
+        self.evaluated_sets, self.description, self.prepared = sets, rows.description, True
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:
@@ -101,7 +90,7 @@ class FinetuningData(EvaluatedDataModule):
         return tokenizer
 
     def collator_arguments(self) -> CollatorArguments:
-        """The arguments of the objective's collator that the data decides."""
+        """Arguments of the objective's collator that depend on the data."""
         return {
             **tokenizer_arguments(self.tokenizer),
             "text_column": self.settings.text_column,
@@ -116,33 +105,25 @@ class FinetuningData(EvaluatedDataModule):
         return hashlib.blake2b(self.train_set.fingerprint.encode() + meaning, digest_size=12).hexdigest()
 
     def known_task(self) -> dict[str, Any]:
-        """The task, its columns and what was learnt of it, for predictions on other data."""
-        settings = {
-            "task": self.task_name,
-            **self.reader_settings,
-            **self.reading._asdict(),
-            "max_length": self.max_length,
-        }
-        return {"data": settings, "learnt": self.reader.state_dict()}
+        """The task, its settings and the state of its reader, for predictions on other data."""
+        settings = {"task": self.task_name, **self.reader_settings, **self.reading._asdict()}
+        return {"data": {**settings, "max_length": self.max_length}, "learnt": self.reader.state_dict()}
 
     def baselines(self) -> dict[str, float]:
-        """What each set gives without a model, such as the accuracy of always naming the most frequent label."""
-        sets = {f"val/{n}": s for n, s in self.validation.items()} | {
-            f"test/{n}": s for n, s in self.test.items()
-        }
+        """Figures of each set that need no model, such as the accuracy of always predicting the most frequent label."""
         return {
             f"{name}/{figure}": value
-            for name, sequences in sets.items()
+            for name, sequences in self.evaluated_sets.items()
             for figure, value in self.reader.baselines(sequences).items()
         }
 
     def counts(self, sequences: TaskSequences) -> str:
-        """How many examples, samples and tokens a set has."""
+        """The numbers of examples, samples and tokens of a set."""
         windows = f" in {len(sequences):,} samples" if len(sequences) != len(sequences.examples) else ""
         return f"{len(sequences.examples):,} examples{windows}, {sequences.num_tokens:,} tokens"
 
     def facts(self) -> dict[str, str]:
-        """What was learnt of the labels, and the vocabulary."""
+        """The labels, and the vocabulary."""
         return {**self.reader.describe(), "vocabulary": describe_vocabulary(self.tokenizer)}
 
     def _make_tokenizer(self, examples: list[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""BIO tags of words: the entities they make, and the most probable ones that a sentence can have."""
+"""BIO tags of words: their entities, and the most probable valid tags of a sentence."""
 
 import re
 from collections.abc import Iterable, Sequence
