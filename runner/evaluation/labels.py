@@ -39,13 +39,9 @@ class ClassificationPredictions(Predictions):
         """Label names."""
         names = self.sequences.names
         for i in np.flatnonzero(self.seen):
-            gold = self.sequences.labels[i]
-            yield {
-                **_texts(self.sequences.examples[i]),
-                "gold": names[gold] if gold >= 0 else None,
-                "predicted": names[self.values["predicted"][i]],
-                "probability": round(float(self.values["probability"][i]), 6),
-            }
+            label, predicted = self.sequences.labels[i], names[self.values["predicted"][i]]
+            gold, probability = names[label] if label >= 0 else None, float(self.values["probability"][i])
+            yield _row(self.sequences.examples[i], gold, predicted, round(probability, 6))
 
     def tables(self) -> dict[str, Any]:
         """Per-class figures and the confusion matrix."""
@@ -77,15 +73,11 @@ class LabelPredictions(Predictions):
         names = self.sequences.names
         labelled = self._known()
         for i in np.flatnonzero(self.seen):
-            probability = self.values["probability"][i]
+            probability, labels = self.values["probability"][i], self.sequences.labels[i]
             chosen = np.flatnonzero(probability > 0.5)
-            gold = np.flatnonzero(self.sequences.labels[i] > 0.5)
-            yield {
-                **_texts(self.sequences.examples[i]),
-                "gold": [names[c] for c in gold] if labelled[i] else None,
-                "predicted": [names[c] for c in chosen],
-                "probability": [round(float(probability[c]), 6) for c in chosen],
-            }
+            gold = [names[c] for c in np.flatnonzero(labels > 0.5)] if labelled[i] else None
+            rounded = [round(float(probability[c]), 6) for c in chosen]
+            yield _row(self.sequences.examples[i], gold, [names[c] for c in chosen], rounded)
 
     def tables(self) -> dict[str, Any]:
         """Per-label figures."""
@@ -116,14 +108,10 @@ class NumberPredictions(Predictions):
         """Numbers; there is no probability."""
         for i in np.flatnonzero(self.seen):
             gold, predicted = float(self.sequences.labels[i]), float(self.values["predicted"][i])
-            yield {
-                **_texts(self.sequences.examples[i]),
-                "gold": None if np.isnan(gold) else gold,
-                "predicted": predicted,
-                "probability": None,
-            }
+            yield _row(self.sequences.examples[i], None if np.isnan(gold) else gold, predicted, None)
 
 
-def _texts(example: Any) -> dict[str, Any]:
+def _row(example: Any, gold: Any, predicted: Any, probability: Any) -> dict[str, Any]:
     pair = {} if example.pair is None else {"pair": example.pair}
-    return {"id": example.id, "text": example.text, **pair}
+    known = {"gold": gold, "predicted": predicted, "probability": probability}
+    return {"id": example.id, "text": example.text, **pair, **known}

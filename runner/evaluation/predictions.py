@@ -48,17 +48,13 @@ class Predictions(ABC):
         return len(self.sequences)
 
     def scored(self) -> tuple[Any, Any]:
-        """Predictions and the truth, where it is known, with which registered metrics are updated.
-
-        Raises:
-            ValueError: these predictions are measured by their own metrics alone.
-        """
+        """Predictions and the truth, where it is known, for registered metrics; ValueError if there can be none."""
         raise ValueError(
             f"{type(self).__name__} takes no registered metrics: it does not say what they are of"
         )
 
     def compared(self) -> tuple[Any, Any]:
-        """Predictions and the truth, where it is known, with which the task's own metrics are updated."""
+        """Predictions and the truth, where it is known, for the task's own metrics."""
         return self.scored()
 
     def measure(self) -> dict[str, float]:

@@ -1,7 +1,4 @@
-"""The base classes of objectives: collators of lists of samples for a `DataLoader`, and of flat samples for a run.
-
-Letters in shapes: B or D samples, T tokens of a row, N tokens of all samples together.
-"""
+"""The base classes of objectives. Letters in shapes: B or D samples, T tokens of a row, N tokens of all samples."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -117,10 +114,9 @@ class Collator(ABC):
     def __call__(
         self, samples: Sequence[Mapping[str, Any]] | Mapping[str, Any]
     ) -> dict[str, Any] | MicroBatch:
-        """The batch of a list of samples, or the micro-batch of flat ones.
+        """The batch of a list of samples, int64 [B, T] with T up to `max_sequence_length`; a micro-batch of flat samples.
 
-        `input_ids`, `attention_mask` and the targets, int64 [B, T] with T the longest sample's tokens, at most
-        `max_sequence_length`. Raises ValueError for samples that cannot be laid out, naming the first of them.
+        Raises ValueError for samples that cannot be laid out, naming the first of them.
         """
         if not isinstance(samples, Mapping):
             return self._batch(samples)
@@ -252,10 +248,7 @@ class FlatCollator(Collator):
         """The model's `input_ids` [N] and `labels` [N]; see `Collator.flat_labels`."""
 
     def compute_labels(self, tokenized: dict[str, Any]) -> dict[str, Any]:
-        """The results of `flat_labels` for the real tokens of padded rows [B, T], in such rows.
-
-        Raises ValueError for a token outside the vocabulary.
-        """
+        """The results of `flat_labels` for padded rows [B, T]. Raises ValueError for a token outside the vocabulary."""
         ids = torch.as_tensor(tokenized["input_ids"])
         self.check_tokens(ids)
         mask = tokenized.get("attention_mask")
@@ -264,10 +257,7 @@ class FlatCollator(Collator):
         return self.rows({**flat, **self.flat_labels(flat)}, np.flatnonzero(real), real.shape)
 
     def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> FlatSamples:
-        """The `real` [B, T] tokens of padded rows: `input_ids` [N], `lengths` [B], `keys` [B], `batch_key`.
-
-        Keys that are not given are drawn from torch's default generator.
-        """
+        """The `real` [B, T] tokens of padded rows; keys that are not given are drawn from torch's default generator."""
         given = tokenized.get("keys")
         drawn = torch.randint(2**62, (len(real),)) if given is None else torch.as_tensor(given).cpu()
         keys = drawn.numpy().view(np.uint64)

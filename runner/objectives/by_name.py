@@ -14,8 +14,7 @@ def get_collator_cls(objective: str) -> type[Collator]:
         >>> get_collator_cls("mlm").__name__
         'MaskedLanguageModelingCollator'
 
-    Raises:
-        ValueError: an unknown name; the message lists the known ones.
+    Raises ValueError for an unknown name, with the known ones.
     """
     options = OPTIONS["objective"]
     if objective not in options:

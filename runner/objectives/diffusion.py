@@ -21,13 +21,13 @@ TIME_SALT = np.uint64(0x7469_6D65)
 class MaskedDiffusionCollator(FlatCollator):
     """Each sequence gets a time t; each ordinary token becomes the mask token with probability (1 - noise_eps) t.
 
-    Times lie on a grid of `num_steps` from `sampling_eps` to 1, one in each of B equal strata for a global batch of B:
-    the stratum of a sequence follows from the batch and its place in it, the time within the stratum from the sample's
-    key, so the times do not depend on how the batch is cut. With the log-linear schedule the loss of a masked token
-    weighs 1/t; divided by the number of *ordinary* tokens that is nats per token, over the times trained on.
+    Times are on a grid of `num_steps` from `sampling_eps` to 1, one in each of B equal strata for a global batch of B;
+    the place in the batch decides the stratum, the sample's key the time inside it, so times do not depend on
+    micro-batches. With the log-linear schedule the loss of a masked token weighs 1/t; divided by the number of *ordinary*
+    tokens that is nats per token, over the times trained on.
 
     With `time_weighting` off, every masked token weighs the same and the loss is the mean over them. `min_masked` and
-    `max_masked` bound the number of masked tokens per sequence (all, where it has fewer), at the price of the bound.
+    `max_masked` limit the number of masked tokens per sequence (all, where it has fewer); the loss is then no bound.
 
     Only masked tokens have labels. Evaluation depends on none of these settings: see `_evaluation`.
 
@@ -102,11 +102,11 @@ class MaskedDiffusionCollator(FlatCollator):
         return self.sampling_eps + (1 - self.sampling_eps) * step / (self.num_steps - 1)
 
     def _evaluation(self, tokenized: FlatSamples) -> FlatSamples:
-        """The bound on -ln p itself, for t over all of (0, 1] and without noise, by an estimate with less variance.
+        """The bound on -ln p, for t over all of (0, 1] and without noise, estimated with less variance.
 
-        Drawing t uniformly, masking with probability t and weighting by 1/t is in expectation the same as drawing the
-        *number* n of masked tokens uniformly from 1 to L, masking n of them and weighting by L/n. Each sample comes in
-        `evaluation_copies` copies whose n are stratified; all follows from the sample's key.
+        Drawing t uniformly, masking with probability t and weighting by 1/t has the same expectation as drawing the
+        *number* n of masked tokens uniformly from 1 to L, masking n of them and weighting by L/n. Each sample has
+        `evaluation_copies` copies with stratified n; its key seeds all of them.
         """
         copies, lengths = self.evaluation_copies, tokenized["lengths"]
         copy = np.repeat(np.arange(copies), len(lengths))

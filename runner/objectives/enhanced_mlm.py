@@ -16,18 +16,15 @@ from iolaus.runner.order.keyed import mix64, token_bits
 
 
 class EnhancedMaskedLanguageModelingCollator(FlatCollator):
-    """Makes every ordinary token a target of a decoder, which masks its own input.
+    """Makes every ordinary token a target of a one-layer decoder, which masks its own input.
 
-    A one-layer decoder must guess each token from the sentence embedding and a random subset of the other tokens, so the
-    embedding has to hold the sentence. `decoder_masking` is the share of the others that a token does not see. With
-    `encoder_mlm_probability` above 0 the encoder reads a masked copy of the input and has a masked language modelling
-    loss of its own; in validation `validation_mlm_probability` of the tokens are masked for it.
+    The decoder predicts each token from the sentence embedding and a random subset of the other tokens; `decoder_masking`
+    is the share that it does not see. With `encoder_mlm_probability` above 0 the encoder reads a masked input and has a
+    masked language modelling loss of its own; in validation `validation_mlm_probability` of its tokens are masked.
 
     The loss is the mean of the decoder's loss per ordinary token and the encoder's loss per target, weighted 1 to
-    `encoder_loss_weight`. The encoder's targets are counted by their expected number, the share that is masked times the
-    ordinary tokens, so that one denominator, the number of ordinary tokens, serves the whole global batch.
-
-    A batch of a list of samples has the fields of `extra_fields` as well.
+    `encoder_loss_weight`. The number of the encoder's targets is the expected one, the masked share of the ordinary
+    tokens, so that one denominator, the number of ordinary tokens, holds for the whole global batch.
 
     Example:
         >>> collator = EnhancedMaskedLanguageModelingCollator(0, 4, 50, special_token_ids=[1, 2, 3])
@@ -65,21 +62,19 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
         self.check_settings(EnhancedMaskedLanguageModeling)
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
-        """The unchanged `input_ids` [N], and every ordinary token as its own label; `extra_fields` does the rest."""
+        """The unchanged `input_ids` [N], every ordinary token as its own label, and the random `bits` of the masks."""
         ids = tokenized["input_ids"]
         bits = token_bits(tokenized["keys"], tokenized["lengths"])
         return {"input_ids": ids, "labels": np.where(self.is_special[ids], IGNORED, ids), "bits": bits}
 
     def encoder_rate(self, evaluation: bool) -> float:
-        """The share of the tokens that the encoder does not see: 0 without masking."""
-        validation = self.validation_mlm_probability if self.encoder_mlm_probability else 0.0
-        return validation if evaluation else self.encoder_mlm_probability
+        """The share of the encoder's tokens that are masked; 0 without masking."""
+        validates = evaluation and self.encoder_mlm_probability
+        return self.validation_mlm_probability if validates else self.encoder_mlm_probability
 
     def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
-        """`row_seeds` int32 in rows like the tokens: the decoder derives from them which tokens each token sees.
-
-        With masking in the encoder also `encoder_input_ids`, `encoder_target_positions` and
-        `encoder_targets` [M], and `encoder_rate`, the share of the tokens that are masked.
+        """`row_seeds` int32 in rows like the tokens, the seeds of the decoder's masks; with masking in the encoder also
+        `encoder_input_ids`, `encoder_target_positions` and `encoder_targets` [M], and `encoder_rate`.
         """
         ids, bits = labelled["input_ids"], labelled["bits"]
         seeds = (mix64(bits) >> np.uint64(32)).astype(np.uint32).view(np.int32)

@@ -1,4 +1,4 @@
-"""What the objectives of finetuning share: the head, checks, and fields of the micro-batch."""
+"""Shared functions of the objectives of finetuning: the head, checks, and fields of the micro-batch."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

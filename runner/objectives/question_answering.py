@@ -11,14 +11,8 @@ from transformers import PreTrainedModel
 from iolaus.conf.objective import QuestionAnswering
 from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
 from iolaus.runner.models.task_model import TaskModel
+from iolaus.runner.objectives import finetuning
 from iolaus.runner.objectives.base import FlatCollator
-from iolaus.runner.objectives.finetuning import (
-    check_labelled,
-    check_length,
-    given_labels,
-    sample_numbers,
-    token_types,
-)
 from iolaus.runner.objectives.layout import IGNORED, Places, Shape, positions, spread
 from iolaus.runner.objectives.rows import column_of, flat_column
 
@@ -65,7 +59,7 @@ class QuestionAnsweringCollator(FlatCollator):
         super().__init__(
             pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length, **shared
         )
-        check_labelled(self, "question_answering")
+        finetuning.check_labelled(self, "question_answering")
         self.max_answer_tokens, self.null_threshold = max_answer_tokens, null_threshold
         self.context_column, self.doc_stride = context_column, doc_stride
         self.check_settings(QuestionAnswering)
@@ -83,14 +77,14 @@ class QuestionAnsweringCollator(FlatCollator):
             )
         if not real.any(1).all():
             raise ValueError(f"sample {int(real.any(1).argmin())} has no tokens")
-        kind = "sequence_ids" if "sequence_ids" in tokenized else "token_type_ids"
+        side = "sequence_ids" if "sequence_ids" in tokenized else "token_type_ids"
         starts, ends = flat_column(tokenized, "offset_mapping", real).T
-        inside = (flat_column(tokenized, kind, real) == 1) & (ends > starts)
+        inside = (flat_column(tokenized, side, real) == 1) & (ends > starts)
         return {
             **super().flat_samples(tokenized, real),
             "char_starts": np.where(inside, starts, -1),
             "char_ends": np.where(inside, ends, -1),
-            "answer_spans": np.array([_span(answers) for answers in given_labels(self, tokenized)]),
+            "answer_spans": np.array(list(map(_span, finetuning.given_labels(self, tokenized)))),
         }
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
@@ -115,12 +109,11 @@ class QuestionAnsweringCollator(FlatCollator):
     def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> dict[str, Any]:
         """`input_ids` [B, T]; `start_positions` and `end_positions` [B], places in the rows."""
         first = np.cumsum(labelled["lengths"].astype(np.int64)) - labelled["lengths"]
-        starts, ends = (
-            torch.from_numpy(np.where(labelled["ends"] > 0, places[first + position] % shape[1], 0))
-            for position in (labelled["starts"], labelled["ends"])
-        )
-        ids = super().rows(labelled, places, shape)["input_ids"]
-        return {"input_ids": ids, "start_positions": starts, "end_positions": ends}
+        rows = {"input_ids": super().rows(labelled, places, shape)["input_ids"]}
+        for name, position in (("start_positions", labelled["starts"]), ("end_positions", labelled["ends"])):
+            in_row = places[first + position] % shape[1]
+            rows[name] = torch.from_numpy(np.where(labelled["ends"] > 0, in_row, 0))
+        return rows
 
     def settings(self) -> dict[str, Any]:
         """The settings of decoding."""
@@ -137,24 +130,21 @@ class QuestionAnsweringCollator(FlatCollator):
             "starts": torch.from_numpy(labelled["starts"]),
             "ends": torch.from_numpy(labelled["ends"]),
             "sample_weights": torch.from_numpy(labelled["sample_weights"] * counts),
-            "samples": sample_numbers(labelled),
+            "samples": finetuning.sample_numbers(labelled),
             "in_context": spread(labelled["char_starts"] >= 0, places, shape, 0).bool(),
-            **token_types(labelled, places, shape),
+            **finetuning.token_types(labelled, places, shape),
         }
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """The model with its head and loss."""
         from iolaus.runner.models.finetuning import QuestionAnswerer
 
-        check_length(pretrained, self.max_sequence_length)
+        finetuning.check_length(pretrained, self.max_sequence_length)
         return QuestionAnswerer(pretrained, self.max_answer_tokens)
 
 
 def _span(answers: Mapping[str, Any] | None) -> tuple[int, int]:
-    """First and last character of the first answer in the context, without white space around it; -1 for no answer.
-
-    Raises ValueError for answers of another form.
-    """
+    """First and last character of the first answer in the context, without white space around it; -1 for no answer."""
     try:
         texts, starts = (list(answers[name]) if answers else [] for name in ("text", "answer_start"))
     except (KeyError, TypeError):
@@ -163,5 +153,6 @@ def _span(answers: Mapping[str, Any] | None) -> tuple[int, int]:
         ) from None
     if not texts or not starts or not texts[0].strip():
         return -1, -1
-    start = int(starts[0]) + len(texts[0]) - len(texts[0].lstrip())
-    return start, start + len(texts[0].strip())
+    text = texts[0].lstrip()
+    start = int(starts[0]) + len(texts[0]) - len(text)
+    return start, start + len(text.rstrip())

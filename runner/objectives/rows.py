@@ -17,10 +17,10 @@ from iolaus.runner.objectives.layout import IGNORED
 def pad_samples(
     samples: Sequence[Mapping[str, Any]], pad_token_id: int, longest: int, columns: Sequence[str]
 ) -> dict[str, Any]:
-    """`input_ids`, `attention_mask` and those of `columns` that the samples have, int64 [B, T, ...].
+    """`input_ids`, `attention_mask` and those of `columns` that the samples have, int64 [B, T, ...]; their `keys` [B].
 
-    Samples are cut after `longest` tokens. Those with a `key` (an integer for the generator) give `keys`, int64 [B].
-    Raises ValueError for no samples, a sample without `input_ids`, and a column of another length than these.
+    Samples are cut after `longest` tokens. Raises ValueError for no samples, a sample without `input_ids`, or a column
+    of another length.
     """
     if not len(samples):
         raise ValueError("there are no samples to make a batch of")
@@ -52,10 +52,10 @@ def column_of(samples: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
 
 
 def label_tensor(values: Sequence[Any], lengths: Sequence[int], width: int) -> Tensor:
-    """Labels of samples: integers int64 [B], numbers float32 [B], and one per token [B, T], -100 where there is none.
+    """Labels of samples: integers int64 [B], numbers float32 [B], or one per token [B, T], -100 for none.
 
-    `lengths` are the tokens of the samples before they were cut to `width`. Raises ValueError for labels that are text,
-    and for lists of another length than their tokens.
+    `lengths` are the tokens of the samples before they were cut to `width`. Raises ValueError for text, and for lists of
+    another length than their tokens.
     """
     arrays = [np.asarray(value) for value in values]
     for array in arrays:

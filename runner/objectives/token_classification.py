@@ -10,14 +10,8 @@ from transformers import PreTrainedModel
 
 from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
 from iolaus.runner.models.task_model import TaskModel
+from iolaus.runner.objectives import finetuning
 from iolaus.runner.objectives.base import FlatCollator
-from iolaus.runner.objectives.finetuning import (
-    check_labelled,
-    check_length,
-    given_labels,
-    label_config,
-    sample_numbers,
-)
 from iolaus.runner.objectives.layout import IGNORED, Places, Shape
 from iolaus.runner.objectives.rows import label_tensor
 
@@ -58,13 +52,13 @@ class TokenClassificationCollator(FlatCollator):
         super().__init__(
             pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length, **shared
         )
-        check_labelled(self, "token_classification")
+        finetuning.check_labelled(self, "token_classification")
         self.label_all_pieces, self.new_head, self.labels = label_all_pieces, new_head, list(labels)
         self.constrained_decoding = constrained_decoding
 
     def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> FlatSamples:
         """The real tokens with their labels; `labels` may be lists of different lengths."""
-        labels = given_labels(self, tokenized)
+        labels = finetuning.given_labels(self, tokenized)
         if not isinstance(labels, torch.Tensor):
             labels = label_tensor(labels, [len(row) for row in labels], real.shape[1])
         if labels.shape != real.shape:
@@ -91,7 +85,7 @@ class TokenClassificationCollator(FlatCollator):
         is_first = labelled["first_pieces"] & (not labelled.get("filler"))
         first = np.flatnonzero(is_first)
         return {
-            "samples": sample_numbers(labelled),
+            "samples": finetuning.sample_numbers(labelled),
             "read_positions": torch.from_numpy(places[is_first | (labelled["labels"] != IGNORED)]),
             "word_positions": torch.from_numpy(places[first]),
             "words": torch.from_numpy(labelled["words"][first].astype(np.int64)),
@@ -99,11 +93,11 @@ class TokenClassificationCollator(FlatCollator):
 
     def head_config(self) -> dict[str, Any]:
         """The names of the labels."""
-        return label_config(self.labels)
+        return finetuning.label_config(self.labels)
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """The model with its head and loss."""
         from iolaus.runner.models.finetuning import TokenClassifier
 
-        check_length(pretrained, self.max_sequence_length)
+        finetuning.check_length(pretrained, self.max_sequence_length)
         return TokenClassifier(pretrained)

@@ -12,8 +12,8 @@ from transformers import PreTrainedModel
 
 from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
 from iolaus.runner.models.task_model import TaskModel
+from iolaus.runner.objectives import finetuning
 from iolaus.runner.objectives.base import FlatCollator
-from iolaus.runner.objectives.finetuning import check_length, sample_numbers
 from iolaus.runner.objectives.layout import IGNORED, Places, Shape
 
 
@@ -71,7 +71,7 @@ class VisionLanguageCollator(FlatCollator):
         """`samples`, `prompt_lengths` and `image_counts` [D], samples that are `undecodable` [u], and, unless there are
         no images, `images` and `image_rows` (see `runner.data.vision.image_inputs.join_images`).
         """
-        samples = sample_numbers(labelled)
+        samples = finetuning.sample_numbers(labelled)
         broken = torch.from_numpy(labelled["undecodable"])
         found: MicroBatch = {
             "samples": samples.masked_fill(broken, -1),
@@ -88,7 +88,7 @@ class VisionLanguageCollator(FlatCollator):
         """The model with its head on the tokens that predict answers."""
         from iolaus.runner.models.vision.vision_language import VisionLanguageModel
 
-        check_length(pretrained, self.max_sequence_length)
+        finetuning.check_length(pretrained, self.max_sequence_length)
         return VisionLanguageModel(
             pretrained,
             image_token_id=self.image_token_id,

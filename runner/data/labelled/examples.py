@@ -19,13 +19,7 @@ TOKENISED_AT_ONCE = 1024
 
 
 class TaskSequences:
-    """D tokenised samples of E examples, in memory: an example may have several samples (windows of a long text).
-
-    Example:
-        >>> sequences = TaskSequences(["heron", "a river"], [[2, 7, 3], [2, 8, 9, 3]])
-        >>> sequences.gather(np.array([1]))[0].tolist()
-        [2, 8, 9, 3]
-    """
+    """D tokenised samples of E examples, in memory: an example may have several samples (windows of a long text)."""
 
     def __init__(
         self,

@@ -38,20 +38,13 @@ class FinetuningData(EvaluatedDataModule):
         self.reading = reading_of(settings, settings.word_field, settings.tag_field)
 
     def set_datasets(self, train: Any, val: Any = None, test: Any = None) -> None:
-        """Takes data made in code: mappings in any iterable, or a `datasets.Dataset`; several sets by name in a dict.
-
-        Call it before `prepare_data`.
-        """
+        """Takes, before `prepare_data`, iterables of mappings or a `datasets.Dataset`; several sets by name in a dict."""
         if self.prepared:
             raise ValueError("the data has been prepared already: call set_datasets before prepare_data")
         self.sources = {"train": train, "validation": val, "test": test}
 
     def prepare_data(self) -> None:
-        """Reads and tokenises everything, unless that has been done.
-
-        Raises:
-            ValueError: no training data, or rows that are not of the task (they are named).
-        """
+        """Reads and tokenises everything once. Raises ValueError for no data, and for rows that are not of the task."""
         if self.prepared:
             return
         if self.sources["train"] is None:

@@ -35,12 +35,6 @@ class Labels:
 
     Lists are several labels at once; numbers with a fraction are regression targets. In files whose values are all text,
     numbers are recognised by their spelling. Given `names` fix the order, and name the integers.
-
-    Example:
-        >>> labels = Labels(None, "auto", None)
-        >>> labels.learn([LocatedLabel("fish", "row 0"), LocatedLabel("bird", "row 1")], False, None)
-        >>> labels.names, labels.target(LocatedLabel("fish", "row 2"))
-        (['bird', 'fish'], 1)
     """
 
     def __init__(self, names: Sequence[Any] | None, problem_type: str, separator: str | None) -> None:
@@ -60,11 +54,7 @@ class Labels:
         return None if label == "" else label
 
     def learn(self, found: Sequence[LocatedLabel], textual: bool, class_names: Sequence[str] | None) -> None:
-        """Takes the kind of problem and the names from the training labels.
-
-        Raises:
-            ValueError: labels of mixed types, fewer than two of them, or negative class numbers.
-        """
+        """Takes the kind of problem and the names from the training labels; ValueError if they make no problem."""
         self._parse = _parser(found, self.names, self.problem_type) if textual else None
         kinds = {_kind(self._parsed(f.label)): f for f in reversed(found)}
         self.problem_type = self.problem_type or _problem_type(kinds)
@@ -91,8 +81,7 @@ class Labels:
     def target(self, found: LocatedLabel) -> Any:
         """The target of a label: a class number, a number, or 0 and 1 for each label.
 
-        Raises:
-            ValueError: a label that the training data does not have; the row and the label are named.
+        Raises ValueError, with the row, for a label that the training data does not have.
         """
         label = self._parsed(found.label)
         if self.problem_type == REGRESSION:

@@ -195,11 +195,7 @@ def _answers(row: Row, name: str) -> list[tuple[str, int]]:
 def _truncated_questions(
     examples: list[Question], tokenizer: Any, max_length: int, doc_stride: int
 ) -> list[str]:
-    """The questions, cut so that a window has more tokens of the context than it shares with the next one.
-
-    Raises:
-        ValueError: no room for any question.
-    """
+    """The questions, cut so that a window has more tokens of the context than it shares with the next one."""
     room = max_length - tokenizer.num_special_tokens_to_add(pair=True) - doc_stride - 16
     if room < 8:
         raise ValueError(
