@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.evaluation.predictions import Predictions, confusion_tables, scores
+from iolaus.runner.evaluation.predictions import Predictions, confusion_tables, measured, scores
 
 
 class ClassificationPredictions(Predictions):
@@ -103,6 +103,10 @@ class NumberPredictions(Predictions):
         known = self.seen & ~np.isnan(self.sequences.labels)
         predicted, true = self.values["predicted"][known], self.sequences.labels[known]
         return predicted.astype(np.float64), true.astype(np.float64)
+
+    def measure(self) -> dict[str, float]:
+        """Correlations and the mean squared error, also of a subclass with a kind of its own."""
+        return measured("regression", 1, *self.scored())
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Numbers; there is no probability."""

@@ -72,8 +72,7 @@ def get_metrics_for_task(task: str, num_labels: int = 2, **options: Any) -> dict
         >>> f1.compute().item()
         1.0
 
-    Raises:
-        ValueError: an unknown task; the message lists the known ones.
+    Raises ValueError for an unknown task, with the known ones.
     """
     if task not in KINDS:
         raise ValueError(
@@ -223,8 +222,7 @@ class EntityScore(CountedScore):
 class AnswerOverlap(Metric):
     """SQuAD's `exact_match` or `f1`, the best over a question's accepted answers, averaged over questions.
 
-    Texts are compared in lower case, without punctuation, articles and white space. A question without accepted answers
-    is right if left unanswered. Source: the official evaluation script of SQuAD 2.0 (arXiv 1806.03822).
+    A question without accepted answers is right if left unanswered (evaluation script of SQuAD 2.0, arXiv 1806.03822).
     """
 
     full_state_update = False

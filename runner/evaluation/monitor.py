@@ -1,7 +1,4 @@
-"""The figure that chooses the best checkpoint, known before the first step.
-
-Imports no torch.
-"""
+"""The figure that chooses the best checkpoint, known before the first step. Imports no torch."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,8 +12,7 @@ from iolaus.conf.values import suggest
 def choose_monitor(config: DictConfig, module: Any, data: Any) -> None:
     """Fills in `checkpoint.monitor` and `.mode` where they are none, and the mode of callbacks that monitor a figure.
 
-    Raises:
-        ValueError: validation does not log what is monitored; the message lists the figures there are.
+    Raises ValueError for a figure that validation does not log, with those that it does.
     """
     figures = expected_figures(config, module, data)
     checkpoint = config.checkpoint

@@ -66,10 +66,9 @@ class Predictions(ABC):
         return [*get_metrics_for_task(self.kind, 1)] if self.kind in KINDS else [self.monitor]
 
     def figure_names(self) -> list[str]:
-        """The names of the `metrics` of this set, known before any prediction, `monitor` first; empty if not known.
+        """The names of the `metrics`, known before any prediction, `monitor` first; empty if not known.
 
-        Raises:
-            ValueError: a metric is registered under the name of another.
+        Raises ValueError for a metric that is registered under the name of another.
         """
         names = self.measured_names()
         if taken := [name for name in self.registered if name in names]:

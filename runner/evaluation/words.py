@@ -11,13 +11,7 @@ from torch import Tensor
 from iolaus.runner.data.labelled.tags import entities, is_bio, most_probable_tags
 from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.evaluation.metrics import ENTITY_FIGURES, get_metrics_for_task
-from iolaus.runner.evaluation.predictions import (
-    Gather,
-    Predictions,
-    confusion_tables,
-    measured,
-    scores,
-)
+from iolaus.runner.evaluation.predictions import Gather, Predictions, confusion_tables, measured, scores
 
 _LESS_FREQUENT = -1e-3
 """The score of any label but the most frequent one, which has 0, for a word without a token; it only breaks ties."""
@@ -44,9 +38,9 @@ class TokenPredictions(Predictions):
     def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The most probable label of each word, and its probability; or the log-probabilities of all labels."""
         probabilities = output["logits"].softmax(-1)
-        found = {"places": micro_batch["words"]} | (
-            {"probabilities": probabilities} if self.registered else {}
-        )
+        found = {"places": micro_batch["words"]}
+        if self.registered:
+            found["probabilities"] = probabilities
         if self._together:
             return found | {"log_probabilities": output["logits"].log_softmax(-1)}
         probability, predicted = probabilities.max(-1)
@@ -59,11 +53,11 @@ class TokenPredictions(Predictions):
         known = self.seen | ~self.sequences.has_pieces
         self.evaluated = np.repeat(np.logical_and.reduceat(known, starts[:-1]), np.diff(starts))
         if self._together:
-            scores = self.values.pop("log_probabilities")
-            scores[~self.seen] = _LESS_FREQUENT
-            scores[~self.seen, default] = 0
-            tags = most_probable_tags(scores, starts, self.sequences.names)
-            chosen = np.take_along_axis(scores, tags[:, None], 1)[:, 0]
+            every = self.values.pop("log_probabilities")
+            every[~self.seen] = _LESS_FREQUENT
+            every[~self.seen, default] = 0
+            tags = most_probable_tags(every, starts, self.sequences.names)
+            chosen = np.take_along_axis(every, tags[:, None], 1)[:, 0]
             self.values |= {"predicted": tags, "probability": np.exp(chosen)}
         else:
             self.values["predicted"][~self.seen] = default
@@ -89,7 +83,7 @@ class TokenPredictions(Predictions):
         return "entity_f1" if is_bio(self.sequences.names) else "accuracy"
 
     def measured_names(self) -> list[str]:
-        """Those of entities only where labels are BIO tags."""
+        """The names of its metrics; those of entities only where labels are BIO tags."""
         leave_out = () if is_bio(self.sequences.names) else ENTITY_FIGURES
         return [name for name in get_metrics_for_task(self.kind, 1) if name not in leave_out]
 
@@ -99,7 +93,7 @@ class TokenPredictions(Predictions):
         return self.values["probabilities"][known], self.sequences.word_labels[known]
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Lists, an item per word."""
+        """Lists with an item per word."""
         names = self.sequences.names
         for i, e in enumerate(self.sequences.examples):
             words = slice(*self.sequences.word_starts[i : i + 2])

@@ -6,7 +6,6 @@
 - `vision_language`: conversations about images.
 - `layout`: places of tokens in padded and packed rows, and the hashes of samples.
 - `rows`: lists of samples as padded rows; `row_batch`: flat samples as the batch of a `DataLoader`.
-- `by_name`: the collator of an option.
 
 Read `base`, then `mlm`.
 """
@@ -16,8 +15,7 @@ from typing import TYPE_CHECKING
 from iolaus.runner.run.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from iolaus.runner.objectives.base import Collator
-    from iolaus.runner.objectives.by_name import get_collator_cls
+    from iolaus.runner.objectives.base import Collator, get_collator_cls
     from iolaus.runner.objectives.classification import SequenceClassificationCollator
     from iolaus.runner.objectives.diffusion import MaskedDiffusionCollator
     from iolaus.runner.objectives.enhanced_mlm import EnhancedMaskedLanguageModelingCollator

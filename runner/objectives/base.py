@@ -11,8 +11,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel
 
+import iolaus.conf  # noqa: F401  registers the options
+from iolaus.conf.registry import OPTIONS
 from iolaus.conf.values import rules_of, suggest
 from iolaus.runner.config.calling import parameters
+from iolaus.runner.config.targets import locate
 from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch, TaskArguments
 from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.objectives.layout import IGNORED, Places, Shape, lay_out, sample_hashes, spread
@@ -274,3 +277,22 @@ class FlatCollator(Collator):
             "input_ids": spread(labelled["input_ids"], places, shape, self.pad_token_id),
             "labels": spread(labelled["labels"], places, shape, IGNORED),
         }
+
+
+def get_collator_cls(objective: str) -> type[Collator]:
+    """The collator class of an objective by its config name.
+
+    Example:
+        >>> get_collator_cls("mlm").__name__
+        'MaskedLanguageModelingCollator'
+
+    Raises ValueError for an unknown name, with the known ones.
+    """
+    options = OPTIONS["objective"]
+    if objective not in options:
+        raise ValueError(
+            f"unknown objective {objective!r}; there are: {', '.join(options)}" + suggest(objective, options)
+        )
+    target = locate(options[objective]._target_, "objective")  # type: ignore[attr-defined]
+    assert isinstance(target, type)
+    return target

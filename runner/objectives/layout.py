@@ -1,7 +1,4 @@
-"""Places of flat tokens in the rows of a micro-batch.
-
-Letters in shapes: D samples, T tokens of a row, N tokens of all samples together.
-"""
+"""Places of flat tokens in rows. Letters in shapes: D samples, T tokens of a row, N tokens of all samples."""
 
 from typing import Any
 

@@ -1,7 +1,4 @@
-"""Lists of tokenised samples as padded rows, and columns of rows as flat tokens.
-
-Letters in shapes: B samples, T tokens of a row, N tokens of all samples together.
-"""
+"""Lists of samples as padded rows. Letters in shapes: B samples, T tokens of a row, N tokens of all samples."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,4 @@
-"""Vision-language finetuning: answers are predicted token by token from the images and the text before.
-
-Letters in shapes: D samples, T tokens of a row.
-"""
+"""Vision-language finetuning: answers are predicted token by token from the images and the text before."""
 
 from typing import Any
 
@@ -68,9 +65,7 @@ class VisionLanguageCollator(FlatCollator):
         return {"input_ids": tokenized["input_ids"], "labels": labels}
 
     def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
-        """`samples`, `prompt_lengths` and `image_counts` [D], samples that are `undecodable` [u], and, unless there are
-        no images, `images` and `image_rows` (see `runner.data.vision.image_inputs.join_images`).
-        """
+        """`samples`, `prompt_lengths`, `image_counts` [D], the `undecodable` samples, and the fields of `join_images`."""
         samples = finetuning.sample_numbers(labelled)
         broken = torch.from_numpy(labelled["undecodable"])
         found: MicroBatch = {

@@ -14,7 +14,6 @@ from iolaus.runner.data.labelled.examples import (
     first_names,
     text_of,
     tokenized,
-    uses_token_types,
 )
 from iolaus.runner.data.labelled.labels import REGRESSION, SINGLE, Labels, LocatedLabel, majority_accuracy
 from iolaus.runner.data.micro_batch import TaskArguments
@@ -91,7 +90,7 @@ class ClassificationReader(ExampleReader):
     ) -> LabelledSequences:
         """One sample per example, cut off at `max_length` tokens."""
         columns = [[e.text for e in examples], *([[e.pair for e in examples]] if self.pair_column else [])]
-        with_types = self.pair_column is not None and uses_token_types(tokenizer)
+        with_types = self.pair_column is not None and "token_type_ids" in tokenizer.model_input_names
         ids, types = [], []
         for _, encoding in tokenized(tokenizer, *columns, truncation=True, max_length=max_length):
             ids.append(encoding.ids)

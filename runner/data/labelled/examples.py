@@ -4,7 +4,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,15 +122,6 @@ READER_SETTINGS = (
 """The settings of labelled data that readers take."""
 
 
-class LabelledTask(Protocol):
-    """The part of `runner.tasks.Task` that labelled data uses."""
-
-    name: str
-
-    def make_reader(self, settings: Mapping[str, Any]) -> ExampleReader:
-        """The reader of the task's rows, with those of the settings that it takes."""
-
-
 def column(row: Row, name: str, setting: str) -> Any:
     """The value of a column. Raises ValueError if there is none of that name, listing the columns."""
     if name not in row.values:
@@ -170,11 +161,6 @@ def tokenized(tokenizer: Any, *columns: Sequence[Any], **options: Any) -> Iterat
         examples = encoded.get("overflow_to_sample_mapping", range(len(some[0])))
         for example, encoding in zip(examples, encoded.encodings, strict=True):
             yield start + example, encoding
-
-
-def uses_token_types(tokenizer: Any) -> bool:
-    """Whether models of this tokenizer tell the first text of a pair from the second by token types."""
-    return "token_type_ids" in tokenizer.model_input_names
 
 
 def first_names(names: Sequence[Any] | Mapping[Any, Any]) -> str:

@@ -1,23 +1,20 @@
 """Labelled data for finetuning: read, checked, tokenised in memory, and served as global batches."""
 
 import hashlib
-import logging
-from typing import Any, cast
+from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
 from iolaus.conf.data import labelled as options
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.evaluated import EvaluatedDataModule, by_name
-from iolaus.runner.data.labelled.examples import READER_SETTINGS, ExampleReader, LabelledTask, TaskSequences
+from iolaus.runner.data.labelled.examples import READER_SETTINGS, ExampleReader, TaskSequences
 from iolaus.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
 from iolaus.runner.data.read.opened import reading_of
 from iolaus.runner.data.read.rows import read_rows
 from iolaus.runner.data.text.holdout import hold_out
 from iolaus.runner.data.text.tokenizer import describe_vocabulary, load_tokenizer, train_tokenizer
 from iolaus.runner.run.model_folder import model_folder
-
-log = logging.getLogger("iolaus")
 
 
 class FinetuningData(EvaluatedDataModule):
@@ -31,7 +28,7 @@ class FinetuningData(EvaluatedDataModule):
     def __init__(self, settings: options.FinetuningData) -> None:
         super().__init__(settings)
         self.settings, self.max_length = settings, settings.max_length
-        task = cast(LabelledTask, settings.task)
+        task: Any = settings.task  # a `runner.tasks.Task`
         self.task_name = task.name
         self.reader_settings = {name: getattr(settings, name) for name in READER_SETTINGS}
         self.reader: ExampleReader = task.make_reader(self.reader_settings)
@@ -57,12 +54,11 @@ class FinetuningData(EvaluatedDataModule):
             for name, source in by_name(self.sources[part], part).items():
                 given = read_rows(source, self.reading, part, f"data.{part} {name!r}")
                 examples[f"{prefix}/{name}"] = self.reader.examples(given, labelled=part == "validation")
-        if not by_name(self.sources["validation"], "validation") and self.settings.validation_documents:
+        held_out, train = self.settings.validation_documents, examples["train"]
+        if held_out and not by_name(self.sources["validation"], "validation"):
+            texts = self.reader.texts(train)
             examples["train"], examples["val/validation"] = hold_out(
-                examples["train"],
-                self.reader.texts(examples["train"]),
-                self.settings.validation_documents,
-                self.settings.seed,
+                train, texts, held_out, self.settings.seed
             )
         self.reader.learn(examples["train"], rows)
         self._tokenizer = self._make_tokenizer(examples["train"])
@@ -79,8 +75,7 @@ class FinetuningData(EvaluatedDataModule):
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The tokenizer of the samples: that of the model to finetune, or one trained on the training texts."""
         assert self.prepared, "prepare_data comes first"
-        tokenizer: PreTrainedTokenizerBase = self._tokenizer
-        return tokenizer
+        return self._tokenizer
 
     def collator_arguments(self) -> CollatorArguments:
         """Arguments of the objective's collator that depend on the data."""
@@ -119,7 +114,7 @@ class FinetuningData(EvaluatedDataModule):
         """The labels, and the vocabulary."""
         return {**self.reader.describe(), "vocabulary": describe_vocabulary(self.tokenizer)}
 
-    def _make_tokenizer(self, examples: list[Any]) -> Any:
+    def _make_tokenizer(self, examples: list[Any]) -> PreTrainedTokenizerBase:
         given = self.settings
         if given.tokenizer is None:
             texts = list(self.reader.texts(examples))

@@ -42,13 +42,17 @@ class Labels:
         self.names = [str(name) for name in names or []]
         self.problem_type = PROBLEM_TYPES.get(problem_type, "")
         self.separator = separator
+        self.numbered = False
+        """Whether labels are class numbers, not names."""
 
     def as_read(self, label: Any) -> Any:
         """A label from a row in plain Python: text cut at the separator, None for none."""
         if isinstance(label, np.generic | np.ndarray):
             label = label.tolist()
-        if isinstance(label, tuple | set | frozenset):
-            label = list(label) if isinstance(label, tuple) else sorted(label)
+        if isinstance(label, set | frozenset):
+            label = sorted(label)
+        if isinstance(label, tuple):
+            label = list(label)
         if isinstance(label, str) and self.separator:
             return [part.strip() for part in label.split(self.separator) if part.strip()]
         return None if label == "" else label
@@ -68,15 +72,10 @@ class Labels:
             raise ValueError("the training data has no label: every list of labels is empty")
 
     def restore(self, names: Sequence[str], problem_type: str, numbered: bool) -> None:
-        """Restores the results of an earlier `learn`; `numbered` labels are class numbers, not names."""
-        self.names, self.problem_type, self._numbered = list(names), problem_type, numbered
+        """Restores the results of an earlier `learn`."""
+        self.names, self.problem_type, self.numbered = list(names), problem_type, numbered
         self._numbers = {name: i for i, name in enumerate(self.names)}
         self._parse = float if problem_type == REGRESSION else int if numbered else None
-
-    @property
-    def numbered(self) -> bool:
-        """Whether labels are class numbers as they stand."""
-        return self.problem_type != REGRESSION and self._numbered
 
     def target(self, found: LocatedLabel) -> Any:
         """The target of a label: a class number, a number, or 0 and 1 for each label.
@@ -107,27 +106,25 @@ class Labels:
         kinds = {_kind(label): LocatedLabel(label, where) for label, where in reversed(flat)}
         if len(kinds) > 1 or not set(kinds) <= {"integer", "text"}:
             raise _type_error(kinds)
-        self._numbered = "integer" in kinds
-        if self._numbered and (lowest := min(flat)).label < 0:
+        self.numbered = "integer" in kinds
+        if self.numbered and (lowest := min(flat)).label < 0:
             raise ValueError(f"{lowest.where}: the label is {lowest.label}; class numbers begin at 0")
-        if not self.names and self._numbered:
+        if not self.names and self.numbered:
             self.names = list(class_names or map(str, range(int(max(flat).label) + 1)))
         elif not self.names:
             self.names = sorted({label for label, _ in flat})
         self._numbers = {name: i for i, name in enumerate(self.names)}
 
     def _parsed(self, label: Any) -> Any:
-        if self._parse is None or not isinstance(label, str):
-            return label
-        try:
-            return self._parse(label)
-        except ValueError:
-            return label
+        if self._parse is not None and isinstance(label, str):
+            with suppress(ValueError):
+                return self._parse(label)
+        return label
 
     def _class(self, label: Any, where: str) -> int:
-        if self._numbered and isinstance(label, int) and 0 <= label < len(self.names):
+        if self.numbered and isinstance(label, int) and 0 <= label < len(self.names):
             return int(label)
-        if not self._numbered and isinstance(label, str) and label in self._numbers:
+        if not self.numbered and isinstance(label, str) and label in self._numbers:
             return self._numbers[label]
         raise ValueError(
             f"{where}: the label {label!r:.60} does not occur in the training data, which has {first_names(self.names)}"

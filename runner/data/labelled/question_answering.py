@@ -16,7 +16,6 @@ from iolaus.runner.data.labelled.examples import (
     example_id,
     text_of,
     tokenized,
-    uses_token_types,
 )
 from iolaus.runner.data.micro_batch import TaskArguments
 from iolaus.runner.data.read.rows import Row, Rows
@@ -132,7 +131,7 @@ class QuestionAnsweringReader(ExampleReader):
             )
         )
         owners, windows = np.array([owner for owner, _ in found], dtype=np.int64), [w for _, w in found]
-        types = [w.type_ids for w in windows] if uses_token_types(tokenizer) else None
+        types = [w.type_ids for w in windows] if "token_type_ids" in tokenizer.model_input_names else None
         sequences = QuestionSequences(examples, [w.ids for w in windows], types)
         outside = concatenated([[s != 1 for s in w.sequence_ids] for w in windows], bool)
         sequences.char_starts = concatenated([[a for a, _ in w.offsets] for w in windows], np.int32)

@@ -53,12 +53,8 @@ class SentenceSequences(TaskSequences):
         places = self.places(indices)
         words = self.words[places]
         labels = np.where(words >= 0, self.word_labels[words], UNLABELLED)
-        return {
-            **super().extras(indices),
-            "words": words,
-            "token_labels": labels,
-            "first_pieces": self.first_pieces[places],
-        }
+        own = {"words": words, "token_labels": labels, "first_pieces": self.first_pieces[places]}
+        return {**super().extras(indices), **own}
 
     def arrays(self) -> list[NDArray[Any]]:
         """Tokens, words and labels."""
