@@ -30,7 +30,7 @@ class Predictions(ABC):
     kind: ClassVar[str]
     """The kind of prediction, for which metrics are registered."""
 
-    monitor: ClassVar[str]
+    monitor: str
     """The figure that chooses the best checkpoint."""
 
     def __init__(self, sequences: Any) -> None:
@@ -49,9 +49,7 @@ class Predictions(ABC):
 
     def scored(self) -> tuple[Any, Any]:
         """Predictions and the truth, where it is known, for registered metrics; ValueError if there can be none."""
-        raise ValueError(
-            f"{type(self).__name__} takes no registered metrics: it does not say what they are of"
-        )
+        raise ValueError(f"{type(self).__name__} takes no registered metrics: it does not define `scored`")
 
     def compared(self) -> tuple[Any, Any]:
         """Predictions and the truth, where it is known, for the task's own metrics."""

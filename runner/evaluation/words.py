@@ -10,7 +10,7 @@ from torch import Tensor
 
 from iolaus.runner.data.labelled.tags import entities, is_bio, most_probable_tags
 from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.evaluation.metrics import ENTITY_FIGURES, get_metrics_for_task
+from iolaus.runner.evaluation.metrics import ENTITY_FIGURES
 from iolaus.runner.evaluation.predictions import Gather, Predictions, confusion_tables, measured, scores
 
 _LESS_FREQUENT = -1e-3
@@ -30,6 +30,8 @@ class TokenPredictions(Predictions):
     def __init__(self, sequences: Any, constrained: bool) -> None:
         super().__init__(sequences)
         self._together = constrained and sequences.iob2
+        self._is_bio = is_bio(sequences.names)
+        self.monitor = "entity_f1" if self._is_bio else "accuracy"
 
     def size(self) -> int:
         """Words of all sentences."""
@@ -72,20 +74,14 @@ class TokenPredictions(Predictions):
         """Accuracy over words and, where labels are BIO tags, F1, precision and recall over entities."""
         num_labels = len(self.sequences.names)
         found = measured(self.kind, num_labels, *self.compared(), only=["accuracy"])
-        if found and is_bio(self.sequences.names):
-            tags = zip(*self._tags(), strict=True)
-            found |= measured(self.kind, num_labels, *tags, only=ENTITY_FIGURES)
+        if found and self._is_bio:
+            predicted, true = zip(*self._tags(), strict=True)
+            found |= measured(self.kind, num_labels, predicted, true, only=ENTITY_FIGURES)
         return found
-
-    @property
-    def monitor(self) -> str:  # type: ignore[override]
-        """F1 over entities; the accuracy, where labels are no BIO tags."""
-        return "entity_f1" if is_bio(self.sequences.names) else "accuracy"
 
     def measured_names(self) -> list[str]:
         """The names of its metrics; those of entities only where labels are BIO tags."""
-        leave_out = () if is_bio(self.sequences.names) else ENTITY_FIGURES
-        return [name for name in get_metrics_for_task(self.kind, 1) if name not in leave_out]
+        return [name for name in super().measured_names() if self._is_bio or name not in ENTITY_FIGURES]
 
     def scored(self) -> tuple[Any, Any]:
         """Probabilities [W, C], and class numbers [W], of words with a token."""
@@ -111,7 +107,7 @@ class TokenPredictions(Predictions):
         """Per-tag figures and confusions, and figures per type of entity."""
         predicted, true = self.compared()
         found = confusion_tables(self.sequences.names, true, predicted)
-        if is_bio(self.sequences.names):
+        if self._is_bio:
             correct, ours, theirs = Counter[str](), Counter[str](), Counter[str]()
             for tags in self._tags():
                 p, t = map(entities, tags)

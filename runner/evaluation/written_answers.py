@@ -50,9 +50,7 @@ class AnswerPredictions(Predictions):
         return [*FIGURES, *(_of_kind(name, kind) for name in FIGURES for kind in apart)]
 
     def measure(self) -> dict[str, float]:
-        """SQuAD's exact match, for all and for each type of question; `constant_exact_match` is that of the best constant
-        answer to each type.
-        """
+        """SQuAD's exact match, also for each type of question, and that of the best constant answer to each type."""
         kinds = self.kinds()
         found = {}
         for name in FIGURES if kinds else ():
@@ -68,8 +66,7 @@ class AnswerPredictions(Predictions):
             by_kind[self.sequences.examples[i].kind or "other"].append(i)
         rows = []
         for kind, members in sorted(by_kind.items()):
-            accepted = [self.sequences.examples[i].accepted for i in members]
-            constant, times = best_constant(accepted)
+            constant, times = best_constant([self.sequences.examples[i].accepted for i in members])
             right = sum(self._is_right(i) for i in members)
             rows.append(
                 {

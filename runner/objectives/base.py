@@ -114,23 +114,18 @@ class Collator(ABC):
     @overload
     def __call__(self, samples: Mapping[str, Any]) -> MicroBatch: ...
 
-    def __call__(
-        self, samples: Sequence[Mapping[str, Any]] | Mapping[str, Any]
-    ) -> dict[str, Any] | MicroBatch:
+    def __call__(self, samples: Any) -> dict[str, Any] | MicroBatch:
         """The batch of a list of samples, int64 [B, T] with T up to `max_sequence_length`; a micro-batch of flat samples.
 
         Raises ValueError for samples that cannot be laid out, naming the first of them.
         """
-        if not isinstance(samples, Mapping):
-            return self._batch(samples)
-        if "lengths" not in samples:
+        if isinstance(samples, Mapping) and "lengths" in samples:
+            return self.micro_batch(cast(FlatSamples, samples))
+        if isinstance(samples, Mapping):
             raise ValueError(
                 f"expected a list of samples, not a mapping of {', '.join(samples)}; "
                 "compute_labels takes rows that are padded already"
             )
-        return self.micro_batch(cast(FlatSamples, samples))
-
-    def _batch(self, samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         read = dict.fromkeys((*self.columns, *self.extra_columns))
         padded = pad_samples(samples, self.pad_token_id, self.max_sequence_length, list(read))
         self.check_tokens(padded["input_ids"])

@@ -67,11 +67,6 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
         bits = token_bits(tokenized["keys"], tokenized["lengths"])
         return {"input_ids": ids, "labels": np.where(self.is_special[ids], IGNORED, ids), "bits": bits}
 
-    def encoder_rate(self, evaluation: bool) -> float:
-        """The share of the encoder's tokens that are masked; 0 without masking."""
-        validates = evaluation and self.encoder_mlm_probability
-        return self.validation_mlm_probability if validates else self.encoder_mlm_probability
-
     def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
         """`row_seeds` int32 in rows like the tokens, the seeds of the decoder's masks; with masking in the encoder also
         `encoder_input_ids`, `encoder_target_positions` and `encoder_targets` [M], and `encoder_rate`.
@@ -79,7 +74,8 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
         ids, bits = labelled["input_ids"], labelled["bits"]
         seeds = (mix64(bits) >> np.uint64(32)).astype(np.uint32).view(np.int32)
         batch: MicroBatch = {"row_seeds": spread(seeds, places, shape, 0).to(torch.int32)}
-        if rate := self.encoder_rate(bool(labelled.get("evaluation"))):
+        if rate := self.encoder_mlm_probability:
+            rate = self.validation_mlm_probability if labelled.get("evaluation") else rate
             masked, labels = mask_tokens(self, ids, bits, rate)
             chosen = np.flatnonzero((labels != IGNORED) & (labelled["labels"] != IGNORED))
             batch["encoder_input_ids"] = spread(masked, places, shape, self.pad_token_id)

@@ -61,14 +61,13 @@ def label_tensor(values: Sequence[Any], lengths: Sequence[int], width: int) -> T
     kind = torch.float32 if any(array.dtype.kind == "f" for array in arrays) else torch.int64
     if not any(array.ndim for array in arrays):
         return torch.tensor([array.item() for array in arrays], dtype=kind)
+    rows = torch.full((len(arrays), width), IGNORED, dtype=kind)
     for number, (array, length) in enumerate(zip(arrays, lengths, strict=True)):
         if array.shape != (length,):
             raise ValueError(
                 f"sample {number} has {array.size} labels for {length} tokens: give one for each, -100 for none"
             )
-    rows = torch.full((len(arrays), width), IGNORED, dtype=kind)
-    for row, array in zip(rows, arrays, strict=True):
-        row[: len(array)] = torch.from_numpy(array[:width]).to(kind)
+        rows[number, :length] = torch.from_numpy(array[:width]).to(kind)
     return rows
 
 

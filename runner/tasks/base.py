@@ -58,9 +58,7 @@ class Task:
     def make_reader(self, settings: Mapping[str, Any]) -> ExampleReader:
         """The reader, with the settings it has parameters for. Raises ValueError if the task reads no labelled rows."""
         if self.reader is None:
-            raise ValueError(
-                f"data.task={self.name}: this task has data modules of its own, no labelled rows"
-            )
+            raise ValueError(f"data.task={self.name}: this task has its own data modules, no labelled rows")
         wanted = inspect.signature(self.reader).parameters
         return self.reader(**{name: value for name, value in settings.items() if name in wanted})
 
@@ -80,9 +78,7 @@ class Task:
 
     def assumed(self, config: Any) -> dict[str, Any]:
         """The state of the reader for a model trained elsewhere, from its config; ValueError if that is not enough."""
-        raise ValueError(
-            f"the model was not trained here, so the labels of its task {self.name!r} are not known"
-        )
+        raise ValueError(f"the model was not trained here, so its labels for {self.name!r} are not known")
 
     def load(self, path: str) -> Any:
         """The trained model of a folder, without the task's own loss."""
@@ -90,9 +86,7 @@ class Task:
 
 
 class Evaluated(NamedTuple):
-    """A batch of an evaluated set, the output of the task's model, the names of the labels, and the tokenizer's `decode`
-    if there is one.
-    """
+    """A batch of an evaluated set, the model's output, the names of the labels, and the tokenizer's `decode` if any."""
 
     micro_batch: MicroBatch
     output: Mapping[str, Tensor]

@@ -38,15 +38,16 @@ class LabelledSequences(TaskSequences):
 
     def extras(self, indices: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         """Also `example_labels`, the rows of `labels`, numbers as float32."""
-        return {**super().extras(indices), "example_labels": self._targets()[indices]}
+        return {**super().extras(indices), "example_labels": _targets(self.labels[indices])}
 
     def arrays(self) -> list[NDArray[Any]]:
         """Tokens and labels."""
-        return [*super().arrays(), self._targets()]
+        return [*super().arrays(), _targets(self.labels)]
 
-    def _targets(self) -> NDArray[Any]:
-        """Labels to train on; figures are computed from the numbers as they were read."""
-        return self.labels.astype(np.float32) if self.labels.dtype.kind == "f" else self.labels
+
+def _targets(labels: NDArray[Any]) -> NDArray[Any]:
+    """Labels to train on; figures are computed from the numbers as they were read."""
+    return labels.astype(np.float32) if labels.dtype.kind == "f" else labels
 
 
 class ClassificationReader(ExampleReader):
@@ -89,7 +90,8 @@ class ClassificationReader(ExampleReader):
         self, examples: list[Labelled], tokenizer: Any, max_length: int, training: bool
     ) -> LabelledSequences:
         """One sample per example, cut off at `max_length` tokens."""
-        columns = [[e.text for e in examples], *([[e.pair for e in examples]] if self.pair_column else [])]
+        texts, pairs = [e.text for e in examples], [e.pair for e in examples]
+        columns = (texts, pairs) if self.pair_column else (texts,)
         with_types = self.pair_column is not None and "token_type_ids" in tokenizer.model_input_names
         ids, types = [], []
         for _, encoding in tokenized(tokenizer, *columns, truncation=True, max_length=max_length):

@@ -24,7 +24,7 @@ class TaskSequences:
     def __init__(
         self,
         examples: Sequence[Any],
-        ids: Sequence[Sequence[int]],
+        ids: Sequence[Sequence[int] | NDArray[Any]],
         token_types: Sequence[Sequence[int]] | None = None,
     ) -> None:
         self.examples, self.ids = examples, concatenated(ids, np.int32)
@@ -57,7 +57,7 @@ class TaskSequences:
 
     def places(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """The places of the samples' tokens in `ids`, end to end [N]."""
-        return ranges(self._starts[indices], self._lengths[indices])
+        return ranges(self._starts[indices], self._lengths[indices].astype(np.int64))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -148,7 +148,7 @@ def example_id(row: Row, id_column: str | None, number: int) -> str:
     return str(row.values.get("id", number))
 
 
-def concatenated(parts: Sequence[Sequence[int]], dtype: Any) -> NDArray[Any]:
+def concatenated(parts: Sequence[Sequence[int] | NDArray[Any]], dtype: Any) -> NDArray[Any]:
     """Sequences of integers end to end."""
     return np.concatenate([np.empty(0, dtype), *parts], dtype=dtype, casting="unsafe")
 

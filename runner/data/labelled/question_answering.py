@@ -84,8 +84,7 @@ class QuestionAnsweringReader(ExampleReader):
     def examples(self, rows: Rows, labelled: bool) -> list[Question]:
         """One question per row; without `labelled`, answers may be missing."""
         found: list[Question] = []
-        moved: list[str] = []
-        wrong: list[str] = []
+        places: dict[str, list[str]] = {"right": [], "moved": [], "wrong": []}
         for number, row in enumerate(rows.rows):
             question = text_of(row, self.text_column, "data.text_column").strip()
             context = text_of(row, self.context_column, "data.context_column")
@@ -96,15 +95,14 @@ class QuestionAnsweringReader(ExampleReader):
                 answers = [text for text, _ in given]
                 if given:
                     span, state = place_answer(context, *given[0])
-                    (moved if state == "moved" else wrong if state == "wrong" else []).append(row.where)
+                    places[state].append(row.where)
             name = example_id(row, self.id_column, number)
             found.append(Question(name, question, context, answers, span, row.where))
-        for places, problem in ((moved, "was moved to the text"), (wrong, "does not match its text")):
-            if places:
-                named = "; ".join([*places[:3], *(["..."] if len(places) > 3 else [])])
-                log.warning(
-                    "the answer_start of %d of %d answers %s: %s", len(places), len(found), problem, named
-                )
+        for state, problem in (("moved", "was moved to the text"), ("wrong", "does not match its text")):
+            if listed := places[state]:
+                counts = f"{len(listed)} of {len(found)}"
+                named = "; ".join(listed[:3]) + ("; ..." if len(listed) > 3 else "")
+                log.warning("the answer_start of %s answers %s: %s", counts, problem, named)
         return found
 
     def learn(self, examples: list[Question], rows: Rows) -> None:
