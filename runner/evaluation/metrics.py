@@ -60,7 +60,8 @@ def get_metrics_for_task(task: str, num_labels: int = 2, **options: Any) -> dict
 
     `classification` and the token accuracy are updated with class numbers [D], `multi_label` with booleans [D, C],
     `regression` with numbers [D], entities with tags of sentences, and question answering with texts: see `ClassScore`,
-    `EntityScore` and `AnswerOverlap`. `options` go to every metric. Counts are integers, figures float64.
+    `EntityScore` and `AnswerOverlap`. `options` go to every metric. Counts are integers, figures float64. An unknown task
+    is a ValueError with the known ones.
 
     Example:
         >>> metrics = get_metrics_for_task("classification", num_labels=3)
@@ -71,8 +72,6 @@ def get_metrics_for_task(task: str, num_labels: int = 2, **options: Any) -> dict
         >>> f1.update(["the green sea"], [["Green sea", "sea"]])
         >>> f1.compute().item()
         1.0
-
-    Raises ValueError for an unknown task, with the known ones.
     """
     if task not in KINDS:
         raise ValueError(
@@ -169,9 +168,7 @@ class ClassScore(CountedScore):
 
 
 class LabelScore(CountedScore):
-    """A score of several labels per example: `accuracy` is the share of examples with all labels right, `macro_f1` is
-    averaged over the labels, the others are over labels and examples together.
-    """
+    """A score of several labels per example; `accuracy` is the share of examples with all labels right."""
 
     measures: ClassVar[dict[str, Score]] = {
         "accuracy": micro(recall),

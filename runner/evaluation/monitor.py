@@ -10,10 +10,7 @@ from iolaus.conf.values import suggest
 
 
 def choose_monitor(config: DictConfig, module: Any, data: Any) -> None:
-    """Fills in `checkpoint.monitor` and `.mode` where they are none, and the mode of callbacks that monitor a figure.
-
-    Raises ValueError for a figure that validation does not log, with those that it does.
-    """
+    """Fills in `checkpoint.monitor` and the modes of all monitors. Raises ValueError for a figure that is not logged."""
     figures = expected_figures(config, module, data)
     checkpoint = config.checkpoint
     if "monitor" in checkpoint:

@@ -60,14 +60,11 @@ class Predictions(ABC):
         return measured(self.kind, self._num_labels(), *self.compared())
 
     def measured_names(self) -> list[str]:
-        """The names of the metrics of `measure`, known before any prediction; for a kind of your own `monitor` alone."""
+        """The names of the metrics of `measure`, before any prediction; for a kind of your own `monitor` alone."""
         return [*get_metrics_for_task(self.kind, 1)] if self.kind in KINDS else [self.monitor]
 
     def figure_names(self) -> list[str]:
-        """The names of the `metrics`, known before any prediction, `monitor` first; empty if not known.
-
-        Raises ValueError for a metric that is registered under the name of another.
-        """
+        """The names of the `metrics`, `monitor` first; empty if not known. Raises ValueError for a name in use."""
         names = self.measured_names()
         if taken := [name for name in self.registered if name in names]:
             raise ValueError(

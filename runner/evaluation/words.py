@@ -29,7 +29,7 @@ class TokenPredictions(Predictions):
 
     def __init__(self, sequences: Any, constrained: bool) -> None:
         super().__init__(sequences)
-        self._together = constrained and sequences.iob2
+        self._constrained = constrained and sequences.iob2
         self._is_bio = is_bio(sequences.names)
         self.monitor = "entity_f1" if self._is_bio else "accuracy"
 
@@ -43,7 +43,7 @@ class TokenPredictions(Predictions):
         found = {"places": micro_batch["words"]}
         if self.registered:
             found["probabilities"] = probabilities
-        if self._together:
+        if self._constrained:
             return found | {"log_probabilities": output["logits"].log_softmax(-1)}
         probability, predicted = probabilities.max(-1)
         return found | {"predicted": predicted, "probability": probability}
@@ -54,7 +54,7 @@ class TokenPredictions(Predictions):
         starts, default = self.sequences.word_starts, self.sequences.default_label
         known = self.seen | ~self.sequences.has_pieces
         self.evaluated = np.repeat(np.logical_and.reduceat(known, starts[:-1]), np.diff(starts))
-        if self._together:
+        if self._constrained:
             every = self.values.pop("log_probabilities")
             every[~self.seen] = _LESS_FREQUENT
             every[~self.seen, default] = 0

@@ -275,13 +275,11 @@ class FlatCollator(Collator):
 
 
 def get_collator_cls(objective: str) -> type[Collator]:
-    """The collator class of an objective by its config name.
+    """The collator class of an objective by its config name. Raises ValueError for an unknown one, with the known ones.
 
     Example:
         >>> get_collator_cls("mlm").__name__
         'MaskedLanguageModelingCollator'
-
-    Raises ValueError for an unknown name, with the known ones.
     """
     options = OPTIONS["objective"]
     if objective not in options:

@@ -137,10 +137,7 @@ class MaskedDiffusionCollator(FlatCollator):
         return 0.0 if labelled.get("filler") else float(labelled["denominator"])
 
     def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> dict[str, Any]:
-        """`input_ids` and `labels` [B, T], `target_weights` float32 [B, T], and `weight`, their divisor.
-
-        The loss is the sum of each target's cross-entropy times its weight, divided by `weight`, a float32 scalar.
-        """
+        """`input_ids` and `labels` [B, T], `target_weights` float32 [B, T], and `weight`, the divisor of the loss."""
         weights = np.zeros(shape[0] * shape[1], dtype=np.float32)
         weights[places] = np.where(labelled["labels"] == IGNORED, 0, labelled["target_weights"])
         return super().rows(labelled, places, shape) | {

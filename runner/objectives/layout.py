@@ -49,8 +49,7 @@ def lay_out(lengths: NDArray[np.int64], packed: bool) -> tuple[Places, Shape, Mi
 def sample_hashes(labelled: FlatSamples) -> tuple[int, int]:
     """Two sums of 24-bit halves of a hash per sample, over its key, tokens and labels.
 
-    Sums do not depend on how samples are grouped, so those of a global batch are the same for every cut; they stay
-    below 2**53 and add up exactly in float64.
+    Sums do not depend on micro-batches; they stay below 2**53 and add up exactly in float64.
     """
     lengths = labelled["lengths"].astype(np.int64)
     labels = (labelled["labels"] + 101).astype(np.uint64) * np.uint64(2**31)

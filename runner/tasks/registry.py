@@ -13,9 +13,7 @@ T = TypeVar("T", bound=Task)
 
 
 def get_task(name: str) -> Task:
-    """The task that is registered under a name.
-
-    Raises ValueError if there is none, with those there are.
+    """The task that is registered under a name. Raises ValueError if there is none, with those there are.
 
     Example:
         >>> get_task("classification").second

@@ -52,9 +52,8 @@ class TokenClassification(TrainerTask):
         labels = batch["labels"].flatten()
         positions = (labels != IGNORED).nonzero()[:, 0]
         own = dict.fromkeys(("target_positions", "word_positions", "read_positions"), positions)
-        return cast(
-            MicroBatch, {**batch, **own, "targets": labels[positions], "weight": float(len(positions))}
-        )
+        own |= {"targets": labels[positions], "weight": float(len(positions))}
+        return cast(MicroBatch, batch | own)
 
     def measured(self, batch: Evaluated) -> Iterator[Measured]:
         """The accuracy of the targets; F1 of entities if labels are BIO tags, else the mean of F1 over the labels."""

@@ -78,10 +78,7 @@ class Labels:
         self._parse = float if problem_type == REGRESSION else int if numbered else None
 
     def target(self, found: LocatedLabel) -> Any:
-        """The target of a label: a class number, a number, or 0 and 1 for each label.
-
-        Raises ValueError, with the row, for a label that the training data does not have.
-        """
+        """The target of a label: a class number, a number, or 0 and 1 for each label; ValueError for an unknown one."""
         label = self._parsed(found.label)
         if self.problem_type == REGRESSION:
             return np.nan if label is None else _finite(label, found.where)

@@ -109,7 +109,7 @@ class QuestionAnsweringReader(ExampleReader):
         """Notes whether there are questions without an answer: only then may a prediction be empty."""
         self.may_be_empty = any(e.answers == [] for e in examples)
         if not any(e.span for e in examples):
-            raise ValueError("no training question has an answer that stands in its context")
+            raise ValueError("no training question has an answer that is in its context")
 
     def tokenize(
         self, examples: list[Question], tokenizer: Any, max_length: int, training: bool
