@@ -119,7 +119,8 @@ class TokenClassificationReader(ExampleReader):
             return_overflowing_tokens=True,
         ):
             ids.append(encoding.ids)
-            words.append([-1 if word is None else starts[sentence] + word for word in encoding.word_ids])
+            first = int(starts[sentence])
+            words.append([-1 if word is None else first + word for word in encoding.word_ids])
         sequences = SentenceSequences(examples, ids)
         sequences.words = concatenated(words, np.int32)
         sequences.first_pieces = _first_pieces(sequences.words)
