@@ -39,10 +39,7 @@ class ConversationSequences(TaskSequences):
         max_undecodable: int,
     ) -> None:
         """`sizes` are those of the images that the texts have places for."""
-        lengths = np.array([len(text.input_ids) for text in texts], dtype=np.int32)
-        super().__init__(
-            conversations, np.concatenate([text.input_ids for text in texts]).astype(np.int32), lengths, None
-        )
+        super().__init__(conversations, [text.input_ids for text in texts])
         self.labels = np.concatenate([text.labels for text in texts]).astype(np.int32)
         self.prompt_lengths = np.array([text.prompt_length for text in texts], dtype=np.int64)
         self.image_counts = np.array([len(c.images) for c in conversations], dtype=np.int64)
