@@ -5,7 +5,7 @@ Order, masks and packing are those of a run: the samplers', the keyed generator'
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
@@ -13,24 +13,41 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import IterableDataset, get_worker_info
 
-from iolaus.runner.data.batches import ForkSafeLoader, GatheredSequences, flat_samples, set_up_worker
+from iolaus.runner.data.batches import (
+    MASK_STREAM,
+    VALIDATION_STREAM,
+    ForkSafeLoader,
+    GatheredSequences,
+    flat_samples,
+    set_up_worker,
+)
 from iolaus.runner.data.handover import serialize_batch
 from iolaus.runner.data.micro_batch import FlatSamples
+from iolaus.runner.objectives.row_batch import row_batch
 from iolaus.runner.order.partition import partition
 from iolaus.runner.samplers import Sequential, Shuffled
-
-Collate = Callable[[FlatSamples], dict[str, Any]]
-"""Makes a batch of flat samples."""
 
 WINDOW = 64
 """Batches of documents that are packed into rows together: one row in so many may be half empty."""
 
 
+@dataclass(eq=False, kw_only=True)
 class Passes(IterableDataset[dict[str, Any]]):
     """The batches of one pass, number `epoch`, from batch `start` on; a subclass says which of them are this rank's.
 
     Batch k comes from loader process k modulo their number, so that the order is the same with any number of them.
+    A batch has `batch_size` samples of each rank. With `row_tokens` it is one row of whole samples, at most so many
+    tokens; `pad_rows` fills it up.
     """
+
+    collator: Any
+    training: bool
+    batch_size: int
+    seed: int
+    rank: int
+    num_ranks: int
+    row_tokens: int | None = None
+    pad_rows: bool = False
 
     epoch = 0
     start = 0
@@ -42,8 +59,17 @@ class Passes(IterableDataset[dict[str, Any]]):
         number, count = (worker.id, worker.num_workers) if worker else (0, 1)
         return self.batches(lambda batch: batch >= self.start and (batch - self.start) % count == number)
 
+    @property
+    def stream(self) -> int:
+        """The stream of the keyed generator that masks are drawn from."""
+        return MASK_STREAM if self.training else VALIDATION_STREAM
+
+    def collate(self, flat: FlatSamples) -> dict[str, Any]:
+        """The batch of flat samples."""
+        return row_batch(flat, self.collator, self.row_tokens if self.pad_rows else None)
+
     def batches(self, mine: Callable[[int], bool]) -> Iterator[dict[str, Any]]:
-        """The batches of this rank whose numbers are `mine`."""
+        """The batches of this rank in pass `epoch` whose numbers are `mine`."""
         raise NotImplementedError
 
     def filler(self) -> dict[str, Any]:
@@ -51,22 +77,12 @@ class Passes(IterableDataset[dict[str, Any]]):
         raise NotImplementedError
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class StoredPasses(Passes):
-    """Passes over samples that can be read in any order, in batches of `batch_size` for each rank.
-
-    The last batch of a pass may be small. With `row_tokens` a batch is one row of whole samples, at most so many tokens.
-    """
+    """Passes over samples that can be read in any order; the last batch of a pass may be small."""
 
     sequences: GatheredSequences
-    collate: Collate
-    batch_size: int
     shuffle: bool
-    seed: int
-    stream: int
-    rank: int
-    num_ranks: int
-    row_tokens: int | None = None
 
     def __post_init__(self) -> None:
         self.window = self.batch_size * self.num_ranks * (WINDOW if self.row_tokens else 1)
@@ -79,33 +95,34 @@ class StoredPasses(Passes):
         """Batches of a pass. Raises TypeError for packed rows, whose number differs from pass to pass."""
         if self.row_tokens is not None:
             raise TypeError("how many packed rows a pass has shows when it is packed")
-        return -(-len(self.sequences) // self.window)
+        return self._num_windows()
 
     def batches(self, mine: Callable[[int], bool]) -> Iterator[dict[str, Any]]:
         """The batches of this rank in pass `epoch` whose numbers are `mine`."""
-        batch = -1
-        for window in range(-(-len(self.sequences) // self.window)):
-            if self.row_tokens is None and not mine(window):
+        packed, row_numbers = self.row_tokens is not None, count()
+        for window in range(self._num_windows()):
+            if not packed and not mine(window):
                 continue
-            indices = self.order.epoch_order(self.epoch, *self.bounds(window))
+            indices = self.indices(self.epoch, window)
             samples = np.column_stack([np.full(len(indices), self.epoch), indices])
-            for rows in self.rows(samples):
-                batch = window if self.row_tokens is None else batch + 1
-                if mine(batch):
-                    packed = self.row_tokens is not None
-                    yield self.collate(
-                        flat_samples(self.sequences, window, samples, rows, self.seed, self.stream, packed)
-                    )
+            for rows in self._rows(indices):
+                if mine(next(row_numbers) if packed else window):
+                    drawn = (self.sequences, window, samples, rows, self.seed, self.stream, packed)
+                    yield self.collate(flat_samples(*drawn))
 
-    def bounds(self, window: int) -> tuple[int, int]:
-        """The first place of a batch, or of a window of packed rows, in its pass, and the place after its last."""
-        return window * self.window, min((window + 1) * self.window, len(self.sequences))
+    def indices(self, epoch: int, window: int) -> NDArray[np.int64]:
+        """The samples of a batch, or of a window of packed rows, of all ranks."""
+        start = window * self.window
+        return self.order.epoch_order(epoch, start, min(start + self.window, len(self.sequences)))
 
-    def rows(self, samples: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    def _num_windows(self) -> int:
+        return -(-len(self.sequences) // self.window)
+
+    def _rows(self, indices: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """This rank's places in a window of samples, batch by batch."""
         if self.row_tokens is None:
-            return [np.arange(self.rank, len(samples), self.num_ranks)]
-        lengths = self.sequences.lengths(samples[:, 1])
+            return [np.arange(self.rank, len(indices), self.num_ranks)]
+        lengths = self.sequences.lengths(indices)
         return partition(lengths, self.num_ranks, self.row_tokens, None, packed=True)[self.rank]
 
 

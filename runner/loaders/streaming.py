@@ -17,19 +17,19 @@ from iolaus.runner.data.micro_batch import FlatSamples
 from iolaus.runner.data.read.documents import Source
 from iolaus.runner.data.text.chunking import Chunker
 from iolaus.runner.data.text.stream import Numbered, ShuffledStream
-from iolaus.runner.loaders.passes import WINDOW, Collate, Passes
+from iolaus.runner.loaders.passes import WINDOW, Passes
 from iolaus.runner.order.keyed import derive_seed
 from iolaus.runner.order.packing import pack
 from iolaus.runner.order.ranges import ranges
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class StreamedPasses(Passes):
-    """Passes over a source in batches of `batch_size` documents for each rank; nothing is kept on disk.
+    """Passes over a source of documents; nothing is kept on disk.
 
     `buffer_size` documents are held back and drawn from; 0 keeps the order. With `num_shards` above 1 document n goes to
-    shard n modulo that number, and batches are of one shard each, in turn. With `row_tokens` a batch is one row of whole
-    documents, packed out of a window of them; which rows there are then depends on the number of loader processes.
+    shard n modulo that number, and batches are of one shard each, in turn. Packed rows are made from a window of
+    documents, so which rows there are depends on the number of loader processes.
 
     Raises:
         ValueError: no shard, or a negative buffer.
@@ -37,15 +37,8 @@ class StreamedPasses(Passes):
 
     source: Source
     chunker: Chunker
-    collate: Collate
-    batch_size: int
     buffer_size: int
     num_shards: int
-    seed: int
-    stream: int
-    rank: int
-    num_ranks: int
-    row_tokens: int | None = None
 
     def __post_init__(self) -> None:
         if self.num_shards < 1 or self.buffer_size < 0:
@@ -83,15 +76,11 @@ class StreamedPasses(Passes):
                 yield self.filler()
             return
         starts = np.cumsum(lengths, dtype=np.int64) - lengths
+        key = derive_seed(self.seed, self.stream, number)
         for rows in self._rows(lengths):
-            flat = self._flat(
-                numbers[rows], ids[ranges(starts[rows], lengths[rows].astype(np.int64))], lengths[rows]
-            )
-            whole: FlatSamples = {
-                "batch_size": len(lengths),
-                "batch_key": derive_seed(self.seed, self.stream, number),
-            }
-            yield self.collate({**flat, **whole, "batch_places": rows})
+            tokens = ids[ranges(starts[rows], lengths[rows].astype(np.int64))]
+            flat = self._flat(numbers[rows], tokens, lengths[rows])
+            yield self.collate({**flat, "batch_size": len(lengths), "batch_key": key, "batch_places": rows})
 
     def filler(self) -> dict[str, Any]:
         """A batch of one token without a target."""
