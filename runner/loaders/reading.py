@@ -21,11 +21,11 @@ def open_splits(paths: str | Path | Iterable[str], split: str | None, default: s
         FileNotFoundError: nothing is there.
         ValueError: no path, or an unknown split; the message names the known ones.
     """
-    if not listed(paths):
+    names = [_with_split(path, split, default) for path in listed(paths)]
+    if not names:
         raise ValueError(
             "train_dataset_name_or_path is an empty list: name at least one file, folder or data set"
         )
-    names = [_with_split(path, split, default) for path in listed(paths)]
     return open_source(names, split=split or default, **reading)
 
 
@@ -66,14 +66,12 @@ def validation_sets(
         raise ValueError(
             f"val_split names {len(named)} splits for {len(paths)} validation sets: give one for all, or one each"
         )
+    pairs = list(zip(paths, named, strict=True))
     several_splits = len(set(paths)) < len(paths)
-    names = [
-        split if several_splits and split else Path(path).stem
-        for path, split in zip(paths, named, strict=True)
-    ]
+    names = [split if several_splits and split else Path(path).stem for path, split in pairs]
     names = [re.sub(r"[^\w.-]", "_", name).lstrip(".-") or "validation" for name in names]
     unique = [
         f"{name}_{names[:number].count(name) + 1}" if names.count(name) > 1 or name == "train" else name
         for number, name in enumerate(names)
     ]
-    return {name: pair for name, *pair in zip(unique, paths, named, strict=True)}  # type: ignore[misc]
+    return dict(zip(unique, pairs, strict=True))
