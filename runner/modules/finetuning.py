@@ -1,4 +1,4 @@
-"""Finetuning: the shared step, evaluation by the task's metrics, and a last word with the best weights."""
+"""Finetuning: the shared step, evaluation by the task's metrics, and a final test of the best weights."""
 
 import fnmatch
 import logging
@@ -9,7 +9,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from iolaus.conf import module as options
 from iolaus.conf.values import suggest
+from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.micro_batch import MicroBatch, Share
 from iolaus.runner.evaluation.files import write_predictions
 from iolaus.runner.evaluation.predictions import Predictions
@@ -24,45 +26,22 @@ SUMS = ("loss", "weight", "correct")
 
 
 class FinetuningRun(TrainingModule):
-    """Trains a model on the labels of a task; afterwards evaluates, and leaves, the best checkpoint.
+    """Trains a model on the labels of a task; then loads the best checkpoint, tests it and writes the predictions.
 
-    `freeze`: patterns of parameter names that keep their weights; `load_best`: whether the best checkpoint (by
-    `checkpoint.monitor`) rather than the last weights is tested and exported; `make_predictions` makes the empty
-    collection of what the task predicts for a set.
+    `make_predictions` makes the empty collection of what the task predicts for a set.
     """
 
+    @takes_settings(options.Finetuning)
     def __init__(
         self,
+        settings: options.Finetuning,
         model: TaskModel,
-        optimizer: Callable[..., Any],
-        scheduler: Callable[..., Any],
-        max_grad_norm: float,
-        compile_model: bool,
-        gradient_checkpointing: bool,
-        log_parameter_norms: bool,
-        freeze: Sequence[str],
-        load_best: bool,
-        max_steps: int,
-        seed: int,
-        log_every: int,
-        baselines: dict[str, float],
         make_predictions: Callable[[Any], Predictions],
+        **given: Any,
     ) -> None:
-        freeze_parameters(model, freeze)
-        super().__init__(
-            model=model,
-            optimizer=optimizer,
-            scheduler=scheduler,
-            max_grad_norm=max_grad_norm,
-            compile_model=compile_model,
-            gradient_checkpointing=gradient_checkpointing,
-            log_parameter_norms=log_parameter_norms,
-            max_steps=max_steps,
-            seed=seed,
-            log_every=log_every,
-            baselines=baselines,
-        )
-        self.load_best, self.make_predictions = load_best, make_predictions
+        freeze_parameters(model, settings.freeze)
+        super().__init__(settings, model, **given)
+        self.load_best, self.make_predictions = settings.load_best, make_predictions
         self.predictions: dict[str, Predictions] = {}
         self.test_metrics: dict[str, float] = {}
         self._concluding = False
@@ -180,6 +159,5 @@ def freeze_parameters(model: nn.Module, patterns: Sequence[str]) -> None:
             names[name].requires_grad_(False)
     if patterns:
         frozen = sum(p.numel() for p in names.values() if not p.requires_grad)
-        log.info(
-            "%s of %s parameters are frozen", f"{frozen:,}", f"{sum(p.numel() for p in names.values()):,}"
-        )
+        total = sum(p.numel() for p in names.values())
+        log.info("%s of %s parameters are frozen", f"{frozen:,}", f"{total:,}")

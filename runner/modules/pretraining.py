@@ -1,4 +1,4 @@
-"""Pretraining: the shared step, and validation by what the task's model makes of its sums."""
+"""Pretraining: the shared step, validation by the model's own figures, and its guesses for masked tokens."""
 
 import math
 from typing import Any
@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from iolaus.conf import module as options
+from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.micro_batch import MicroBatch, Share
 from iolaus.runner.models.sparse_head import SparseMaskedLM
 from iolaus.runner.modules.samples import Sample, guessed_samples, write_samples
@@ -15,6 +17,8 @@ from iolaus.runner.run.folder import RunFolder
 
 class PretrainingRun(TrainingModule):
     """Trains an encoder on one of the pretraining objectives, on the global batches of a run."""
+
+    __init__ = takes_settings(options.Pretraining)(TrainingModule.__init__)
 
     def figure_names(self, sequences: Any) -> list[str]:
         """Figures of a validation set, the loss first; none where the model does not tell."""
