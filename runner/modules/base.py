@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.distributed.fsdp import FSDPModule
 
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.loop.sharding import gather, shard
 from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.optim import loop_needs
@@ -43,6 +44,10 @@ class ModelModule(pl.LightningModule):
         packed = torch.tensor(list(values.values()), dtype=torch.float64, device=self.device)
         torch.distributed.all_reduce(packed, group=group)
         return dict(zip(values, packed.tolist(), strict=True))
+
+    def model_figures(self, sums: dict[str, Tensor]) -> dict[str, float]:
+        """The model's figures (loss, accuracy, ...) of sums over an evaluated set, over all ranks."""
+        return self.model.figures(self.sum_over_ranks({name: float(value) for name, value in sums.items()}))
 
     def publish(self, figures: dict[str, float], **options: Any) -> None:
         """Logs the figures of an evaluation, in full: Lightning would make float32 of a float."""
@@ -79,3 +84,10 @@ class ModelModule(pl.LightningModule):
         self._evaluation.close()
 
     on_test_end = on_validation_end
+
+
+def add_sums(sums: dict[str, Tensor], micro_batch: MicroBatch, output: dict[str, Tensor]) -> None:
+    """Adds a micro-batch's `weight` and the model's output for it to the sums over an evaluated set, in float64."""
+    weight = torch.as_tensor(micro_batch["weight"], dtype=torch.float64)
+    for name, value in {**output, "weight": weight}.items():
+        sums[name] = sums.get(name, 0) + value.detach().to(output["loss"].device, torch.float64)

@@ -3,13 +3,13 @@
 import math
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from iolaus.conf import module as options
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.micro_batch import MicroBatch, Share
 from iolaus.runner.models.sparse_head import SparseMaskedLM
+from iolaus.runner.modules.base import add_sums
 from iolaus.runner.modules.samples import Sample, guessed_samples, write_samples
 from iolaus.runner.modules.training import TrainingModule
 from iolaus.runner.run.folder import RunFolder
@@ -41,9 +41,7 @@ class PretrainingRun(TrainingModule):
         if batch_idx == 0:
             self._take_samples(batch["micro_batches"][0], dataloader_idx)
         for micro_batch in batch["micro_batches"]:
-            weight = torch.tensor(micro_batch["weight"], dtype=torch.float64, device=self.device)
-            for name, value in {**self.model(micro_batch), "weight": weight}.items():
-                sums[name] = sums.get(name, 0) + value.double()
+            add_sums(sums, micro_batch, self.model(micro_batch))
 
     def on_validation_epoch_end(self) -> None:
         """Reduces the sums over the ranks and logs the model's figures (loss, accuracy, ...) of every set."""
@@ -51,8 +49,7 @@ class PretrainingRun(TrainingModule):
         for i, name in enumerate(self.trainer.datamodule.validation_names):  # type: ignore[attr-defined]
             if i not in self._sums:
                 continue
-            totals = self.sum_over_ranks({key: float(value) for key, value in self._sums[i].items()})
-            figures = self.model.figures(totals)
+            figures = self.model_figures(self._sums[i])
             if tokens_per_byte := self.baselines.get(f"val/{name}/tokens_per_byte"):
                 figures["bits_per_byte"] = figures["loss"] / math.log(2) * tokens_per_byte
             metrics.update({f"val/{name}/{figure}": value for figure, value in figures.items()})
