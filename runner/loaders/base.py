@@ -20,13 +20,7 @@ EXPECTED_WARNINGS = (
 )
 """Warnings of Lightning that do not apply: loaders have a length, there may be none, and the data module resumes."""
 
-LOWEST = {
-    "train_batch_size": 1,
-    "val_batch_size": 1,
-    "test_batch_size": 1,
-    "max_sequence_length": 1,
-    "num_workers": 0,
-}
+SIZES = ("max_sequence_length", "train_batch_size", "val_batch_size", "test_batch_size", "num_workers")
 
 
 class PassesDataModule(pl.LightningDataModule):
@@ -41,7 +35,8 @@ class PassesDataModule(pl.LightningDataModule):
         """Raises ValueError for a batch size or length below 1, or fewer than 0 `num_workers`."""
         super().__init__()
         self.save_hyperparameters(logger=False)
-        for name, lowest in LOWEST.items():
+        for name in SIZES:
+            lowest = 0 if name == "num_workers" else 1
             if (value := getattr(self, name, lowest)) < lowest:
                 raise ValueError(f"{name} must be at least {lowest}, not {value}")
         for message in EXPECTED_WARNINGS:
@@ -88,11 +83,7 @@ class PassesDataModule(pl.LightningDataModule):
         return {"pass": epoch, "batch": start, "order": self.order()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Resumes after the batches that a checkpoint has consumed.
-
-        Raises:
-            ValueError: they were in another order; the message names the differences.
-        """
+        """Resumes after the batches that a checkpoint has consumed; ValueError if their order was another one."""
         if "order" not in state_dict:
             return
         saved, ours = state_dict["order"], self.order()

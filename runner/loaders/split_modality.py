@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Sequence, Sized
-from operator import itemgetter
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -79,8 +79,11 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
         self.dataset, self.modality_lengths, self.seed = dataset, modality_lengths, seed
         self.global_batch_size, self.num_replicas, self.rank = global_batch_size, num_replicas, rank
         self.drop_last, self.image_patches = drop_last, image_patches
-        has_image, lengths = _columns(modality_lengths)
-        lengths += has_image * image_patches
+        table = modality_lengths
+        if not isinstance(table, np.ndarray):
+            table = np.fromiter(chain.from_iterable(table), dtype=np.int64).reshape(-1, 2)
+        has_image = table[:, 0] != 0
+        lengths = table[:, 1].astype(np.int64) + has_image * image_patches
         self._batches = ModalityBatches(has_image, lengths, global_batch_size, drop_last)
         self.num_repeated = sum(self._batches.num_repeated)
         self.total_size = sum(self._batches.num_batches) * global_batch_size
@@ -179,12 +182,3 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
                 log.info("Each epoch repeats %d examples %s to fill up their last batch.", repeated, name)
             if dropped:
                 log.info("Each epoch leaves out %d examples %s that fill no batch.", dropped, name)
-
-
-def _columns(modality_lengths: Sequence[tuple[bool, int]] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Whether each example has an image, bool [N], and its text tokens, a new int64 [N]."""
-    if isinstance(modality_lengths, np.ndarray):
-        return modality_lengths[:, 0] != 0, modality_lengths[:, 1].astype(np.int64)
-    count = len(modality_lengths)
-    has_image = np.fromiter(map(itemgetter(0), modality_lengths), dtype=bool, count=count)
-    return has_image, np.fromiter(map(itemgetter(1), modality_lengths), dtype=np.int64, count=count)

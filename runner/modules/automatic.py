@@ -1,7 +1,7 @@
 """LightningModules on the batches of a collator: Lightning's own Trainer takes the steps, on the mean loss per target."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -92,8 +92,7 @@ class AutomaticModule(ModelModule):
     def num_steps(self) -> int | None:
         """Optimizer steps of the whole training; None without a trainer.
 
-        Raises:
-            ValueError: the data has no length, and the trainer no `max_steps`.
+        Raises ValueError where neither the data has a length nor the trainer `max_steps`.
         """
         if self._trainer is None:
             return None
@@ -106,24 +105,16 @@ class AutomaticModule(ModelModule):
         return int(steps)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """The mean loss per target of a batch."""
-        with self._own_randomness():
-            loss, _, _ = self._mean_loss(batch)
-        if self.in_loop:
-            options: dict[str, Any] = {"prog_bar": True, "sync_dist": self.trainer.world_size > 1}
-            self.log("train/loss", loss.detach(), batch_size=len(batch["input_ids"]), **options)
-        return loss
-
-    @contextlib.contextmanager
-    def _own_randomness(self) -> Iterator[None]:
-        """Draws dropout from the seed, the batch and the rank alone, so that it resumes; keeps torch's generators."""
+        """The mean loss per target of a batch; in a loop its dropout follows from seed, batch and rank alone."""
         if not self.in_loop:
-            yield
-            return
+            return self._mean_loss(batch)[0]
         with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
-            batch = self.trainer.fit_loop.total_batch_idx
-            seed_generators(step_seed(self._seed, batch, replica_of(self.trainer).rank), self.device)
-            yield
+            rank, number = replica_of(self.trainer).rank, self.trainer.fit_loop.total_batch_idx
+            seed_generators(step_seed(self._seed, number, rank), self.device)
+            loss, _, _ = self._mean_loss(batch)
+        options: dict[str, Any] = {"prog_bar": True, "sync_dist": self.trainer.world_size > 1}
+        self.log("train/loss", loss.detach(), batch_size=len(batch["input_ids"]), **options)
+        return loss
 
     def _mean_loss(self, batch: Batch) -> tuple[Tensor, MicroBatch, dict[str, Tensor]]:
         """The mean loss over the targets of all ranks' batches, the micro-batch, and the model's output for it."""

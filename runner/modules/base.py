@@ -1,4 +1,4 @@
-"""What every LightningModule here has: a task model, where it is placed and compiled, and its weights."""
+"""The base class of the LightningModules: a task model, its placement and compilation, and sums over ranks."""
 
 import contextlib
 from collections.abc import Iterator
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.distributed.fsdp import FSDPModule
 
+from iolaus.runner.data.energon.replicas import gathered
 from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.loop.sharding import gather, shard
 from iolaus.runner.models.task_model import TaskModel
@@ -54,33 +55,28 @@ class ModelModule(pl.LightningModule):
         self.log_dict({n: torch.tensor(v, dtype=torch.float64) for n, v in figures.items()}, **options)
 
     def gather_objects(self, mine: Any) -> list[Any]:
-        """What every rank brings, on every rank."""
-        _, size, group = replica_of(self.trainer)
-        if size == 1:
-            return [mine]
-        ranks: list[Any] = [None] * size
-        torch.distributed.all_gather_object(ranks, mine, group=group)
-        return ranks
+        """The objects of all ranks, on every rank."""
+        return gathered(mine, replica_of(self.trainer))
 
     def gathered_weights(self) -> dict[str, Tensor] | None:
-        """The network's weights as the first rank exports them, where each rank has but a shard of them; collective."""
+        """The weights that the first rank exports, where each rank has a shard of them, else None; collective."""
         if self.device_mesh is None:
             return None
         return gather(self.model.pretrained.state_dict(), self.trainer.is_global_zero)
 
     @contextlib.contextmanager
     def evaluation_weights(self) -> Iterator[None]:
-        """Within it the parameters are those to evaluate and export, where an optimizer keeps two sets."""
+        """A context in which the parameters are those to evaluate and export, where an optimizer keeps two sets."""
         optimizers = self.trainer.optimizers
         with loop_needs(optimizers[0]).evaluation() if optimizers else contextlib.nullcontext():
             yield
 
     def begin_evaluation(self) -> None:
-        """Takes the weights to evaluate, until the evaluation ends."""
+        """Switches to the weights to evaluate, until the evaluation ends."""
         self._evaluation.enter_context(self.evaluation_weights())
 
     def on_validation_end(self) -> None:
-        """Goes back to the weights that are trained."""
+        """Switches back to the weights that are trained."""
         self._evaluation.close()
 
     on_test_end = on_validation_end
