@@ -9,6 +9,7 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from iolaus.conf.registry import OPTIONS
+from iolaus.runner.data.batches import MASK_STREAM, VALIDATION_STREAM
 from iolaus.runner.data.labelled.examples import ExampleReader, TaskSequences
 from iolaus.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
 from iolaus.runner.data.read.files import split_files, splits_in
@@ -32,8 +33,8 @@ class FinetuningDataModule(PassesDataModule):
     """Training, validation and test examples of a task, as batches of its collator.
 
     They come from a folder with a file for each split, a data set that `datasets` has saved, a hub name, or from code
-    (`set_datasets`). Labels that are text are numbered in their order, by the training examples; integers keep their
-    numbers. `pair_column` names the second text of pairs to classify.
+    (`set_datasets`). Labels that are text are sorted and numbered; integers keep their numbers. `pair_column` names the
+    second text of pairs to classify.
 
     Example:
         >>> rows = [{"text": "seven herons", "label": 0}, {"text": "an old bridge", "label": 1}]
@@ -72,19 +73,17 @@ class FinetuningDataModule(PassesDataModule):
     def set_datasets(self, train: Any = None, val: Any = None, test: Any = None) -> None:
         """Takes data made in code, any set alone: a `datasets.Dataset`, or a list of dicts."""
         given = {"train": train, "val": val, "test": test}
-        self.given = {name: rows for name, rows in given.items() if rows is not None}
-        self.sets = {}
+        self.given, self.sets = {name: rows for name, rows in given.items() if rows is not None}, {}
 
     def prepare_data(self) -> None:
-        """Loads the data set and the tokenizer once, so that they are downloaded before other processes ask for them."""
+        """Downloads data set and tokenizer once, before other processes load them."""
         self._rows()
         assert self.tokenizer is not None
 
     def setup(self, stage: str | None = None) -> None:
         """Reads and tokenises all sets, for any stage.
 
-        Raises:
-            ValueError: no data, a split that is not there, or rows that are not of the task; they are named.
+        Raises ValueError for no data, an unknown split, or rows that are not of the task, and names them.
         """
         if self.sets:
             return
@@ -150,10 +149,10 @@ class FinetuningDataModule(PassesDataModule):
         return StoredPasses(
             sequences=self.sets[name],
             collator=self.collator,
-            training=training,
             shuffle=training and self.shuffle_train,
             batch_size=getattr(self, f"{name}_batch_size"),
             seed=self.seed,
+            stream=MASK_STREAM if training else VALIDATION_STREAM,
             rank=replica.rank,
             num_ranks=replica.size,
         )
@@ -175,7 +174,7 @@ class FinetuningDataModule(PassesDataModule):
         )
 
     def _column(self, default: str, given: str, rows: Mapping[str, Rows]) -> str:
-        """The column that was given; the one that the task's data usually has, where the default is not there."""
+        """The given column; the usual one of the task where a default column is missing."""
         option = OPTIONS["data"].get(self._task.name)
         usual = str(getattr(option, f"{default}_column", given))
         first = next(iter(rows.values())).rows[0].values
@@ -194,11 +193,7 @@ class FinetuningDataModule(PassesDataModule):
         return self._task.objective(**{**known, **(self.collator_kwargs or {})})
 
     def _rows(self) -> dict[str, Rows]:
-        """The rows of the sets there are, training first.
-
-        Raises:
-            ValueError: none at all, an empty one, or a split that was asked for and is not there.
-        """
+        """The rows of each set, training first."""
         path = self.dataset_name_or_path
         found = {**({} if path is None else self._sources(str(path))), **self.given}
         if not found:
@@ -206,7 +201,7 @@ class FinetuningDataModule(PassesDataModule):
         return {n: read_rows(found[n], setting=f"the {n} set") for n in DEFAULT_SPLITS if n in found}
 
     def _sources(self, path: str) -> dict[str, Any]:
-        """The splits of a path or hub name, by what they are for."""
+        """The splits of a path or hub name by `train`, `val` and `test`."""
         folder = Path(path).expanduser()
         splits = {name: getattr(self, f"{name}_split") for name in DEFAULT_SPLITS}
         if folder.is_file():

@@ -16,13 +16,11 @@ def split_batch_into_microbatches(
 ) -> list[dict[str, Any]]:
     """A batch [N*m, ...] as N dicts with the same keys and [m, ...] values; tensors and arrays are views.
 
-    The batch length is that of the first tensor or array, or else of the first list. Tensors, arrays, lists and
-    tuples of that length are split along it, mappings inside, and so are tuples and lists of batched values; all else
-    is shared, a tensor of length 1 too (a mask for all samples). With `enforce_divisible=False` parts may differ by one
-    sample, the larger ones first, lists in step with tensors. Raises ValueError for a count below 1, a batch that does
-    not divide, one without any batched value, and a tensor that disagrees about the length.
-
-    On purpose unlike Megatron-Bridge's: with parts of two sizes its lists lose their tail and fall out of step.
+    The batch length is that of the first tensor or array, or else of the first list. Values of that length are split,
+    also inside mappings, tuples and lists; all else is shared, a tensor of length 1 too. With `enforce_divisible=False`
+    parts may differ by one sample, the larger ones first; unlike with Megatron-Bridge's, lists keep in step with tensors.
+    Raises ValueError for a count below 1, a batch that does not divide, one without any batched value, and a tensor that
+    disagrees about the length.
 
     Example:
         >>> batch = {"tokens": torch.zeros(16, 240), "names": list("abcdefghijklmnop"), "task": "caption"}
@@ -52,9 +50,9 @@ def prepare_finetuning_batch(
 ) -> tuple[Iterator[dict[str, Any]] | None, int]:
     """Takes a global batch; returns its micro-batches and their sequence length, tokens.
 
-    The length is that of `batch[seq_key]` [N*m, T], which all micro-batches keep, or the default if there is none.
-    A rank that loads no data has no `data_iterator` and gets (None, the default). Raises StopIteration when the data is
-    at its end, and ValueError as `split_batch_into_microbatches` does and for sequences of different lengths.
+    The length is that of `batch[seq_key]` [N*m, T], or the default if there is none. A rank that loads no data has no
+    `data_iterator` and gets (None, the default). Raises StopIteration at the end of the data, and ValueError as
+    `split_batch_into_microbatches` does and for sequences of different lengths.
 
     Example:
         >>> batches = iter([{"tokens": torch.zeros(6, 100)}, {"tokens": torch.zeros(6, 80)}])

@@ -1,4 +1,4 @@
-"""Many epochs over one dataset, each in its own order, without a table of any (see `runner.order.permutation`)."""
+"""Many epochs over one dataset, each in an order of its own that is computed on access."""
 
 import operator
 from abc import ABC, abstractmethod
@@ -124,11 +124,9 @@ class EpochSeeds(Sequence[int]):
 class MultiEpochDatasetResampler(Dataset[T]):
     """A map-style dataset of several epochs, each shuffled by a seed of its own.
 
-    At most one of `num_epochs` and `num_samples` is given; neither means one epoch. With `num_samples` the
-    last epoch is cut. Raises ValueError for both, for a count below 1, and for an empty dataset.
-
-    On purpose unlike BioNeMo's: a dataset of one sample works, an empty one is no division by zero, and every order of
-    few samples occurs, where its permutation reaches some of them only.
+    At most one of `num_epochs` and `num_samples` is given; neither means one epoch. With `num_samples` the last epoch is
+    cut. Raises ValueError for both, for a count below 1, and for an empty dataset. Unlike with BioNeMo's, a dataset of
+    one sample works, and every order of few samples occurs.
 
     Example:
         >>> letters = IdentityMultiEpochDatasetWrapper("abc")
@@ -140,33 +138,28 @@ class MultiEpochDatasetResampler(Dataset[T]):
     """
 
     dataset: MultiEpochDataset[T]
-    """The samples of every epoch."""
     num_epochs: int | None = None
-    """Epochs; the last one may be cut by `num_samples`."""
     num_samples: int | None = None
-    """Samples of all epochs."""
     shuffle: bool = True
     """Whether each epoch has an order of its own, or the dataset's."""
     seed: int = 42
-    """What the orders follow from."""
 
     def __post_init__(self) -> None:
-        epochs, samples = (
-            None if isinstance(count, Derived) else count for count in (self.num_epochs, self.num_samples)
-        )
-        if epochs is not None and samples is not None:
+        counts = {"num_epochs": self.num_epochs, "num_samples": self.num_samples}
+        given = {n: c for n, c in counts.items() if c is not None and not isinstance(c, Derived)}
+        if len(given) == 2:
             raise ValueError(
                 "Only one of num_epochs and num_samples should be provided. "
                 f"They are {self.num_epochs} and {self.num_samples}."
             )
-        for name, count in (("num_epochs", epochs), ("num_samples", samples)):
-            if count is not None and count < 1:
+        for name, count in given.items():
+            if count < 1:
                 raise ValueError(f"{name} is {count}: expected 1 or more.")
         length = len(self.dataset)
         if length == 0:
             raise ValueError("The dataset to resample is empty: expected one sample or more.")
-        self.num_samples = Derived(length * (epochs or 1)) if samples is None else samples
-        self.num_epochs = Derived(-(-self.num_samples // length)) if epochs is None else epochs
+        self.num_samples = given.get("num_samples", Derived(length * given.get("num_epochs", 1)))
+        self.num_epochs = given.get("num_epochs", Derived(-(-self.num_samples // length)))
         self.epoch_seeds = EpochSeeds(self.seed, self.num_epochs)
 
     def epoch_index(self, index: SupportsIndex) -> EpochIndex:

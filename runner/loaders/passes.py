@@ -1,7 +1,4 @@
-"""Passes over tokenised samples, one after the other, as a plain `DataLoader` gives them.
-
-Order, masks and packing are those of a run: the samplers', the keyed generator's and the partition's.
-"""
+"""Passes over tokenised samples for a plain `DataLoader`, with the order, masks and packing of a run."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,14 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import IterableDataset, get_worker_info
 
-from iolaus.runner.data.batches import (
-    MASK_STREAM,
-    VALIDATION_STREAM,
-    ForkSafeLoader,
-    GatheredSequences,
-    flat_samples,
-    set_up_worker,
-)
+from iolaus.runner.data.batches import ForkSafeLoader, GatheredSequences, flat_samples, set_up_worker
 from iolaus.runner.data.handover import serialize_batch
 from iolaus.runner.data.micro_batch import FlatSamples
 from iolaus.runner.objectives.row_batch import row_batch
@@ -28,7 +18,7 @@ from iolaus.runner.order.partition import partition
 from iolaus.runner.samplers import Sequential, Shuffled
 
 WINDOW = 64
-"""Batches of documents that are packed into rows together: one row in so many may be half empty."""
+"""Batches of documents that are packed into rows together; one row of them may be half empty."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -41,9 +31,9 @@ class Passes(IterableDataset[dict[str, Any]]):
     """
 
     collator: Any
-    training: bool
     batch_size: int
     seed: int
+    stream: int
     rank: int
     num_ranks: int
     row_tokens: int | None = None
@@ -56,13 +46,8 @@ class Passes(IterableDataset[dict[str, Any]]):
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         worker = get_worker_info()
-        number, count = (worker.id, worker.num_workers) if worker else (0, 1)
-        return self.batches(lambda batch: batch >= self.start and (batch - self.start) % count == number)
-
-    @property
-    def stream(self) -> int:
-        """The stream of the keyed generator that masks are drawn from."""
-        return MASK_STREAM if self.training else VALIDATION_STREAM
+        number, workers = (worker.id, worker.num_workers) if worker else (0, 1)
+        return self.batches(lambda batch: batch >= self.start and (batch - self.start) % workers == number)
 
     def collate(self, flat: FlatSamples) -> dict[str, Any]:
         """The batch of flat samples."""
@@ -86,21 +71,20 @@ class StoredPasses(Passes):
 
     def __post_init__(self) -> None:
         self.window = self.batch_size * self.num_ranks * (WINDOW if self.row_tokens else 1)
-        order = Shuffled if self.shuffle else Sequential
-        self.order = order(
-            self.sequences, num_epochs=1, num_batches=None, global_batch_size=1, seed=self.seed
-        )
+        kind = Shuffled if self.shuffle else Sequential
+        self.order = kind(self.sequences, num_epochs=1, num_batches=None, global_batch_size=1, seed=self.seed)
+        self.num_windows = -(-len(self.sequences) // self.window)
 
     def __len__(self) -> int:
         """Batches of a pass. Raises TypeError for packed rows, whose number differs from pass to pass."""
         if self.row_tokens is not None:
             raise TypeError("how many packed rows a pass has shows when it is packed")
-        return self._num_windows()
+        return self.num_windows
 
     def batches(self, mine: Callable[[int], bool]) -> Iterator[dict[str, Any]]:
         """The batches of this rank in pass `epoch` whose numbers are `mine`."""
         packed, row_numbers = self.row_tokens is not None, count()
-        for window in range(self._num_windows()):
+        for window in range(self.num_windows):
             if not packed and not mine(window):
                 continue
             indices = self.indices(self.epoch, window)
@@ -115,9 +99,6 @@ class StoredPasses(Passes):
         start = window * self.window
         return self.order.epoch_order(epoch, start, min(start + self.window, len(self.sequences)))
 
-    def _num_windows(self) -> int:
-        return -(-len(self.sequences) // self.window)
-
     def _rows(self, indices: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """This rank's places in a window of samples, batch by batch."""
         if self.row_tokens is None:
@@ -127,11 +108,10 @@ class StoredPasses(Passes):
 
 
 class PassLoader(ForkSafeLoader):
-    """A `DataLoader` of which each iteration is the next pass; one that `repeats` has the same pass every time.
+    """A `DataLoader` of which each iteration is the next pass, or the same pass if it `repeats`.
 
-    `epoch` is the present pass, `handed` the number of its batches so far, those before a restored position included, and
-    `ended` whether it is over. With several ranks `any_has_more` is called for each batch: ranks without one left get
-    fillers until all have none.
+    `epoch` is the present pass, `served` the number of its batches so far, those before a restored position included.
+    With several ranks `any_has_more` is called for each batch: ranks without one left get fillers until all have none.
     """
 
     dataset: Passes
@@ -154,21 +134,21 @@ class PassLoader(ForkSafeLoader):
             pin_memory=torch.cuda.is_available(),
         )
         self.following, self.repeats, self.any_has_more = (epoch, start), repeats, any_has_more
-        self.epoch, self.handed, self.ended = epoch, start, False
+        self.epoch, self.served, self.ended = epoch, start, False
 
     def __iter__(self) -> Any:
         """The next pass; its workers start now, not at its first batch."""
-        self.epoch, self.handed = self.following
+        self.epoch, self.served = self.following
         self.ended = False
         self.following = self.following if self.repeats else (self.epoch + 1, 0)
         passes: Any = self.dataset
-        passes.epoch, passes.start = self.epoch, self.handed if passes.can_skip else 0
+        passes.epoch, passes.start = self.epoch, self.served if passes.can_skip else 0
         batches = super().__iter__()
-        return self._counted(batches if passes.can_skip else islice(batches, self.handed, None))
+        return self._counted(batches if passes.can_skip else islice(batches, self.served, None))
 
     def place(self, consumed: int) -> tuple[int, int]:
         """Pass and batch to resume at after `consumed` batches of this pass."""
-        if self.ended and consumed >= self.handed:
+        if self.ended and consumed >= self.served:
             return self.epoch + 1, 0
         return self.epoch, consumed
 
@@ -179,6 +159,6 @@ class PassLoader(ForkSafeLoader):
                 batch = self.dataset.filler()
             if batch is None:
                 break
-            self.handed += 1
+            self.served += 1
             yield batch
         self.ended = True

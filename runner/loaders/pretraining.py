@@ -7,6 +7,7 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from iolaus.conf.values import check_choice
+from iolaus.runner.data.batches import MASK_STREAM, VALIDATION_STREAM
 from iolaus.runner.data.micro_batch import tokenizer_arguments
 from iolaus.runner.data.read.documents import Source
 from iolaus.runner.data.read.opened import Reading
@@ -28,10 +29,10 @@ OBJECTIVES = ("mlm", "enhanced_mlm", "diffusion")
 class PretrainingDataModule(PassesDataModule):
     """Documents as batches of an objective, for `lightning.Trainer` or any loop over its loaders.
 
-    Text is tokenised once into `cache_dir`, or with `streaming` as it comes. Documents are cut at `max_sequence_length`.
+    Text is tokenised once into `cache_dir`, or while reading with `streaming`, and cut at `max_sequence_length`.
     With `packing` a batch is one row of whole documents, at most `max_sequence_length * train_batch_size` tokens.
     `validation_documents`, a number or a share below 1, are held out of the training data if no validation set is named.
-    `text_unit` is what a document is in text files: `line`, `paragraph` or `file`.
+    `text_unit` is a document in text files: `line`, `paragraph` or `file`.
 
     Example:
         >>> data = PretrainingDataModule(text_file, tokenizer_folder, train_batch_size=4, max_sequence_length=32)
@@ -95,7 +96,7 @@ class PretrainingDataModule(PassesDataModule):
         self.prepared: PreparedText | None = None
 
     def prepare_data(self) -> None:
-        """Tokenises into the cache, unless it has the result for these settings; does nothing for a stream."""
+        """Tokenises into the cache, unless it has these settings' result; does nothing for a stream."""
         if not self.streaming:
             self._prepare()
 
@@ -170,9 +171,9 @@ class PretrainingDataModule(PassesDataModule):
         batch_size, replica = self.train_batch_size if training else self.val_batch_size, self.replica()
         shared: dict[str, Any] = {
             "collator": self.collator,
-            "training": training,
             "batch_size": batch_size,
             "seed": self.seed,
+            "stream": MASK_STREAM if training else VALIDATION_STREAM,
             "rank": replica.rank,
             "num_ranks": replica.size,
             "row_tokens": self.max_sequence_length * batch_size if self.packing else None,

@@ -23,13 +23,13 @@ _CHUNK = 1 << 19
 class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
     """This rank's examples of global batches of one modality: the `sampler` of a `DataLoader`.
 
-    The loader's batch size is `global_batch_size` divided by the ranks. Every rank must be made with the same
-    arguments but `rank`. A global batch is dealt to the ranks longest example first, each to the rank with the
-    fewest tokens so far, equally many to each. `num_repeated` says how many examples of an epoch are repeats that
-    fill up the last batch of a modality. The global batches are those of `SplitModality` with the same seed.
+    The loader's batch size is `global_batch_size` divided by the ranks; all arguments but `rank` must be the same on
+    every rank. A global batch is dealt to the ranks longest example first, each to the rank with the fewest tokens so
+    far, equally many to each. `num_repeated` examples of an epoch are repeats that fill up the last batch of a modality.
+    The global batches are those of `SplitModality` with the same seed.
 
-    On purpose unlike Prismatic's: its length is what an iterator gives; one modality alone, fewer examples than a batch
-    and `drop_last` work; seed 1 of epoch 0 is not seed 0 of epoch 1; and it resumes inside an epoch.
+    Unlike with Prismatic's, the length is what an iterator gives; one modality alone, fewer examples than a batch and
+    `drop_last` work; seed 1 of epoch 0 is not seed 0 of epoch 1; and it resumes inside an epoch.
 
     Example:
         >>> from torch.utils.data import DataLoader
@@ -55,9 +55,8 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
     ) -> None:
         """Takes (has an image, text tokens) of each example; an image counts `image_patches` tokens more.
 
-        The ranks are those of torch.distributed where they are not given. Raises ValueError for lengths that
-        are not those of the dataset, an empty dataset, a batch below 1 or that the ranks do not divide, and a
-        wrong rank.
+        By default the ranks are those of torch.distributed. Raises ValueError for lengths that are not those of the
+        dataset, an empty dataset, a batch below 1 or that the ranks do not divide, and a wrong rank.
         """
         check_sizes(global_batch_size, len(dataset))
         present = find_replica(None, None)
@@ -92,7 +91,7 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
 
     @staticmethod
     def reindex_batch(batch_idxs: list[int], idx2lengths: list[int], n_buckets: int) -> list[list[int]]:
-        """Deals indices to buckets of equal size: each, in the given order, to the one with the least so far.
+        """Deals indices to buckets of equal size: each, in the given order, to the one with the smallest sum so far.
 
         Raises ValueError where the buckets do not divide the batch.
 

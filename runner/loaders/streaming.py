@@ -1,8 +1,7 @@
-"""Passes over a stream of documents: shuffled in a bounded buffer, cut into batches for ranks and loader processes.
+"""Passes over a stream of documents, shuffled in a bounded buffer.
 
-Every process reads the whole stream, which is quick beside tokenising, and tokenises the batches that are its own. So
-batch k is the same with any number of loader processes, and a pass resumes at any batch without tokenising those
-before.
+Every process reads the whole stream, but tokenises only the batches that are its own. So batch k is the same with any
+number of loader processes, and a pass resumes at any batch without tokenising those before.
 """
 
 from collections.abc import Callable, Iterator
@@ -31,8 +30,7 @@ class StreamedPasses(Passes):
     shard n modulo that number, and batches are of one shard each, in turn. Packed rows are made from a window of
     documents, so which rows there are depends on the number of loader processes.
 
-    Raises:
-        ValueError: no shard, or a negative buffer.
+    Raises ValueError for no shard or a negative buffer.
     """
 
     source: Source
@@ -50,14 +48,14 @@ class StreamedPasses(Passes):
         self.can_skip = self.row_tokens is None
 
     def batches(self, mine: Callable[[int], bool]) -> Iterator[dict[str, Any]]:
-        """The batches of this rank in pass `epoch` whose numbers are `mine`; of packed rows, those of the windows."""
+        """The batches of this rank in pass `epoch` whose numbers, of packed rows the windows', are `mine`."""
         for number, documents in enumerate(self._windows()):
             turn, rank = divmod(number, self.num_ranks)
             if rank == self.rank and mine(turn):
                 yield from self._made(number, documents)
 
     def settings(self) -> dict[str, Any]:
-        """The settings that the order of the stream depends on, by names for the message that one has changed."""
+        """The settings that the order of the stream depends on, by their names in the message about a change."""
         return {
             "source": self.source.fingerprint(),
             "seed": self.seed,
@@ -108,7 +106,7 @@ class StreamedPasses(Passes):
         numbers, contents = zip(*documents, strict=True)
         cut = self.chunker.tokens if self.source.tokenized else self.chunker.texts
         ids, lengths = cut(contents)
-        if len(lengths) < len(numbers):  # a text that the tokenizer makes nothing of gives no sequence
+        if len(lengths) < len(numbers):  # a text without tokens gives no sequence
             numbers = tuple(n for n, content in documents if len(cut([content])[1]))
         return np.array(numbers, dtype=np.int64), ids, lengths
 
