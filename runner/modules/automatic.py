@@ -33,7 +33,6 @@ class AutomaticModule(ModelModule):
     """
 
     model: Any
-    """A task model: a micro-batch to the sum of its losses; `pretrained` is the model of transformers in it."""
 
     def __init__(
         self,
@@ -48,11 +47,10 @@ class AutomaticModule(ModelModule):
         optimizer_quantized: bool,
     ) -> None:
         super().__init__(model, compile_model, gradient_checkpointing)
-        self.optimizer_name = optimizer_class or "adamw"
-        check_choice("optimizer_class", self.optimizer_name, OPTIMIZERS)
+        self.optimizer_class, self.quantized = optimizer_class or "adamw", optimizer_quantized
+        check_choice("optimizer_class", self.optimizer_class, OPTIMIZERS)
         rate = {} if learning_rate is None else {"lr": learning_rate}
         self.optimizer_kwargs = {**rate, "weight_decay": weight_decay or 0.0, **(optimizer_kwargs or {})}
-        self.optimizer_quantized = optimizer_quantized
         self._tokenizer = tokenizer
         self._seed = torch.initial_seed() % 2**63
         self._step = contextlib.ExitStack()
@@ -62,9 +60,7 @@ class AutomaticModule(ModelModule):
     @property
     def tokenizer(self) -> Any:
         """The model's tokenizer, else the data module's; None where neither has one."""
-        if self._tokenizer is None and self._trainer is not None:
-            return getattr(self.trainer.datamodule, "tokenizer", None)  # type: ignore[attr-defined]
-        return self._tokenizer
+        return getattr(self.datamodule, "tokenizer", None) if self._tokenizer is None else self._tokenizer
 
     @property
     def in_loop(self) -> bool:
@@ -77,14 +73,13 @@ class AutomaticModule(ModelModule):
 
     def configure_model(self) -> None:
         """Sets the model up for packed rows if the data has them, places it, and compiles its compute core, once."""
-        if self._trainer is not None and getattr(self.trainer.datamodule, "packing", False):  # type: ignore[attr-defined]
+        if getattr(self.datamodule, "packing", False):
             self._take_packed_rows()
         super().configure_model()
 
     def make_optimizer(self) -> Optimizer:
         """The optimizer over the model's parameter groups: biases and norms do not decay."""
-        settings = (self.optimizer_kwargs, self.optimizer_quantized)
-        optimizer = get_optimizer(self.optimizer_name, self.model, *settings)
+        optimizer = get_optimizer(self.optimizer_class, self.model, self.optimizer_kwargs, self.quantized)
         if self.device_mesh is not None:
             check_shardable(optimizer)
         return optimizer
@@ -99,8 +94,8 @@ class AutomaticModule(ModelModule):
         steps = self.trainer.estimated_stepping_batches
         if not 0 < steps < float("inf"):
             raise ValueError(
-                "the schedule needs to know how long the training is: set max_steps of the Trainer, as this data has no "
-                "length"
+                "the schedule needs to know how long the training is: set max_steps of the Trainer, as this data has "
+                "no length"
             )
         return int(steps)
 
@@ -127,7 +122,7 @@ class AutomaticModule(ModelModule):
             _, size, group = replica_of(self.trainer)
             weight = weight.clone()
             torch.distributed.all_reduce(weight, group=group)
-            weight = weight / size
+            weight /= size
         return output["loss"] / weight.clamp(min=1e-12), micro_batch, output
 
     def _take_packed_rows(self) -> None:
@@ -228,7 +223,7 @@ class AutomaticModule(ModelModule):
         """The prefix of each evaluated set's figures: the stage, or with several sets `<stage>/<name>`."""
         kind = "test_names" if self.trainer.testing else "validation_names"
         count = len(getattr(self.trainer, f"num_{self.stage}_batches"))
-        names = list(getattr(self.trainer.datamodule, kind, []))  # type: ignore[attr-defined]
+        names = list(getattr(self.datamodule, kind, []))
         if count < 2:
             return [self.stage]
         return [f"{self.stage}/{name}" for name in (names if len(names) == count else range(count))]

@@ -1,5 +1,6 @@
 """Finetuning with a plain `lightning.Trainer`."""
 
+from contextlib import suppress
 from functools import partial
 from typing import Any, Literal
 
@@ -24,8 +25,8 @@ class FinetuningModule(AutomaticModule):
     """Finetunes a model of transformers on a task: labels or numbers for texts, labels for tokens, answers in contexts.
 
     The rate follows `scheduler_type` over the trainer's steps, after a linear warm-up from 0 of `warmup_steps`, or of a
-    share `warmup_ratio` of the steps. Losses, and the task's metrics over whole sets, are logged under `train`, `val` and
-    `test`. A head that was trained for another number of labels starts anew.
+    share `warmup_ratio` of the steps. Losses and the task's metrics are logged under `train`, `val` and `test`. A head
+    that was trained for another number of labels starts anew.
 
     Example:
         >>> module = FinetuningModule("classification", model_folder, num_labels=3, compile_model=False)
@@ -57,7 +58,9 @@ class FinetuningModule(AutomaticModule):
         found = get_trainer_task(task)
         schedule = (scheduler_type or "constant", dict(scheduler_kwargs or {}), warmup_steps, warmup_ratio)
         check_warmup_decay(*schedule)
-        tokenizer = own_tokenizer(pretrained_model_name_or_path)
+        tokenizer = None
+        with suppress(FileNotFoundError):
+            tokenizer = load_tokenizer(model_folder(pretrained_model_name_or_path), needed=())
         model = found.model(pretrained_model_name_or_path, num_labels, tokenizer)
         optimizer = (optimizer_class, learning_rate, weight_decay, optimizer_kwargs, optimizer_quantized)
         super().__init__(model, tokenizer, compile_model, gradient_checkpointing, *optimizer)
@@ -65,15 +68,12 @@ class FinetuningModule(AutomaticModule):
         self.task, self.schedule = found, schedule
 
     def setup(self, stage: str) -> None:
-        """Takes over the names of the labels from the data module, where the model has none of its own.
+        """Gives the model the data module's names of labels, if it has none of its own.
 
-        Raises:
-            ValueError: the data has more labels than the model.
+        Raises ValueError if the data has more labels than the model.
         """
-        names = list(getattr(self.trainer.datamodule, "label_names", None) or [])  # type: ignore[attr-defined]
+        names = list(getattr(self.datamodule, "label_names", None) or [])
         config: Any = self.model.pretrained.config
-        if not names:
-            return
         if len(names) > config.num_labels:
             raise ValueError(
                 f"the data has {len(names)} labels, the model {config.num_labels}: set num_labels={len(names)}"
@@ -85,8 +85,7 @@ class FinetuningModule(AutomaticModule):
     def configure_optimizers(self) -> Any:
         """The optimizer, and its schedule per step unless the rate stays; biases and norms do not decay.
 
-        Raises:
-            ValueError: a schedule over all steps, of which nobody knows the number.
+        Raises ValueError where the schedule needs the number of steps and it is not known.
         """
         optimizer = self.make_optimizer()
         kind, _, *warmup = self.schedule
@@ -113,7 +112,7 @@ class FinetuningModule(AutomaticModule):
         figures = self._sets[number]
         if figures.predictions is not None:
             samples = torch.full((len(micro_batch["input_ids"]),), -1, device=self.device)
-            numbers = self.trainer.datamodule.samples_of(self.stage, batch_idx)  # type: ignore[attr-defined]
+            numbers = self.datamodule.samples_of(self.stage, batch_idx)
             samples[: len(numbers)] = torch.from_numpy(numbers)
             micro_batch["samples"] = samples
         figures.add(micro_batch, output)
@@ -123,18 +122,10 @@ class FinetuningModule(AutomaticModule):
         return self._sets[number].figures(self.sum_over_ranks, self.gather_objects)
 
     def _new_figures(self) -> SetFigures:
-        """Figures of a set without batches; our own data module knows which windows belong to one question."""
+        """Figures of a set before its first batch; windows of a question are joined if the data module is our own."""
         config: Any = self.model.pretrained.config
         names = [name for _, name in sorted(config.id2label.items())]
-        tokenizer, sets = self.tokenizer, getattr(self.trainer.datamodule, "sets", {})  # type: ignore[attr-defined]
+        tokenizer, sets = self.tokenizer, getattr(self.datamodule, "sets", {})
         decode = None if tokenizer is None else partial(tokenizer.decode, skip_special_tokens=True)
         joined = self.task.joined(sets[self.stage]) if self.stage in sets else None
         return SetFigures(self.task, names, joined, decode)
-
-
-def own_tokenizer(name_or_path: str) -> Any:
-    """The model's tokenizer; None where it has none."""
-    try:
-        return load_tokenizer(model_folder(name_or_path), needed=())
-    except FileNotFoundError:
-        return None

@@ -26,10 +26,10 @@ CooldownKind = Literal["constant", "linear", "cosine", "exponential", "inverse-s
 class PretrainingModule(AutomaticModule):
     """Trains an encoder with random weights on one of the pretraining objectives.
 
-    `model_config_kwargs`: `architecture` (bert if it is not given) and fields of its config class; those left out keep
-    their defaults there, but without dropout. Vocabulary and special tokens are those of the tokenizer; without one
-    `vocab_size` must be given, and for diffusion `mask_token_id`. `objective_kwargs` are settings of the objective that
-    concern its model, such as `pooling` of enhanced_mlm; those of masking belong to the data module's collator.
+    `model_config_kwargs`: `architecture` (default bert) and fields of its config class, whose defaults hold but without
+    dropout. Vocabulary and special tokens are those of the tokenizer; without one `vocab_size` must be given, and for
+    diffusion `mask_token_id`. `objective_kwargs`: settings of the objective for its model, such as `pooling` of
+    enhanced_mlm; those of masking belong to the data module's collator.
 
     Example:
         >>> sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
@@ -70,7 +70,8 @@ class PretrainingModule(AutomaticModule):
             tokenizer = load_tokenizer(model_folder(pretrained_tokenizer_name_or_path))
         fields = model_config_kwargs or {}
         pretrained = new_encoder(fields, tokenizer, model_kwargs or {})
-        collator = _collator(objective, pretrained, tokenizer, fields, objective_kwargs or {})
+        known = _collator_arguments(objective, pretrained, tokenizer, fields)
+        collator = get_collator_cls(objective)(**known, **(objective_kwargs or {}))
         model = collator.task_model(pretrained)
         optimizer = (optimizer_class, learning_rate, weight_decay, optimizer_kwargs, optimizer_quantized)
         super().__init__(model, tokenizer, bool(compile_model), gradient_checkpointing, *optimizer)
@@ -89,10 +90,9 @@ class PretrainingModule(AutomaticModule):
         }
 
     def configure_optimizers(self) -> Any:
-        """The optimizer, and the three phases of its rate; without a length of its own training lasts to the cool-down.
+        """The optimizer, and the three phases of its rate; with training_steps=-1 training lasts until the cool-down.
 
-        Raises:
-            ValueError: a cool-down, or a training phase that falls, of which nobody knows the end.
+        Raises ValueError for a cool-down, or a training phase that decays, without a known end.
         """
         optimizer = self.make_optimizer()
         phases = dict(self.phases)
@@ -127,10 +127,9 @@ class PretrainingModule(AutomaticModule):
 
 
 def new_encoder(fields: dict[str, Any], tokenizer: Any, model_kwargs: dict[str, Any]) -> PreTrainedModel:
-    """An encoder with random weights: sizes as `fields` say, else as its architecture's config class has them.
+    """An encoder with random weights, its sizes those of `fields`, else the defaults of its config class.
 
-    Raises:
-        ValueError: an unknown architecture or field, or neither a tokenizer nor `vocab_size`.
+    Raises ValueError for an unknown architecture or field, or neither a tokenizer nor `vocab_size`.
     """
     fields = {name: value for name, value in fields.items() if name != "mask_token_id"}
     architecture = fields.pop("architecture", "bert")
@@ -154,18 +153,13 @@ def new_encoder(fields: dict[str, Any], tokenizer: Any, model_kwargs: dict[str, 
     )
 
 
-def _collator(
-    objective: str,
-    pretrained: PreTrainedModel,
-    tokenizer: Any,
-    fields: dict[str, Any],
-    objective_kwargs: dict[str, Any],
-) -> Any:
-    """The objective's collator over the model's vocabulary, which knows what the model is trained as."""
-    config = pretrained.config.get_text_config()
-    known: dict[str, Any]
+def _collator_arguments(
+    objective: str, pretrained: PreTrainedModel, tokenizer: Any, fields: dict[str, Any]
+) -> dict[str, Any]:
+    """The collator's arguments that follow from the tokenizer, else from the fields of the model's config."""
+    config, known = pretrained.config.get_text_config(), dict[str, Any]()
     if tokenizer is not None:
-        known = {**tokenizer_arguments(tokenizer)}
+        known |= tokenizer_arguments(tokenizer)
         pretrained.config.mask_token_id = tokenizer.mask_token_id
     else:
         if objective == "diffusion" and fields.get("mask_token_id") is None:
@@ -174,9 +168,8 @@ def _collator(
                 "among model_config_kwargs"
             )
         pad = config.pad_token_id or 0
-        known = {"pad_token_id": pad, "mask_token_id": fields.get("mask_token_id", pad)}
+        known |= {"pad_token_id": pad, "mask_token_id": fields.get("mask_token_id", pad)}
         special = (fields.get(f"{role}_token_id") for role in ("pad", "mask", "bos", "eos", "cls", "sep"))
         known["special_token_ids"] = [number for number in special if number is not None]
-    known["vocab_size"] = config.vocab_size
-    known["max_sequence_length"] = getattr(config, "max_position_embeddings", None) or 512
-    return get_collator_cls(objective)(**known, **objective_kwargs)
+    longest = getattr(config, "max_position_embeddings", None) or 512
+    return {**known, "vocab_size": config.vocab_size, "max_sequence_length": longest}

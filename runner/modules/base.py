@@ -29,6 +29,11 @@ class ModelModule(pl.LightningModule):
         if gradient_checkpointing:
             model.recompute_activations()
 
+    @property
+    def datamodule(self) -> Any:
+        """The trainer's data module; None without one."""
+        return getattr(self._trainer, "datamodule", None)
+
     def configure_model(self) -> None:
         """Shards the model where the strategy asks for it, and compiles the compute core."""
         if self.device_mesh is not None and not isinstance(self.model, FSDPModule):

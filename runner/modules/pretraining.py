@@ -21,13 +21,13 @@ class PretrainingRun(TrainingModule):
     __init__ = takes_settings(options.Pretraining)(TrainingModule.__init__)
 
     def figure_names(self, sequences: Any) -> list[str]:
-        """Figures of a validation set, the loss first; none where the model does not tell."""
+        """Figures of a validation set, the loss first; none if the model does not name them."""
         names = self.model.figure_names()
         per_byte = any(name.endswith("/tokens_per_byte") for name in self.baselines)
         return [*names, *(["bits_per_byte"] if names and per_byte else [])]
 
     def on_fit_start(self) -> None:
-        """Has no samples yet."""
+        """Starts without samples."""
         self._samples: dict[str, list[Sample]] = {}
 
     def on_validation_start(self) -> None:
@@ -46,7 +46,7 @@ class PretrainingRun(TrainingModule):
     def on_validation_epoch_end(self) -> None:
         """Reduces the sums over the ranks and logs the model's figures (loss, accuracy, ...) of every set."""
         metrics = {}
-        for i, name in enumerate(self.trainer.datamodule.validation_names):  # type: ignore[attr-defined]
+        for i, name in enumerate(self.datamodule.validation_names):
             if i not in self._sums:
                 continue
             figures = self.model_figures(self._sums[i])
@@ -59,14 +59,13 @@ class PretrainingRun(TrainingModule):
         self.log_metrics(metrics, step)
 
     def after_training(self, folder: RunFolder) -> None:
-        """Writes what the model guessed for masked tokens of each validation set."""
+        """Writes the model's guesses for masked tokens of each validation set."""
         if self.trainer.is_global_zero:
             write_samples(folder.path, self._samples)
 
     def _take_samples(self, micro_batch: MicroBatch, number: int) -> None:
-        """Has the model guess a few samples; one in shards cannot be asked by one rank alone."""
+        """Lets the model guess a few samples; one rank alone cannot run a model in shards."""
         alone = self.trainer.is_global_zero and self.device_mesh is None
         if alone and isinstance(self.model, SparseMaskedLM):
-            data = self.trainer.datamodule  # type: ignore[attr-defined]
-            name = data.validation_names[number]
-            self._samples[name] = guessed_samples(self.model, micro_batch, data.tokenizer)
+            name, tokenizer = self.datamodule.validation_names[number], self.datamodule.tokenizer
+            self._samples[name] = guessed_samples(self.model, micro_batch, tokenizer)

@@ -28,11 +28,10 @@ log = logging.getLogger("iolaus")
 
 
 class TrainingModule(ModelModule):
-    """Trains `model`, a module that maps a micro-batch to the *sum* of its losses, on global batches.
+    """Trains a model, which maps a micro-batch to the *sum* of its losses, on global batches.
 
-    The step runs every micro-batch of this rank's share, scales each loss by `ranks / weight of the global batch`
-    and synchronises gradients once, so how a global batch was cut does not show in the update. `baselines` are figures
-    of the data to hold the results against.
+    Each loss is scaled by `ranks / weight of the global batch` and gradients are synchronised once, so the update does
+    not depend on how a global batch is cut. `baselines` are figures of the data to compare the results with.
     """
 
     trains_global_batches = True
@@ -91,9 +90,8 @@ class TrainingModule(ModelModule):
         rates = {f"optim/lr/{group.get('name', i)}": float(group["lr"]) for i, group in enumerate(groups)}
         self.lr_schedulers().step()  # type: ignore[union-attr]
         if logged or step + 1 == self.max_steps:
-            self._log_step(
-                step + 1, {"train/loss": float(loss), "optim/grad_norm": float(grad_norm), **rates}
-            )
+            losses = {"train/loss": float(loss), "optim/grad_norm": float(grad_norm)}
+            self._log_step(step + 1, losses | rates)
         return {
             "loss": loss,
             "grad_norm": grad_norm,
@@ -144,7 +142,7 @@ class TrainingModule(ModelModule):
         return norm
 
     def _log_step(self, step: int, metrics: dict[str, float]) -> None:
-        metrics["train/epoch"] = self.trainer.datamodule.epoch_at(step)  # type: ignore[attr-defined]
+        metrics["train/epoch"] = self.datamodule.epoch_at(step)
         for callback in self.trainer.callbacks:  # type: ignore[attr-defined]
             metrics.update(getattr(callback, "metrics", dict)())
         if self.settings.log_parameter_norms:
@@ -190,9 +188,8 @@ class TrainingModule(ModelModule):
             return
         optimizer, saved = self.trainer.optimizers[0], self._saved_groups
         put_back_cycled(self.lr_schedulers(), optimizer, saved, self.max_steps)
-        before, after = (
-            [float(group["lr"]) for group in groups] for groups in (saved, optimizer.param_groups)
-        )
+        both = (saved, optimizer.param_groups)
+        before, after = ([float(group["lr"]) for group in groups] for groups in both)
         if before != after:
             log.warning(
                 "the learning rate changes from %s to %s at step %d, where this run goes on",
@@ -224,8 +221,7 @@ def step_seed(seed: int, step: int, rank: int) -> int:
 def seed_generators(seed: int, device: torch.device) -> None:
     """Seeds the generators of a step.
 
-    `torch.manual_seed` notes the seed for every kind of accelerator that is not there, with a traceback: 2 ms a call, and
-    notes that pile up.
+    `torch.manual_seed` takes 2 ms, and keeps the seed with a traceback for each kind of accelerator that is not there.
     """
     if device.type not in ("cpu", "cuda"):
         torch.manual_seed(seed)
