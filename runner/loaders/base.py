@@ -1,9 +1,7 @@
 """The base class of the data modules for a plain Trainer: ranks, resuming, and checks of sizes."""
 
-import os
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
@@ -94,8 +92,3 @@ class PassesDataModule(pl.LightningDataModule):
                 "with load_from_checkpoint and begin anew"
             )
         self._restored = (int(state_dict["pass"]), int(state_dict["batch"]))
-
-
-def cache_folder(cache_dir: str | Path | None) -> Path:
-    """The folder of tokenised data: `cache_dir`, else the environment variable IOLAUS_CACHE, else ~/.cache/iolaus."""
-    return Path(cache_dir or os.environ.get("IOLAUS_CACHE") or "~/.cache/iolaus").expanduser()

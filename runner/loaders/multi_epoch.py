@@ -85,22 +85,11 @@ class IdentityMultiEpochDatasetWrapper(MultiEpochDatasetWrapper[T, T]):
 
 
 class Derived(int):
-    """A count that follows from other fields: `dataclasses.replace` computes it again.
-
-    Example:
-        >>> resampled = MultiEpochDatasetResampler(IdentityMultiEpochDatasetWrapper("abc"), num_epochs=2)
-        >>> isinstance(resampled.num_samples, Derived), isinstance(resampled.num_epochs, Derived)
-        (True, False)
-    """
+    """A count that follows from other fields, so that `dataclasses.replace` computes it again."""
 
 
 class EpochSeeds(Sequence[int]):
-    """The seed of each epoch's order, computed on access; epochs count from 0.
-
-    Example:
-        >>> EpochSeeds(0, num_epochs=10**9)[5]
-        5992333873874337775
-    """
+    """The seed of each epoch's order, computed on access; epochs count from 0."""
 
     def __init__(self, seed: int, num_epochs: int) -> None:
         self.seed, self.epochs = seed, range(num_epochs)

@@ -1,7 +1,9 @@
 """Text for pretraining with a plain `lightning.Trainer`."""
 
+import os
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from transformers import PreTrainedTokenizerBase
@@ -15,7 +17,7 @@ from iolaus.runner.data.store.reader import TokenStore
 from iolaus.runner.data.text.chunking import Chunker
 from iolaus.runner.data.text.prepare import PreparedText, prepare_text
 from iolaus.runner.data.text.tokenizer import load_tokenizer
-from iolaus.runner.loaders.base import PassesDataModule, cache_folder
+from iolaus.runner.loaders.base import PassesDataModule
 from iolaus.runner.loaders.passes import PassLoader, StoredPasses
 from iolaus.runner.loaders.reading import open_splits, validation_sets
 from iolaus.runner.loaders.streaming import StreamedPasses
@@ -31,6 +33,7 @@ class PretrainingDataModule(PassesDataModule):
 
     Text is tokenised once into `cache_dir`, or while reading with `streaming`, and cut at `max_sequence_length`.
     With `packing` a batch is one row of whole documents, at most `max_sequence_length * train_batch_size` tokens.
+    `cache_dir` is by default the environment variable IOLAUS_CACHE, else ~/.cache/iolaus.
     `validation_documents`, a number or a share below 1, are held out of the training data if no validation set is named.
     `text_unit` is a document in text files: `line`, `paragraph` or `file`.
 
@@ -97,14 +100,27 @@ class PretrainingDataModule(PassesDataModule):
 
     def prepare_data(self) -> None:
         """Tokenises into the cache, unless it has these settings' result; does nothing for a stream."""
-        if not self.streaming:
-            self._prepare()
+        self.setup()
 
     def setup(self, stage: str | None = None) -> None:
         """Opens the result of `prepare_data`, for any stage."""
         if self.streaming or self.prepared is not None:
             return
-        self.prepared = self._prepare()
+        cache = self.cache_dir or os.environ.get("IOLAUS_CACHE") or "~/.cache/iolaus"
+        self.prepared = prepare_text(
+            self.source,
+            self.validation_sources,
+            validation_documents=self.validation_documents,
+            tokenizer=model_folder(self.pretrained_tokenizer_name_or_path),
+            tokenizer_kind="wordpiece",
+            vocab_size=0,
+            lowercase=False,
+            max_length=self.max_sequence_length,
+            long_documents="truncate",
+            cache_dir=Path(cache).expanduser(),
+            seed=self.seed,
+            keep_repeated=True,
+        )
         self.train = TokenStore(self.prepared.train)
         self.validation = {name: TokenStore(path) for name, path in self.prepared.validation.items()}
 
@@ -148,22 +164,6 @@ class PretrainingDataModule(PassesDataModule):
             return {**order, "data": self.train.fingerprint}
         workers = {"num_workers": self.num_workers} if self.packing else {}
         return {**order, **passes.settings(), **workers, "source": repr(self.source.fingerprint())}
-
-    def _prepare(self) -> PreparedText:
-        return prepare_text(
-            self.source,
-            self.validation_sources,
-            validation_documents=self.validation_documents,
-            tokenizer=model_folder(self.pretrained_tokenizer_name_or_path),
-            tokenizer_kind="wordpiece",
-            vocab_size=0,
-            lowercase=False,
-            max_length=self.max_sequence_length,
-            long_documents="truncate",
-            cache_dir=cache_folder(self.cache_dir),
-            seed=self.seed,
-            keep_repeated=True,
-        )
 
     def _passes(self, name: str | None) -> StoredPasses | StreamedPasses:
         """Passes over the training data, or over the validation set of that name."""

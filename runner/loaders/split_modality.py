@@ -87,7 +87,12 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
         self.num_repeated = sum(self._batches.num_repeated)
         self.total_size = sum(self._batches.num_batches) * global_batch_size
         self.num_samples = self.total_size // num_replicas
-        self._report()
+        counts = zip(self._batches.num_repeated, self._batches.num_dropped, strict=True)
+        for name, (repeated, dropped) in zip(("with images", "without images"), counts, strict=True):
+            if repeated:
+                log.info("Each epoch repeats %d examples %s to fill up their last batch.", repeated, name)
+            if dropped:
+                log.info("Each epoch leaves out %d examples %s that fill no batch.", dropped, name)
 
     @staticmethod
     def reindex_batch(batch_idxs: list[int], idx2lengths: list[int], n_buckets: int) -> list[list[int]]:
@@ -173,11 +178,3 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
         """Global batches of at most `_CHUNK` examples at a time."""
         step = max(1, _CHUNK // self.global_batch_size)
         return (words[start : start + step] for start in range(0, len(words), step))
-
-    def _report(self) -> None:
-        counts = zip(self._batches.num_repeated, self._batches.num_dropped, strict=True)
-        for name, (repeated, dropped) in zip(("with images", "without images"), counts, strict=True):
-            if repeated:
-                log.info("Each epoch repeats %d examples %s to fill up their last batch.", repeated, name)
-            if dropped:
-                log.info("Each epoch leaves out %d examples %s that fill no batch.", dropped, name)

@@ -22,9 +22,6 @@ from iolaus.runner.run.replicas import replica_of
 Batch = dict[str, Any]
 """A collator's batch of samples: tensors of rows [B, T], or of one packed row [1, T]."""
 
-EXPORTED = "huggingface"
-"""Folder of the exported models, below the trainer's log_dir."""
-
 
 class AutomaticModule(ModelModule):
     """Trains a task model with an optimizer by name; a subclass makes the micro-batches and the schedule.
@@ -194,12 +191,12 @@ class AutomaticModule(ModelModule):
         self._seed = checkpoint.get("seed", self._seed)
 
     def on_save_checkpoint(self, *args: Any, **kwargs: Any) -> None:
-        """Also writes model and tokenizer as a Hugging Face folder below the trainer's log_dir."""
+        """Also writes model and tokenizer into the folder `huggingface` below the trainer's log_dir."""
         for checkpoint in args[:1]:
             checkpoint["seed"] = self._seed
         if self._trainer is None:
             return
-        folder = Path(self.trainer.log_dir or self.trainer.default_root_dir) / EXPORTED
+        folder = Path(self.trainer.log_dir or self.trainer.default_root_dir) / "huggingface"
         with self.evaluation_weights():
             weights = self.gathered_weights()
             if self.trainer.is_global_zero:

@@ -233,13 +233,15 @@ def seed_generators(seed: int, device: torch.device) -> None:
 
 def check_same_model(ours: dict[str, Tensor], saved: dict[str, Tensor]) -> None:
     """Raises ValueError, naming the first difference, unless a checkpoint holds the weights of this very model."""
-    for name, tensor in ours.items():
+    for name in {**ours, **saved}:
         if name not in saved:
-            raise ValueError(f"the checkpoint is of another model: it has no {name!r}")
-        if saved[name].shape != tensor.shape:
-            have, want = tuple(saved[name].shape), tuple(tensor.shape)
-            raise ValueError(
-                f"the checkpoint is of another model: {name!r} has shape {have} there, {want} here"
+            difference = f"it has no {name!r}"
+        elif name not in ours:
+            difference = f"it has {name!r}, which this one lacks"
+        elif saved[name].shape != ours[name].shape:
+            difference = (
+                f"{name!r} has shape {tuple(saved[name].shape)} there, {tuple(ours[name].shape)} here"
             )
-    if extra := next((name for name in saved if name not in ours), None):
-        raise ValueError(f"the checkpoint is of another model: it has {extra!r}, which this one lacks")
+        else:
+            continue
+        raise ValueError(f"the checkpoint is of another model: {difference}")

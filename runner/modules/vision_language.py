@@ -40,9 +40,8 @@ class VisionLanguageModule(FinetuningRun):
         self.votes["undecodable"] = float(len(found))
         outputs = super().training_step(batch, batch_idx)
         if outputs["votes"]["undecodable"]:
-            for others in self.gather_objects(sorted(found)):
-                self._undecodable.update(others)
-            self._check_undecodable(sorted(found))
+            self._undecodable.update(*self.gather_objects(found))
+            self._check_undecodable(found)
         return outputs
 
     def output(self, micro_batch: MicroBatch, number: int) -> dict[str, Tensor]:
@@ -69,10 +68,10 @@ class VisionLanguageModule(FinetuningRun):
         """Whether a sample is among the `generated_samples` of its set, which are always the same."""
         return sample >= 0 and permute(sample, size, 0) < (self.generated_samples or size)
 
-    def _check_undecodable(self, found: list[int]) -> None:
+    def _check_undecodable(self, found: set[int]) -> None:
         """Warns of each new one; raises TrainingFailure for more than `data.max_undecodable`."""
         sequences = self.datamodule.train
-        for index in found:
+        for index in sorted(found):
             log.warning("%s has an image that cannot be decoded: left out", sequences.examples[index].name())
         if len(self._undecodable) > sequences.max_undecodable:
             raise TrainingFailure(
