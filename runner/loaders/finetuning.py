@@ -112,9 +112,7 @@ class FinetuningDataModule(PassesDataModule):
     def train_dataloader(self) -> PassLoader | list[PassLoader]:
         """Batches of the training examples, each pass in another order; an empty list without any."""
         self.setup("fit")
-        if "train" not in self.sets:
-            return []
-        return self.training_loader(self._passes("train"), uneven=False)
+        return self.training_loader(self._passes("train"), uneven=False) if "train" in self.sets else []
 
     def val_dataloader(self) -> PassLoader | list[PassLoader]:
         """Batches of the validation examples in their order; an empty list without any."""
@@ -140,9 +138,7 @@ class FinetuningDataModule(PassesDataModule):
 
     def _evaluation(self, name: str) -> PassLoader | list[PassLoader]:
         self.setup()
-        if name not in self.sets:
-            return []
-        return PassLoader(self._passes(name), self.num_workers, repeats=True)
+        return PassLoader(self._passes(name), self.num_workers, repeats=True) if name in self.sets else []
 
     def _passes(self, name: str) -> StoredPasses:
         training, replica = name == "train", self.replica()

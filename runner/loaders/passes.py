@@ -148,9 +148,7 @@ class PassLoader(ForkSafeLoader):
 
     def place(self, consumed: int) -> tuple[int, int]:
         """Pass and batch to resume at after `consumed` batches of this pass."""
-        if self.ended and consumed >= self.served:
-            return self.epoch + 1, 0
-        return self.epoch, consumed
+        return (self.epoch + 1, 0) if self.ended and consumed >= self.served else (self.epoch, consumed)
 
     def _counted(self, batches: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         while True:

@@ -22,6 +22,9 @@ from iolaus.runner.run.replicas import replica_of
 Batch = dict[str, Any]
 """A collator's batch of samples: tensors of rows [B, T], or of one packed row [1, T]."""
 
+Output = dict[str, Tensor]
+"""The task model's output for a micro-batch: `loss`, and what figures are made of."""
+
 
 class AutomaticModule(ModelModule):
     """Trains a task model with an optimizer by name; a subclass makes the micro-batches and the schedule.
@@ -108,7 +111,7 @@ class AutomaticModule(ModelModule):
         self.log("train/loss", loss.detach(), batch_size=len(batch["input_ids"]), **options)
         return loss
 
-    def _mean_loss(self, batch: Batch) -> tuple[Tensor, MicroBatch, dict[str, Tensor]]:
+    def _mean_loss(self, batch: Batch) -> tuple[Tensor, MicroBatch, Output]:
         """The mean loss over the targets of all ranks' batches, the micro-batch, and the model's output for it."""
         if "cu_seqlens" in batch:
             self._take_packed_rows()
@@ -176,9 +179,7 @@ class AutomaticModule(ModelModule):
                 figures = self.set_figures(number)
                 self.publish({f"{name}/{figure}": value for figure, value in figures.items()})
 
-    def add_batch(
-        self, number: int, batch_idx: int, micro_batch: MicroBatch, output: dict[str, Tensor]
-    ) -> None:
+    def add_batch(self, number: int, batch_idx: int, micro_batch: MicroBatch, output: Output) -> None:
         """Adds a batch to the evaluated set of that number."""
         raise NotImplementedError
 

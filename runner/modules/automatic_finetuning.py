@@ -5,11 +5,10 @@ from functools import partial
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
 
 from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.data.text.tokenizer import load_tokenizer
-from iolaus.runner.modules.automatic import AutomaticModule, Batch
+from iolaus.runner.modules.automatic import AutomaticModule, Batch, Output
 from iolaus.runner.modules.set_figures import SetFigures
 from iolaus.runner.optim.schedule.schedulers import ClosedFormScheduler
 from iolaus.runner.optim.schedule.warmup_decay import check_warmup_decay, warmup_decay_factor
@@ -103,9 +102,7 @@ class FinetuningModule(AutomaticModule):
     test_step = AutomaticModule.validation_step
     on_test_epoch_end = AutomaticModule.on_validation_epoch_end
 
-    def add_batch(
-        self, number: int, batch_idx: int, micro_batch: MicroBatch, output: dict[str, Tensor]
-    ) -> None:
+    def add_batch(self, number: int, batch_idx: int, micro_batch: MicroBatch, output: Output) -> None:
         """Adds a batch to the loss and the metrics of its set."""
         if number not in self._sets:
             self._sets[number] = self._new_figures()

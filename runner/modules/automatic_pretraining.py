@@ -3,7 +3,6 @@
 from typing import Any, Literal, cast
 
 from lightning.pytorch.utilities import move_data_to_device
-from torch import Tensor
 from transformers import AutoConfig, PreTrainedModel
 
 from iolaus.conf.values import check_choice
@@ -12,7 +11,7 @@ from iolaus.runner.data.text.tokenizer import load_tokenizer
 from iolaus.runner.loaders.pretraining import OBJECTIVES
 from iolaus.runner.models import build_encoder
 from iolaus.runner.models.encoder import SIZES
-from iolaus.runner.modules.automatic import AutomaticModule, Batch
+from iolaus.runner.modules.automatic import AutomaticModule, Batch, Output
 from iolaus.runner.modules.base import add_sums
 from iolaus.runner.objectives import get_collator_cls
 from iolaus.runner.objectives.layout import IGNORED
@@ -115,9 +114,7 @@ class PretrainingModule(AutomaticModule):
             micro_batch["target_weights"] = batch["target_weights"].flatten()[positions]
         return micro_batch
 
-    def add_batch(
-        self, number: int, batch_idx: int, micro_batch: MicroBatch, output: dict[str, Tensor]
-    ) -> None:
+    def add_batch(self, number: int, batch_idx: int, micro_batch: MicroBatch, output: Output) -> None:
         """Adds a batch to the sums over its set."""
         add_sums(self._sets.setdefault(number, {}), micro_batch, output)
 

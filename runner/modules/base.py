@@ -1,7 +1,6 @@
 """The base class of the LightningModules: a task model, its placement and compilation, and sums over ranks."""
 
 import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 import lightning.pytorch as pl
@@ -69,12 +68,10 @@ class ModelModule(pl.LightningModule):
             return None
         return gather(self.model.pretrained.state_dict(), self.trainer.is_global_zero)
 
-    @contextlib.contextmanager
-    def evaluation_weights(self) -> Iterator[None]:
+    def evaluation_weights(self) -> contextlib.AbstractContextManager[None]:
         """A context in which the parameters are those to evaluate and export, where an optimizer keeps two sets."""
         optimizers = self.trainer.optimizers
-        with loop_needs(optimizers[0]).evaluation() if optimizers else contextlib.nullcontext():
-            yield
+        return loop_needs(optimizers[0]).evaluation() if optimizers else contextlib.nullcontext()
 
     def begin_evaluation(self) -> None:
         """Switches to the weights to evaluate, until the evaluation ends."""

@@ -15,7 +15,6 @@ from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.micro_batch import MicroBatch, Share
 from iolaus.runner.evaluation.files import write_predictions
 from iolaus.runner.evaluation.predictions import Predictions
-from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.modules.training import TrainingModule
 from iolaus.runner.run.folder import RunFolder
 
@@ -33,14 +32,10 @@ class FinetuningRun(TrainingModule):
 
     @takes_settings(options.Finetuning)
     def __init__(
-        self,
-        settings: options.Finetuning,
-        model: TaskModel,
-        make_predictions: Callable[[Any], Predictions],
-        **given: Any,
+        self, settings: options.Finetuning, make_predictions: Callable[[Any], Predictions], **given: Any
     ) -> None:
-        freeze_parameters(model, settings.freeze)
-        super().__init__(settings, model, **given)
+        freeze_parameters(given["model"], settings.freeze)
+        super().__init__(settings, **given)
         self.load_best, self.make_predictions = settings.load_best, make_predictions
         self.predictions: dict[str, Predictions] = {}
         self.test_metrics: dict[str, float] = {}
@@ -144,10 +139,8 @@ def freeze_parameters(model: nn.Module, patterns: Sequence[str]) -> None:
     """
     names = dict(model.named_parameters())
     for pattern in patterns:
-        if pattern.startswith("re:"):
-            matching = [name for name in names if re.search(pattern[3:], name)]
-        else:
-            matching = [name for name in names if fnmatch.fnmatchcase(name, pattern)]
+        regular = pattern[3:] if pattern.startswith("re:") else rf"\A{fnmatch.translate(pattern)}"
+        matching = [name for name in names if re.search(regular, name)]
         if not matching:
             raise ValueError(
                 f"module.freeze: the pattern {pattern!r} matches no parameter; they have names such as "

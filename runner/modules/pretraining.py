@@ -1,5 +1,6 @@
 """Pretraining: the shared step, validation by the model's own figures, and its guesses for masked tokens."""
 
+import json
 import math
 from typing import Any
 
@@ -10,8 +11,9 @@ from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.micro_batch import MicroBatch, Share
 from iolaus.runner.models.sparse_head import SparseMaskedLM
 from iolaus.runner.modules.base import add_sums
-from iolaus.runner.modules.samples import Sample, guessed_samples, write_samples
+from iolaus.runner.modules.samples import Sample, guessed_samples
 from iolaus.runner.modules.training import TrainingModule
+from iolaus.runner.run.files import write_atomically
 from iolaus.runner.run.folder import RunFolder
 
 
@@ -60,8 +62,8 @@ class PretrainingRun(TrainingModule):
 
     def after_training(self, folder: RunFolder) -> None:
         """Writes the model's guesses for masked tokens of each validation set."""
-        if self.trainer.is_global_zero:
-            write_samples(folder.path, self._samples)
+        if self.trainer.is_global_zero and any(self._samples.values()):
+            write_atomically(folder.path / "samples.json", json.dumps(self._samples, ensure_ascii=False))
 
     def _take_samples(self, micro_batch: MicroBatch, number: int) -> None:
         """Lets the model guess a few samples; one rank alone cannot run a model in shards."""

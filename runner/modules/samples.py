@@ -1,8 +1,6 @@
 """A pretrained model's guesses for masked tokens of held-out text: `samples.json` in the run folder."""
 
-import json
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,9 +9,6 @@ from transformers import PreTrainedTokenizerBase
 
 from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models.sparse_head import SparseMaskedLM, rows_at
-from iolaus.runner.run.files import write_atomically
-
-FILE = "samples.json"
 
 NUM_SAMPLES = 5
 """Samples of each validation set."""
@@ -26,12 +21,6 @@ NUM_GUESSES = 3
 
 Sample = list[str | dict[str, Any]]
 """A text in pieces: as it stands, or a target: `true`, and `guesses`, pairs of text and probability."""
-
-
-def write_samples(folder: Path, samples: dict[str, list[Sample]]) -> None:
-    """Writes the samples of each validation set; nothing where there is none."""
-    if any(samples.values()):
-        write_atomically(folder / FILE, json.dumps(samples, ensure_ascii=False))
 
 
 @torch.no_grad()

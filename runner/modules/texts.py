@@ -1,6 +1,5 @@
 """The samples of a micro-batch as text, with their targets marked."""
 
-from collections.abc import Callable
 from itertools import groupby
 from typing import Any
 
@@ -10,9 +9,6 @@ from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.modules.samples import first_documents
 
 IGNORED = -100
-
-Answer = Callable[[int, int], str]
-"""The text from a first to a last place."""
 
 LONGEST_RUN = 4
 """Equal tokens in a row that are shown; of more their number is shown."""
@@ -35,11 +31,8 @@ def marked_texts(micro_batch: MicroBatch, tokenizer: PreTrainedTokenizerBase, co
         target = names[labels[i]] if names else str(tokenizer.convert_ids_to_tokens(labels[i]))
         return f"{{{tokens[i]}}}" if tokens[i] == target else f"{{{tokens[i]}>{target}}}"
 
-    def answer(first: int, last: int) -> str:
-        return repr(tokenizer.decode(ids[first : last + 1]))
-
     texts = [_joined([marked(i) for i in span]) for span in spans]
-    targets = [_target(micro_batch, number, span.start, names, answer) for number, span in enumerate(spans)]
+    targets = [_target(micro_batch, n, ids[span.start :], names, tokenizer) for n, span in enumerate(spans)]
     return [text + (target and f"  => {target}") for text, target in zip(texts, targets, strict=True)]
 
 
@@ -56,8 +49,8 @@ def _joined(words: list[str]) -> str:
     return text.strip()
 
 
-def _target(micro_batch: MicroBatch, number: int, start: int, names: list[str], answer: Answer) -> str:
-    """The target of a whole sample: its label or labels, a number, or its answer; empty if it has none."""
+def _target(micro_batch: MicroBatch, number: int, ids: list[int], names: list[str], tokenizer: Any) -> str:
+    """The target of a sample that begins the `ids`: its labels, a number, or its answer; empty if it has none."""
     if "example_labels" in micro_batch:
         label = micro_batch["example_labels"][number]
         if not label.is_floating_point():
@@ -67,5 +60,5 @@ def _target(micro_batch: MicroBatch, number: int, start: int, names: list[str], 
         return f"{float(label):g}"
     if "starts" in micro_batch:
         first, last = int(micro_batch["starts"][number]), int(micro_batch["ends"][number])
-        return answer(start + first, start + last) if first else "no answer"
+        return repr(tokenizer.decode(ids[first : last + 1])) if first else "no answer"
     return ""
