@@ -87,16 +87,24 @@ class FinetuningDataModule(PassesDataModule):
         """
         if self.sets:
             return
-        rows = self._rows()
+        rows, tokenizer = self._rows(), self.tokenizer
         self.reader = self._make_reader(rows)
         examples = {n: self.reader.examples(found, labelled=n != "test") for n, found in rows.items()}
         first = next(iter(rows))
         self.reader.learn(examples[first], rows[first])
         self.sets = {
-            n: self.reader.tokenize(some, self.tokenizer, self.max_sequence_length, training=n == "train")
+            n: self.reader.tokenize(some, tokenizer, self.max_sequence_length, training=n == "train")
             for n, some in examples.items()
         }
-        self.collator = self._make_collator()
+        known: CollatorArguments = {
+            **tokenizer_arguments(tokenizer),
+            "special_token_ids": [i for i in tokenizer.all_special_ids if i != tokenizer.unk_token_id],
+            "text_column": self.text_column,
+            "label_column": self.label_column,
+            "max_sequence_length": self.max_sequence_length,
+            **self.reader.collator_arguments(),
+        }
+        self.collator: Any = self._task.objective(**{**known, **(self.collator_kwargs or {})})
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
@@ -175,18 +183,6 @@ class FinetuningDataModule(PassesDataModule):
         usual = str(getattr(option, f"{default}_column", given))
         first = next(iter(rows.values())).rows[0].values
         return usual if given == default and given not in first else given
-
-    def _make_collator(self) -> Any:
-        tokenizer = self.tokenizer
-        known: CollatorArguments = {
-            **tokenizer_arguments(tokenizer),
-            "special_token_ids": [i for i in tokenizer.all_special_ids if i != tokenizer.unk_token_id],
-            "text_column": self.text_column,
-            "label_column": self.label_column,
-            "max_sequence_length": self.max_sequence_length,
-            **self.reader.collator_arguments(),
-        }
-        return self._task.objective(**{**known, **(self.collator_kwargs or {})})
 
     def _rows(self) -> dict[str, Rows]:
         """The rows of each set, training first."""

@@ -4,7 +4,7 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, SupportsIndex, TypeVar, overload
+from typing import Any, Generic, Protocol, SupportsIndex, TypeVar
 
 from torch.utils.data import Dataset
 
@@ -97,25 +97,20 @@ class EpochSeeds(Sequence[int]):
     def __len__(self) -> int:
         return len(self.epochs)
 
-    @overload
-    def __getitem__(self, index: int) -> int: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[int]: ...
-
-    def __getitem__(self, index: int | slice) -> int | list[int]:
-        if isinstance(index, slice):
-            return [epoch_seed(self.seed, epoch) for epoch in self.epochs[index]]
-        return epoch_seed(self.seed, self.epochs[index])
+    def __getitem__(self, index: Any) -> Any:
+        found: Any = self.epochs[index]
+        if isinstance(found, range):
+            return [epoch_seed(self.seed, epoch) for epoch in found]
+        return epoch_seed(self.seed, found)
 
 
 @dataclass
 class MultiEpochDatasetResampler(Dataset[T]):
     """A map-style dataset of several epochs, each shuffled by a seed of its own.
 
-    At most one of `num_epochs` and `num_samples` is given; neither means one epoch. With `num_samples` the last epoch is
-    cut. Raises ValueError for both, for a count below 1, and for an empty dataset. Unlike with BioNeMo's, a dataset of
-    one sample works, and every order of few samples occurs.
+    Give at most one of `num_epochs` and `num_samples`, by default one epoch; `num_samples` may cut the last epoch.
+    Raises ValueError for both, for a count below 1, and for an empty dataset. Unlike with BioNeMo's, a dataset of one
+    sample works, and every order of few samples occurs.
 
     Example:
         >>> letters = IdentityMultiEpochDatasetWrapper("abc")
@@ -149,7 +144,7 @@ class MultiEpochDatasetResampler(Dataset[T]):
             raise ValueError("The dataset to resample is empty: expected one sample or more.")
         self.num_samples = given.get("num_samples", Derived(length * given.get("num_epochs", 1)))
         self.num_epochs = given.get("num_epochs", Derived(-(-self.num_samples // length)))
-        self.epoch_seeds = EpochSeeds(self.seed, self.num_epochs)
+        self.epoch_seeds: Sequence[int] = EpochSeeds(self.seed, self.num_epochs)
 
     def epoch_index(self, index: SupportsIndex) -> EpochIndex:
         """The epoch and sample at a position of the stream. Raises IndexError outside [0, len)."""
