@@ -1,7 +1,7 @@
 """The base classes of samplers: global batches by number, iteration, and resuming."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -14,7 +14,7 @@ T_co = TypeVar("T_co", covariant=True)
 class ResumableSampler(ABC, Generic[T_co]):
     """A sampler for a DataLoader: every `iter()` begins at the start, but the first one after a state was loaded.
 
-    Every other one begins at the start. `position` counts the items of the latest iterator.
+    `position` counts the items of the latest iterator. A subclass has a `dataset`, `global_batch_size` and `seed`.
 
     Example:
         >>> class Countdown(ResumableSampler[int]):
@@ -27,6 +27,10 @@ class ResumableSampler(ABC, Generic[T_co]):
         >>> list(sampler), list(sampler)
         ([2, 1], [3, 2, 1])
     """
+
+    dataset: Sized
+    global_batch_size: int
+    seed: int
 
     def __init__(self) -> None:
         self.epoch = 0
@@ -56,6 +60,15 @@ class ResumableSampler(ABC, Generic[T_co]):
         """The next iterator, and that one alone, begins at `position`; at the end it begins anew."""
         self.position = self._start = position
 
+    def fingerprint(self) -> dict[str, Any]:
+        """The settings that the order depends on, compared at a resume; a subclass adds its own."""
+        return {
+            "sampler": type(self).__name__,
+            "seed": self.seed,
+            "global_batch_size": self.global_batch_size,
+            "dataset_length": len(self.dataset),
+        }
+
     def set_epoch(self, epoch: int) -> None:
         """Chooses the epoch of the following iterators; the position stays if it is the present one, else it is 0."""
         if epoch != self.epoch:
@@ -81,6 +94,8 @@ class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
 
     Letters in shapes: B sequences of a global batch.
     """
+
+    dataset: SizedSequences
 
     def __init__(
         self,
@@ -117,15 +132,6 @@ class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
     def first_epoch(self) -> int:
         """The epoch of the first sample of batch 0."""
         return self.epoch * self.epochs_of_pass()
-
-    def fingerprint(self) -> dict[str, Any]:
-        """The settings that the order depends on, compared at a resume; a subclass adds its own."""
-        return {
-            "sampler": type(self).__name__,
-            "seed": self.seed,
-            "global_batch_size": self.global_batch_size,
-            "dataset_length": len(self.dataset),
-        }
 
     def state_dict(self) -> dict[str, Any]:
         """Epoch, position in it and fingerprint, as plain values.
