@@ -1,4 +1,4 @@
-"""Rows of csv and tsv files: the delimiter and the quotes are found in the file, unless settings say them."""
+"""Rows of csv and tsv files; delimiter and quotes are found in the file unless settings give them."""
 
 import csv
 import re
@@ -8,17 +8,17 @@ from typing import Any
 from iolaus.runner.data.read.opened import File, opened
 
 DELIMITERS = ",;\t|"
-"""What may stand between the fields of a csv file."""
+"""Delimiters that are recognised in csv files."""
 
 _SAMPLE = 1 << 20
-"""Characters from which is told whether the fields of a tsv file are quoted."""
+"""Characters of a tsv file that are read to see whether its fields are quoted."""
 
 
 def delimited(file: File) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """The rows below the line with the names of the columns, each with its place.
+    """The rows below the line of column names, each with its place.
 
     Raises:
-        ValueError: the file is empty, or a line has not as many fields as the first one, or wrong quotes; it is named.
+        ValueError: an empty file, a line with another number of fields, or wrong quotes; it is named.
     """
     csv.field_size_limit(2**31 - 1)
     dialect, header = _dialect(file), None
@@ -45,7 +45,7 @@ def delimited(file: File) -> Iterator[tuple[str, Mapping[str, str]]]:
 
 
 def _dialect(file: File) -> dict[str, Any]:
-    """The delimiter and the quotes, as `csv.reader` takes them."""
+    """Delimiter and quoting for `csv.reader`."""
     delimiter, quoting = file.reading.delimiter, file.reading.quoting
     if delimiter is not None and len(delimiter) != 1:
         raise ValueError(f"data.delimiter={delimiter!r}: expected one character, such as ';'")
@@ -61,9 +61,9 @@ def _dialect(file: File) -> dict[str, Any]:
 
 
 def _is_quoted(sample: str, delimiter: str) -> bool:
-    """Whether quotes enclose fields of a tsv file, rather than being part of the text: none is left when fields are gone.
+    """Whether every quote of a tsv file belongs to a quoted field, so that none is part of the text.
 
-    Fields that go over several lines are quoted only where lines that are cut at each delimiter have not all as many.
+    A quoted field may span lines only where the lines do not all have as many delimiters.
     """
     whole = len(sample) < _SAMPLE
     lines = [line for line in sample.split("\n")[: None if whole else -1] if line.strip()]

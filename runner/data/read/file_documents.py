@@ -1,4 +1,4 @@
-"""Documents of files: one column of their rows, or pieces of a text, streamed file by file."""
+"""Documents of files, streamed file by file: a column of tables, or parts of texts."""
 
 import hashlib
 import os
@@ -24,19 +24,20 @@ from iolaus.runner.data.read.formats import (
 from iolaus.runner.data.read.opened import AS_FOUND, File, Reading
 
 _SMALL = 64 << 20
-"""Bytes up to which files are known by their content; more are known by size and time of change."""
+"""Bytes of all files up to which the fingerprint is that of their content, not of their times of change."""
 
 
 class FileSource:
-    """Documents of several files, file by file; their formats go by their endings, unless `reading` says it."""
+    """Documents of several files, file by file; each format is that of the ending, unless `reading` gives one."""
 
     def __init__(
         self, files: Sequence[Path], named: str, text_column: str, text_unit: str, reading: Reading = AS_FOUND
     ) -> None:
         self.named, self.text_column, self.text_unit, self.reading = named, text_column, text_unit, reading
-        formats = [file_format(file, reading.format, DOCUMENTS) for file in files]
-        lone = reading.format != "auto"
-        self.files = [File(*file, reading, lone) for file in zip(files, formats, strict=True)]
+        self.files = [
+            File(path, file_format(path, reading.format, DOCUMENTS), reading, reading.format != "auto")
+            for path in files
+        ]
         for path in files:
             if not path.stat().st_size:
                 raise ValueError(f"{path} is empty: remove it, or fill it")
@@ -47,10 +48,10 @@ class FileSource:
         return self._column(self.files[0]) == "input_ids"
 
     def documents(self) -> Iterator[Any]:
-        """The documents of all files; blank texts and rows without any are passed over.
+        """The documents of all files, without blank ones.
 
         Raises:
-            ValueError: a file that is not UTF-8, damaged, or lacks the column; it is named, with byte or line.
+            ValueError: a file that cannot be decoded, is damaged, or lacks the column; it is named, with byte or line.
         """
         for file in self.files:
             if file.format in TEXTS:
@@ -66,7 +67,7 @@ class FileSource:
             yield from real_documents(zip(_values(file, column), masks, strict=False), column, str(file.path))
 
     def fingerprint(self) -> dict[str, Any]:
-        """Name, size and content (where that is much: time of change) of every file, and how it is read."""
+        """Name, size and content (of much data: time of change) of every file, and how it is read."""
         paths = [file.path for file in self.files]
         common = Path(os.path.commonpath([path.absolute().parent for path in paths]))
         small = sum(path.stat().st_size for path in paths) <= _SMALL
@@ -106,9 +107,7 @@ def _values(file: File, column: str) -> Iterator[Any]:
                 found = record if isinstance(record, Mapping) else [str(record)[:60]]
                 raise no_column(f"row {number} of {file.path}", column, found, "data.text_column")
         return
-    for batch in arrow_batches(file, [column]):
-        if not len(batch):
-            continue
+    for batch in filter(len, arrow_batches(file, [column])):
         values = batch.column(0)
         if column == "input_ids" and not values.null_count and hasattr(values, "offsets"):
             flat, offsets = values.values.to_numpy(zero_copy_only=False), values.offsets.to_numpy()
@@ -130,7 +129,7 @@ def choose_column(columns: Sequence[str], text_column: str, where: str) -> str:
 
 
 def real_documents(values: Iterable[tuple[Any, Any]], column: str, where: str) -> Iterator[Any]:
-    """The documents of a column's values, each with its attention mask or None: ids less padding; no blank ones.
+    """The documents of a column, without blank ones; `values` are pairs with an attention mask that marks padding, or None.
 
     Raises:
         ValueError: a value is neither a text nor, in `input_ids`, a list of integers; its row is named.

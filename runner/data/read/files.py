@@ -1,4 +1,4 @@
-"""What a path, a glob or a name stands for: files here, or a data set of the hub; and the splits of a folder."""
+"""Finds the files of a path, glob or split, or the data set of the hub, that a name stands for."""
 
 import json
 import re
@@ -16,13 +16,13 @@ SPLIT_NAMES = {
     "validation": ("validation", "valid", "val", "dev"),
     "test": ("test", "testing", "eval", "evaluation"),
 }
-"""What files of a split may be called, as `datasets` finds them in a folder."""
+"""Names of files and folders for each split, as `datasets` recognises them."""
 
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?(:[\w.-]+)?")
 
 
 class Found(NamedTuple):
-    """Files that a name stands for; or in `hub` the name of a data set, and in `config` that of its configuration."""
+    """The files that were found, or the `hub` data set and the name of its configuration."""
 
     files: list[Path]
     split: str
@@ -33,14 +33,14 @@ class Found(NamedTuple):
 
 
 def locate(spec: str, split: str, formats: Sequence[str], any_format: bool = False) -> Found:
-    """What `spec` names: a file, folder or glob, a data set that `datasets` has saved, or one of the hub, `name:config`.
+    """Finds a file, folder, glob, data set saved by `datasets`, or data set of the hub, `name:config`.
 
-    A split is written behind an `@`; without one, hub and saved data sets with several take `split`, and a folder all its
-    files. `any_format`: a file may be named whose ending is not known.
+    A split follows an `@`; without one, hub data sets and saved ones with several splits take `split`, and a folder all
+    its files. With `any_format` a named file may have any ending.
 
     Raises:
         FileNotFoundError: nothing is there.
-        ValueError: a format or a split that is not known, or a folder without files.
+        ValueError: an unknown format or split, or a folder without files.
     """
     if problem := NAMED.problem(spec):
         raise ValueError(f"data: {spec!r}: {problem}")
@@ -88,21 +88,18 @@ def _files(path: Path, chosen: str, split: str, formats: Sequence[str], any_form
 
 
 def split_files(path: Path, split: str | None, formats: Sequence[str]) -> list[Path]:
-    """The files of a split; None stands for all of them.
+    """The files of a split, or with None of all splits.
 
-    A folder's files belong to a split by their names (`train.csv`, `test-00001.parquet`) or subfolder. A file, and a data
-    set that was saved without splits, are all of their `train`.
+    Files of a folder belong to a split by their names (`train.csv`, `test-00001.parquet`) or subfolder. A single file, and
+    a data set saved without splits, are the split `train`.
     """
     if split is not None and (path / "dataset_dict.json").is_file():
         return split_files(path / split, None, formats) if split in splits_in(path, formats) else []
-    if path.is_file() or (path / "state.json").is_file():
-        if split not in (None, "train"):
-            return []
-        return (
-            [path]
-            if path.is_file()
-            else [path / f["filename"] for f in _load_json(path / "state.json")["_data_files"]]
-        )
+    if path.is_file():
+        return [path] if split in (None, "train") else []
+    if (path / "state.json").is_file():
+        saved = [path / file["filename"] for file in _load_json(path / "state.json")["_data_files"]]
+        return saved if split in (None, "train") else []
     names = SPLIT_NAMES.get(split or "", (split,))
     return [
         file
@@ -131,11 +128,11 @@ def _first_word(file: Path) -> str:
 
 
 def _visible(folder: Path, formats: Sequence[str]) -> list[Path]:
-    """The files of known formats in a folder and below, by path; a file that lies there unpacked as well, once."""
+    """The files of known formats in a folder and below, by path; compressed files only if not there unpacked."""
     inside = sorted(f for f in folder.rglob("*") if ending_format(f) in formats and f.is_file())
     found = [f for f in inside if not any(p.startswith(".") for p in f.relative_to(folder).parts)]
-    unpacked = {*found}
-    return [f for f in found if f.suffix.lower() not in COMPRESSED or f.with_suffix("") not in unpacked]
+    plain = {*found}
+    return [f for f in found if f.suffix.lower() not in COMPRESSED or f.with_suffix("") not in plain]
 
 
 def _load_json(path: Path) -> Any:

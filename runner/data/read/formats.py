@@ -1,10 +1,8 @@
-"""The formats of files: the columns of each, and its records one after the other, for documents and rows alike.
-
-Every error names the file and the byte, line or row.
-"""
+"""Readers of the file formats: records one after the other; errors name the file and the byte, line or row."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -18,23 +16,16 @@ Records = Iterator[tuple[str, Any]]
 
 
 def read_text(file: File, unit: str) -> Iterator[str]:
-    """Documents of a text: paragraphs with blank lines between, lines, or the whole `file`."""
+    """Documents of a text file: a `paragraph` (blank lines between them), a `line` or the whole `file` each."""
     with opened(file) as text:
         if unit == "file":
-            if whole := text.read().strip():
-                yield whole
-            return
-        paragraph: list[str] = []
-        for line in map(str.rstrip, text):
-            if line and unit == "paragraph":
-                paragraph.append(line)
-            elif line:
-                yield line
-            elif paragraph:
-                yield "\n".join(paragraph)
-                paragraph = []
-        if paragraph:
-            yield "\n".join(paragraph)
+            yield from filter(None, [text.read().strip()])
+        elif unit == "line":
+            yield from filter(None, map(str.rstrip, text))
+        else:
+            for has_text, lines in groupby(map(str.rstrip, text), key=bool):
+                if has_text:
+                    yield "\n".join(lines)
 
 
 def _jsonl(file: File) -> Records:
@@ -57,12 +48,13 @@ def _json(file: File) -> Records:
             yield from _jsonl(file)
             return
     content = _parsed(file)
-    if isinstance(content, dict) and isinstance(content.get("data"), list):
-        content = content["data"]
-    elif isinstance(content, dict) and file.lone_object:
-        content = [content]
-    elif isinstance(content, dict) and content and all(isinstance(c, list) for c in content.values()):
-        content = [dict(zip(content, row, strict=False)) for row in zip(*content.values(), strict=False)]
+    if isinstance(content, dict):
+        if isinstance(content.get("data"), list):
+            content = content["data"]
+        elif file.lone_object:
+            content = [content]
+        elif content and all(isinstance(column, list) for column in content.values()):
+            content = [dict(zip(content, row, strict=False)) for row in zip(*content.values(), strict=False)]
     if not isinstance(content, list):
         raise ValueError(
             f"{file.path} holds no list of records: expected [{{...}}, ...] or {{'data': [...]}}"
@@ -71,9 +63,9 @@ def _json(file: File) -> Records:
 
 
 def _items(content: list[Any], path: Path) -> Records:
-    """The records of a list; of SQuAD's articles their questions."""
+    """The records of a list; the questions of SQuAD's articles."""
     if content and isinstance(content[0], dict) and "paragraphs" in content[0]:
-        return _articles(content, path)
+        return _questions(content, path)
     return ((f"item {number}", record) for number, record in enumerate(content))
 
 
@@ -101,19 +93,20 @@ def _squad(file: File) -> Records:
     return _items(content["data"], file.path)
 
 
-def _articles(articles: list[Any], path: Path) -> Records:
-    """The questions of SQuAD's articles: `id`, `question`, `context` and `answers`, as in the hub's data sets."""
+def _questions(articles: list[Any], path: Path) -> Records:
+    """Questions of SQuAD's articles: `id`, `question`, `context` and `answers`, as in the hub's data sets."""
     for article in articles:
         for number, paragraph in enumerate(article["paragraphs"]):
             try:
                 for question in paragraph["qas"]:
                     answers = [] if question.get("is_impossible") else question.get("answers", [])
-                    spans = {name: [answer[name] for answer in answers] for name in ("text", "answer_start")}
-                    asked = {"id": question["id"], "question": question["question"]}
-                    yield (
-                        f"question {question['id']}",
-                        {**asked, "context": paragraph["context"], "answers": spans},
-                    )
+                    record = {
+                        "id": question["id"],
+                        "question": question["question"],
+                        "context": paragraph["context"],
+                        "answers": {name: [a[name] for a in answers] for name in ("text", "answer_start")},
+                    }
+                    yield f"question {question['id']}", record
             except KeyError as error:
                 title = article.get("title", "article")
                 raise ValueError(
@@ -122,7 +115,7 @@ def _articles(articles: list[Any], path: Path) -> Records:
 
 
 def arrow_batches(file: File, columns: list[str] | None = None) -> Iterator[Any]:
-    """Record batches of a parquet or arrow file, of some columns or all; the first one is empty, for its schema."""
+    """Record batches with some or all columns of a parquet or arrow file; the first is empty and has the schema."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -153,7 +146,7 @@ def _arrow(file: File) -> Records:
 
 
 def columns_of(file: File) -> list[str] | None:
-    """Names of the columns, by the schema or the first record; None of a list of plain strings, or of nothing at all."""
+    """Column names, from the schema or the first record; None for a list of strings and for an empty file."""
     if file.format in ARROW:
         return list(next(arrow_batches(file)).schema.names)
     _, first = next(FORMATS[file.format](file), ("", None))
@@ -167,31 +160,31 @@ def columns_of(file: File) -> list[str] | None:
 
 
 FORMATS: dict[str, Callable[[File], Records]] = {
-    "json": _json, "jsonl": _jsonl, "csv": delimited, "tsv": delimited, "parquet": _arrow, "arrow": _arrow,
+    "csv": delimited, "tsv": delimited, "jsonl": _jsonl, "json": _json, "parquet": _arrow, "arrow": _arrow,
     "conll": conll, "conllu": conllu, "squad": _squad,
 }  # fmt: skip
-"""What reads the records of files with columns, by the name of the format."""
+"""Readers of files with columns, by format."""
+
+ROWS = tuple(FORMATS)
+"""Formats that rows are read from."""
 
 ARROW = ("parquet", "arrow")
-"""Formats whose columns can be read alone."""
+"""Formats with a schema, whose columns can be read one by one."""
 
 TEXTS = ("txt", "md")
 """Formats without columns, which `read_text` reads."""
 
 TEXT_UNITS = ("paragraph", "line", "file")
-"""What one document can be in such files."""
+"""Units of text that can be a document in such files."""
 
 DOCUMENTS = (*TEXTS, "json", "jsonl", "csv", "tsv", "parquet", "arrow")
 """Formats that documents are read from."""
-
-ROWS = ("csv", "tsv", "jsonl", "json", "parquet", "arrow", "conll", "conllu", "squad")
-"""Formats that rows are read from."""
 
 _OTHER_ENDINGS = {".ndjson": "jsonl", ".iob": "conll", ".iob2": "conll", ".bio": "conll"}
 
 
 def ending_format(path: Path) -> str:
-    """The format that a name's ending stands for, less that of a compression; there may be no such format."""
+    """The ending of a file's name, without that of a compression, as a format; it need not be a known one."""
     compressed = path.suffix.lower() in COMPRESSED
     ending = (path.with_suffix("") if compressed else path).suffix.lower()
     found = _OTHER_ENDINGS.get(ending, ending[1:])
@@ -199,7 +192,7 @@ def ending_format(path: Path) -> str:
 
 
 def file_format(path: Path, chosen: str, formats: Iterable[str]) -> str:
-    """The format that a setting has chosen, `auto` being that of the ending; an arrow file is always one.
+    """The chosen format; with `auto`, and always for an arrow file, the format of the ending.
 
     Raises:
         ValueError: there is no such format.
@@ -216,7 +209,7 @@ def file_format(path: Path, chosen: str, formats: Iterable[str]) -> str:
 
 
 def no_column(where: str, name: str, columns: Iterable[Any], setting: str) -> ValueError:
-    """What is said of a column that is not there."""
+    """The error for a missing column."""
     known = list(map(str, columns))
     return ValueError(
         f"{where} has no column {name!r}; it has: {', '.join(known)}. Set {setting}{suggest(name, known)}"
