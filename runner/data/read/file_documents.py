@@ -129,7 +129,7 @@ def choose_column(columns: Sequence[str], text_column: str, where: str) -> str:
 
 
 def real_documents(values: Iterable[tuple[Any, Any]], column: str, where: str) -> Iterator[Any]:
-    """The documents of a column, without blank ones; `values` are pairs with an attention mask that marks padding, or None.
+    """The documents of a column, without blank ones; `values` are pairs with an attention mask, or None, for padding.
 
     Raises:
         ValueError: a value is neither a text nor, in `input_ids`, a list of integers; its row is named.
