@@ -90,8 +90,8 @@ def _files(path: Path, chosen: str, split: str, formats: Sequence[str], any_form
 def split_files(path: Path, split: str | None, formats: Sequence[str]) -> list[Path]:
     """The files of a split, or with None of all splits.
 
-    Files of a folder belong to a split by their names (`train.csv`, `test-00001.parquet`) or subfolder. A single file, and a
-    data set saved without splits, are the split `train`.
+    Files of a folder belong to a split by their names (`train.csv`, `test-00001.parquet`) or subfolder. A single file,
+    and a data set saved without splits, are the split `train`.
     """
     if split is not None and (path / "dataset_dict.json").is_file():
         return split_files(path / split, None, formats) if split in splits_in(path, formats) else []

@@ -109,7 +109,7 @@ class StreamedPretrainingData(PretrainingData):
     def train_batches(self, rank: int, num_ranks: int) -> "StreamedGlobalBatches":  # type: ignore[override]
         """The share that one of so many ranks has of every global batch."""
         chunker = Chunker(self.tokenizer.backend_tokenizer, self.max_length, self.settings.long_documents)
-        cut = (self.micro_batch_tokens, self.micro_batch_size, self.layout == "packed")
+        cut = self.partitioning
         return StreamedGlobalBatches(
             self.stream_source, chunker, self.sampler, self.collator, self.seed, rank, num_ranks, *cut
         )
