@@ -59,10 +59,10 @@ class Chunker:
         self.backend, self.encoder = backend, encoder_for(backend)
         self.prefix, self.suffix = surrounding_tokens(backend)
         self.max_length, self.long_documents = max_length, long_documents
-        num_special = len(self.prefix) + len(self.suffix)
-        if max_length <= num_special:
+        self.num_special = len(self.prefix) + len(self.suffix)
+        if max_length <= self.num_special:
             raise ValueError(
-                f"data.max_length={max_length} leaves no room for text beside the {num_special} special tokens of a "
+                f"data.max_length={max_length} leaves no room for text beside the {self.num_special} special tokens of a "
                 "sequence"
             )
 
@@ -71,40 +71,38 @@ class Chunker:
         return self.measured_texts(documents)[0]
 
     def measured_texts(self, documents: Sequence[str]) -> tuple[Flat, int]:
-        """As `texts`, and how many bytes of UTF-8 the sequences stand for: those cut off by `truncate` do not count."""
+        """As `texts`, and the bytes of UTF-8 that the sequences stand for, without those cut off by `truncate`."""
         content, sizes = self.encoder.encode(documents)
-        budget = self.max_length - len(self.prefix) - len(self.suffix)
+        budget = self.max_length - self.num_special
+        long = np.flatnonzero(sizes > budget).tolist()
+        texts = [documents[d] for d in long]
         boundaries: dict[int, NDArray[np.int64]] = {}
+        kept = list(documents)
         if self.long_documents == "sentences":
-            long = np.flatnonzero(sizes > budget).tolist()
-            boundaries = dict(zip(long, self.encoder.sentences([documents[d] for d in long]), strict=True))
+            boundaries = dict(zip(long, self.encoder.sentences(texts), strict=True))
+        elif self.long_documents == "truncate":
+            for d, encoding in zip(
+                long, self.backend.encode_batch(texts, add_special_tokens=False), strict=True
+            ):
+                kept[d] = kept[d][: max(encoding.offsets[:budget])[1]]
         sequences = self._sequences(content, sizes, boundaries, np.ones(len(sizes), bool))
-        truncated = np.flatnonzero(sizes > budget) if self.long_documents == "truncate" else _NOWHERE
-        kept = dict(zip(truncated.tolist(), self._starts_of(documents, truncated, budget), strict=True))
-        return sequences, sum(num_bytes(kept.get(d, text)) for d, text in enumerate(documents))
-
-    def _starts_of(self, documents: Sequence[str], chosen: NDArray[np.int64], budget: int) -> list[str]:
-        """The text that the first `budget` tokens of some documents stand for."""
-        texts = [documents[d] for d in chosen.tolist()]
-        encodings = self.backend.encode_batch(texts, add_special_tokens=False)
-        return [t[: max(e.offsets[:budget])[1]] for t, e in zip(texts, encodings, strict=True)]
+        return sequences, sum(map(num_bytes, kept))
 
     def tokens(self, documents: Sequence[Sequence[int] | NDArray[Any]]) -> Flat:
         """Sequences of documents that are tokenised already, taken as they are where they are short enough.
 
-        Of a longer one every chunk gets the special tokens that surrounded it, if any did; it is cut at token boundaries.
+        Each chunk of a longer one gets the special tokens that surround it, if any do; it is cut at token boundaries.
         """
         p, s = len(self.prefix), len(self.suffix)
-        bare, surrounded = [], np.zeros(len(documents), bool)
+        bare, surrounded = [np.empty(0, np.int64)] * len(documents), np.zeros(len(documents), bool)
         for d, document in enumerate(documents):
             ids = np.asarray(document, np.int64)
             end = len(ids) - s
             if end >= p and np.array_equal(ids[:p], self.prefix) and np.array_equal(ids[end:], self.suffix):
                 ids, surrounded[d] = ids[p:end], True
-            bare.append(ids)
-        content = np.concatenate(bare) if bare else np.empty(0, np.int64)
+            bare[d] = ids
         sizes = np.fromiter(map(len, bare), np.int64, len(bare))
-        return self._sequences(content, sizes, {}, surrounded)
+        return self._sequences(np.concatenate([np.empty(0, np.int64), *bare]), sizes, {}, surrounded)
 
     def _sequences(
         self,
@@ -113,32 +111,24 @@ class Chunker:
         boundaries: dict[int, NDArray[np.int64]],
         surrounded: NDArray[np.bool_],
     ) -> Flat:
-        """`content`: ids of the documents end to end, `sizes` [D] of each; `surrounded` [D]: whether special tokens go
-        around the chunks of a document."""
+        """Cuts documents `content` [N], end to end, of `sizes` [D]; those `surrounded` [D] get special tokens."""
         offsets = np.cumsum(sizes) - sizes
-        budgets = self.max_length - surrounded * (len(self.prefix) + len(self.suffix))
-        owners, starts, ends = np.flatnonzero(sizes), offsets[sizes > 0], (offsets + sizes)[sizes > 0]
-        long = np.flatnonzero(sizes > budgets)
+        budgets = self.max_length - surrounded * self.num_special
+        owners = np.flatnonzero(sizes)
+        starts, ends = offsets[owners], (offsets + sizes)[owners]
         if self.long_documents == "truncate":
             ends = np.minimum(ends, starts + budgets[owners])
-        elif len(long):
-            pieces = [
-                self._cut(int(sizes[d]), int(budgets[d]), boundaries.get(d, _NOWHERE)) for d in long.tolist()
-            ]
-            counts = np.ones(len(sizes), np.int64)
-            counts[long] = [len(piece) for piece in pieces]
-            first = np.cumsum(counts) - counts
-            owners = np.repeat(np.arange(len(sizes)), counts)
-            within = np.zeros(len(owners), np.int64)
-            for d, piece in zip(long, pieces, strict=True):
-                within[first[d] : first[d] + counts[d]] = piece
-            starts = offsets[owners] + within
+        elif len(long := np.flatnonzero(sizes > budgets)):
+            pieces = [np.zeros(1, np.int64)] * len(sizes)
+            for d in long.tolist():
+                budget = int(budgets[d])
+                shortest = max(1, min(SHORTEST_CHUNK, budget // 2))
+                pieces[d] = np.array(cut(int(sizes[d]), budget, boundaries.get(d, _NOWHERE), shortest))
+            owners = np.repeat(np.arange(len(sizes)), list(map(len, pieces)))
+            starts = offsets[owners] + np.concatenate(pieces)
             ends = np.append(starts[1:], len(content))
             owners, starts, ends = (part[starts < ends] for part in (owners, starts, ends))
         return self._surround(content, starts, ends, surrounded[owners])
-
-    def _cut(self, num_tokens: int, budget: int, boundaries: NDArray[np.int64]) -> list[int]:
-        return cut(num_tokens, budget, boundaries, max(1, min(SHORTEST_CHUNK, budget // 2)))
 
     def _surround(
         self,
@@ -147,8 +137,8 @@ class Chunker:
         ends: NDArray[np.int64],
         surrounded: NDArray[np.bool_],
     ) -> Flat:
-        before, after = surrounded * len(self.prefix), surrounded * len(self.suffix)
-        lengths = ends - starts + before + after
+        before = surrounded * len(self.prefix)
+        lengths = ends - starts + surrounded * self.num_special
         stops = np.cumsum(lengths)
         begins = stops - lengths
         flat = np.empty(int(lengths.sum()), np.int64)
@@ -166,7 +156,7 @@ def num_bytes(text: str) -> int:
 
 
 def check_chunking(max_length: int, long_documents: str) -> None:
-    """Whether documents can be cut with these.
+    """Checks settings for cutting documents.
 
     Raises:
         ValueError: an unknown `long_documents`, or a `max_length` below 1.
