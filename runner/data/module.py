@@ -61,9 +61,14 @@ class GlobalBatchDataModule(pl.LightningDataModule):
         """
         self.collator, self.seed, self.accept_changes = collator, seed, accept_changes
         check_length(max_steps, max_epochs)
-        length = (None, max_steps) if max_steps > 0 else (max_epochs, None)
-        self.sampler = make_sampler(dataset=self.train, num_epochs=length[0], num_batches=length[1])
+        self.sampler = self._sampler(make_sampler, max_steps, max_epochs)
         return len(self.sampler)
+
+    def _sampler(
+        self, make_sampler: Callable[..., GlobalBatchSampler], max_steps: int, max_epochs: float | None
+    ) -> GlobalBatchSampler:
+        length = (None, max_steps) if max_steps > 0 else (max_epochs, None)
+        return make_sampler(dataset=self.train, num_epochs=length[0], num_batches=length[1])
 
     def known_task(self) -> dict[str, Any]:
         """The settings of the task that predictions on other data need; none for pretraining."""

@@ -27,8 +27,7 @@ def conll(file: File) -> Iterator[tuple[str, dict[str, Any]]]:
             return None
         return [field.strip() for field in line.split("\t")] if tabs else line.split()
 
-    word, tag = _column_number(file, "word_field", (), 0), _column_number(file, "tag_field", (), -1)
-    return _sentences(file, parse, word, tag)
+    return _sentences(file, parse, (), 0, -1)
 
 
 def conllu(file: File) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -38,20 +37,16 @@ def conllu(file: File) -> Iterator[tuple[str, dict[str, Any]]]:
         fields = line.split("\t")
         return None if line.startswith("#") or _NO_WORD.fullmatch(fields[0]) else fields
 
-    word = _column_number(file, "word_field", CONLLU_FIELDS, "form")
-    tag = _column_number(file, "tag_field", CONLLU_FIELDS, "upos")
-    return _sentences(file, parse, word, tag, len(CONLLU_FIELDS))
+    return _sentences(file, parse, CONLLU_FIELDS, "form", "upos")
 
 
 def _sentences(
-    file: File,
-    parse: Callable[[str], list[str] | None],
-    word: int,
-    tag: int,
-    columns: int | None = None,
+    file: File, parse: Callable[[str], list[str] | None], names: tuple[str, ...], *defaults: int | str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Rows of words and labels; without `columns` there are as many as the first word has."""
-    path, needed = file.path, max(2, word + 1, tag + 1, -word, -tag)
+    """Rows of words and labels; without `names` there are as many columns as the first word has."""
+    settings = zip(("word_field", "tag_field"), defaults, strict=True)
+    word, tag = (_column_number(file, setting, names, default) for setting, default in settings)
+    path, columns, needed = file.path, len(names), max(2, word + 1, tag + 1, -word, -tag)
     words: list[str] = []
     labels: list[str] = []
     first = 0

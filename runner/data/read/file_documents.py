@@ -10,17 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from iolaus.runner.data.read.formats import (
-    ARROW,
-    DOCUMENTS,
-    FORMATS,
-    TEXTS,
-    arrow_batches,
-    columns_of,
-    file_format,
-    no_column,
-    read_text,
-)
+from iolaus.runner.data.read import formats
 from iolaus.runner.data.read.opened import AS_FOUND, File, Reading
 
 _SMALL = 64 << 20
@@ -35,7 +25,12 @@ class FileSource:
     ) -> None:
         self.named, self.text_column, self.text_unit, self.reading = named, text_column, text_unit, reading
         self.files = [
-            File(path, file_format(path, reading.format, DOCUMENTS), reading, reading.format != "auto")
+            File(
+                path,
+                formats.file_format(path, reading.format, formats.DOCUMENTS),
+                reading,
+                reading.format != "auto",
+            )
             for path in files
         ]
         for path in files:
@@ -54,15 +49,15 @@ class FileSource:
             ValueError: a file that cannot be decoded, is damaged, or lacks the column; it is named, with byte or line.
         """
         for file in self.files:
-            if file.format in TEXTS:
-                yield from read_text(file, self.text_unit)
+            if file.format in formats.TEXTS:
+                yield from formats.read_text(file, self.text_unit)
                 continue
             column = self._column(file)
             if (column == "input_ids") != self.tokenized:
                 raise ValueError(
                     f"{self.files[0].path} and {file.path} differ: one has a column input_ids, one has not"
                 )
-            masked = column == "input_ids" and "attention_mask" in (columns_of(file) or ())
+            masked = column == "input_ids" and "attention_mask" in (formats.columns_of(file) or ())
             masks = _values(file, "attention_mask") if masked else repeat(None)
             yield from real_documents(zip(_values(file, column), masks, strict=False), column, str(file.path))
 
@@ -71,17 +66,18 @@ class FileSource:
         paths = [file.path for file in self.files]
         common = Path(os.path.commonpath([path.absolute().parent for path in paths]))
         small = sum(path.stat().st_size for path in paths) <= _SMALL
-        read = {name: getattr(self.reading, name) for name in ("delimiter", "encoding", "quoting")}
+        read = {"file_format": self.reading.format, **self.reading._asdict()}
+        names = ("file_format", "delimiter", "encoding", "quoting")
+        files = [
+            [path.absolute().relative_to(common).as_posix(), path.stat().st_size, _state(path, small)]
+            for path in paths
+        ]
         return {
             "source": "files",
             "text_column": self.text_column,
             "text_unit": self.text_unit,
-            **({"file_format": self.reading.format} if self.reading.format != "auto" else {}),
-            **{name: value for name, value in read.items() if value is not None},
-            "files": [
-                [path.absolute().relative_to(common).as_posix(), path.stat().st_size, _state(path, small)]
-                for path in paths
-            ],
+            **{name: read[name] for name in names if read[name] not in (None, "auto")},
+            "files": files,
         }
 
     def describe(self) -> str:
@@ -89,25 +85,22 @@ class FileSource:
         return self.named + (f" ({len(self.files)} files)" if len(self.files) > 1 else "")
 
     def _column(self, file: File) -> str:
-        columns = None if file.format in TEXTS else columns_of(file)
-        return (
-            self.text_column if columns is None else choose_column(columns, self.text_column, str(file.path))
-        )
+        return choose_column(formats.columns_of(file), self.text_column, str(file.path))
 
 
 def _values(file: File, column: str) -> Iterator[Any]:
     """The values of a column, row by row; token ids of arrow and parquet files as slices of their memory."""
-    if file.format not in ARROW:
-        for number, (_, record) in enumerate(FORMATS[file.format](file)):
+    if file.format not in formats.ARROW:
+        for number, (_, record) in enumerate(formats.FORMATS[file.format](file)):
             if isinstance(record, str):
                 yield record
             elif isinstance(record, Mapping) and column in record:
                 yield record[column]
             else:
                 found = record if isinstance(record, Mapping) else [str(record)[:60]]
-                raise no_column(f"row {number} of {file.path}", column, found, "data.text_column")
+                raise formats.no_column(f"row {number} of {file.path}", column, found, "data.text_column")
         return
-    for batch in filter(len, arrow_batches(file, [column])):
+    for batch in filter(len, formats.arrow_batches(file, [column])):
         values = batch.column(0)
         if column == "input_ids" and not values.null_count and hasattr(values, "offsets"):
             flat, offsets = values.values.to_numpy(zero_copy_only=False), values.offsets.to_numpy()
@@ -116,16 +109,14 @@ def _values(file: File, column: str) -> Iterator[Any]:
             yield from values.to_pylist()
 
 
-def choose_column(columns: Sequence[str], text_column: str, where: str) -> str:
-    """`input_ids` if there is one, else the text column.
-
-    Raises:
-        ValueError: there is neither.
-    """
+def choose_column(columns: Sequence[str] | None, text_column: str, where: str) -> str:
+    """`input_ids` if there is one, else the text column, also for None; raises ValueError without either."""
+    if columns is None:
+        return text_column
     for column in ("input_ids", text_column):
         if column in columns:
             return column
-    raise no_column(where, text_column, columns, "data.text_column")
+    raise formats.no_column(where, text_column, columns, "data.text_column")
 
 
 def real_documents(values: Iterable[tuple[Any, Any]], column: str, where: str) -> Iterator[Any]:

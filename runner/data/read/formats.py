@@ -31,13 +31,12 @@ def read_text(file: File, unit: str) -> Iterator[str]:
 def _jsonl(file: File) -> Records:
     with opened(file) as text:
         for number, line in enumerate(text, 1):
-            if line.strip():
-                try:
+            try:
+                if line.strip():
                     yield f"line {number}", json.loads(line)
-                except json.JSONDecodeError as error:
-                    raise ValueError(
-                        f"{file.path}, line {number}: no valid JSON: {error.msg} at column {error.colno}"
-                    ) from None
+            except json.JSONDecodeError as error:
+                message = f"{file.path}, line {number}: no valid JSON: {error.msg} at column {error.colno}"
+                raise ValueError(message) from None
 
 
 def _json(file: File) -> Records:
@@ -56,9 +55,8 @@ def _json(file: File) -> Records:
         elif content and all(isinstance(column, list) for column in content.values()):
             content = [dict(zip(content, row, strict=False)) for row in zip(*content.values(), strict=False)]
     if not isinstance(content, list):
-        raise ValueError(
-            f"{file.path} holds no list of records: expected [{{...}}, ...] or {{'data': [...]}}"
-        )
+        expected = "expected [{...}, ...] or {'data': [...]}"
+        raise ValueError(f"{file.path} holds no list of records: {expected}")
     yield from _items(content, file.path)
 
 
@@ -81,9 +79,8 @@ def _parsed(file: File) -> Any:
         try:
             return json.load(text)
         except json.JSONDecodeError as error:
-            raise ValueError(
-                f"{file.path} is no valid JSON: line {error.lineno}, column {error.colno}: {error.msg}"
-            ) from None
+            place = f"line {error.lineno}, column {error.colno}"
+            raise ValueError(f"{file.path} is no valid JSON: {place}: {error.msg}") from None
 
 
 def _squad(file: File) -> Records:
@@ -135,9 +132,8 @@ def arrow_batches(file: File, columns: list[str] | None = None) -> Iterator[Any]
             yield reader.schema.empty_table()
             yield from (batch if columns is None else batch.select(columns) for batch in batches)
     except (pa.ArrowException, OSError) as error:
-        raise ValueError(
-            f"{file.path} is no readable {file.format} file: {str(error).splitlines()[0]}"
-        ) from error
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"{file.path} is no readable {file.format} file: {reason}") from error
 
 
 def _arrow(file: File) -> Records:
@@ -146,16 +142,17 @@ def _arrow(file: File) -> Records:
 
 
 def columns_of(file: File) -> list[str] | None:
-    """Column names, from the schema or the first record; None for a list of strings and for an empty file."""
+    """Column names, from the schema or the first record; None for texts, lists of strings and empty files."""
+    if file.format in TEXTS:
+        return None
     if file.format in ARROW:
         return list(next(arrow_batches(file)).schema.names)
     _, first = next(FORMATS[file.format](file), ("", None))
     if first is None or isinstance(first, str):
         return None
     if not isinstance(first, Mapping):
-        raise ValueError(
-            f"{file.path} holds no records: expected objects with named columns, found {str(first)[:60]}"
-        )
+        found = str(first)[:60]
+        raise ValueError(f"{file.path} holds no records: expected objects with named columns, found {found}")
     return list(first)
 
 
@@ -192,25 +189,19 @@ def ending_format(path: Path) -> str:
 
 
 def file_format(path: Path, chosen: str, formats: Iterable[str]) -> str:
-    """The chosen format; with `auto`, and always for an arrow file, the format of the ending.
-
-    Raises:
-        ValueError: there is no such format.
-    """
+    """The chosen format, or with `auto`, and for arrow files, that of the ending; ValueError for an unknown one."""
     found = ending_format(path)
     if chosen == "auto" or found == "arrow":
         return found
     name = {"text": "txt"}.get(chosen, chosen.lower().lstrip("."))
     if name not in formats:
-        raise ValueError(
-            f"data.format={chosen!r} is not known; there are: {', '.join(formats)}{suggest(chosen, formats)}"
-        )
+        known = ", ".join(formats) + suggest(chosen, formats)
+        raise ValueError(f"data.format={chosen!r} is not known; there are: {known}")
     return name
 
 
 def no_column(where: str, name: str, columns: Iterable[Any], setting: str) -> ValueError:
     """The error for a missing column."""
     known = list(map(str, columns))
-    return ValueError(
-        f"{where} has no column {name!r}; it has: {', '.join(known)}. Set {setting}{suggest(name, known)}"
-    )
+    advice = f"Set {setting}{suggest(name, known)}"
+    return ValueError(f"{where} has no column {name!r}; it has: {', '.join(known)}. {advice}")

@@ -52,9 +52,9 @@ def divide(
     seed: int,
     keep_repeated: bool = False,
 ) -> dict[str, Part]:
-    """Reads every source once and assigns its documents to the parts.
+    """Reads every source once and assigns its documents to parts.
 
-    With `keep_repeated` documents that are also in a validation source are trained on all the same, with a warning.
+    With `keep_repeated` training documents that are also in a validation source are kept, with a warning.
     """
     digests, num_characters = _scan(source)
     parts = {}
@@ -65,12 +65,11 @@ def divide(
             parts[name] = Part(name, other, np.ones(len(theirs), bool), size)
             held_out = np.union1d(held_out, theirs)
         kept = ~_among(digests, held_out)
-        if keep_repeated:
-            if not kept.all():
-                log.warning(
-                    "%d of %d documents of %s are also in a validation set, and are trained on",
-                    *(np.count_nonzero(~kept), len(kept), source.describe()),
-                )
+        if keep_repeated and not kept.all():
+            log.warning(
+                "%d of %d documents of %s are also in a validation set, and are trained on",
+                *(np.count_nonzero(~kept), len(kept), source.describe()),
+            )
             kept[:] = True
         if not kept.any():
             raise ValueError(
@@ -90,7 +89,7 @@ def divide(
 
 
 def _among(digests: NDArray[np.uint64], chosen: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Marks the digests that are among the `chosen`, which are ascending; needs memory for the result only."""
+    """`np.isin` for `chosen` that are ascending, without a copy of the digests."""
     found = np.zeros(len(digests), bool)
     for start in range(0, len(digests) if len(chosen) else 0, _BLOCK):
         block = digests[start : start + _BLOCK]
@@ -117,19 +116,18 @@ def _scan(source: Source) -> tuple[NDArray[np.uint64], int]:
 
 def digest(document: Document) -> int:
     """64 bits of a document's content; equal documents have equal ones."""
-    content = (
-        document.encode("utf-8", "surrogatepass")
-        if isinstance(document, str)
-        else np.asarray(document, "<i8").tobytes()
-    )
+    if isinstance(document, str):
+        content = document.encode("utf-8", "surrogatepass")
+    else:
+        content = np.asarray(document, "<i8").tobytes()
     return int.from_bytes(blake2b(content, digest_size=8).digest(), "little")
 
 
 def split_documents(digests: NDArray[np.uint64], validation: float, seed: int) -> NDArray[np.uint64]:
-    """Which documents to hold out: the digests, ascending, of the validation documents.
+    """Digests of the documents to hold out, ascending.
 
-    `validation` is a number of documents, or below 1 a share of them; repeated documents count once and fall on the
-    same side, so no text is in both. The choice depends on the texts and the seed, not on their order.
+    `validation` is a number of documents, or below 1 a share of them; repeated documents count once. The choice depends
+    on the texts and the seed, not on their order.
 
     Raises:
         ValueError: a number that is negative, no whole number, or leaves nothing to train on.
@@ -148,7 +146,7 @@ def split_documents(digests: NDArray[np.uint64], validation: float, seed: int) -
 
 
 def are_held_out(texts: Iterable[str], validation: float, seed: int) -> NDArray[np.bool_]:
-    """Which texts `split_documents` holds out [D]; equal ones are on the same side."""
+    """Which texts `split_documents` holds out [D]; equal texts are held out together."""
     digests = np.array([digest(text) for text in texts], dtype=np.uint64)
     return np.isin(digests, split_documents(digests, validation, seed))
 
@@ -162,11 +160,7 @@ def hold_out(
 
 
 def check_validation(validation: float) -> None:
-    """Whether this is a number or a share of documents.
-
-    Raises:
-        ValueError: it is neither.
-    """
+    """Raises ValueError unless this is a number of documents, or a share of them."""
     whole = isinstance(validation, int | float) and not isinstance(validation, bool)
     if not whole or not validation >= 0 or (validation >= 1 and validation != int(validation)):
         raise ValueError(

@@ -62,8 +62,8 @@ def prepare_text(
     """Tokenised training and validation sequences in `cache_dir`, made unless they are there for these very inputs.
 
     Without validation sources `validation_documents` (a number, or a share below 1) are held out as the set `held_out`.
-    No text of a validation set is trained on, unless `keep_repeated`. Of processes that prepare the same at once one works;
-    a killed preparation is continued.
+    No text of a validation set is trained on, unless `keep_repeated`. Several processes at once wait for one of them; a
+    killed preparation is continued.
 
     Raises:
         ValueError: a setting or document that cannot be used; too few documents.
