@@ -4,7 +4,7 @@ import atexit
 import multiprocessing
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, cast, get_args
 
@@ -138,8 +138,7 @@ def share_of(micro_batches: list[MicroBatch]) -> Share:
 
 def figures_of(share: Share) -> dict[str, float]:
     """The figures of a share that are summed over the ranks."""
-    values: Mapping[str, Any] = share
-    return {name: float(values[name]) for name in SUMMED}
+    return {name: float(share[name]) for name in SUMMED}
 
 
 class StepSampler(Sampler[int]):
@@ -170,10 +169,8 @@ class ForkSafeLoader(DataLoader[Any]):
 
 
 def wait_before_fork(num_workers: int) -> None:
-    """Waits until a fork is safe, if there will be any.
-
-    A worker that is forked while a thread of gloo releases the interpreter lock hangs, about once in 200 times.
-    """
+    """Waits until a fork is safe, if there will be any."""
+    # A worker that is forked while a thread of gloo releases the interpreter lock hangs, about once in 200 times.
     if num_workers and torch.distributed.is_initialized():
         time.sleep(0.05)
 

@@ -54,11 +54,7 @@ class GlobalBatchDataModule(pl.LightningDataModule):
         seed: int,
         accept_changes: bool,
     ) -> int:
-        """Sets the sampler and the objective's collator; returns the number of global batches of the run.
-
-        Raises:
-            ValueError: the run has no length, or two.
-        """
+        """Sets sampler and collator; returns the global batches of the run. ValueError for a run without a length."""
         self.collator, self.seed, self.accept_changes = collator, seed, accept_changes
         check_length(max_steps, max_epochs)
         self.sampler = self._sampler(make_sampler, max_steps, max_epochs)
@@ -132,11 +128,7 @@ class GlobalBatchDataModule(pl.LightningDataModule):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resumes after the global batches that a checkpoint has consumed.
-
-        Raises:
-            ValueError: data or sampler differ from the checkpoint's, and `connect` was not told to accept changes.
-        """
+        """Resumes after the global batches of a checkpoint; ValueError for another order unless changes are accepted."""
         ours = {"data": self.fingerprint(), **self.sampler.fingerprint()}
         theirs = {"data": state["data"], **state["sampler"]}
         if changed := [n for n in {**theirs, **ours} if ours.get(n) != theirs.get(n)]:

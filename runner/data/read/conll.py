@@ -9,11 +9,8 @@ from iolaus.runner.data.read.opened import AS_FOUND, File, opened
 
 CONLLU_FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 
-_COMMENT = re.compile(r"# (\w+\s*=|id\s|newdoc\b|newpar\b)")
-"""The beginning of a comment; `# O` is a word."""
-
-_NO_WORD = re.compile(r"\d+[-.]\d+")
-"""The number of a range of words or of an empty node."""
+_COMMENT = re.compile(r"# (\w+\s*=|id\s|newdoc\b|newpar\b)")  # `# O` is a word
+_NO_WORD = re.compile(r"\d+[-.]\d+")  # the number of a range of words or of an empty node
 
 
 def conll(file: File) -> Iterator[tuple[str, dict[str, Any]]]:

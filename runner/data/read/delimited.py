@@ -10,16 +10,11 @@ from iolaus.runner.data.read.opened import File, opened
 DELIMITERS = ",;\t|"
 """Delimiters that are recognised in csv files."""
 
-_SAMPLE = 1 << 20
-"""Characters of a tsv file that are read to see whether its fields are quoted."""
+_SAMPLE = 1 << 20  # characters that are read to find the dialect
 
 
 def delimited(file: File) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """The rows below the line of column names, each with its place.
-
-    Raises:
-        ValueError: an empty file, a line with another number of fields, or wrong quotes; it is named.
-    """
+    """The rows below the line of column names, each with its place; ValueError names an empty file or a wrong line."""
     csv.field_size_limit(2**31 - 1)
     dialect, header = _dialect(file), None
     with opened(file, newline="") as text:
@@ -61,14 +56,12 @@ def _dialect(file: File) -> dict[str, Any]:
 
 
 def _is_quoted(sample: str, delimiter: str) -> bool:
-    """Whether every quote of a tsv file belongs to a quoted field, so that none is part of the text.
-
-    A quoted field may span lines only where the lines do not all have as many delimiters.
-    """
+    """Whether every quote of a tsv file belongs to a quoted field, so that none is part of the text."""
     whole = len(sample) < _SAMPLE
     lines = [line for line in sample.split("\n")[: None if whole else -1] if line.strip()]
     even = len({line.count(delimiter) for line in lines}) < 2
     tab = re.escape(delimiter)
+    # A quoted field may span lines only if the lines do not all have as many delimiters.
     other, end = (f'[^"\n{tab}]', "") if even else ('[^"]', "" if whole else r"|\Z")
     field = f'(^|{tab})"{other}*(?:""{other}*)*(?:"(?={tab}|\r?$){end})'
     return '"' not in re.sub(field, r"\1", "\n".join(lines), flags=re.MULTILINE)

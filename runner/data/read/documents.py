@@ -20,8 +20,7 @@ Document = str | Sequence[int]
 class Source(Protocol):
     """Documents that can be read repeatedly, always in the same order.
 
-    A source is pickled or forked into other processes, and each call of `documents` begins at the first document. So open
-    files and connections within `documents`, not before.
+    A source is pickled or forked into other processes: open files and connections within `documents`, not before.
 
     Example:
         >>> class Sheep:
@@ -58,11 +57,7 @@ class CombinedSource:
 
     @property
     def tokenized(self) -> bool:
-        """Whether documents are token ids already.
-
-        Raises:
-            ValueError: some are and some are not.
-        """
+        """Whether documents are token ids already; raises ValueError if only some are."""
         kinds = {source.tokenized: source for source in self.sources}
         if len(kinds) > 1:
             raise ValueError(
@@ -88,12 +83,8 @@ class CombinedSource:
 class HubSource:
     """A split of a data set of the Hugging Face hub, by `name` or `owner/name`, and the name of its configuration.
 
-    `streaming` reads it over the network each time instead of downloading it first; `options` go to
-    `datasets.load_dataset`.
-
-    Raises:
-        FileNotFoundError: the hub does not know the name, or cannot be reached.
-        ValueError: it lacks the split or the column.
+    With `streaming` it is read over the network each time; `options` go to `datasets.load_dataset`. Raises
+    FileNotFoundError if the hub lacks the name or cannot be reached, ValueError for a missing split or column.
     """
 
     name: str

@@ -13,8 +13,7 @@ import numpy as np
 from iolaus.runner.data.read import formats
 from iolaus.runner.data.read.opened import AS_FOUND, File, Reading
 
-_SMALL = 64 << 20
-"""Bytes of all files up to which the fingerprint is that of their content, not of their times of change."""
+_SMALL = 64 << 20  # bytes up to which the fingerprint is of the files' contents, not of their times of change
 
 
 class FileSource:
@@ -24,15 +23,7 @@ class FileSource:
         self, files: Sequence[Path], named: str, text_column: str, text_unit: str, reading: Reading = AS_FOUND
     ) -> None:
         self.named, self.text_column, self.text_unit, self.reading = named, text_column, text_unit, reading
-        self.files = [
-            File(
-                path,
-                formats.file_format(path, reading.format, formats.DOCUMENTS),
-                reading,
-                reading.format != "auto",
-            )
-            for path in files
-        ]
+        self.files = formats.files_of(files, reading, formats.DOCUMENTS, lone_object=reading.format != "auto")
         for path in files:
             if not path.stat().st_size:
                 raise ValueError(f"{path} is empty: remove it, or fill it")
@@ -43,11 +34,7 @@ class FileSource:
         return self._column(self.files[0]) == "input_ids"
 
     def documents(self) -> Iterator[Any]:
-        """The documents of all files, without blank ones.
-
-        Raises:
-            ValueError: a file that cannot be decoded, is damaged, or lacks the column; it is named, with byte or line.
-        """
+        """The documents of all files, without blank ones; ValueError names the file, byte or line that is wrong."""
         for file in self.files:
             if file.format in formats.TEXTS:
                 yield from formats.read_text(file, self.text_unit)
@@ -120,10 +107,9 @@ def choose_column(columns: Sequence[str] | None, text_column: str, where: str) -
 
 
 def real_documents(values: Iterable[tuple[Any, Any]], column: str, where: str) -> Iterator[Any]:
-    """The documents of a column, without blank ones; `values` are pairs with an attention mask, or None, for padding.
+    """The documents of a column, without blank ones; ValueError names the row of a value that is no document.
 
-    Raises:
-        ValueError: a value is neither a text nor, in `input_ids`, a list of integers; its row is named.
+    `values` are pairs with an attention mask, or None, for padding.
     """
     for number, (value, mask) in enumerate(values):
         if value is not None and column == "input_ids":

@@ -9,7 +9,7 @@ from typing import Any
 from iolaus.conf.values import suggest
 from iolaus.runner.data.read.conll import conll, conllu
 from iolaus.runner.data.read.delimited import delimited
-from iolaus.runner.data.read.opened import COMPRESSED, File, opened
+from iolaus.runner.data.read.opened import COMPRESSED, File, Reading, opened
 
 Records = Iterator[tuple[str, Any]]
 """Records of a file, each with its place in it, such as `line 7`."""
@@ -188,16 +188,21 @@ def ending_format(path: Path) -> str:
     return "" if compressed and found in ARROW else found
 
 
-def file_format(path: Path, chosen: str, formats: Iterable[str]) -> str:
-    """The chosen format, or with `auto`, and for arrow files, that of the ending; ValueError for an unknown one."""
-    found = ending_format(path)
-    if chosen == "auto" or found == "arrow":
-        return found
-    name = {"text": "txt"}.get(chosen, chosen.lower().lstrip("."))
-    if name not in formats:
-        known = ", ".join(formats) + suggest(chosen, formats)
-        raise ValueError(f"data.format={chosen!r} is not known; there are: {known}")
-    return name
+def files_of(
+    paths: Iterable[Path], reading: Reading, formats: Iterable[str], lone_object: bool
+) -> list[File]:
+    """Files of the chosen format, or with `auto`, and for arrow files, that of their endings."""
+    chosen = {"text": "txt"}.get(reading.format, reading.format.lower().lstrip("."))
+    files = []
+    for path in paths:
+        name = ending_format(path)
+        if chosen != "auto" and name != "arrow":
+            name = chosen
+            if chosen not in formats:
+                known = ", ".join(formats) + suggest(reading.format, formats)
+                raise ValueError(f"data.format={reading.format!r} is not known; there are: {known}")
+        files.append(File(path, name, reading, lone_object))
+    return files
 
 
 def no_column(where: str, name: str, columns: Iterable[Any], setting: str) -> ValueError:

@@ -7,9 +7,7 @@ from typing import Any
 def load_hub(name: str, config: str | None, split: str | None, **options: Any) -> Any:
     """The split of a data set from `datasets.load_dataset`, or with None all splits by name.
 
-    Raises:
-        FileNotFoundError: the hub does not know the name, or cannot be reached.
-        ValueError: there is no such split.
+    Raises FileNotFoundError if the hub lacks the name or cannot be reached, ValueError for a missing split.
     """
     from datasets import get_dataset_split_names, load_dataset
 

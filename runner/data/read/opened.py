@@ -50,11 +50,7 @@ class File(NamedTuple):
 
 @contextmanager
 def opened(file: File, newline: str | None = "\n") -> Iterator[TextIO]:
-    """The text of a file; `newline` is that of `open`.
-
-    Raises:
-        ValueError: another encoding (the first wrong byte is named), or a damaged compression.
-    """
+    """The text of a file, with `newline` as in `open`; ValueError names a wrong byte or a damaged compression."""
     path, encoding = file.path, file.reading.encoding or _encoding(file)
     packed = path.suffix.lower() in COMPRESSED
     try:

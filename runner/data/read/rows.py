@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from iolaus.runner.data.read.files import locate
-from iolaus.runner.data.read.formats import FORMATS, ROWS, arrow_batches, file_format
+from iolaus.runner.data.read.formats import FORMATS, ROWS, arrow_batches, files_of
 from iolaus.runner.data.read.hub import class_names, load_hub
 from iolaus.runner.data.read.opened import AS_FOUND, File, Reading
 
@@ -72,7 +72,7 @@ def _read_path(path: str, reading: Reading, split: str) -> Rows:
     found = locate(path, split, ROWS, any_format=reading.format != "auto")
     if found.hub:
         return _rows_in_code(load_hub(found.hub, found.config, found.split))._replace(description=path)
-    files = [File(file, file_format(file, reading.format, ROWS), reading, True) for file in found.files]
+    files = files_of(found.files, reading, ROWS, lone_object=True)
     return _joined([_read_file(file) for file in files], path)
 
 

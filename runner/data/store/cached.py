@@ -32,11 +32,7 @@ def locked(path: Path) -> AbstractContextManager[Any]:
 
 @contextmanager
 def write_errors(folder: Path, bytes_needed: Callable[[], int] | None) -> Iterator[None]:
-    """A context that turns a full disk or a forbidden folder into one message.
-
-    Raises:
-        OSError: with the folder, the space needed and free, and what to do.
-    """
+    """Raises OSError with advice for a full disk or a forbidden folder."""
     try:
         yield
     except OSError as error:

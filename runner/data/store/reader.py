@@ -25,8 +25,7 @@ FORMAT_VERSION = 2
 
 _BLOCK = 1 << 22
 _GATHERED = 1024
-_LONG = 256
-"""Tokens from which sequences are copied faster one by one."""
+_LONG = 256  # tokens from which sequences are copied faster one by one
 
 
 class TokenStore:
@@ -82,11 +81,7 @@ class TokenStore:
         return tokens, lengths.astype(np.int32)
 
     def verify(self) -> None:
-        """Reads everything and compares it with the fingerprint.
-
-        Raises:
-            ValueError: the content is not what was written.
-        """
+        """Raises ValueError unless the content, which is read whole, has the fingerprint."""
         if content_fingerprint(self.folder, self.tokens.dtype, self.meta["attributes"]) != self.fingerprint:
             raise _damaged(self.folder, "the content does not match its fingerprint")
 

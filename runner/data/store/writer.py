@@ -74,11 +74,7 @@ class StoreWriter:
         self._marked = time.monotonic()
 
     def finish(self) -> None:
-        """Completes the store and moves it to its name.
-
-        Raises:
-            ValueError: nothing was appended.
-        """
+        """Completes the store and moves it to its name; raises ValueError if nothing was appended."""
         if not self.num_sequences:
             raise ValueError(f"nothing to write into {self.folder}: the input gave no sequence")
         self._sync()

@@ -22,9 +22,8 @@ Flat = tuple[NDArray[np.int64], NDArray[np.int32]]
 def cut(num_tokens: int, budget: int, boundaries: NDArray[np.int64], shortest: int) -> list[int]:
     """The first tokens of a document's chunks: each takes as many whole sentences as fit into `budget` tokens.
 
-    Where that gives less than `shortest` tokens (at most half the budget), the next sentence is cut where the chunk is
-    full; and a last chunk under `shortest` begins earlier, at the expense of the one before.
-    `boundaries`: token positions where sentences begin, ascending; may be empty.
+    If these have less than `shortest` tokens (at most half the budget), the next sentence is cut where the chunk is full;
+    a last chunk under `shortest` begins earlier. `boundaries`: token positions where sentences begin, ascending.
     """
     assert 1 <= shortest <= max(1, budget // 2)
 
@@ -89,10 +88,7 @@ class Chunker:
         return sequences, sum(map(num_bytes, kept))
 
     def tokens(self, documents: Sequence[Sequence[int] | NDArray[Any]]) -> Flat:
-        """Sequences of documents that are tokenised already, taken as they are where they are short enough.
-
-        Each chunk of a longer one gets the special tokens that surround it, if any do; it is cut at token boundaries.
-        """
+        """Sequences of tokenised documents, as they are; each chunk of a long one gets its special tokens, if any."""
         p, s = len(self.prefix), len(self.suffix)
         bare, surrounded = [np.empty(0, np.int64)] * len(documents), np.zeros(len(documents), bool)
         for d, document in enumerate(documents):
@@ -156,11 +152,7 @@ def num_bytes(text: str) -> int:
 
 
 def check_chunking(max_length: int, long_documents: str) -> None:
-    """Checks settings for cutting documents.
-
-    Raises:
-        ValueError: an unknown `long_documents`, or a `max_length` below 1.
-    """
+    """Raises ValueError for an unknown `long_documents`, or a `max_length` below 1."""
     if long_documents not in LONG_DOCUMENTS:
         raise ValueError(f"data.long_documents={long_documents!r}; there are: {', '.join(LONG_DOCUMENTS)}")
     if max_length < 1:

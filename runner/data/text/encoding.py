@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Sequence
 from itertools import chain, pairwise, repeat
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,17 +22,7 @@ def sentence_starts(text: str) -> list[int]:
     return [match.end() for match in _SENTENCE_END.finditer(text)]
 
 
-class Encoder(Protocol):
-    """Ids of texts, and where in them sentences begin."""
-
-    def encode(self, texts: Sequence[str]) -> Encoded:
-        """Ids of the texts."""
-
-    def sentences(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
-        """Ascending positions among the ids of each text where sentences begin, without the first."""
-
-
-def encoder_for(backend: Any) -> Encoder:
+def encoder_for(backend: Any) -> "TextEncoder | WordEncoder":
     """The fastest encoder that gives the ids of this tokenizer (of the `tokenizers` library)."""
     return WordEncoder(backend) if splits_words_like_bert(backend) else TextEncoder(backend)
 
@@ -48,7 +38,7 @@ class TextEncoder:
         return _joined(self.backend.encode_batch_fast(list(texts), add_special_tokens=False))
 
     def sentences(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
-        """Positions of the first tokens that reach beyond where sentences begin."""
+        """Ascending positions among the ids of each text where sentences begin, without the first."""
         positions = []
         encodings = self.backend.encode_batch(list(texts), add_special_tokens=False)
         for text, encoding in zip(texts, encodings, strict=True):
@@ -58,13 +48,10 @@ class TextEncoder:
 
 
 class WordEncoder:
-    """Tokenises each word once and caches it: fast, and exact for tokenizers that split at white space.
-
-    A full cache is emptied.
-    """
+    """Tokenises each word once and caches it: fast, and exact for tokenizers that split at white space."""
 
     largest = 1 << 20
-    """Words kept."""
+    """Words from which the cache is emptied."""
 
     def __init__(self, backend: Any) -> None:
         assert splits_words_like_bert(backend)
@@ -90,7 +77,7 @@ class WordEncoder:
         return ids, np.diff(ends)
 
     def sentences(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
-        """Positions of the first tokens of sentences, which always begin a word."""
+        """Ascending positions among the ids of each text where sentences begin, without the first."""
         if not texts:
             return []
         cuts = [[0, *sentence_starts(text), len(text)] for text in texts]

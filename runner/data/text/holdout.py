@@ -19,6 +19,7 @@ TRAIN, HELD_OUT = "train", "held_out"
 """Names of the training part, and of the validation set that is held out of the training source."""
 
 _BLOCK = 1 << 20
+_HELD_OUT = 0x68656C64  # "held": separates this seed from other derived ones
 
 
 @dataclass(frozen=True)
@@ -27,10 +28,8 @@ class Part:
 
     name: str
     source: Source
-    kept: NDArray[np.bool_]
-    """[D], one for each document of the source."""
-    num_characters: int
-    """Of the whole source; token ids count four each."""
+    kept: NDArray[np.bool_]  # [D], for each document of the source
+    num_characters: int  # of the whole source; token ids count four each
 
     def numbered(self, start: int = 0) -> Iterator[tuple[int, Document]]:
         """Number and content of the kept documents, from number `start` on."""
@@ -39,10 +38,8 @@ class Part:
             if number >= start and number < len(self.kept) and self.kept[number]:
                 yield number, document
         if number + 1 != len(self.kept):
-            raise ValueError(
-                f"{self.source.describe()} changed while it was read: {len(self.kept)} documents at first, "
-                f"then {number + 1}"
-            )
+            counts = f"{len(self.kept)} documents at first, then {number + 1}"
+            raise ValueError(f"{self.source.describe()} changed while it was read: {counts}")
 
 
 def divide(
@@ -72,9 +69,8 @@ def divide(
             )
             kept[:] = True
         if not kept.any():
-            raise ValueError(
-                f"every document of {source.describe()} is also in a validation set: nothing to train on"
-            )
+            every = f"every document of {source.describe()}"
+            raise ValueError(f"{every} is also in a validation set: nothing to train on")
     else:
         held_out = split_documents(digests, validation_documents, seed)
         kept = ~_among(digests, held_out)
@@ -124,13 +120,10 @@ def digest(document: Document) -> int:
 
 
 def split_documents(digests: NDArray[np.uint64], validation: float, seed: int) -> NDArray[np.uint64]:
-    """Digests of the documents to hold out, ascending.
+    """Digests of the documents to hold out, ascending; they depend on the texts and the seed, not on their order.
 
-    `validation` is a number of documents, or below 1 a share of them; repeated documents count once. The choice depends
-    on the texts and the seed, not on their order.
-
-    Raises:
-        ValueError: a number that is negative, no whole number, or leaves nothing to train on.
+    `validation` is a number of documents, or below 1 a share of them; repeated documents count once. Raises ValueError for a
+    wrong number, or one that leaves nothing to train on.
     """
     check_validation(validation)
     distinct = np.unique(digests)
@@ -166,7 +159,3 @@ def check_validation(validation: float) -> None:
         raise ValueError(
             f"data.validation_documents={validation!r}: give a number of documents, or a share of them from 0 to below 1"
         )
-
-
-_HELD_OUT = 0x68656C64
-"""Separates this seed from other derived ones ("held" in ASCII)."""

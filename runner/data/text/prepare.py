@@ -26,11 +26,10 @@ log = logging.getLogger("iolaus")
 VERSION = 1
 """Raised when the same inputs would give other sequences."""
 
-_QUICKLY_READ = 1 << 24
-"""Tokens that are hashed in some 0.1 s."""
-
-_TOKENIZER_TEXT = 200_000_000
-"""Most characters that a tokenizer is trained on; of more text a sample is taken."""
+_QUICKLY_READ = 1 << 24  # tokens that are hashed in some 0.1 s
+_TOKENIZER_TEXT = (
+    200_000_000  # most characters that a tokenizer is trained on; of more text a sample is taken
+)
 
 
 @dataclass(frozen=True)
@@ -215,11 +214,7 @@ def _recall(folder: Path, cache_dir: Path) -> PreparedText | None:
 
 
 def _verify(store: TokenStore) -> None:
-    """Reads and checks a store if it is small, or was changed after it was finished.
-
-    Raises:
-        ValueError: the content is not what was written.
-    """
+    """Raises ValueError for altered content; reads a large store only if it was touched after it was finished."""
     finished = (store.folder / "meta.json").stat().st_mtime_ns  # the last file to be written
     files = (store.folder / "tokens.bin", store.folder / "offsets.bin")
     touched = any(file.stat().st_mtime_ns > finished for file in files)

@@ -21,10 +21,7 @@ from iolaus.runner.run.model_folder import model_folder
 
 
 class PretrainingData(GlobalBatchDataModule):
-    """Reads `source`, holds out validation documents, tokenises into the cache, and serves global batches.
-
-    With `streaming` the class is `StreamedPretrainingData`, which tokenises as it reads.
-    """
+    """Tokenises documents into the cache and serves global batches; with `streaming` a `StreamedPretrainingData`."""
 
     train: TokenStore
     validation: dict[str, TokenStore]
@@ -105,7 +102,7 @@ class PretrainingData(GlobalBatchDataModule):
     def token_baselines(self) -> dict[str, float]:
         """Baselines of a loss in nats per token: ln(vocabulary), and each validation set's unigram entropy.
 
-        Also each set's `tokens_per_byte`, where it came as text, to compare losses of different vocabularies by.
+        Also each set's `tokens_per_byte`, if it came as text, to compare losses of different vocabularies.
         """
         baselines = {"uniform_entropy": math.log(len(self.tokenizer))}
         for name in ("unigram_entropy", "tokens_per_byte") if self.prepared else ():

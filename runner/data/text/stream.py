@@ -10,8 +10,7 @@ from iolaus.runner.data.text.holdout import digest
 from iolaus.runner.order.keyed import derive_seed
 from iolaus.runner.order.permutation import epoch_seed, permute_block
 
-_BUFFER = 0x62756666
-"""Separates this seed from other derived ones ("buff" in ASCII)."""
+_BUFFER = 0x62756666  # "buff": separates this seed from other derived ones
 
 Numbered = tuple[int, Any]
 """A document's number in the source, and the document."""
@@ -48,11 +47,7 @@ class ShuffledStream:
             yield from (buffer[place] for place in order.tolist())
 
     def endless(self) -> Iterator[tuple[int, int, Any]]:
-        """Pass, number and content of the documents of all passes, one after the other.
-
-        Raises:
-            ValueError: a pass without a document, which would never end.
-        """
+        """Pass, number and content of the documents of all passes; raises ValueError for a pass without any."""
         for epoch in count():
             empty = True
             for number, document in self.epoch(epoch):

@@ -33,11 +33,7 @@ class StreamedPretrainingData(PretrainingData):
     _epoch = 0
 
     def prepare_data(self) -> None:
-        """Prepares the validation sets, which are read again at each validation.
-
-        Raises:
-            ValueError: no tokenizer, or a share of documents to hold out, as their number is unknown.
-        """
+        """Prepares the validation sets; raises ValueError without a tokenizer, or for a share to hold out."""
         if hasattr(self, "stream_source"):
             return
         if self.tokenizer_name is None:
@@ -69,11 +65,7 @@ class StreamedPretrainingData(PretrainingData):
         return load_tokenizer(self.tokenizer_name)
 
     def _sampler(self, make_sampler: Callable[..., Any], max_steps: int, max_epochs: float | None) -> Any:
-        """The order of the documents.
-
-        Raises:
-            ValueError: a sampler that chooses documents by their number, or a length in epochs.
-        """
+        """The order; raises ValueError for a sampler that chooses documents by number, or a length in epochs."""
         name = getattr(getattr(make_sampler, "func", make_sampler), "__name__", "")
         if name not in ("Shuffled", "Sequential"):
             raise ValueError(
@@ -98,7 +90,7 @@ class StreamedPretrainingData(PretrainingData):
         return StreamLoader(batches, self, replica, self.trainer.strategy.root_device)
 
     def train_batches(self, rank: int, num_ranks: int) -> "StreamedGlobalBatches":  # type: ignore[override]
-        """The share that one of so many ranks has of every global batch."""
+        """The shares of one of `num_ranks` ranks."""
         chunker = Chunker(self.tokenizer.backend_tokenizer, self.max_length, self.settings.long_documents)
         cut = self.partitioning
         return StreamedGlobalBatches(

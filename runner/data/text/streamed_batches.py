@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch.utils.data import IterableDataset, get_worker_info
 
 from iolaus.runner.data.batches import MASK_STREAM, ForkSafeLoader, keyed_samples, share_of
-from iolaus.runner.data.micro_batch import Collate, MicroBatch, Share
+from iolaus.runner.data.micro_batch import Collate, FlatSamples, MicroBatch, Share
 from iolaus.runner.data.read.documents import Source
 from iolaus.runner.data.text.chunking import Chunker
 from iolaus.runner.data.text.stream import ShuffledStream
@@ -44,10 +44,7 @@ class StreamOrder:
 
 @dataclass(eq=False)
 class StreamedGlobalBatches(IterableDataset[Share]):
-    """This rank's shares of global batches `start` and on.
-
-    Loader processes make them in turn; each reads all documents and tokenises those of its batches.
-    """
+    """This rank's shares from global batch `start` on; each loader process reads all documents, tokenises its own."""
 
     start = 0
     source: Source
@@ -74,24 +71,21 @@ class StreamedGlobalBatches(IterableDataset[Share]):
         """This rank's share of global batch `step`, whose documents come with pass and number."""
         mine = range(self.rank, len(documents), self.num_ranks)
         samples, ids, lengths = self._tokenised([(place, *documents[place]) for place in mine])
-        places, epochs, numbers, chunks = samples.T
         starts = np.cumsum(lengths, dtype=np.int64) - lengths
         cut = partition(lengths, 1, self.micro_batch_tokens, self.micro_batch_size, self.packed)[0]
-        batch_key = derive_seed(self.seed, MASK_STREAM, step)
-        micro_batches = [
-            self._collated(
-                ids[ranges(starts[rows], lengths[rows].astype(np.int64))],
-                lengths[rows],
-                epochs[rows],
-                numbers[rows] + CHUNKS * chunks[rows],
-                batch_size=len(documents),
-                batch_key=batch_key,
-                batch_places=places[rows],
-            )
-            for rows in (cut if len(lengths) else [])
-        ]
+        whole: FlatSamples = {
+            "batch_size": len(documents),
+            "batch_key": derive_seed(self.seed, MASK_STREAM, step),
+        }
+        micro_batches = []
+        for rows in cut if len(lengths) else []:
+            places, epochs, numbers, chunks = samples[rows].T
+            tokens = ids[ranges(starts[rows], lengths[rows].astype(np.int64))]
+            indices = numbers + CHUNKS * chunks
+            flat = keyed_samples(tokens, lengths[rows], epochs, indices, self.seed, MASK_STREAM, self.packed)
+            micro_batches.append(self.collator({**flat, **whole, "batch_places": places}))
         share = share_of(micro_batches or [self.filler()])
-        share["sample_ids"] = torch.from_numpy(np.stack([epochs, numbers], axis=1))
+        share["sample_ids"] = torch.from_numpy(samples[:, 1:3])
         share["epoch"] = documents[-1][0]
         return share
 
@@ -99,20 +93,8 @@ class StreamedGlobalBatches(IterableDataset[Share]):
         """A micro-batch with weight 0, for a rank that has none while others have."""
         zero = np.zeros(1, dtype=np.int64)
         length = np.ones(1, dtype=np.int32)
-        return self._collated(
-            zero, length, zero, zero, filler=True, batch_places=zero, batch_size=1, batch_key=0
-        )
-
-    def _collated(
-        self,
-        ids: NDArray[np.int64],
-        lengths: NDArray[np.int32],
-        epochs: NDArray[np.int64],
-        indices: NDArray[np.int64],
-        **more: Any,
-    ) -> MicroBatch:
-        flat = keyed_samples(ids, lengths, epochs, indices, self.seed, MASK_STREAM, self.packed)
-        return self.collator({**flat, **more})  # type: ignore[typeddict-item]
+        flat = keyed_samples(zero, length, zero, zero, self.seed, MASK_STREAM, self.packed)
+        return self.collator({**flat, "filler": True, "batch_places": zero, "batch_size": 1, "batch_key": 0})
 
     def _tokenised(
         self, documents: list[tuple[int, int, int, Any]]
@@ -134,10 +116,7 @@ class StreamedGlobalBatches(IterableDataset[Share]):
 
 
 class StreamLoader:
-    """Shares of global batches with equally many micro-batches on every rank: the missing ones are fillers.
-
-    Its length is that of the whole run, as Lightning expects.
-    """
+    """Shares of all global batches of a run; fillers give every rank the same number of micro-batches."""
 
     def __init__(
         self, batches: StreamedGlobalBatches, data: Any, replica: Replica, device: torch.device

@@ -26,8 +26,7 @@ log = logging.getLogger("iolaus")
 
 _BATCH_DOCUMENTS, _BATCH_CHARACTERS = 4096, 1 << 20
 _SECONDS_BETWEEN_LINES = 10.0
-_MUCH_TEXT = 50_000_000
-"""Characters from which several processes are faster."""
+_MUCH_TEXT = 50_000_000  # characters from which several processes are faster
 
 
 def tokenise(
@@ -35,9 +34,7 @@ def tokenise(
 ) -> TokenStore:
     """The store of a part's sequences; while batches are tokenised, the next are read and the last written.
 
-    Raises:
-        ValueError: token ids beyond the vocabulary in a source that is tokenised already.
-        OSError: the store cannot be written.
+    Raises ValueError for token ids beyond the vocabulary, OSError if the store cannot be written.
     """
     tokenized = part.source.tokenized
     progress = _Progress(part, np.dtype(smallest_dtype(vocab_size)).itemsize)
@@ -61,8 +58,7 @@ def tokenise(
 _Chunked = tuple[Flat, int | None]
 """Sequences, and their bytes of text; None for those that came as token ids."""
 
-_chunker: Chunker
-"""The one of this process or thread pool."""
+_chunker: Chunker  # of this process or thread pool
 
 
 def _start_worker(chunker: Chunker, is_process: bool) -> None:
@@ -103,7 +99,7 @@ def _workers(chunker: Chunker, num_characters: int) -> Iterator[tuple[Executor, 
 
 @contextmanager
 def rust_threads() -> Iterator[None]:
-    """A context in which `tokenizers` uses all cores, and one after it: forked loader workers lack its threads.
+    """Lets `tokenizers` use all cores, and one afterwards, as forked workers lack its threads.
 
     TOKENIZERS_PARALLELISM, if set, is respected.
     """
@@ -119,8 +115,7 @@ def rust_threads() -> Iterator[None]:
 
 
 _SWITCH = "TOKENIZERS_PARALLELISM"
-_switched_off_by = 0
-"""The process that set it to false; a forked one must not change it."""
+_switched_off_by = 0  # the process that set it to false; a forked one must not change it
 
 
 @dataclass

@@ -31,12 +31,9 @@ def train_tokenizer(
 ) -> "PreTrainedTokenizerFast":
     """A BERT-like tokenizer whose vocabulary is a function of the documents alone.
 
-    `wordpiece`: BERT's cleaning and word splitting, pieces of a word marked `##` (arXiv 1810.04805, section 3);
-    `bpe`: byte-level pair merges, so no text is unknown. `documents` are read twice and must allow it. Both put [CLS]
-    and [SEP] around a text.
-
-    Raises:
-        ValueError: an unknown kind, or a vocabulary too small for its alphabet.
+    `wordpiece`: BERT's cleaning and word splitting, pieces of a word marked `##` (arXiv 1810.04805, section 3); `bpe`:
+    byte-level pair merges, so no text is unknown. Both put [CLS] and [SEP] around a text and read `documents` twice.
+    Raises ValueError for an unknown kind, or a vocabulary too small for its alphabet.
     """
     check_tokenizer_settings(kind, vocab_size)
     from tokenizers.processors import TemplateProcessing
@@ -69,9 +66,7 @@ def check_tokenizer_settings(kind: str, vocab_size: int) -> None:
 def load_tokenizer(name_or_folder: str, needed: Sequence[str] = ("pad", "mask")) -> "PreTrainedTokenizerBase":
     """The Hugging Face tokenizer of a name or folder.
 
-    Raises:
-        FileNotFoundError: it is in neither place.
-        ValueError: it lacks one of the tokens `needed`, or is not a fast one.
+    Raises FileNotFoundError if there is none, ValueError if it is not a fast one or lacks one of the tokens `needed`.
     """
     from transformers import AutoTokenizer
 
