@@ -175,13 +175,6 @@ def wait_before_fork(num_workers: int) -> None:
         time.sleep(0.05)
 
 
-def batch_loader(
-    batches: GlobalBatches, start: int, stop: int, num_workers: int, pin_memory: bool
-) -> DataLoader[Any]:
-    """Loads global batches `start` to `stop - 1` in order; collation runs in the workers."""
-    return ForkSafeLoader(batches, num_workers, sampler=StepSampler(start, stop), pin_memory=pin_memory)
-
-
 @atexit.register
 def _end_workers() -> None:
     """Kills the loader processes that an error has left: they ignore Python's signal to end."""

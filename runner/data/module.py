@@ -13,9 +13,10 @@ from iolaus.conf.trainer import check_length
 from iolaus.runner.data.batches import (
     MASK_STREAM,
     VALIDATION_STREAM,
+    ForkSafeLoader,
     GatheredSequences,
     GlobalBatches,
-    batch_loader,
+    StepSampler,
 )
 from iolaus.runner.data.micro_batch import Collate
 from iolaus.runner.run.replicas import replica_of
@@ -159,4 +160,5 @@ class GlobalBatchDataModule(pl.LightningDataModule):
         cut = self.partitioning
         batches = GlobalBatches(sequences, sampler, self.collator, self.seed, stream, *ranks, *cut)
         pin_memory = self.trainer.strategy.root_device.type == "cuda"
-        return batch_loader(batches, start, len(sampler), num_workers, pin_memory)
+        steps = StepSampler(start, len(sampler))
+        return ForkSafeLoader(batches, num_workers, sampler=steps, pin_memory=pin_memory)

@@ -60,9 +60,8 @@ class CombinedSource:
         """Whether documents are token ids already; raises ValueError if only some are."""
         kinds = {source.tokenized: source for source in self.sources}
         if len(kinds) > 1:
-            raise ValueError(
-                f"{kinds[True].describe()} is tokenised already, {kinds[False].describe()} is text: give one kind"
-            )
+            tokens, text = kinds[True].describe(), kinds[False].describe()
+            raise ValueError(f"{tokens} is tokenised already, {text} is text: give one kind")
         return kinds.popitem()[0]
 
     def documents(self) -> Iterator[Any]:
@@ -112,7 +111,7 @@ class HubSource:
 
     def fingerprint(self) -> dict[str, Any]:
         """The settings, and the revision that was downloaded or, when streaming, that the hub has now."""
-        names = ("name", "config_name", "split", "text_column")
+        own = {name: getattr(self, name) for name in ("name", "config_name", "split", "text_column")}
         options = {"options": {n: repr(v) for n, v in self._options.items()}} if self._options else {}
         if self.streaming:
             from huggingface_hub import HfApi
@@ -120,12 +119,7 @@ class HubSource:
             revision = HfApi().dataset_info(self.name).sha
         else:
             revision = self._dataset._fingerprint
-        return {
-            "source": "hub",
-            **{name: getattr(self, name) for name in names},
-            **options,
-            "revision": str(revision),
-        }
+        return {"source": "hub", **own, **options, "revision": str(revision)}
 
     def describe(self) -> str:
         """One line for the summary of a run."""

@@ -41,9 +41,8 @@ class FileSource:
                 continue
             column = self._column(file)
             if (column == "input_ids") != self.tokenized:
-                raise ValueError(
-                    f"{self.files[0].path} and {file.path} differ: one has a column input_ids, one has not"
-                )
+                both = f"{self.files[0].path} and {file.path}"
+                raise ValueError(f"{both} differ: one has a column input_ids, one has not")
             masked = column == "input_ids" and "attention_mask" in (formats.columns_of(file) or ())
             masks = _values(file, "attention_mask") if masked else repeat(None)
             yield from real_documents(zip(_values(file, column), masks, strict=False), column, str(file.path))
@@ -115,18 +114,16 @@ def real_documents(values: Iterable[tuple[Any, Any]], column: str, where: str) -
         if value is not None and column == "input_ids":
             ids = np.asarray(value) if mask is None else np.asarray(value)[np.asarray(mask) > 0]
             if ids.ndim != 1 or (len(ids) and ids.dtype.kind not in "iu"):
-                raise ValueError(
-                    f"row {number} of {where}: input_ids is no flat list of integers: {str(value)[:60]}"
-                )
+                found = f"input_ids is no flat list of integers: {str(value)[:60]}"
+                raise ValueError(f"row {number} of {where}: {found}")
             if len(ids):
                 yield ids
         elif isinstance(value, str):
             if value and not value.isspace():
                 yield value
         elif value is not None:
-            raise ValueError(
-                f"row {number} of {where}: column {column!r} holds {type(value).__name__}, not text"
-            )
+            found = f"column {column!r} holds {type(value).__name__}, not text"
+            raise ValueError(f"row {number} of {where}: {found}")
 
 
 def _state(path: Path, small: bool) -> str:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from glob import glob, has_magic
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from iolaus.conf.values import NAMED
 from iolaus.runner.data.read.formats import ending_format
@@ -26,8 +26,7 @@ class Found(NamedTuple):
 
     files: list[Path]
     split: str
-    one: bool = False
-    """Whether a single file was named, or a split of a folder."""
+    one: bool = False  # whether a single file was named, or a split of a folder
     hub: str = ""
     config: str | None = None
 
@@ -73,18 +72,15 @@ def _files(path: Path, chosen: str, split: str, formats: Sequence[str], any_form
     """The files of one path: itself, those of known formats in a folder, or those of a saved data set."""
     known = ", ".join(f".{name}" for name in formats)
     if path.is_file() and not any_format and ending_format(path) not in formats:
-        raise ValueError(
-            f"{path} has an unknown format; known are: {known}. Set data.format where its name does not tell"
-        )
+        advice = "Set data.format where its name does not tell"
+        raise ValueError(f"{path} has an unknown format; known are: {known}. {advice}")
     wanted = chosen or (split if (path / "dataset_dict.json").is_file() else None)
     if files := split_files(path, wanted, formats):
         return files
     if wanted is None:
         raise ValueError(f"the folder {path} holds no file of a known format: {known}")
-    raise ValueError(
-        f"{path} has no split {wanted!r}; it has: {', '.join(splits_in(path, formats)) or 'no file'}. Set data.split, or "
-        "write PATH@SPLIT"
-    )
+    there = ", ".join(splits_in(path, formats)) or "no file"
+    raise ValueError(f"{path} has no split {wanted!r}; it has: {there}. Set data.split, or write PATH@SPLIT")
 
 
 def split_files(path: Path, split: str | None, formats: Sequence[str]) -> list[Path]:
@@ -98,8 +94,8 @@ def split_files(path: Path, split: str | None, formats: Sequence[str]) -> list[P
     if path.is_file():
         return [path] if split in (None, "train") else []
     if (path / "state.json").is_file():
-        saved = [path / file["filename"] for file in _load_json(path / "state.json")["_data_files"]]
-        return saved if split in (None, "train") else []
+        saved = json.loads((path / "state.json").read_bytes())["_data_files"]
+        return [path / file["filename"] for file in saved] if split in (None, "train") else []
     names = SPLIT_NAMES.get(split or "", (split,))
     return [
         file
@@ -111,7 +107,7 @@ def split_files(path: Path, split: str | None, formats: Sequence[str]) -> list[P
 def splits_in(path: Path, formats: Sequence[str]) -> list[str]:
     """The names of the splits that a path has."""
     if (path / "dataset_dict.json").is_file():
-        return list(_load_json(path / "dataset_dict.json")["splits"])
+        return list(json.loads((path / "dataset_dict.json").read_bytes())["splits"])
     if path.is_file() or (path / "state.json").is_file():
         return ["train"]
     return sorted({_first_word(file) for file in _visible(path, formats)})
@@ -133,7 +129,3 @@ def _visible(folder: Path, formats: Sequence[str]) -> list[Path]:
     found = [f for f in inside if not any(p.startswith(".") for p in f.relative_to(folder).parts)]
     plain = {*found}
     return [f for f in found if f.suffix.lower() not in COMPRESSED or f.with_suffix("") not in plain]
-
-
-def _load_json(path: Path) -> Any:
-    return json.loads(path.read_bytes())

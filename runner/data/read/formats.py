@@ -105,10 +105,8 @@ def _questions(articles: list[Any], path: Path) -> Records:
                     }
                     yield f"question {question['id']}", record
             except KeyError as error:
-                title = article.get("title", "article")
-                raise ValueError(
-                    f"{path}, {title}, paragraph {number}: there is no {error}, which SQuAD's format has"
-                ) from None
+                place = f"{path}, {article.get('title', 'article')}, paragraph {number}"
+                raise ValueError(f"{place}: there is no {error}, which SQuAD's format has") from None
 
 
 def arrow_batches(file: File, columns: list[str] | None = None) -> Iterator[Any]:
@@ -193,16 +191,12 @@ def files_of(
 ) -> list[File]:
     """Files of the chosen format, or with `auto`, and for arrow files, that of their endings."""
     chosen = {"text": "txt"}.get(reading.format, reading.format.lower().lstrip("."))
-    files = []
-    for path in paths:
-        name = ending_format(path)
-        if chosen != "auto" and name != "arrow":
-            name = chosen
-            if chosen not in formats:
-                known = ", ".join(formats) + suggest(reading.format, formats)
-                raise ValueError(f"data.format={reading.format!r} is not known; there are: {known}")
-        files.append(File(path, name, reading, lone_object))
-    return files
+    endings = list(map(ending_format, paths))
+    names = [ending if ending == "arrow" or chosen == "auto" else chosen for ending in endings]
+    if chosen != "auto" and chosen in names and chosen not in formats:
+        known = ", ".join(formats) + suggest(reading.format, formats)
+        raise ValueError(f"data.format={reading.format!r} is not known; there are: {known}")
+    return [File(path, name, reading, lone_object) for path, name in zip(paths, names, strict=True)]
 
 
 def no_column(where: str, name: str, columns: Iterable[Any], setting: str) -> ValueError:

@@ -80,8 +80,9 @@ def _read_file(file: File) -> Rows:
     rows = []
     for place, values in FORMATS[file.format](file):
         if not isinstance(values, Mapping):
+            found = type(values).__name__
             raise ValueError(
-                f"{file.path}, {place}: expected a json object with named columns, found a {type(values).__name__}"
+                f"{file.path}, {place}: expected a json object with named columns, found a {found}"
             )
         rows.append(Row(f"{file.path}, {place}", values))
     features = None

@@ -40,7 +40,7 @@ class StoreWriter:
     def __init__(self, folder: Path, vocab_size: int, attributes: dict[str, Any]) -> None:
         self.folder, self.attributes = Path(folder), attributes
         self.partial = self.folder.parent / f".{self.folder.name}.partial"
-        self.dtype = np.dtype(smallest_dtype(vocab_size))
+        self.dtype = smallest_dtype(vocab_size)
         self.num_tokens, self.num_sequences, self.max_token_id, self.position = 0, 0, -1, 0
         self.num_bytes: int | None = 0
         if not self._resume():
@@ -160,9 +160,6 @@ def write_store(
         return TokenStore(folder)
 
 
-def smallest_dtype(vocab_size: int) -> type[np.unsignedinteger[Any]]:
+def smallest_dtype(vocab_size: int) -> np.dtype[Any]:
     """The smallest unsigned integer that holds ids below `vocab_size`."""
-    for dtype in (np.uint8, np.uint16):
-        if vocab_size <= np.iinfo(dtype).max + 1:
-            return dtype
-    return np.uint32
+    return np.min_scalar_type(max(vocab_size - 1, 0))

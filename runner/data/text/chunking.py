@@ -60,10 +60,8 @@ class Chunker:
         self.max_length, self.long_documents = max_length, long_documents
         self.num_special = len(self.prefix) + len(self.suffix)
         if max_length <= self.num_special:
-            raise ValueError(
-                f"data.max_length={max_length} leaves no room for text beside the {self.num_special} special tokens of a "
-                "sequence"
-            )
+            special = f"the {self.num_special} special tokens of a sequence"
+            raise ValueError(f"data.max_length={max_length} leaves no room for text beside {special}")
 
     def texts(self, documents: Sequence[str]) -> Flat:
         """Sequences of the documents, in their order; a document without any token gives none."""
@@ -85,7 +83,7 @@ class Chunker:
             ):
                 kept[d] = kept[d][: max(encoding.offsets[:budget])[1]]
         sequences = self._sequences(content, sizes, boundaries, np.ones(len(sizes), bool))
-        return sequences, sum(map(num_bytes, kept))
+        return sequences, sum(len(text.encode("utf-8", "surrogatepass")) for text in kept)
 
     def tokens(self, documents: Sequence[Sequence[int] | NDArray[Any]]) -> Flat:
         """Sequences of tokenised documents, as they are; each chunk of a long one gets its special tokens, if any."""
@@ -115,40 +113,28 @@ class Chunker:
         if self.long_documents == "truncate":
             ends = np.minimum(ends, starts + budgets[owners])
         elif len(long := np.flatnonzero(sizes > budgets)):
+            nowhere: NDArray[np.int64] = np.empty(0, np.int64)
             pieces = [np.zeros(1, np.int64)] * len(sizes)
             for d in long.tolist():
                 budget = int(budgets[d])
                 shortest = max(1, min(SHORTEST_CHUNK, budget // 2))
-                pieces[d] = np.array(cut(int(sizes[d]), budget, boundaries.get(d, _NOWHERE), shortest))
+                pieces[d] = np.array(cut(int(sizes[d]), budget, boundaries.get(d, nowhere), shortest))
             owners = np.repeat(np.arange(len(sizes)), list(map(len, pieces)))
             starts = offsets[owners] + np.concatenate(pieces)
             ends = np.append(starts[1:], len(content))
             owners, starts, ends = (part[starts < ends] for part in (owners, starts, ends))
-        return self._surround(content, starts, ends, surrounded[owners])
-
-    def _surround(
-        self,
-        content: NDArray[np.int64],
-        starts: NDArray[np.int64],
-        ends: NDArray[np.int64],
-        surrounded: NDArray[np.bool_],
-    ) -> Flat:
-        before = surrounded * len(self.prefix)
+        surrounded = surrounded[owners]
         lengths = ends - starts + surrounded * self.num_special
         stops = np.cumsum(lengths)
         begins = stops - lengths
         flat = np.empty(int(lengths.sum()), np.int64)
-        flat[ranges(begins + before, ends - starts)] = content[ranges(starts, ends - starts)]
+        places = ranges(begins + surrounded * len(self.prefix), ends - starts)
+        flat[places] = content[ranges(starts, ends - starts)]
         for position, token in enumerate(self.prefix):
             flat[begins[surrounded] + position] = token
         for position, token in enumerate(reversed(self.suffix)):
             flat[stops[surrounded] - 1 - position] = token
         return flat, lengths.astype(np.int32)
-
-
-def num_bytes(text: str) -> int:
-    """Bytes of a text in UTF-8."""
-    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def check_chunking(max_length: int, long_documents: str) -> None:
@@ -166,9 +152,5 @@ def surrounding_tokens(backend: Any) -> tuple[list[int], list[int]]:
     for start in range(len(whole) - len(bare) + 1):
         if whole[start : start + len(bare)] == bare:
             return whole[:start], whole[start + len(bare) :]
-    raise ValueError(
-        "the tokenizer changes a text when it adds special tokens; only ones put around it are supported"
-    )
-
-
-_NOWHERE: NDArray[np.int64] = np.empty(0, np.int64)
+    supported = "only ones put around it are supported"
+    raise ValueError(f"the tokenizer changes a text when it adds special tokens; {supported}")

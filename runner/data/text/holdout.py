@@ -1,6 +1,7 @@
 """Splits documents into training and validation, so that no text is in both."""
 
 import logging
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -96,18 +97,13 @@ def _among(digests: NDArray[np.uint64], chosen: NDArray[np.uint64]) -> NDArray[n
 
 def _scan(source: Source) -> tuple[NDArray[np.uint64], int]:
     """Digest of every document, and the number of characters."""
-    size = 0
-
-    def digests() -> Iterator[int]:
-        nonlocal size
-        for document in source.documents():
-            size += len(document) * (1 if isinstance(document, str) else 4)
-            yield digest(document)
-
-    found = np.fromiter(digests(), np.uint64)
-    if not len(found):
+    size, digests = 0, array("Q")
+    for document in source.documents():
+        size += len(document) * (1 if isinstance(document, str) else 4)
+        digests.append(digest(document))
+    if not digests:
         raise ValueError(f"{source.describe()} holds no documents: nothing but blank text")
-    return found, size
+    return np.frombuffer(digests, np.uint64), size
 
 
 def digest(document: Document) -> int:
@@ -122,7 +118,7 @@ def digest(document: Document) -> int:
 def split_documents(digests: NDArray[np.uint64], validation: float, seed: int) -> NDArray[np.uint64]:
     """Digests of the documents to hold out, ascending; they depend on the texts and the seed, not on their order.
 
-    `validation` is a number of documents, or below 1 a share of them; repeated documents count once. Raises ValueError for a
+    `validation` is a number of documents, or below 1 a share; repeated documents count once. Raises ValueError for a
     wrong number, or one that leaves nothing to train on.
     """
     check_validation(validation)

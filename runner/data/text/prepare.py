@@ -144,13 +144,11 @@ class _Texts:
 def _check_sources(source: Source, validation_sources: dict[str, Source], tokenizer: str | None) -> None:
     for name, other in validation_sources.items():
         if not re.fullmatch(r"\w[\w.-]*", name) or name == TRAIN:
-            raise ValueError(
-                f"validation set {name!r}: names are of letters, digits, - and _, and none is {TRAIN!r}"
-            )
+            rule = f"names are of letters, digits, - and _, and none is {TRAIN!r}"
+            raise ValueError(f"validation set {name!r}: {rule}")
         if other.tokenized != source.tokenized:
-            raise ValueError(
-                f"{source.describe()} and validation set {name!r}: only one of them is tokenised already"
-            )
+            both = f"{source.describe()} and validation set {name!r}"
+            raise ValueError(f"{both}: only one of them is tokenised already")
     if source.tokenized and not tokenizer:
         raise ValueError(
             f"{source.describe()} is tokenised already (it has a column input_ids): set data.tokenizer to the name or "

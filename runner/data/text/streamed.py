@@ -103,13 +103,9 @@ class StreamedPretrainingData(PretrainingData):
 
     def fingerprint(self) -> str:
         """A hash of source, tokenizer and cutting, which must be the same to resume."""
-        inputs = {
-            "source": self.stream_source.fingerprint(),
-            "tokenizer": tokenizer_fingerprint(self.tokenizer),
-            "max_length": self.max_length,
-            "long_documents": self.settings.long_documents,
-        }
-        return key_of(inputs)
+        cutting = {"max_length": self.max_length, "long_documents": self.settings.long_documents}
+        tokenizer = tokenizer_fingerprint(self.tokenizer)
+        return key_of({"source": self.stream_source.fingerprint(), "tokenizer": tokenizer, **cutting})
 
     def _describe_training(self) -> tuple[str, str]:
         """The stream and a global batch in words."""

@@ -37,7 +37,7 @@ def tokenise(
     Raises ValueError for token ids beyond the vocabulary, OSError if the store cannot be written.
     """
     tokenized = part.source.tokenized
-    progress = _Progress(part, np.dtype(smallest_dtype(vocab_size)).itemsize)
+    progress = _Progress(part, smallest_dtype(vocab_size).itemsize)
 
     def batches(position: int) -> Iterator[Batch]:
         with _workers(chunker, part.num_characters) as (pool, num_workers):

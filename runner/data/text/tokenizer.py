@@ -57,10 +57,8 @@ def check_tokenizer_settings(kind: str, vocab_size: int) -> None:
         raise ValueError(f"data.tokenizer_kind={kind!r}; there are: {', '.join(TOKENIZER_KINDS)}")
     smallest = len(SPECIAL_TOKENS) + (_NUM_BYTES if kind == "bpe" else 32)
     if vocab_size < smallest:
-        raise ValueError(
-            f"data.vocab_size={vocab_size} is too small: {kind} needs at least {smallest} "
-            f"({len(SPECIAL_TOKENS)} special tokens and an alphabet)"
-        )
+        needed = f"at least {smallest} ({len(SPECIAL_TOKENS)} special tokens and an alphabet)"
+        raise ValueError(f"data.vocab_size={vocab_size} is too small: {kind} needs {needed}")
 
 
 def load_tokenizer(name_or_folder: str, needed: Sequence[str] = ("pad", "mask")) -> "PreTrainedTokenizerBase":
@@ -81,17 +79,14 @@ def load_tokenizer(name_or_folder: str, needed: Sequence[str] = ("pad", "mask"))
             f"data.tokenizer={name_or_folder!r}: {where} no tokenizer that can be loaded ({reason}). Give a folder with "
             "tokenizer.json, a name on the hub (with a connection, or downloaded before), or null to train one"
         ) from error
-    if set(tokenizer.get_vocab()) <= set(
-        tokenizer.all_special_tokens
-    ):  # made by the library for a bare model
+    if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):  # what a bare model gets
         raise FileNotFoundError(
             f"data.tokenizer={name_or_folder!r} holds no tokenizer: all it knows are special tokens. Give the folder or "
             "name of the one that belongs to the model"
         )
     if not getattr(tokenizer, "is_fast", False):
-        raise ValueError(
-            f"data.tokenizer={name_or_folder!r} has no fast version (tokenizer.json), which is needed here"
-        )
+        needs = "has no fast version (tokenizer.json), which is needed here"
+        raise ValueError(f"data.tokenizer={name_or_folder!r} {needs}")
     for role in needed:
         if getattr(tokenizer, f"{role}_token_id") is None:
             advice = "Masked-language pretraining needs one: choose an encoder's tokenizer"
