@@ -70,6 +70,4 @@ def by_name(sources: Any, name: str) -> dict[str, Any]:
     """Sets by name; a single one is called `name`."""
     if sources is None:
         return {}
-    if isinstance(sources, Mapping):
-        return dict(sources)
-    return {name: sources}
+    return dict(sources) if isinstance(sources, Mapping) else {name: sources}

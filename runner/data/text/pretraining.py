@@ -33,8 +33,7 @@ class PretrainingData(GlobalBatchDataModule):
         )
         self.settings, self.max_length = settings, settings.max_length
         self.source = self._open(settings.source)
-        given: dict[str, Any] = settings.validation or {}
-        self.validation_sources = {name: self._open(source) for name, source in given.items()}
+        self.validation_sources = {n: self._open(source) for n, source in (settings.validation or {}).items()}
         self.tokenizer_name = model_folder(settings.tokenizer) if settings.tokenizer else None
         self.prepared: PreparedText | None = None
 

@@ -130,14 +130,11 @@ class StreamLoader:
     def __iter__(self) -> Iterator[Share]:
         for share in self.loader:
             self.data._epoch = share.pop("epoch")
-            mine = len(share["micro_batches"])
-            for _ in range(self._most(mine) - mine):
+            mine = most = len(share["micro_batches"])
+            if self.replica.size > 1:
+                count = torch.tensor(mine, device=self.device)
+                torch.distributed.all_reduce(count, torch.distributed.ReduceOp.MAX, group=self.replica.group)
+                most = int(count)
+            for _ in range(most - mine):
                 share["micro_batches"] += share_of([self.batches.filler()])["micro_batches"]
             yield share
-
-    def _most(self, mine: int) -> int:
-        if self.replica.size == 1:
-            return mine
-        most = torch.tensor(mine, device=self.device)
-        torch.distributed.all_reduce(most, torch.distributed.ReduceOp.MAX, group=self.replica.group)
-        return int(most)

@@ -5,6 +5,7 @@ import heapq
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -164,9 +165,7 @@ def _train_bpe(documents: Iterable[str], vocab_size: int, lowercase: bool) -> An
 
 def _alphabet(texts: Iterable[str], size: int) -> list[str]:
     """The most frequent characters that are no white space, in code order."""
-    counts: Counter[str] = Counter()
-    for text in texts:
-        counts.update(text)
+    counts = Counter(chain.from_iterable(texts))
     letters = (letter for letter in counts if not letter.isspace())
     size = min(size, _LARGEST_ALPHABET)
     return sorted(heapq.nsmallest(size, letters, key=lambda letter: (-counts[letter], letter)))
