@@ -16,27 +16,25 @@ _SAMPLE = 1 << 20  # characters that are read to find the dialect
 def delimited(file: File) -> Iterator[tuple[str, Mapping[str, str]]]:
     """The rows below the line of column names, each with its place; ValueError names an empty file or a wrong line."""
     csv.field_size_limit(2**31 - 1)
-    dialect, header = _dialect(file), None
+    dialect = _dialect(file)
     with opened(file, newline="") as text:
         reader = csv.reader(text, strict=True, **dialect)
+        rows = filter(None, reader)
         try:
-            for row in filter(None, reader):
-                if header is None:
-                    header = row
-                elif len(row) == len(header):
-                    yield f"line {reader.line_num}", dict(zip(header, row, strict=True))
-                else:
+            if (header := next(rows, None)) is None:
+                raise ValueError(f"{file.path} is empty: expected a line with the names of the columns")
+            for row in rows:
+                if len(row) != len(header):
                     raise ValueError(
                         f"{file.path}, line {reader.line_num}: {len(row)} fields where the header has {len(header)} "
                         f"(data.delimiter={dialect['delimiter']!r})"
                     )
+                yield f"line {reader.line_num}", dict(zip(header, row, strict=True))
         except csv.Error as error:
             raise ValueError(
                 f"{file.path}, line {reader.line_num}: no valid {file.format}: {error}; data.quoting=false takes quotes "
                 "as they stand"
             ) from None
-    if header is None:
-        raise ValueError(f"{file.path} is empty: expected a line with the names of the columns")
 
 
 def _dialect(file: File) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -68,10 +69,9 @@ def _items(content: list[Any], path: Path) -> Records:
 
 
 def _is_object(line: str) -> bool:
-    try:
+    with suppress(json.JSONDecodeError):
         return isinstance(json.loads(line), dict)
-    except json.JSONDecodeError:
-        return False
+    return False
 
 
 def _parsed(file: File) -> Any:

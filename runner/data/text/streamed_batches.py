@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch.utils.data import IterableDataset, get_worker_info
 
 from iolaus.runner.data.batches import MASK_STREAM, ForkSafeLoader, keyed_samples, share_of
-from iolaus.runner.data.micro_batch import Collate, FlatSamples, MicroBatch, Share
+from iolaus.runner.data.micro_batch import Collate, MicroBatch, Share
 from iolaus.runner.data.read.documents import Source
 from iolaus.runner.data.text.chunking import Chunker
 from iolaus.runner.data.text.stream import ShuffledStream
@@ -73,17 +73,15 @@ class StreamedGlobalBatches(IterableDataset[Share]):
         samples, ids, lengths = self._tokenised([(place, *documents[place]) for place in mine])
         starts = np.cumsum(lengths, dtype=np.int64) - lengths
         cut = partition(lengths, 1, self.micro_batch_tokens, self.micro_batch_size, self.packed)[0]
-        whole: FlatSamples = {
-            "batch_size": len(documents),
-            "batch_key": derive_seed(self.seed, MASK_STREAM, step),
-        }
+        batch_key = derive_seed(self.seed, MASK_STREAM, step)
         micro_batches = []
         for rows in cut if len(lengths) else []:
             places, epochs, numbers, chunks = samples[rows].T
             tokens = ids[ranges(starts[rows], lengths[rows].astype(np.int64))]
             indices = numbers + CHUNKS * chunks
             flat = keyed_samples(tokens, lengths[rows], epochs, indices, self.seed, MASK_STREAM, self.packed)
-            micro_batches.append(self.collator({**flat, **whole, "batch_places": places}))
+            flat |= {"batch_places": places, "batch_size": len(documents), "batch_key": batch_key}
+            micro_batches.append(self.collator(flat))
         share = share_of(micro_batches or [self.filler()])
         share["sample_ids"] = torch.from_numpy(samples[:, 1:3])
         share["epoch"] = documents[-1][0]
