@@ -138,7 +138,7 @@ def share_of(micro_batches: list[MicroBatch]) -> Share:
 
 def figures_of(share: Share) -> dict[str, float]:
     """The figures of a share that are summed over the ranks."""
-    return {name: float(share[name]) for name in SUMMED}
+    return {name: float(share[name]) for name in SUMMED}  # type: ignore[literal-required]
 
 
 class StepSampler(Sampler[int]):
@@ -158,7 +158,7 @@ class ForkSafeLoader(DataLoader[Any]):
     """Loads whole batches; forks its workers when the threads of the last collective have stopped."""
 
     def __init__(self, dataset: Dataset[Any], num_workers: int, **options: Any) -> None:
-        defaults = {"batch_size": None, "collate_fn": serialize_batch}
+        defaults: dict[str, Any] = {"batch_size": None, "collate_fn": serialize_batch}
         if num_workers:
             defaults |= {"worker_init_fn": set_up_worker, "prefetch_factor": 4}
         super().__init__(dataset, num_workers=num_workers, **{**defaults, **options})

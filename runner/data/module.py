@@ -156,9 +156,9 @@ class GlobalBatchDataModule(pl.LightningDataModule):
     ) -> DataLoader[Any]:
         """This rank's shares; ranks of one replica of the model have the same data."""
         assert self.trainer is not None
-        ranks = replica_of(self.trainer)[:2]
+        rank, size, _ = replica_of(self.trainer)
         cut = self.partitioning
-        batches = GlobalBatches(sequences, sampler, self.collator, self.seed, stream, *ranks, *cut)
+        batches = GlobalBatches(sequences, sampler, self.collator, self.seed, stream, rank, size, *cut)
         pin_memory = self.trainer.strategy.root_device.type == "cuda"
         steps = StepSampler(start, len(sampler))
         return ForkSafeLoader(batches, num_workers, sampler=steps, pin_memory=pin_memory)

@@ -116,10 +116,10 @@ def content_fingerprint(folder: Path, dtype: np.dtype[Any], attributes: dict[str
     hashes, last = [hashlib.blake2b(digest_size=16) for _ in range(2)], -1
     for ends in _blocks(folder / "offsets.bin", np.dtype(np.int64)):
         lengths = np.diff(ends) if last < 0 else np.diff(ends, prepend=last)
-        hashes[0].update(lengths.astype("<i4"))
+        hashes[0].update(lengths.astype("<i4").data)
         last = int(ends[-1])
     for tokens in _blocks(folder / "tokens.bin", dtype):
-        hashes[1].update(np.ascontiguousarray(tokens, "<u4"))
+        hashes[1].update(np.ascontiguousarray(tokens, "<u4").data)
     parts = [json.dumps(attributes, sort_keys=True), *(part.hexdigest() for part in hashes)]
     return hashlib.blake2b("\n".join(parts).encode(), digest_size=12).hexdigest()
 

@@ -79,13 +79,10 @@ class StoreWriter:
             raise ValueError(f"nothing to write into {self.folder}: the input gave no sequence")
         self._sync()
         self.close()
-        counts = ("num_sequences", "num_tokens", "num_bytes", "max_token_id", "attributes")
-        meta = {
-            "format_version": FORMAT_VERSION,
-            "dtype": self.dtype.name,
-            **{name: getattr(self, name) for name in counts},
-            "fingerprint": content_fingerprint(self.partial, self.dtype, self.attributes),
-        }
+        names = ("num_sequences", "num_tokens", "num_bytes", "max_token_id", "attributes")
+        meta = {"format_version": FORMAT_VERSION, "dtype": self.dtype.name}
+        meta |= {name: getattr(self, name) for name in names}
+        meta["fingerprint"] = content_fingerprint(self.partial, self.dtype, self.attributes)
         write_json(self.partial / "meta.json", meta)
         (self.partial / "mark.json").unlink(missing_ok=True)
         os.rename(self.partial, self.folder)

@@ -76,12 +76,11 @@ def prepare_text(
         text["validation"] = {name: other.fingerprint() for name, other in validation_sources.items()}
     elif validation_documents:
         text |= {"validation_documents": validation_documents, "seed": seed}
-    training = {"kind": tokenizer_kind, "vocab_size": vocab_size, "lowercase": lowercase}
-    if tokenizer:
-        loaded = load_tokenizer(tokenizer)
+    training: dict[str, Any] = {"kind": tokenizer_kind, "vocab_size": vocab_size, "lowercase": lowercase}
+    loaded = load_tokenizer(tokenizer) if tokenizer else None
+    if loaded is not None:
         tokenizer_inputs: dict[str, Any] = {"content": tokenizer_fingerprint(loaded)}
     else:
-        loaded = None
         text_tokenizer.check_tokenizer_settings(tokenizer_kind, vocab_size)
         tokenizer_inputs = {**training, "text": text, "version": text_tokenizer.VERSION}
     cutting = {"max_length": max_length, "long_documents": long_documents, "shortest_chunk": SHORTEST_CHUNK}

@@ -49,9 +49,8 @@ class PretrainingData(GlobalBatchDataModule):
         """Tokenises into the cache, unless that has been done; one process works, the others wait."""
         if self.prepared is not None:
             return
-        self.prepared = self.prepare_sets(
-            self.source, self.validation_sources, self.settings.validation_documents
-        )
+        held_out = (self.validation_sources, self.settings.validation_documents)
+        self.prepared = self.prepare_sets(self.source, *held_out)
         self.train = TokenStore(self.prepared.train)
         self.validation = {name: TokenStore(path) for name, path in self.prepared.validation.items()}
 

@@ -49,7 +49,7 @@ class StreamedGlobalBatches(IterableDataset[Share]):
     start = 0
     source: Source
     chunker: Chunker
-    order: StreamOrder
+    order: Any
     collator: Collate
     seed: int
     rank: int
