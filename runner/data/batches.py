@@ -1,12 +1,12 @@
-"""This rank's share of global batch k: sampled, cut, read and collated, as a function of k alone."""
+"""A rank's share of global batch k: sampled, cut, read and collated, as a function of k alone."""
 
 import atexit
 import multiprocessing
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol, cast, get_args
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ MASK_STREAM, VALIDATION_STREAM = 1, 2
 """Streams of the keyed generator, so that training and validation have different masks."""
 
 Figure = Literal["tokens", "padded_tokens", "token_pairs", "hash_low", "hash_high"]
-FIGURES: tuple[Figure, ...] = ("tokens", "padded_tokens", "token_pairs", "hash_low", "hash_high")
+FIGURES: tuple[Figure, ...] = get_args(Figure)
 """Figures of a micro-batch that move to its share."""
 
 SUMMED: tuple[Literal["weight"] | Figure, ...] = ("weight", *FIGURES)
@@ -37,19 +37,17 @@ class GatheredSequences(Protocol):
 
     def lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int32]:
         """Tokens of each sequence."""
-        ...
 
     def gather(self, indices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Tokens of the sequences end to end, and the length of each."""
-        ...
 
 
 @dataclass(eq=False)
 class GlobalBatches(Dataset[Share]):
     """Item k is this rank's share of global batch k, collated into micro-batches.
 
-    Every rank has the same number of micro-batches, so that none waits for another for ever; where a rank has no sample
-    for one, it is a filler with weight 0.
+    Every rank has the same number of micro-batches, so that none waits for another for ever; one without samples is a
+    filler with weight 0.
     """
 
     sequences: GatheredSequences
@@ -70,20 +68,15 @@ class GlobalBatches(Dataset[Share]):
         """`micro_batches`, `sample_ids` [b, 2] of this rank, and the sums of the micro-batches' figures."""
         samples = self.sampler.global_batch(step)
         lengths = self.sequences.lengths(samples[:, 1])
-        shares = partition(
-            lengths, self.num_ranks, self.micro_batch_tokens, self.micro_batch_size, self.packed
-        )
-        mine = shares[self.rank]
-        share = share_of([self._collate(step, samples, rows) for rows in mine])
-        ids = np.concatenate([samples[rows] for rows in mine])
-        share["sample_ids"] = torch.from_numpy(ids)
+        cut = (self.num_ranks, self.micro_batch_tokens, self.micro_batch_size, self.packed)
+        mine = partition(lengths, *cut)[self.rank]
+        micro_batches = []
+        for rows in mine:
+            flat = flat_samples(self.sequences, step, samples, rows, self.seed, self.stream, self.packed)
+            micro_batches.append(self.collator(flat))
+        share = share_of(micro_batches)
+        share["sample_ids"] = torch.from_numpy(np.concatenate([samples[rows] for rows in mine]))
         return share
-
-    def _collate(self, step: int, samples: NDArray[np.int64], rows: NDArray[np.int64]) -> MicroBatch:
-        """The micro-batch of some rows of a global batch; without rows, a filler of one sample."""
-        return self.collator(
-            flat_samples(self.sequences, step, samples, rows, self.seed, self.stream, self.packed)
-        )
 
 
 def keyed_samples(
@@ -115,16 +108,15 @@ def flat_samples(
     stream: int,
     packed: bool,
 ) -> FlatSamples:
-    """Some `rows` of global batch `step`, whose `samples` [B, 2] are epochs and indices, as flat samples for a collator.
+    """Some `rows` of global batch `step` as flat samples; without rows, a filler of one sample.
 
-    Without rows they are a filler of one sample.
+    `samples` [B, 2] are the epochs and indices of the global batch.
     """
     filler = not len(rows)
     rows = np.zeros(1, dtype=np.int64) if filler else rows
     epochs, indices = samples[rows].T
     ids, lengths = sequences.gather(indices)
-    # What the samples of a task have beside their tokens.
-    extras = getattr(sequences, "extras", None)
+    extras = getattr(sequences, "extras", None)  # the columns of a task
     return {
         **cast(FlatSamples, extras(indices) if extras else {}),
         **keyed_samples(ids, lengths, epochs, indices, seed, stream, packed),
@@ -136,7 +128,7 @@ def flat_samples(
 
 
 def share_of(micro_batches: list[MicroBatch]) -> Share:
-    """A share of a global batch: its `micro_batches`, and the sums of their figures, which move out of them."""
+    """A share of a global batch: its `micro_batches`, and the sums of their figures, which are removed from them."""
     weight = sum(float(micro["weight"]) for micro in micro_batches)
     share: Share = {"micro_batches": micro_batches, "weight": weight}
     for name in FIGURES:
@@ -146,8 +138,7 @@ def share_of(micro_batches: list[MicroBatch]) -> Share:
 
 def figures_of(share: Share) -> dict[str, float]:
     """The figures of a share that are summed over the ranks."""
-    values: Mapping[str, Any] = share
-    return {name: float(values[name]) for name in SUMMED}
+    return {name: float(share[name]) for name in SUMMED}  # type: ignore[literal-required]
 
 
 class StepSampler(Sampler[int]):
@@ -164,7 +155,13 @@ class StepSampler(Sampler[int]):
 
 
 class ForkSafeLoader(DataLoader[Any]):
-    """Forks its workers when the threads of a collective that has just ended have come to rest."""
+    """Loads whole batches; forks its workers when the threads of the last collective have stopped."""
+
+    def __init__(self, dataset: Dataset[Any], num_workers: int, **options: Any) -> None:
+        defaults: dict[str, Any] = {"batch_size": None, "collate_fn": serialize_batch}
+        if num_workers:
+            defaults |= {"worker_init_fn": set_up_worker, "prefetch_factor": 4}
+        super().__init__(dataset, num_workers=num_workers, **{**defaults, **options})
 
     def __iter__(self) -> Any:
         wait_before_fork(self.num_workers)
@@ -172,33 +169,15 @@ class ForkSafeLoader(DataLoader[Any]):
 
 
 def wait_before_fork(num_workers: int) -> None:
-    """Waits until a fork is safe, if there will be any.
-
-    A worker forked while such a thread releases the interpreter lock hangs at its start: with gloo about once in 200.
-    """
+    """Waits until a fork is safe, if there will be any."""
+    # A worker that is forked while a thread of gloo releases the interpreter lock hangs, about once in 200 times.
     if num_workers and torch.distributed.is_initialized():
         time.sleep(0.05)
 
 
-def batch_loader(
-    batches: GlobalBatches, start: int, stop: int, num_workers: int, pin_memory: bool
-) -> DataLoader[Any]:
-    """Loads global batches `start` to `stop - 1` in order; collation runs in the workers."""
-    return ForkSafeLoader(
-        batches,
-        batch_size=None,
-        sampler=StepSampler(start, stop),
-        num_workers=num_workers,
-        pin_memory=pin_memory,
-        collate_fn=serialize_batch,
-        worker_init_fn=set_up_worker if num_workers else None,
-        prefetch_factor=4 if num_workers else None,
-    )
-
-
 @atexit.register
 def _end_workers() -> None:
-    """Kills the loader processes that an error has left: they ignore the signal by which Python would end them."""
+    """Kills the loader processes that an error has left: they ignore Python's signal to end."""
     if left := multiprocessing.active_children():
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # torch takes a worker's death for a failure
         for process in left:
@@ -206,7 +185,7 @@ def _end_workers() -> None:
 
 
 def set_up_worker(worker: int) -> None:
-    """Keeps a loader process out of the way: one thread, and signals are the training process's business."""
+    """Limits a loader process to one thread, and leaves the signals to the training process."""
     from iolaus.runner.run.signals import STOPPING
 
     torch.set_num_threads(1)

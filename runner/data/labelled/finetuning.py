@@ -32,7 +32,7 @@ class FinetuningData(EvaluatedDataModule):
         self.task_name = task.name
         self.reader_settings = {name: getattr(settings, name) for name in READER_SETTINGS}
         self.reader: ExampleReader = task.make_reader(self.reader_settings)
-        self.reading = reading_of(settings, settings.word_field, settings.tag_field)
+        self.reading = reading_of(settings)
 
     def set_datasets(self, train: Any, val: Any = None, test: Any = None) -> None:
         """Takes, before `prepare_data`, iterables of mappings or a `datasets.Dataset`; several sets by name in a dict."""
