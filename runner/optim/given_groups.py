@@ -24,9 +24,9 @@ def groups_as_given(
 ) -> Groups:
     """The given groups with names, and with the rate and the decay where they have none.
 
-    What a group says of itself holds for all of its parameters, biases too. With `matrices_apart` a group becomes two:
-    its hidden matrices (see `runner.optim.roles`; all matrices, where there are no names) and the rest, whose rate is
-    `lr_of_others`. A group with `use_muon` says itself which of the two it is.
+    A group's own settings hold for all of its parameters, biases too. With `matrices_apart` a group becomes two: its
+    hidden matrices (see `runner.optim.roles`) and the rest, whose rate is `lr_of_others`; `use_muon` of a group decides
+    for all of it.
     """
     found: Groups = []
     named = [_named(group, number) for number, group in enumerate(given)]

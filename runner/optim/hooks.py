@@ -1,15 +1,13 @@
-"""What an optimizer needs of the loop around it, in one object that the step asks.
+"""What an optimizer needs of the training loop.
 
-    needs = loop_needs(optimizer)
-    with needs.step(step):                                        # a training step
-        for each micro-batch:
-            loss.backward(create_graph=needs.create_graph)
-            needs.after_backward()
-        optimizer.step()
-    with needs.evaluation():                                      # validation, test, export
-        ...
-
-Where evaluation is not one block, `eval_mode()` and `train_mode()` are its two ends; both may be repeated.
+needs = loop_needs(optimizer)
+with needs.step(step):                                        # a training step
+    for each micro-batch:
+        loss.backward(create_graph=needs.create_graph)
+        needs.after_backward()
+    optimizer.step()
+with needs.evaluation():                                      # validation, test, export
+    ...
 """
 
 from collections.abc import Iterator
@@ -20,7 +18,7 @@ from torch.optim import Optimizer
 
 
 class LoopNeeds:
-    """Switches between weights to train and to evaluate where an optimizer has `train()` and `eval()`; else nothing.
+    """Calls an optimizer's `train()` and `eval()`, which switch its weights, where it has them.
 
     An optimizer that needs more has a method `loop_needs` that returns a subclass of this.
     """
@@ -41,12 +39,12 @@ class LoopNeeds:
         """After the backward pass of each micro-batch."""
 
     def train_mode(self) -> None:
-        """Puts the weights that are trained into the model."""
+        """Puts the trained weights into the model; may be repeated."""
         if hasattr(self.optimizer, "train"):
             self.optimizer.train()
 
     def eval_mode(self) -> None:
-        """Puts the weights that are evaluated and exported into the model."""
+        """Puts the weights to evaluate and export into the model; may be repeated."""
         if hasattr(self.optimizer, "eval"):
             self.optimizer.eval()
 

@@ -49,7 +49,7 @@ class Part(NamedTuple):
 
 
 class _Stretch(NamedTuple):
-    """A body, or all that is outside of bodies: where its names begin, and its lists of layers with their towers."""
+    """A body, or everything outside of bodies: the prefix of its names, and its lists of layers with their towers."""
 
     prefix: str
     lists: dict[str, str]
@@ -59,28 +59,21 @@ def parts(model: ParamsLike) -> dict[str, Part]:
     """Each trainable parameter with role and place, under its name, in the model's order."""
     if not isinstance(model, nn.Module):
         return _parts_by_name(list(_named(model)))
-    owners = {
-        f"{prefix}.{name}".lstrip("."): module
-        for prefix, module in model.named_modules()
-        for name, _ in module.named_parameters(recurse=False)
-    }
     places = _places(model)
     outputs = dict(_output_embeddings(model))
     heads = {id(p) for head in outputs.values() for p in head.parameters(recurse=False)}
     speaking = tuple(path + "." if path else "" for path in outputs)
     found = {}
     for name, parameter in model.named_parameters():
-        if parameter.requires_grad:
-            place, is_head = places[name]
-            role = _kind(name, parameter, owners[name])
-            if role is None:
-                if id(parameter) in heads:
-                    role = "head"
-                elif is_head:
-                    role = "matrix" if name.startswith(speaking) else "head"
-                else:
-                    role = _weight_at(place)
-            found[name.replace("_orig_mod.", "")] = Part(parameter, role, place)  # torch.compile's addition
+        if not parameter.requires_grad:
+            continue
+        place, is_head = places[name]
+        role = _kind(name, parameter, model.get_submodule(name.rpartition(".")[0]))
+        if role is None and (is_head or id(parameter) in heads):
+            transforms = id(parameter) not in heads and name.startswith(speaking)
+            role = "matrix" if transforms else "head"
+        own_name = name.replace("_orig_mod.", "")  # torch.compile's addition
+        found[own_name] = Part(parameter, role or _weight_at(place), place)
     return found
 
 
@@ -198,7 +191,7 @@ def _output_embeddings(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
 
 
 def _parts_by_name(named: list[tuple[str, nn.Parameter]]) -> dict[str, Part]:
-    """What names alone tell; a name with the number of a layer in it is of one."""
+    """Roles and places from names alone, which hold the number of a layer."""
     hits = {name: LAYER.match(name) for name, _ in named}
     at = {name: (hit[1] or hit[0], int(hit[2])) if hit else None for name, hit in hits.items()}
     places = _in_order(at, dict.fromkeys(at, 0))

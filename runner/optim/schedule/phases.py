@@ -39,7 +39,7 @@ def shape(kind: str, step: float, num_steps: int, decay: float) -> float:
         return float(decay**step)
     done = min(max(step / num_steps, 0.0), 1.0)
     if kind == "linear":
-        # Weighing both ends, rather than adding to one, makes the ends exact.
+        # a weighted mean, so that both ends are exact
         return (1.0 - done) + decay * done
     if kind == "cosine":
         return decay + (1.0 - decay) * 0.5 * (1.0 + math.cos(math.pi * done))
@@ -50,8 +50,10 @@ def check_kind(kind: str, where: str) -> str:
     """The kind's own spelling (`inverse-sqrt` is taken too); raises ValueError for an unknown one."""
     name = str(kind).replace("-", "_")
     if name not in KINDS:
-        near = suggest(name, KINDS)
-        raise ValueError(f"{where}='{kind}' is no kind of schedule; choose one of {', '.join(KINDS)}{near}")
+        raise ValueError(
+            f"{where}='{kind}' is no kind of schedule; choose one of {', '.join(KINDS)}"
+            + suggest(name, KINDS)
+        )
     return name
 
 
@@ -116,8 +118,10 @@ class ThreePhaseSchedule:
     """The three phases as one function of the step.
 
     Steps are whole numbers, or fractions of max_steps. With training_steps = -1 the middle phase lasts until
-    max_steps less the cool-down. Raises ValueError for an unknown kind, a decay out of range, phases longer than
-    max_steps, and a cool-down that starts at no known step.
+    max_steps less the cool-down.
+
+    Raises:
+        ValueError: an unknown kind, a decay out of range, phases longer than max_steps, or a cool-down without a start.
 
     Example:
         >>> schedule = ThreePhaseSchedule(warmup_steps=2, cooldown_steps=0.25, max_steps=8)
@@ -150,7 +154,12 @@ class ThreePhaseSchedule:
             ("training", training_kind, training, training_decay),
             ("cooldown", cooldown_kind, cooldown, cooldown_decay),
         )
-        self._check_rest()
+        end = self.num_steps
+        if max_steps and end and end < max_steps and self.factor(end) == 0.0:
+            raise ValueError(
+                f"The schedule ends with a rate of 0 at step {end}, but max_steps={max_steps}: the last "
+                f"{max_steps - end} steps would train nothing. Set training_steps=-1 or max_steps={end}."
+            )
 
     def _training_steps(self, steps: Steps, warmup: int, cooldown: int, exact: float) -> int | None:
         phases = f"a warm-up of {warmup} and a cool-down of {cooldown} steps"
@@ -176,14 +185,6 @@ class ThreePhaseSchedule:
             )
         return training
 
-    def _check_rest(self) -> None:
-        end = self.num_steps
-        if self.max_steps and end and end < self.max_steps and self.factor(end) == 0.0:
-            raise ValueError(
-                f"The schedule ends with a rate of 0 at step {end}, but max_steps={self.max_steps}: the last "
-                f"{self.max_steps - end} steps would train nothing. Set training_steps=-1 or max_steps={end}."
-            )
-
     def describe(self) -> str:
         """The phases in words, such as `warmup 75 steps (linear), training 1,125 steps (constant)`."""
         return ", ".join(
@@ -196,20 +197,14 @@ class ThreePhaseSchedule:
         """Steps of all phases together; None where the training phase has no end."""
         return self.phases[-1].end if self.phases else 0
 
-    def phase(self, step: int) -> Phase | None:
-        """The phase that step (0 is the first) falls into; None after the last."""
-        for phase in self.phases:
-            if phase.end is None or step < phase.end:
-                return phase
-        return None
-
     def factor(self, step: int) -> float:
         """What the base rate is multiplied with at this step (0 is the first)."""
         if step < 0:
             raise ValueError(f"step={step}: the first step is 0.")
         if not self.phases:
             return 1.0
-        return (self.phase(step) or self.phases[-1]).factor(step)
+        going = (phase for phase in self.phases if phase.end is None or step < phase.end)
+        return next(going, self.phases[-1]).factor(step)
 
 
 def _chain(*phases: tuple[Literal["warmup", "training", "cooldown"], str, int | None, float]) -> list[Phase]:

@@ -20,9 +20,8 @@ from iolaus.runner.optim.schedule.phases import (
 class ClosedFormScheduler(LambdaLR):
     """Sets the rate of each group to its own base rate times `factor(step)`.
 
-    Its state is the number of steps: everything else comes from the config, so that a run resumed with
-    another schedule follows the new one from there. With `last_epoch` k, groups that have an `initial_lr` go on at
-    step k + 1.
+    Its state is the number of steps alone, so a run resumed with another schedule follows the new one from there.
+    With `last_epoch` k, groups that have an `initial_lr` continue at step k + 1.
 
     Example:
         >>> import torch
@@ -97,24 +96,20 @@ def get_scheduler(
 ) -> ThreePhaseScheduler:
     """The three-phase schedule on an optimizer; step it once per optimizer step.
 
-    Steps are numbers or fractions of max_steps. Decays are factors of the peak, those of exponential phases per step;
-    each phase starts where the one before ended. Raises ValueError as `ThreePhaseSchedule` does.
-
-    On purpose unlike bertblocks': no phase jumps back to the peak, and the decay of cosine is a factor, not a rate.
+    Steps are numbers or fractions of max_steps. Decays are factors of the peak (that of cosine too), those of exponential
+    phases per step; each phase starts where the one before ended. Raises ValueError as `ThreePhaseSchedule` does.
 
     Example:
         >>> import torch
         >>> optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
-        >>> scheduler = get_scheduler(
-        ...     optimizer, warmup_steps=2, warmup_decay=0.5, training_steps=2, cooldown_steps=2
-        ... )
+        >>> scheduler = get_scheduler(optimizer, warmup_steps=2, training_steps=2, cooldown_steps=2)
         >>> rates = []
         >>> for _ in range(7):
         ...     rates += scheduler.get_last_lr()
         ...     optimizer.step()
         ...     scheduler.step()
         >>> rates
-        [0.5, 0.75, 1.0, 1.0, 1.0, 0.5, 0.0]
+        [0.0, 0.5, 1.0, 1.0, 1.0, 0.5, 0.0]
     """
     schedule = ThreePhaseSchedule(
         warmup_kind, warmup_steps, warmup_decay, training_kind, training_steps, training_decay,
@@ -132,8 +127,8 @@ def get_single_scheduler(
 ) -> ClosedFormScheduler | None:
     """One phase alone: `decrease` falls from the base rate, `increase` rises to it; afterwards the rate stays.
 
-    The decay is what the phase ends at (of a rise: starts at), as a factor; for an exponential one the factor per step.
-    None without steps. Raises ValueError for an unknown kind or direction, a decay out of range, negative steps.
+    The decay is the factor at the phase's end (of a rise: at its start); of an exponential one the factor per step. None
+    without steps. Raises ValueError for an unknown kind or direction, a decay out of range, negative steps.
 
     Example:
         >>> import torch
