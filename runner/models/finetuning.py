@@ -1,4 +1,4 @@
-"""Task models: a micro-batch to the sum of its losses, and what evaluation needs of the outputs.
+"""Task models of finetuning: a micro-batch to the sum of its losses, and outputs for evaluation.
 
 Letters in shapes: D rows, T tokens, C labels, M targets, W words.
 """
@@ -17,11 +17,11 @@ from iolaus.runner.models.sparse_head import encoder_giving
 from iolaus.runner.models.wrapped import WrappedModel
 
 _NEVER = -1e4
-"""The logit of a place that is none."""
+"""The logit of padding."""
 
 
 class HeadedModel(WrappedModel):
-    """A model of transformers with its own head; the loss is ours, a sum in fp32 whatever the precision."""
+    """A model of transformers with its own head; the loss is a sum in fp32 whatever the precision."""
 
     inputs = (*WrappedModel.inputs, "token_type_ids")
 
@@ -30,50 +30,46 @@ class HeadedModel(WrappedModel):
         """Sets the model up for packed rows, for good.
 
         Raises:
-            ValueError: encoder or head make something else of packed samples than of each alone.
+            ValueError: the outputs for packed samples differ from those for each sample alone.
         """
         config = self.pretrained.config
-        samples, before, packed = trial_documents(config), config._attn_implementation, False
+        samples, before = trial_documents(config), config._attn_implementation
         try:
             with torch.no_grad(), evaluating(self):
-                expected = torch.cat([self.tried(padded_rows([s], config)).flatten() for s in samples])
+                alone = torch.cat([self.tried(padded_rows([s], config)).flatten() for s in samples])
                 super().pack_rows()
-                difference = self._difference(samples, expected)
-                if not difference <= TOLERANCE:  # the head may read more tokens than was thought
+                difference = relative_difference(self.outputs(packed_row(samples))[0].flatten(), alone)
+                if not difference <= TOLERANCE:  # the head may read more tokens than `read_by_head` says
                     self.last_layer.remove()
-                    difference = self._difference(samples, expected)
-                packed = difference <= TOLERANCE
-        finally:
-            if not packed:  # it goes on with other rows
-                self.pretrained.set_attn_implementation(before)
-                self.position_offset = None
-        if not packed:
-            raise ValueError(
-                f"the head of {type(self.pretrained).__name__} makes something else of packed samples (by "
-                f"{difference:.2g}, relative to the largest); set data.layout=padded"
-            )
-
-    def _difference(self, samples: list[Tensor], expected: Tensor) -> float:
-        return relative_difference(self.outputs(packed_row(samples))[0].flatten(), expected)
+                    difference = relative_difference(self.outputs(packed_row(samples))[0].flatten(), alone)
+            if not difference <= TOLERANCE:
+                raise ValueError(
+                    f"the head of {type(self.pretrained).__name__} makes something else of packed samples (by "
+                    f"{difference:.2g}, relative to the largest); set data.layout=padded"
+                )
+        except BaseException:  # the model continues with padded rows
+            self.pretrained.set_attn_implementation(before)
+            self.position_offset = None
+            raise
 
     def outputs(self, micro_batch: MicroBatch) -> Any:
-        """What the model makes of rows [D, T]; of a packed one [1, T] the head is given the hidden states as they are."""
+        """The model's outputs for rows [D, T], or for a packed row [1, T] as one sequence."""
         if "cu_seqlens" not in micro_batch:
             return self.pretrained(**self.arguments(micro_batch))
         with encoder_giving(self.pretrained, self.encode_packed(micro_batch)):
             return self.pretrained(input_ids=None)
 
     def encode_packed(self, micro_batch: MicroBatch) -> Tensor:
-        """Hidden states [1, T, H] of a packed row, right where the head reads them."""
+        """Hidden states [1, T, H] of a packed row, exact at the tokens that the head reads."""
         with self.last_layer.at(self.read_by_head(micro_batch)):
             return self.pretrained.base_model(**self.arguments(micro_batch))[0]
 
     def read_by_head(self, micro_batch: MicroBatch) -> Tensor | None:
-        """Which tokens [M] of a packed row the head reads; None stands for all."""
+        """Positions [M] of a packed row that the head reads; None for all."""
         return None
 
     def tried(self, rows: MicroBatch) -> Tensor:
-        """What a trial looks at: the first thing that the head makes of each token of padded rows [D, T, ...]."""
+        """The head's first output for padded rows [D, T, ...]."""
         return self.outputs(rows)[0]
 
 
@@ -85,7 +81,7 @@ class SequenceClassifier(HeadedModel):
         self.problem_type = problem_type
 
     def read_by_head(self, micro_batch: MicroBatch) -> Tensor | None:
-        """The first of each sample, unless the trial finds a head that pools in another way."""
+        """The first of each sample; `pack_rows` finds heads that pool in another way."""
         return micro_batch["cu_seqlens"][:-1].long()
 
     def tried(self, rows: MicroBatch) -> Tensor:
@@ -93,7 +89,7 @@ class SequenceClassifier(HeadedModel):
         return super().tried(rows)[:, None]
 
     def outputs(self, micro_batch: MicroBatch) -> Any:
-        """As for all tasks, but the head is given packed samples [D, T] one under the other, which it pools."""
+        """As for all tasks, but the head pools packed samples as padded rows [D, T]."""
         if "cu_seqlens" not in micro_batch:
             return super().outputs(micro_batch)
         hidden = unpacked(self.encode_packed(micro_batch), micro_batch, 0.0)
@@ -120,9 +116,10 @@ class SequenceClassifier(HeadedModel):
             if self.problem_type == "regression":
                 losses = functional.mse_loss(logits, targets, reduction="none").sum(-1)
             else:
-                losses = functional.binary_cross_entropy_with_logits(logits, targets, reduction="none")
-                losses = losses.mean(-1)
-            loss = losses.masked_fill(unknown.any(-1), 0).sum()  # to choose rows would keep a GPU waiting
+                losses = functional.binary_cross_entropy_with_logits(logits, targets, reduction="none").mean(
+                    -1
+                )
+            loss = losses.masked_fill(unknown.any(-1), 0).sum()  # selecting rows would wait for a GPU
         return {"loss": loss, "logits": logits.detach()}
 
 
@@ -130,7 +127,7 @@ class TokenClassifier(HeadedModel):
     """Classifies tokens."""
 
     def read_by_head(self, micro_batch: MicroBatch) -> Tensor | None:
-        """Those with a target, and those that words are judged by."""
+        """Tokens with a target, and the first piece of each word."""
         return micro_batch.get("read_positions")
 
     def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
@@ -150,7 +147,7 @@ class QuestionAnswerer(HeadedModel):
         self.max_answer_tokens = max_answer_tokens
 
     def head_tokens(self, micro_batch: MicroBatch) -> int:
-        """All of them."""
+        """All tokens."""
         return micro_batch["input_ids"].numel()
 
     def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:

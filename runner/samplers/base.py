@@ -12,9 +12,9 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class ResumableSampler(ABC, Generic[T_co]):
-    """A sampler for a DataLoader: every `iter()` begins at the start, but the first one after a state was loaded.
+    """A sampler for a DataLoader: every `iter()` begins at the start, but the first one after `start_at`.
 
-    Every other one begins at the start. `position` counts the items of the latest iterator.
+    `position` counts the items of the latest iterator.
 
     Example:
         >>> class Countdown(ResumableSampler[int]):
@@ -53,7 +53,7 @@ class ResumableSampler(ABC, Generic[T_co]):
             yield item
 
     def start_at(self, position: int) -> None:
-        """The next iterator, and that one alone, begins at `position`; at the end it begins anew."""
+        """The next iterator alone begins at `position`; at the end it begins anew."""
         self.position = self._start = position
 
     def set_epoch(self, epoch: int) -> None:
@@ -64,11 +64,11 @@ class ResumableSampler(ABC, Generic[T_co]):
 
 
 class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
-    """Global batch k as a function of the settings and k alone; batches can be read in any order.
+    """Global batch k as a function of the settings and k alone: the `batch_sampler` of a `DataLoader`.
 
-    Exactly one of `num_epochs` (may be a fraction) and `num_batches` (epochs without end) is given. It is the
-    `batch_sampler` of a `DataLoader` over a dataset indexed by `EpochIndex`; a pass is the whole run, and after
-    `set_epoch(n)` the one that follows n passes: a subclass counts its epochs from `first_epoch`.
+    Exactly one of `num_epochs` (may be a fraction) and `num_batches` (epochs without end) is given. A pass is the whole
+    run, and after `set_epoch(n)` the one that follows n passes: a subclass counts its epochs from `first_epoch`. Letters
+    in shapes: B sequences of a global batch.
 
     Example:
         >>> from torch.utils.data import DataLoader
@@ -78,8 +78,6 @@ class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
         >>> sampler = Sequential(letters, num_epochs=2, num_batches=None, global_batch_size=2, seed=0)
         >>> list(DataLoader(letters, batch_sampler=sampler))
         [['a', 'b'], ['c', 'a'], ['b', 'c']]
-
-    Letters in shapes: B sequences of a global batch.
     """
 
     def __init__(
@@ -97,7 +95,11 @@ class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
             if count is not None and count <= 0:
                 raise ValueError(f"{name} is {count}: expected a positive number.")
         check_sizes(global_batch_size, len(dataset))
-        check_fills_batch(global_batch_size, len(dataset))
+        if global_batch_size > len(dataset):
+            raise ValueError(
+                f"global_batch_size is {global_batch_size}, but the dataset has {len(dataset)} samples: "
+                f"set it to {len(dataset)} or less, or add data."
+            )
         self.dataset = dataset
         self.num_epochs = num_epochs
         self.num_batches = num_batches
@@ -110,7 +112,7 @@ class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
         """Global batch `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""
 
     def epochs_of_pass(self) -> int:
-        """Epochs of a pass, the last one rounded up."""
+        """Epochs of a pass, rounded up."""
         return 1
 
     @property
@@ -128,11 +130,7 @@ class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """Epoch, position in it and fingerprint, as plain values.
-
-        The position counts batches read. A loader with workers reads ahead: set the saved `position` to the number of
-        batches trained on.
-        """
+        """Epoch, position in it (batches read, also those that loader workers read ahead) and fingerprint."""
         return {"epoch": self.epoch, "position": self.position, "fingerprint": self.fingerprint()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -195,7 +193,7 @@ class SeamlessSampler(GlobalBatchSampler):
         return -(-self._num_samples() // self.global_batch_size)
 
     def epochs_of_pass(self) -> int:
-        """Epochs of a pass, the last one rounded up."""
+        """Epochs of a pass, rounded up."""
         return -(-self._num_samples() // len(self.dataset))
 
     def _num_samples(self) -> int:
@@ -212,15 +210,6 @@ def check_sizes(global_batch_size: int, length: int) -> None:
         raise ValueError("The dataset is empty: expected one sample or more.")
     if global_batch_size < 1:
         raise ValueError(f"global_batch_size is {global_batch_size}: expected 1 or more.")
-
-
-def check_fills_batch(global_batch_size: int, length: int) -> None:
-    """Raises ValueError unless a dataset of `length` samples fills a global batch."""
-    if global_batch_size > length:
-        raise ValueError(
-            f"global_batch_size is {global_batch_size}, but the dataset has {length} samples: "
-            f"set it to {length} or less, or add data."
-        )
 
 
 def check_fingerprint(saved: dict[str, Any], present: dict[str, Any]) -> None:

@@ -6,17 +6,14 @@ from iolaus.runner.order.epochs import SizedSequences
 from iolaus.runner.order.keyed import derive_seed
 from iolaus.runner.order.permutation import epoch_seed, permute_block
 from iolaus.runner.samplers.base import SeamlessSampler
-
-_BATCHES = 0x62617463686573
-"""Separates this seed from other derived ones ("batches" in ASCII)."""
+from iolaus.runner.samplers.modality_batches import BATCHES
 
 
 class LengthGrouped(SeamlessSampler):
     """Every epoch each sample once, in batches of similar lengths, which are shuffled.
 
-    The shuffled epoch is cut into pools of `pool_batches` batches; each pool is sorted by length and cut into
-    batches, and the batches of all pools are shuffled. Pools differ between epochs, and so do the batches.
-    The batch between two epochs holds samples of any length. The order of an epoch is computed once and kept.
+    The shuffled epoch is cut into pools of `pool_batches` batches; each pool is sorted by length and cut into batches,
+    and the batches of all pools are shuffled. The batch between two epochs holds samples of any length.
 
     Example:
         >>> class Texts(list):
@@ -49,7 +46,7 @@ class LengthGrouped(SeamlessSampler):
         return {**super().fingerprint(), "pool_batches": self.pool_batches}
 
     def set_epoch(self, epoch: int) -> None:
-        """Chooses the pass; the orders that are kept belong to the one before."""
+        """Chooses the pass, and drops the orders of the one before."""
         if epoch != self.epoch:
             self._orders = {}
         super().set_epoch(epoch)
@@ -57,7 +54,7 @@ class LengthGrouped(SeamlessSampler):
     def epoch_order(self, epoch: int, start: int, stop: int) -> np.ndarray:
         """The samples at places [start, stop) of an epoch, int64 [stop - start]."""
         if epoch not in self._orders:
-            # A batch may hold samples of two epochs: the order of the one before is kept.
+            # a batch may hold samples of two epochs
             self._orders = {e: order for e, order in self._orders.items() if e == epoch - 1}
             self._orders[epoch] = self._make_order(epoch)
         return self._orders[epoch][start:stop]
@@ -75,5 +72,5 @@ class LengthGrouped(SeamlessSampler):
             pools = np.repeat(np.arange(count) * num_pools // count, size)
             lengths = self.dataset.lengths(body).astype(np.int64)
             batches = body[np.argsort(pools << 32 | lengths, kind="stable")].reshape(count, size)
-            body[:] = batches[permute_block(0, count, count, derive_seed(seed, _BATCHES))].ravel()
+            body[:] = batches[permute_block(0, count, count, derive_seed(seed, BATCHES))].ravel()
         return order

@@ -1,10 +1,4 @@
-"""Global batches of one modality each: all with images, or all text.
-
-As LLaVA 1.5 does it (Liu et al. 2023, arXiv 2310.03744; `group_by_modality_length` in its code): a batch without
-images skips the vision tower, and ranks with like work do not wait for each other.
-
-Letters in shapes: N examples, B examples of a global batch.
-"""
+"""Global batches of one modality each, all with images or all text, as in LLaVA 1.5 (arXiv 2310.03744)."""
 
 import logging
 from typing import Any, Protocol
@@ -36,10 +30,8 @@ class ModalitySequences(SizedSequences, Protocol):
 class SplitModality(GlobalBatchSampler):
     """The sampler of the config group: each epoch the batches of `ModalityBatches`, nothing repeated.
 
-    An image counts `image_patches` tokens more, unless the dataset says that its `lengths_count_images`.
-
-    The last batch of a modality is smaller, or left out with `drop_last`; epochs do not share batches. How a
-    batch is dealt to ranks is left to `runner.order.partition`, as with every sampler.
+    An image counts `image_patches` tokens more, unless the dataset says that its `lengths_count_images`. The last batch
+    of a modality is smaller, or left out with `drop_last`; epochs do not share batches. B examples make a global batch.
 
     Example:
         >>> class Samples(list):
@@ -79,8 +71,7 @@ class SplitModality(GlobalBatchSampler):
 
     def fingerprint(self) -> dict[str, Any]:
         """The settings that the order depends on."""
-        own = {"image_patches": self.image_patches, "drop_last": self.drop_last}
-        return {**super().fingerprint(), **own}
+        return super().fingerprint() | {"image_patches": self.image_patches, "drop_last": self.drop_last}
 
     def global_batch(self, step: int) -> np.ndarray:
         """Global batch `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""
@@ -100,7 +91,7 @@ class SplitModality(GlobalBatchSampler):
         return max(1, round(self.num_epochs * self._batches_per_epoch()))
 
     def epochs_of_pass(self) -> int:
-        """Epochs that a pass goes through, the last one begun counted as a whole."""
+        """Epochs of a pass, rounded up."""
         return -(-len(self) // self._batches_per_epoch())
 
     def _batches_per_epoch(self) -> int:

@@ -1,10 +1,8 @@
-"""Dropout on a CPU, where torch draws a random float for every element, which takes longer than much of the model.
+"""Dropout on a CPU by 16 random bits per element, as torch's random floats take longer than much of the model.
 
-Here 16 random bits decide on each: those of its key where the training step has set keys (see
-`runner.models.packed.dropout_keys`), else drawn ones. Attention with dropout has a backward pass of its own besides,
-which needs no mask:
-with weights A, dropped and rescaled ones D, output O = D V and G = dO V^T, the gradient of the scores is
-D * G - A * rowsum(dO * O), by which FlashAttention (Dao et al. 2022, arXiv 2205.14135) saves the row sums of A * dA.
+The bits are those of the element's key where the training step has set keys (`runner.models.packed.dropout_keys`), else
+drawn. Attention with dropout has a backward pass without a mask, as in FlashAttention (arXiv 2205.14135): with weights A,
+dropped and rescaled ones D, output O = D V and G = dO V^T, the gradient of the scores is D * G - A * rowsum(dO * O).
 """
 
 from typing import Any
@@ -13,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from iolaus.runner.models.packed.documents import Bucket, buckets
+from iolaus.runner.models.packed.documents import buckets
 from iolaus.runner.models.packed.dropout_keys import DropoutKeys, bits_drawn, current_keys, number_modules
 
 _FATES = 1 << 16
@@ -78,7 +76,12 @@ class DroppedAttention(torch.autograd.Function):
                 q, k, v = (bucket.padded(x).contiguous() for x in (query, key, value))
                 scores, mask = torch.matmul(q, k.transpose(-1, -2)), bucket.mask(before, behind, q)
                 weights = torch.softmax(scores if mask is None else scores.add_(mask), -1)
-                dropped = kept(_bits_of(bucket, weights, keys), rate, weights.dtype).mul_(weights)
+                if keys is None:
+                    fates = bits_drawn(weights.shape)
+                else:
+                    queries = bucket.padded(keys[:, None, None])[:, 0, :, 0]
+                    fates = DropoutKeys.of_weights(queries, *weights.shape[1::2])
+                dropped = kept(fates, rate, weights.dtype).mul_(weights)
                 bucket.put(torch.matmul(dropped, v), out)
                 saved += [q, k, v, weights, dropped]
         ctx.save_for_backward(out, *saved)
@@ -124,11 +127,3 @@ def kept(fates: Tensor, rate: float, dtype: torch.dtype) -> Tensor:
     """The factor of each element by its int16 bits: 0 at `rate`, else the one that keeps the mean."""
     gone = round(rate * _FATES)
     return fates.ge(gone - _FATES // 2).to(dtype).mul_(_FATES / (_FATES - gone))
-
-
-def _bits_of(bucket: Bucket, weights: Tensor, keys: Tensor | None) -> Tensor:
-    """16 bits for each of a bucket's weights [D, N, L, L]."""
-    if keys is None:
-        return bits_drawn(weights.shape)
-    queries = bucket.padded(keys[:, None, None])[:, 0, :, 0]
-    return DropoutKeys.of_weights(queries, *weights.shape[1::2])
