@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from transformers import PretrainedConfig, PreTrainedModel
 
 from iolaus.runner.data.micro_batch import MicroBatch
@@ -27,6 +28,10 @@ from iolaus.runner.models.packed.trials import (
 log = logging.getLogger("iolaus")
 
 
+_TRIED: dict[tuple[type, str], tuple[int, float]] = {}
+"""Results of `_best_offset` for architectures in this process."""
+
+
 def encoder_inputs(micro_batch: MicroBatch, position_offset: int) -> dict[str, Any]:
     """The arguments of an encoder for a packed micro-batch."""
     ends, longest = micro_batch["cu_seqlens"], micro_batch["max_length"]
@@ -36,10 +41,6 @@ def encoder_inputs(micro_batch: MicroBatch, position_offset: int) -> dict[str, A
         **{f"cu_seq_lens_{side}": ends for side in "qk"},
         **{f"max_length_{side}": longest for side in "qk"},
     }
-
-
-_TRIED: dict[tuple[type, str], tuple[int, float]] = {}
-"""Results of `_best_offset` for architectures in this process."""
 
 
 def set_up_packed_rows(pretrained: PreTrainedModel) -> int:
@@ -98,16 +99,13 @@ def choose_layout(layout: str, collator: Any, task_model: Any, began: str | None
     Raises:
         ValueError: `packed` or `padded` is given, and would change the hidden states of a document.
     """
-    taken = began if layout == "auto" else None
-    try:
-        return _chosen_layout(taken or layout, collator, task_model)
-    except ValueError as reason:
-        if not taken:
-            raise
-        raise ValueError(f"the run began with {taken} rows, which cannot be had here: {reason}") from reason
-
-
-def _chosen_layout(layout: str, collator: Any, task_model: Any) -> str:
+    if layout == "auto" and began:
+        try:
+            return choose_layout(began, collator, task_model)
+        except ValueError as reason:
+            raise ValueError(
+                f"the run began with {began} rows, which cannot be had here: {reason}"
+            ) from reason
     if layout == "single":
         return layout
     reasons = []
@@ -147,7 +145,7 @@ def _why_not_packed(collator: Any, task_model: Any) -> str | None:
 
 
 def may_be_padded(task_model: Any) -> bool:
-    """Whether rows of this model may be padded, which must not change the hidden states of a document."""
+    """Whether padding leaves the hidden states of documents as they are."""
     try:
         task_model.try_padding()
     except ValueError:
@@ -201,11 +199,8 @@ def padded_rows(
     documents: list[Tensor], config: PretrainedConfig, device: torch.device | None = None
 ) -> MicroBatch:
     """Documents [T] as rows of the longest, as a collator pads them."""
-    longest = max(len(document) for document in documents)
-    ids = torch.full((len(documents), longest), padding_id(config))
-    mask = torch.zeros_like(ids)
-    for i, document in enumerate(documents):
-        ids[i, : len(document)], mask[i, : len(document)] = document, 1
+    ids = pad_sequence(documents, batch_first=True, padding_value=padding_id(config))
+    mask = pad_sequence([torch.ones_like(document) for document in documents], batch_first=True)
     return {"input_ids": ids.to(device), "attention_mask": mask.to(device)}
 
 
