@@ -103,12 +103,7 @@ def get_scheduler(
         >>> import torch
         >>> optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
         >>> scheduler = get_scheduler(optimizer, warmup_steps=2, training_steps=2, cooldown_steps=2)
-        >>> rates = []
-        >>> for _ in range(7):
-        ...     rates += scheduler.get_last_lr()
-        ...     optimizer.step()
-        ...     scheduler.step()
-        >>> rates
+        >>> [scheduler.factor(step) for step in range(7)]
         [0.0, 0.5, 1.0, 1.0, 1.0, 0.5, 0.0]
     """
     schedule = ThreePhaseSchedule(
