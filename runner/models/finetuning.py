@@ -27,11 +27,7 @@ class HeadedModel(WrappedModel):
 
     @torch.autocast("cpu", enabled=False)
     def pack_rows(self) -> None:
-        """Sets the model up for packed rows, for good.
-
-        Raises:
-            ValueError: the outputs for packed samples differ from those for each sample alone.
-        """
+        """As `TaskModel.pack_rows`, after a trial of encoder and head on random samples."""
         config = self.pretrained.config
         samples, before = trial_documents(config), config._attn_implementation
         try:

@@ -36,10 +36,7 @@ class SparseMaskedLM(WrappedModel):
         return ("loss", "correct", "weight")
 
     def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
-        """Sums over the micro-batch: `loss` in nats, weighted by `target_weights` where given, and `correct` targets.
-
-        While training `correct` is 0.
-        """
+        """Sums over the micro-batch: `loss` in nats, weighted by `target_weights` if given; `correct`, 0 in training."""
         positions = micro_batch["target_positions"]
         chosen = rows_at(self.encode(micro_batch, positions), positions)
         return self.score(chosen, micro_batch["targets"], micro_batch.get("target_weights"))

@@ -46,15 +46,11 @@ class TaskModel(nn.Module):
         return {"loss": totals["loss"] / max(totals["weight"], 1e-12)}
 
     def pack_rows(self) -> None:
-        """Sets the model up for packed rows, for good; raises ValueError where it cannot read them."""
+        """Sets the model up for packed rows, for good; raises ValueError if their results differ."""
         raise ValueError(f"{type(self).__name__} does not read packed rows; set data.layout=padded")
 
     def try_padding(self) -> str:
-        """Tries whether rows may be padded; returns why that could not be tried, or an empty string.
-
-        Raises:
-            ValueError: padding changes the hidden states of a document.
-        """
+        """Why padded rows could not be tried, or an empty string; raises ValueError if padding changes results."""
         return ""
 
     def tried(self, rows: MicroBatch) -> Tensor:

@@ -21,12 +21,7 @@ PREFIXES = {r"^(?:(?:module|_orig_mod)\.)+": "", r"\.(?:(?:module|_orig_mod)\.)+
 
 
 def load_trained(auto: Any, path: str) -> PreTrainedModel:
-    """The model under `path`, whose head must be there too.
-
-    Raises:
-        ValueError: as `load_weights`; or weights of the head are missing.
-        CustomCodeRefused: the model brings code of its own, which is not allowed.
-    """
+    """The model under `path`; raises as `load_weights`, and ValueError where weights of the head are missing."""
     model, new = load_weights(auto, path)
     if new:
         raise ValueError(

@@ -31,11 +31,7 @@ class WrappedModel(TaskModel):
         return self.pretrained.base_model
 
     def pack_rows(self) -> None:
-        """Sets the encoder up for packed rows, for good.
-
-        Raises:
-            ValueError: this architecture lets packed documents see each other, or cannot place them.
-        """
+        """As `TaskModel.pack_rows`, after a trial on random documents."""
         self.position_offset = set_up_packed_rows(self.pretrained)
 
     def try_padding(self) -> str:

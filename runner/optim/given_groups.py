@@ -1,12 +1,13 @@
 """Parameter groups as torch takes them: their own settings go before those of the optimizer."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import torch
 
 from iolaus.conf.values import suggest
-from iolaus.runner.optim.roles import roles
+from iolaus.runner.optim.roles import parts
 
 Groups = list[dict[str, Any]]
 """Parameter groups as torch has them, each with its name and the names of its parameters."""
@@ -30,16 +31,16 @@ def groups_as_given(
     """
     found: Groups = []
     named = [_named(group, number) for number, group in enumerate(given)]
-    role = {id(p): role for p, role in roles([pair for pairs in named for pair in pairs]).values()}
+    role = {id(part.parameter): part.role for part in parts([*chain(*named)]).values()}
     for number, group in enumerate(given):
         own = {name: value for name, value in group.items() if name not in ("params", "param_names", "name")}
-        parts: dict[bool, list[tuple[str, torch.Tensor]]] = {}
+        halves: dict[bool, list[tuple[str, torch.Tensor]]] = {}
         for name, parameter in named[number]:
             hidden = matrices_apart and parameter.ndim == 2 and role.get(id(parameter)) == "matrix"
-            parts.setdefault(own.get("use_muon", hidden), []).append((name, parameter))
+            halves.setdefault(own.get("use_muon", hidden), []).append((name, parameter))
         label = group.get("name", f"group{number}")
         rest = f"others/{label}" if matrices_apart and label.split("/")[0] == "matrices" else label
-        for hidden, members in sorted(parts.items(), reverse=True) or [(False, [])]:
+        for hidden, members in sorted(halves.items(), reverse=True) or [(False, [])]:
             found.append(
                 {
                     "name": f"matrices/{label}" if hidden else rest,

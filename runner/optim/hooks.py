@@ -1,14 +1,4 @@
-"""What an optimizer needs of the training loop.
-
-needs = loop_needs(optimizer)
-with needs.step(step):                                        # a training step
-    for each micro-batch:
-        loss.backward(create_graph=needs.create_graph)
-        needs.after_backward()
-    optimizer.step()
-with needs.evaluation():                                      # validation, test, export
-    ...
-"""
+"""What an optimizer needs of the training loop."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -66,8 +56,9 @@ def loop_needs(optimizer: Optimizer) -> LoopNeeds:
         >>> weight = torch.nn.Parameter(torch.ones(1))
         >>> needs = loop_needs(torch.optim.SGD([weight], lr=0.1))
         >>> with needs.step(0):
-        ...     weight.sum().backward(create_graph=needs.create_graph)
+        ...     weight.sum().backward(create_graph=needs.create_graph)  # of each micro-batch
         ...     needs.after_backward()
+        ...     needs.optimizer.step()
     """
     inner = getattr(optimizer, "_optimizer", None) or getattr(optimizer, "optimizer", None)
     if isinstance(inner, Optimizer):

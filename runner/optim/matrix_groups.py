@@ -62,11 +62,7 @@ def split(
 
 
 def with_ranks(groups: Groups) -> Groups:
-    """Groups in which `rank` is a whole number; matrices of one row or column have none where it is a fraction.
-
-    Raises:
-        ValueError: the rank does not fit the sides of a matrix.
-    """
+    """Groups in which `rank` is a whole number; matrices of one row or column have none where it is a fraction."""
 
     def rank_of(group: dict[str, Any], parameter: Tensor) -> int | None:
         if not holds_hidden_matrices(group):

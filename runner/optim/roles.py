@@ -71,11 +71,6 @@ def parts(model: ParamsLike) -> dict[str, Part]:
     return found
 
 
-def roles(model: ParamsLike) -> dict[str, tuple[nn.Parameter, str]]:
-    """Each trainable parameter with its role, under its name, in the model's order."""
-    return {name: (part.parameter, part.role) for name, part in parts(model).items()}
-
-
 def _kind(name: str, parameter: torch.Tensor, owner: nn.Module | None) -> str | None:
     """The role of a parameter that is no plain weight, from its owner; None for a weight."""
     *path, leaf = name.split(".")

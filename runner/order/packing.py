@@ -8,9 +8,6 @@ import numpy as np
 
 from iolaus.runner.order.ranges import ranges
 
-Range = tuple[int, int]
-"""The first number, and the one after the last."""
-
 
 def pack(lengths: np.ndarray, capacity: int) -> tuple[np.ndarray, np.ndarray]:
     """Documents row by row, int64 [D], and where rows begin and the last one ends, int64 [R + 1].
@@ -44,7 +41,7 @@ class _Rows:
 
     def __init__(self, capacity: int) -> None:
         self.capacity, self.number = capacity, 0
-        self.by_room: list[list[Range]] = [[] for _ in range(capacity + 1)]
+        self.by_room: list[list[tuple[int, int]]] = [[] for _ in range(capacity + 1)]
         self.occupied = 0  # bit r: there are rows with room r
         self.filled: list[tuple[int, int, int]] = []  # ranges of rows, and the documents put into each row
 

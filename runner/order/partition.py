@@ -92,8 +92,7 @@ def _pad(runs: list[np.ndarray], count: int) -> list[np.ndarray]:
 def _deal(work: np.ndarray, num_ranks: int, capacity: int) -> np.ndarray:
     """The rank of each item, int64 [items], given falling work; at most `capacity` items to a rank.
 
-    Each item goes to the rank with the least so far. Of many items the larger ones go to ranks 0, 1, .., 1, 0
-    in turn, which leaves ranks apart by less than one item, and the smaller ones even that out.
+    Each item goes to the rank with the least so far; of many items the larger ones go to ranks 0, 1, .., 1, 0 in turn.
     """
     turn = np.concatenate([np.arange(num_ranks), np.arange(num_ranks)[::-1]])
     num_turns = max(0, len(work) - _EXACT) // len(turn)
@@ -144,7 +143,7 @@ class _Cutter(NamedTuple):
         """
         if not len(lengths):
             return np.zeros(1, dtype=np.int64)
-        # Even numbers of documents make `count` runs too, so a budget that all of these keep is enough.
+        # runs of equally many documents keep this budget
         high = min(self._ceiling(lengths), -(-len(lengths) // count) * max(1, int(lengths[0])))
         low = max(1, int(lengths.sum()) // count)
         best = self._greedy(lengths, high, count)

@@ -34,9 +34,7 @@ def epoch_seed(seed: int, epoch: int) -> int:
 def permute(index: int, length: int, seed: int) -> int:
     """The image of `index` under a keyed bijection of [0, length), in constant time and memory.
 
-    Raises:
-        ValueError: a length outside [1, `MAX_LENGTH`].
-        IndexError: an index outside [0, length).
+    Raises ValueError for a length outside [1, `MAX_LENGTH`] and IndexError for an index outside [0, length).
 
     Example:
         >>> [permute(index, 5, epoch_seed(0, epoch=0)) for index in range(5)]
@@ -55,10 +53,7 @@ def permute(index: int, length: int, seed: int) -> int:
 
 
 def permute_block(start: int, stop: int, length: int, seed: int) -> np.ndarray:
-    """`permute` of every index in [start, stop), int64 [stop - start], a cache-sized piece at a time.
-
-    Raises as `permute` does.
-    """
+    """`permute` of every index in [start, stop), int64 [stop - start]; raises as `permute` does."""
     start, stop, length = operator.index(start), operator.index(stop), operator.index(length)
     _check_range(start, stop, length)
     if length <= _SMALL:

@@ -18,10 +18,8 @@ class ResumableSampler(ABC, Generic[T_co]):
 
     Example:
         >>> class Countdown(ResumableSampler[int]):
-        ...     def __len__(self):
-        ...         return 3
-        ...     def items(self, start):
-        ...         return iter([3, 2, 1][start:])
+        ...     __len__ = lambda self: 3
+        ...     items = lambda self, start: iter([3, 2, 1][start:])
         >>> sampler = Countdown()
         >>> sampler.start_at(1)
         >>> list(sampler), list(sampler)

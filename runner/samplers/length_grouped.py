@@ -17,8 +17,7 @@ class LengthGrouped(SeamlessSampler):
 
     Example:
         >>> class Texts(list):
-        ...     def lengths(self, indices):
-        ...         return np.array([len(self[i]) for i in indices], dtype=np.int32)
+        ...     lengths = lambda self, indices: np.array([len(self[i]) for i in indices], dtype=np.int32)
         >>> texts = Texts(["a", "bbbb", "c", "dddd"])
         >>> sampler = LengthGrouped(texts, 1, None, global_batch_size=2, seed=0, pool_batches=2)
         >>> [sorted(texts[i] for i in sampler.global_batch(step)[:, 1]) for step in range(len(sampler))]

@@ -70,10 +70,8 @@ def packed_attention(
     """Queries [1, N, T, H], keys and values [1, N or fewer, T, H] to [1, T, N, H], for any model of transformers.
 
     Document d is tokens `cu_seq_lens_q[d]` to `cu_seq_lens_q[d + 1] - 1` (int32 [D + 1]); with a `sliding_window` tokens
-    see others less than that far away, and where the module `is_causal` none behind them.
-
-    Raises:
-        ValueError: the rows come without `cu_seq_lens_q`, padded ones for instance.
+    see others less than that far away, and where the module `is_causal` none behind them. Raises ValueError for padded
+    rows, which come without `cu_seq_lens_q`.
     """
     if cu_seq_lens_q is None or max_length_q is None:
         raise ValueError("a model set up for packed documents got rows that do not say where documents begin")

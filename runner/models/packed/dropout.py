@@ -47,7 +47,7 @@ class Dropout(nn.Dropout):
 class DroppedAttention(torch.autograd.Function):
     """Attention [T, N, H] over a flat row of documents, of queries, keys and values [T, N, H]; differentiable once.
 
-    Documents of like lengths go through it as one padded batch: a document alone would take as long as many short ones.
+    Documents of similar lengths are one padded batch.
     """
 
     @staticmethod
@@ -63,9 +63,9 @@ class DroppedAttention(torch.autograd.Function):
         scale: float,
         keys: Tensor | None = None,
     ) -> Tensor:
-        """Tokens see up to `before` others before and `behind` behind them, -1 is all; weights are dropped at `rate`.
+        """Tokens see up to `before` others before and `behind` behind them, -1 is all.
 
-        Which ones, the `keys` [T] of the queries decide, if there are any.
+        Weights are dropped at `rate`, by the `keys` [T] of the queries if given.
         """
         ctx.buckets, ctx.scale = buckets(tuple(cu_seqlens.tolist())), scale
         ctx.shape = query.shape
@@ -109,10 +109,7 @@ class DroppedAttention(torch.autograd.Function):
 def plain_attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float, rate: float, queries: Tensor
 ) -> Tensor:
-    """Attention [D, N, L, H] whose dropout goes by the keys [D, L] of the queries, in steps that autograd knows.
-
-    The mask holds what is added to scores, or True where a key is seen.
-    """
+    """Attention [D, N, L, H] with dropout by the keys [D, L] of the queries; a bool mask is True where a key is seen."""
     scores = torch.matmul(query, key.transpose(-1, -2)) * scale
     if mask is not None and mask.dtype == torch.bool:
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)

@@ -1,6 +1,4 @@
-"""Attention over padded rows with dropout on a CPU, in place of transformers' `sdpa`, whose dropout draws in order.
-
-Only where the training step has set keys for dropout; all else goes on to transformers' own.
+"""Attention over padded rows with keyed dropout on a CPU; without keys it is transformers' own `sdpa`.
 
 Letters in shapes: B rows, T tokens, N heads, H size of a head.
 """
@@ -17,7 +15,7 @@ from iolaus.runner.models.packed.dropout import can_drop, plain_attention
 from iolaus.runner.models.packed.dropout_keys import current_keys
 
 _OTHER_WAYS = ("position_bias", "cache", "softcap")
-"""Arguments of transformers' own attention beside a mask."""
+"""Arguments of transformers' own attention that are not supported here."""
 
 
 def padded_attention(

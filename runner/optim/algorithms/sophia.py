@@ -1,11 +1,9 @@
-"""Sophia-H, with its Hessian estimated while the gradients are made.
+"""Sophia-H, whose Hessian is estimated in the backward pass of every `update_period`-th step.
 
     diag(H) ~ z * (H z),   z ~ N(0, 1),   H z = d(g . z)/dw
 
-On every `update_period`-th step the backward pass is itself differentiable. Hooks on the parameters take
-each micro-batch's gradient with its graph and return one without it, so that accumulation, clipping and
-synchronisation work as usual. z depends on the step alone: every micro-batch and rank uses the same, so the
-estimate is that of the whole global batch however it was cut, and a resumed run repeats it.
+Hooks on the parameters take each micro-batch's gradient with its graph and return one without it. z depends on the step
+alone, so the estimate is that of the whole global batch however it was cut.
 """
 
 import warnings

@@ -1,21 +1,12 @@
-"""The learning rate as a closed form of the step: warm-up, training, cool-down, each of some kind and length.
+"""The learning rate as a closed form of the step: a warm-up to the base rate, training, and a cool-down.
 
-    f(s) = rate at step s / base rate
+Each phase starts where the one before ended and falls along a shape g over its n steps; a warm-up runs it backwards.
 
-    warm-up    rises to 1 over `warmup_steps`, from where its kind and decay say
-    training   starts where the warm-up ended
-    cool-down  starts where training ended; afterwards the rate stays where the cool-down left it
-
-A phase falls along a shape g(s) with g(0) = 1 over its n steps (a warm-up runs its shape backwards in time):
-
-    constant      g(s) = d                              d, a factor: of the first phase only, see below
-    linear        g(s) = 1 - (1 - d) s/n                d, the end factor (of a warm-up: the start factor)
+    constant      g(s) = d                               d, a factor; 1 in a phase that follows another one
+    linear        g(s) = 1 - (1 - d) s/n                 d, the end factor (of a warm-up: the start factor)
     cosine        g(s) = d + (1 - d)(1 + cos(pi s/n))/2  d, the end factor
-    exponential   g(s) = d^s                            d, the factor per step
-    inverse_sqrt  g(s) = 1 - (1 - d) sqrt(s/n)          d, the end factor (arXiv 2405.18392 has d = 0)
-
-The rate never jumps, so a constant phase that follows another one must have d = 1.
-Nothing here imports torch: a schedule can be drawn before a run.
+    exponential   g(s) = d^s                             d, the factor per step
+    inverse_sqrt  g(s) = 1 - (1 - d) sqrt(s/n)           d, the end factor (arXiv 2405.18392 has d = 0)
 """
 
 import math
@@ -117,11 +108,9 @@ class Phase:
 class ThreePhaseSchedule:
     """The three phases as one function of the step.
 
-    Steps are whole numbers, or fractions of max_steps. With training_steps = -1 the middle phase lasts until
-    max_steps less the cool-down.
-
-    Raises:
-        ValueError: an unknown kind, a decay out of range, phases longer than max_steps, or a cool-down without a start.
+    Steps are whole numbers, or fractions of max_steps; with training_steps = -1 the middle phase lasts until max_steps
+    less the cool-down. Raises ValueError for an unknown kind, a decay out of range, phases longer than max_steps, and a
+    cool-down without a start.
 
     Example:
         >>> schedule = ThreePhaseSchedule(warmup_steps=2, cooldown_steps=0.25, max_steps=8)

@@ -13,10 +13,8 @@ def drawn(schedule: ThreePhaseSchedule, max_steps: int, base_lr: float = 1.0) ->
     return [*_characters(schedule, max_steps, base_lr), "", *_phases(schedule, max_steps, base_lr)]
 
 
-def _characters(
-    schedule: ThreePhaseSchedule, max_steps: int, base_lr: float, width: int = 64, height: int = 10
-) -> list[str]:
-    width = min(width, max_steps)
+def _characters(schedule: ThreePhaseSchedule, max_steps: int, base_lr: float) -> list[str]:
+    width, height = min(64, max_steps), 10
     steps = [round(i * (max_steps - 1) / max(width - 1, 1)) for i in range(width)]
     rates = [base_lr * schedule.factor(step) for step in steps]
     top = max(rates) or 1.0
