@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -61,12 +62,13 @@ class ResumableSampler(ABC, Generic[T_co]):
             self.start_at(0)
 
 
+@dataclass(eq=False, repr=False)
 class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
     """Global batch k as a function of the settings and k alone: the `batch_sampler` of a `DataLoader`.
 
     Exactly one of `num_epochs` (may be a fraction) and `num_batches` (epochs without end) is given. A pass is the whole
-    run, and after `set_epoch(n)` the one that follows n passes: a subclass counts its epochs from `first_epoch`. Letters
-    in shapes: B sequences of a global batch.
+    run, and after `set_epoch(n)` the one that follows n passes: a subclass counts its epochs from `first_epoch`. Raises
+    ValueError for an empty dataset, a batch larger than it, and counts below 1. B sequences make a global batch.
 
     Example:
         >>> from torch.utils.data import DataLoader
@@ -78,32 +80,26 @@ class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
         [['a', 'b'], ['c', 'a'], ['b', 'c']]
     """
 
-    def __init__(
-        self,
-        dataset: SizedSequences,
-        num_epochs: float | None,
-        num_batches: int | None,
-        global_batch_size: int,
-        seed: int,
-    ) -> None:
-        """Raises ValueError for an empty dataset, a batch larger than it, and counts below 1."""
-        if (num_epochs is None) == (num_batches is None):
-            raise ValueError(f"num_epochs is {num_epochs} and num_batches is {num_batches}: set exactly one.")
-        for name, count in (("num_epochs", num_epochs), ("num_batches", num_batches)):
+    dataset: SizedSequences
+    num_epochs: float | None
+    num_batches: int | None
+    global_batch_size: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        epochs, batches, length = self.num_epochs, self.num_batches, len(self.dataset)
+        if (epochs is None) == (batches is None):
+            raise ValueError(f"num_epochs is {epochs} and num_batches is {batches}: set exactly one.")
+        for name, count in (("num_epochs", epochs), ("num_batches", batches)):
             if count is not None and count <= 0:
                 raise ValueError(f"{name} is {count}: expected a positive number.")
-        check_sizes(global_batch_size, len(dataset))
-        if global_batch_size > len(dataset):
+        check_sizes(self.global_batch_size, length)
+        if self.global_batch_size > length:
             raise ValueError(
-                f"global_batch_size is {global_batch_size}, but the dataset has {len(dataset)} samples: "
-                f"set it to {len(dataset)} or less, or add data."
+                f"global_batch_size is {self.global_batch_size}, but the dataset has {length} samples: "
+                f"set it to {length} or less, or add data."
             )
-        self.dataset = dataset
-        self.num_epochs = num_epochs
-        self.num_batches = num_batches
-        self.global_batch_size = global_batch_size
-        self.seed = seed
-        super().__init__()
 
     @abstractmethod
     def global_batch(self, step: int) -> np.ndarray:

@@ -1,14 +1,16 @@
 """Batches of similar lengths, in shuffled order."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from iolaus.runner.order.epochs import SizedSequences
 from iolaus.runner.order.keyed import derive_seed
 from iolaus.runner.order.permutation import epoch_seed, permute_block
 from iolaus.runner.samplers.base import SeamlessSampler
 from iolaus.runner.samplers.modality_batches import BATCHES
 
 
+@dataclass(eq=False, repr=False)
 class LengthGrouped(SeamlessSampler):
     """Every epoch each sample once, in batches of similar lengths, which are shuffled.
 
@@ -24,20 +26,12 @@ class LengthGrouped(SeamlessSampler):
         [['bbbb', 'dddd'], ['a', 'c']]
     """
 
-    def __init__(
-        self,
-        dataset: SizedSequences,
-        num_epochs: float | None,
-        num_batches: int | None,
-        global_batch_size: int,
-        seed: int,
-        pool_batches: int,
-    ) -> None:
-        """Raises ValueError as every sampler does, and for `pool_batches` below 1."""
-        super().__init__(dataset, num_epochs, num_batches, global_batch_size, seed)
-        if pool_batches < 1:
-            raise ValueError(f"pool_batches is {pool_batches}: expected 1 or more (1 groups nothing).")
-        self.pool_batches = pool_batches
+    pool_batches: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.pool_batches < 1:
+            raise ValueError(f"pool_batches is {self.pool_batches}: expected 1 or more (1 groups nothing).")
         self._orders: dict[int, np.ndarray] = {}
 
     def fingerprint(self) -> dict[str, object]:

@@ -1,6 +1,7 @@
 """Global batches of one modality each, all with images or all text, as in LLaVA 1.5 (arXiv 2310.03744)."""
 
 import logging
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,6 +28,7 @@ class ModalitySequences(SizedSequences, Protocol):
         ...
 
 
+@dataclass(eq=False, repr=False)
 class SplitModality(GlobalBatchSampler):
     """The sampler of the config group: each epoch the batches of `ModalityBatches`, nothing repeated.
 
@@ -43,20 +45,13 @@ class SplitModality(GlobalBatchSampler):
         [[0, 2], [1, 3]]
     """
 
-    def __init__(
-        self,
-        dataset: ModalitySequences,
-        num_epochs: float | None,
-        num_batches: int | None,
-        global_batch_size: int,
-        seed: int,
-        image_patches: int,
-        drop_last: bool,
-    ) -> None:
-        """Raises ValueError as every sampler does, and if `drop_last` leaves out all there is."""
-        super().__init__(dataset, num_epochs, num_batches, global_batch_size, seed)
-        self.image_patches = image_patches
-        self.drop_last = drop_last
+    dataset: ModalitySequences
+    image_patches: int
+    drop_last: bool
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        dataset = self.dataset
         if not hasattr(dataset, "modalities"):
             raise ValueError(
                 "sampler=split_modality parts examples with images from those without, and this data is text alone: take "
@@ -64,9 +59,9 @@ class SplitModality(GlobalBatchSampler):
             )
         indices = np.arange(len(dataset))
         has_image = np.asarray(dataset.modalities(indices), dtype=bool)
-        added = 0 if getattr(dataset, "lengths_count_images", False) else image_patches
+        added = 0 if getattr(dataset, "lengths_count_images", False) else self.image_patches
         lengths = dataset.lengths(indices).astype(np.int64) + has_image * added
-        self._batches = ModalityBatches(has_image, lengths, global_batch_size, drop_last)
+        self._batches = ModalityBatches(has_image, lengths, self.global_batch_size, self.drop_last)
         self._epoch: tuple[int, Epoch] | None = None
 
     def fingerprint(self) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any, Literal
 
-from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
@@ -34,11 +33,6 @@ class ClosedFormScheduler(LambdaLR):
         self.factor = factor
         super().__init__(optimizer, factor, last_epoch)
 
-    def get_lr(self) -> list[float | Tensor]:
-        """The rate of every group at the current step."""
-        factor = self.factor(self.last_epoch)
-        return [base * factor for base in self.base_lrs]
-
     def state_dict(self) -> dict[str, Any]:
         """The number of steps taken."""
         return {"last_epoch": self.last_epoch}
@@ -46,9 +40,9 @@ class ClosedFormScheduler(LambdaLR):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restores the number of steps and sets the rates they give (load the optimizer's state first)."""
         self.last_epoch = int(state_dict["last_epoch"])
-        for group, base, lr in zip(self.optimizer.param_groups, self.base_lrs, self.get_lr(), strict=True):
+        self._last_lr = [base * self.factor(self.last_epoch) for base in self.base_lrs]
+        for group, base, lr in zip(self.optimizer.param_groups, self.base_lrs, self._last_lr, strict=True):
             group["initial_lr"], group["lr"] = base, lr
-        self._last_lr = self.get_lr()
 
 
 class ThreePhaseScheduler(ClosedFormScheduler):
