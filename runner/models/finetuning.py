@@ -13,10 +13,10 @@ from transformers import PreTrainedModel
 from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models.packed.rows import packed_row, padded_rows, unpacked
 from iolaus.runner.models.packed.trials import TOLERANCE, evaluating, relative_difference, trial_documents
-from iolaus.runner.models.sparse_head import encoder_giving
+from iolaus.runner.models.sparse_head import encoder_returning
 from iolaus.runner.models.wrapped import WrappedModel
 
-_NEVER = -1e4
+_PADDING_LOGIT = -1e4
 """The logit of padding."""
 
 
@@ -52,7 +52,7 @@ class HeadedModel(WrappedModel):
         """The model's outputs for rows [D, T], or for a packed row [1, T] as one sequence."""
         if "cu_seqlens" not in micro_batch:
             return self.pretrained(**self.arguments(micro_batch))
-        with encoder_giving(self.pretrained, self.encode_packed(micro_batch)):
+        with encoder_returning(self.pretrained, self.encode_packed(micro_batch)):
             return self.pretrained(input_ids=None)
 
     def encode_packed(self, micro_batch: MicroBatch) -> Tensor:
@@ -92,7 +92,7 @@ class SequenceClassifier(HeadedModel):
         mask = unpacked(torch.ones_like(micro_batch["input_ids"]), micro_batch, 0)
         pooler = getattr(self.pretrained.base_model, "pooler", None)
         pooled = [] if pooler is None else [pooler(hidden)]
-        with encoder_giving(self.pretrained, hidden, *pooled):
+        with encoder_returning(self.pretrained, hidden, *pooled):
             return self.pretrained(input_ids=None, attention_mask=mask)
 
     def head_tokens(self, micro_batch: MicroBatch) -> int:
@@ -156,11 +156,11 @@ class QuestionAnswerer(HeadedModel):
         starts, ends = output.start_logits.float(), output.end_logits.float()
         in_context = micro_batch["in_context"]
         if "cu_seqlens" in micro_batch:
-            starts, ends = (unpacked(logits, micro_batch, _NEVER) for logits in (starts, ends))
+            starts, ends = (unpacked(logits, micro_batch, _PADDING_LOGIT) for logits in (starts, ends))
             in_context = unpacked(in_context, micro_batch, False)
         else:
             padding = micro_batch["attention_mask"] == 0
-            starts, ends = (logits.masked_fill(padding, _NEVER) for logits in (starts, ends))
+            starts, ends = (logits.masked_fill(padding, _PADDING_LOGIT) for logits in (starts, ends))
         losses = functional.cross_entropy(starts, micro_batch["starts"], reduction="none")
         losses = losses + functional.cross_entropy(ends, micro_batch["ends"], reduction="none")
         result = {"loss": (losses * micro_batch["sample_weights"]).sum() / 2}

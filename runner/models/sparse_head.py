@@ -68,7 +68,7 @@ class SparseMaskedLM(WrappedModel):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Logits [N, V] of hidden states [N, H]."""
-        with encoder_giving(self.pretrained, hidden[None]):
+        with encoder_returning(self.pretrained, hidden[None]):
             return self.pretrained(input_ids=None).logits[0]
 
     def figure_names(self) -> list[str]:
@@ -93,7 +93,7 @@ def rows_at(hidden: Tensor, positions: Tensor) -> Tensor:
     return hidden.reshape(-1, hidden.shape[-1]).index_select(0, positions)
 
 
-class _Given(nn.Module):
+class _FixedEncoder(nn.Module):
     """Returns given states in place of an encoder; other attributes are the encoder's own."""
 
     def __init__(self, encoder: nn.Module, *states: Tensor) -> None:
@@ -125,12 +125,12 @@ class _Output(tuple[Tensor, ...]):
 
 
 @contextmanager
-def encoder_giving(pretrained: PreTrainedModel, *states: Tensor) -> Iterator[None]:
+def encoder_returning(pretrained: PreTrainedModel, *states: Tensor) -> Iterator[None]:
     """A context in which the model's encoder returns given hidden states [B, T, H], and pooled ones [B, H]."""
     prefix = pretrained.base_model_prefix
     encoder = pretrained._modules[prefix]
     assert isinstance(encoder, nn.Module)
-    pretrained._modules[prefix] = _Given(encoder, *states)
+    pretrained._modules[prefix] = _FixedEncoder(encoder, *states)
     try:
         yield
     finally:

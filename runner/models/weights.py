@@ -86,11 +86,11 @@ def _read(auto: Any, path: str, options: dict[str, Any]) -> tuple[PreTrainedMode
 def _names_of_head(model: PreTrainedModel) -> set[str]:
     """Names of all weights outside the body, and of those inside that only the head uses."""
     body = {id(tensor) for tensor in _tensors(model.base_model).values()}
-    body -= {id(tensor) for child in _serving_head(model).values() for tensor in _tensors(child).values()}
+    body -= {id(tensor) for child in _head_inside_body(model).values() for tensor in _tensors(child).values()}
     return {name for name, tensor in _tensors(model).items() if id(tensor) not in body}
 
 
-def _serving_head(model: PreTrainedModel) -> dict[str, nn.Module]:
+def _head_inside_body(model: PreTrainedModel) -> dict[str, nn.Module]:
     """Modules of the body behind its layers, such as poolers."""
     roles = {id(part.parameter): part for part in parts(model).values()}
     found = {}
@@ -110,7 +110,7 @@ def _is_of_body(name: str, model: PreTrainedModel) -> bool:
         return False
     beside = {child for child, _ in model.named_children()} if body is not model else set()
     first = inner.partition(".")[0]
-    known = dict(body.named_children()).keys() - _serving_head(model).keys()
+    known = dict(body.named_children()).keys() - _head_inside_body(model).keys()
     return first in known and (name != inner or first not in beside)
 
 

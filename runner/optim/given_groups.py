@@ -13,7 +13,7 @@ Groups = list[dict[str, Any]]
 """Parameter groups as torch has them, each with its name and the names of its parameters."""
 
 ENTRIES = ("params", "param_names", "name", "initial_lr", "use_muon")
-"""What a group may hold beside settings of its optimizer."""
+"""Entries of a group beside the settings of its optimizer."""
 
 
 def groups_as_given(

@@ -49,7 +49,7 @@ class LoopNeeds:
 
 
 def loop_needs(optimizer: Optimizer) -> LoopNeeds:
-    """What this optimizer, or the one inside a wrapper such as Lightning's, needs of the loop.
+    """The needs of this optimizer, or of the one inside a wrapper such as Lightning's.
 
     Example:
         >>> import torch

@@ -56,7 +56,7 @@ def parts(model: ParamsLike) -> dict[str, Part]:
     }
     outputs = {path: head for path, head in outputs.items() if isinstance(head, nn.Module)}
     heads = {id(p) for head in outputs.values() for p in head.parameters(recurse=False)}
-    speaking = tuple(path + "." if path else "" for path in outputs)
+    language_models = tuple(path + "." if path else "" for path in outputs)
     found = {}
     for name, parameter in model.named_parameters():
         if not parameter.requires_grad:
@@ -64,7 +64,7 @@ def parts(model: ParamsLike) -> dict[str, Part]:
         place, is_head = places[name]
         role = _kind(name, parameter, model.get_submodule(name.rpartition(".")[0]))
         if role is None and (is_head or id(parameter) in heads):
-            transforms = id(parameter) not in heads and name.startswith(speaking)
+            transforms = id(parameter) not in heads and name.startswith(language_models)
             role = "matrix" if transforms else "head"
         own_name = name.replace("_orig_mod.", "")  # torch.compile's addition
         found[own_name] = Part(parameter, role or _weight_at(place), place)

@@ -9,7 +9,7 @@ from torch.optim import Optimizer
 
 from iolaus.conf.optimizer import elementwise as conf
 from iolaus.runner.optim.groups import parameter_groups
-from iolaus.runner.optim.state import own_settings
+from iolaus.runner.optim.state import keep_settings
 
 Pair = tuple[float, float]
 
@@ -65,7 +65,7 @@ def optimizer(
             shared = [given[setting.name] for setting in SHARED]
             groups = parameter_groups(*shared, matrices_apart, given[lr_of_others] if lr_of_others else None)
             made = function(groups, **{p.name: _paired(p, given[p.name]) for p in own})
-            return own_settings(made, f"{name} 8-bit" if given["quantized"] else name)
+            return keep_settings(made, f"{name} 8-bit" if given["quantized"] else name)
 
         make.__signature__ = taken  # type: ignore[attr-defined]
         return make

@@ -14,14 +14,14 @@ from torch.autograd.function import once_differentiable
 from iolaus.runner.models.packed.documents import buckets
 from iolaus.runner.models.packed.dropout_keys import DropoutKeys, bits_drawn, current_keys, number_modules
 
-_FATES = 1 << 16
-"""The steps of a rate that 16 random bits can give."""
+_LEVELS = 1 << 16
+"""Values of 16 random bits."""
 
 
 def can_drop(rate: float, tensor: Tensor) -> bool:
     """Whether dropout by 16 bits applies: eager mode on a CPU, with a rate that they can give."""
     here = tensor.device.type == "cpu" and not torch.compiler.is_compiling()
-    return here and 1 / _FATES <= rate <= 1 - 1 / _FATES
+    return here and 1 / _LEVELS <= rate <= 1 - 1 / _LEVELS
 
 
 def replace_dropout(model: nn.Module) -> None:
@@ -77,11 +77,11 @@ class DroppedAttention(torch.autograd.Function):
                 scores, mask = torch.matmul(q, k.transpose(-1, -2)), bucket.mask(before, behind, q)
                 weights = torch.softmax(scores if mask is None else scores.add_(mask), -1)
                 if keys is None:
-                    fates = bits_drawn(weights.shape)
+                    bits = bits_drawn(weights.shape)
                 else:
                     queries = bucket.padded(keys[:, None, None])[:, 0, :, 0]
-                    fates = DropoutKeys.of_weights(queries, *weights.shape[1::2])
-                dropped = kept(fates, rate, weights.dtype).mul_(weights)
+                    bits = DropoutKeys.of_weights(queries, *weights.shape[1::2])
+                dropped = kept(bits, rate, weights.dtype).mul_(weights)
                 bucket.put(torch.matmul(dropped, v), out)
                 saved += [q, k, v, weights, dropped]
         ctx.save_for_backward(out, *saved)
@@ -120,7 +120,7 @@ def plain_attention(
     return torch.matmul(weights.to(value.dtype), value)
 
 
-def kept(fates: Tensor, rate: float, dtype: torch.dtype) -> Tensor:
-    """The factor of each element by its int16 bits: 0 at `rate`, else the one that keeps the mean."""
-    gone = round(rate * _FATES)
-    return fates.ge(gone - _FATES // 2).to(dtype).mul_(_FATES / (_FATES - gone))
+def kept(bits: Tensor, rate: float, dtype: torch.dtype) -> Tensor:
+    """The factor of each element by its int16 bits: 0 with probability `rate`, else the one that keeps the mean."""
+    gone = round(rate * _LEVELS)
+    return bits.ge(gone - _LEVELS // 2).to(dtype).mul_(_LEVELS / (_LEVELS - gone))

@@ -14,7 +14,7 @@ from iolaus.runner.models.packed.documents import one_per_query_head
 from iolaus.runner.models.packed.dropout import can_drop, plain_attention
 from iolaus.runner.models.packed.dropout_keys import current_keys
 
-_OTHER_WAYS = ("position_bias", "cache", "softcap")
+_UNSUPPORTED = ("position_bias", "cache", "softcap")
 """Arguments of transformers' own attention that are not supported here."""
 
 
@@ -31,7 +31,7 @@ def padded_attention(
 ) -> tuple[Tensor, None]:
     """Queries [B, N, T, H], keys and values [B, N or fewer, T, H] to [B, T, N, H], for any model of transformers."""
     keys = current_keys()
-    plain = all(further.get(name) is None for name in _OTHER_WAYS) and key.shape[2] == query.shape[2]
+    plain = all(further.get(name) is None for name in _UNSUPPORTED) and key.shape[2] == query.shape[2]
     if keys is None or not plain or not can_drop(dropout, query) or not keys.fits(query):
         given = (query, key, value, attention_mask, dropout, scaling, is_causal)
         return sdpa_attention_forward(module, *given, **further)[0], None

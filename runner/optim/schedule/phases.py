@@ -187,7 +187,7 @@ class ThreePhaseSchedule:
         return self.phases[-1].end if self.phases else 0
 
     def factor(self, step: int) -> float:
-        """What the base rate is multiplied with at this step (0 is the first)."""
+        """The factor of the base rate at this step (0 is the first)."""
         if step < 0:
             raise ValueError(f"step={step}: the first step is 0.")
         if not self.phases:

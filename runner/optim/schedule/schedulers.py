@@ -71,7 +71,7 @@ class InverseSqrtScheduler(ClosedFormScheduler):
         super().__init__(optimizer, self.lr_lambda, last_epoch)
 
     def lr_lambda(self, current_step: int) -> float:
-        """What the base rate is multiplied with at a step (0 is the first)."""
+        """The factor of the base rate at a step (0 is the first)."""
         return shape("inverse_sqrt", current_step, self.cooldown_steps, 0.0)
 
 
