@@ -42,16 +42,15 @@ def build_encoder(
     Raises:
         ValueError: an unknown architecture or config field, sizes that do not fit together, or no vocabulary.
     """
-    architecture, heads, config = settings.architecture, settings.num_attention_heads, settings.config
+    architecture, config = settings.architecture, settings.config
+    size, heads = settings.hidden_size, settings.num_attention_heads
     if architecture not in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
         raise ValueError(
             f"model.architecture={architecture!r} is no masked language model of transformers"
             + suggest(architecture, MODEL_FOR_MASKED_LM_MAPPING_NAMES)
         )
-    if settings.hidden_size % heads:
-        raise ValueError(
-            f"model.hidden_size={settings.hidden_size} is not divisible by model.num_attention_heads={heads}"
-        )
+    if size % heads:
+        raise ValueError(f"model.hidden_size={size} is not divisible by model.num_attention_heads={heads}")
     known = AutoConfig.for_model(architecture)
     fields: dict[str, Any] = {name: getattr(settings, name) for name in (*SIZES, "max_position_embeddings")}
     fields |= {name: settings.dropout for name in DROPOUT_FIELDS if hasattr(known, name)}

@@ -28,9 +28,8 @@ class Head(NamedTuple):
         try:
             return self.auto.from_config(config, trust_remote_code=custom_code_allowed(), **model_kwargs)
         except ValueError as error:
-            raise ValueError(
-                f"transformers has no {self.auto.__name__} for the architecture {config.model_type!r}"
-            ) from error
+            told = f"transformers has no {self.auto.__name__} for the architecture {config.model_type!r}"
+            raise ValueError(told) from error
 
     def load(self, path: str, known: PretrainedConfig, changes: dict[str, Any]) -> PreTrainedModel:
         """The model with the weights in `path`, whose config is `known`; new weights are named in the log.

@@ -54,9 +54,7 @@ def parameter_groups(
         model = list(model)
         if any(isinstance(item, Mapping) for item in model):
             if decay_embeddings or layer_decay != 1.0 or overrides:
-                raise ValueError(
-                    "decay_embeddings, layer_decay and overrides need a model, not groups of it."
-                )
+                raise ValueError("decay_embeddings, layer_decay and overrides need a model, not groups.")
             return groups_as_given(model, lr, weight_decay, matrices_apart, lr_of_others)
     named = parts(model)
     if not named:

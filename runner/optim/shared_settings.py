@@ -59,9 +59,7 @@ def optimizer(
                 from iolaus.runner.optim.table import with_8_bit_variant
 
                 known = ", ".join(with_8_bit_variant())
-                raise ValueError(
-                    f"{name} has no 8-bit variant; set quantized=false, or choose one of {known}"
-                )
+                raise ValueError(f"{name} has no 8-bit variant; set quantized=false, or choose of {known}")
             shared = [given[setting.name] for setting in SHARED]
             groups = parameter_groups(*shared, matrices_apart, given[lr_of_others] if lr_of_others else None)
             made = function(groups, **{p.name: _paired(p, given[p.name]) for p in own})

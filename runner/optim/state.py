@@ -34,9 +34,7 @@ def check_same(optimizer: Optimizer, saved: list[dict[str, Any]]) -> None:
     kind = optimizer.param_groups[0]["optimizer"]
     other = saved[0].get("optimizer", kind) if saved else "none"
     if other != kind:
-        raise ValueError(
-            f"the saved state is of the optimizer {other}, this run has {kind}; use the same one"
-        )
+        raise ValueError(f"the saved state is of the optimizer {other}, this run has {kind}; use the same")
     mine = [list(group["param_names"]) for group in optimizer.param_groups]
     theirs = [list(group.get("param_names", [])) for group in saved]
     if mine == theirs:

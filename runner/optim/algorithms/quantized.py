@@ -25,9 +25,7 @@ def refuse_options(name: str, **options: Any) -> None:
     """Raises ValueError for an option that is set, but that the 8-bit variant would ignore."""
     for option, value in options.items():
         if value:
-            raise ValueError(
-                f"{name} with quantized=true does not know {option}={value}; leave it at its default"
-            )
+            raise ValueError(f"{name} with quantized=true does not know {option}={value}; keep its default")
 
 
 def eight_bit(class_name: str, groups: Groups, rule: Rule | None = None, **settings: Any) -> Optimizer:

@@ -68,13 +68,11 @@ def count_steps(steps: Steps, max_steps: int | None, where: str) -> int:
     if 0 < steps < 1:
         if max_steps is None:
             raise ValueError(
-                f"{where}={steps} is a fraction of max_steps, which is not known; give a number of steps."
+                f"{where}={steps} is a fraction of max_steps, which is not known; give a number."
             )
         return int(steps * max_steps + 1e-9)
     if steps != int(steps) or (isinstance(steps, float) and steps == 1.0):
-        raise ValueError(
-            f"{where}={steps} is neither a whole number of steps nor a fraction between 0 and 1."
-        )
+        raise ValueError(f"{where}={steps} is neither a whole number nor a fraction between 0 and 1.")
     return int(steps)
 
 
@@ -155,14 +153,10 @@ class ThreePhaseSchedule:
         if steps == -1:
             if self.max_steps is not None:
                 if warmup + cooldown > self.max_steps:
-                    raise ValueError(
-                        f"{phases} do not fit into max_steps={self.max_steps}; shorten one of them."
-                    )
+                    raise ValueError(f"{phases} do not fit into max_steps={self.max_steps}; shorten one.")
                 return self.max_steps - warmup - cooldown
             if cooldown:
-                raise ValueError(
-                    f"cooldown_steps={cooldown} needs a start: set training_steps, or max_steps."
-                )
+                raise ValueError(f"cooldown_steps={cooldown} needs a start: set training_steps or max_steps.")
             return None
         training = count_steps(steps, self.max_steps, "training_steps")
         if training != steps:  # a fraction: it also takes what rounding cut off the other two
@@ -212,7 +206,7 @@ def _chain(*phases: tuple[Literal["warmup", "training", "cooldown"], str, int | 
             )
         if num_steps is None and kind not in ("constant", "exponential"):
             raise ValueError(
-                f"{name}_kind='{kind}' needs a length: set {name}_steps, or max_steps of the trainer."
+                f"{name}_kind='{kind}' needs a length: set {name}_steps, or the trainer's max_steps."
             )
         phase = Phase(name, kind, start, num_steps, decay, level)
         chain.append(phase)

@@ -26,9 +26,7 @@ def check_warmup_decay(
         known = ", ".join(DECAYS[kind]) or "none"
         raise ValueError(f"scheduler_kwargs: {kind} has no setting {unknown!r}; it has: {known}")
     if warmup_steps < 0 or not 0 <= warmup_ratio <= 1:
-        raise ValueError(
-            f"warmup_steps={warmup_steps} must be 0 or more, warmup_ratio={warmup_ratio} from 0 to 1"
-        )
+        raise ValueError(f"{warmup_steps=} must be 0 or more, {warmup_ratio=} from 0 to 1")
 
 
 def warmup_decay_factor(
