@@ -110,12 +110,12 @@ def choose_layout(layout: str, collator: Any, task_model: Any, began: str | None
         return layout
     reasons = []
     if layout != "padded":
-        reason = _why_not_packed(collator, task_model)
-        if reason is None:
+        refusal = _why_not_packed(collator, task_model)
+        if refusal is None:
             return "packed"
         if layout == "packed":
-            raise ValueError(reason)
-        reasons = [_without_advice(reason)]
+            raise ValueError(refusal)
+        reasons = [_without_advice(refusal)]
     try:
         untried = task_model.try_padding()
     except ValueError as error:
