@@ -60,9 +60,9 @@ def optimizer(
 
                 known = ", ".join(with_8_bit_variant())
                 raise ValueError(f"{name} has no 8-bit variant; set quantized=false, or choose of {known}")
-            shared = [given[setting.name] for setting in SHARED]
+            shared = {setting.name: given[setting.name] for setting in SHARED}
             lr = given[lr_of_others] if lr_of_others else None
-            groups = parameter_groups(*shared, matrices_apart=matrices_apart, lr_of_others=lr)
+            groups = parameter_groups(**shared, matrices_apart=matrices_apart, lr_of_others=lr)
             made = function(groups, **{p.name: _paired(p, given[p.name]) for p in own})
             return keep_settings(made, f"{name} 8-bit" if given["quantized"] else name)
 
