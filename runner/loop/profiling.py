@@ -1,4 +1,4 @@
-"""Where the time of a step goes: a trace, and a table of the most expensive operators."""
+"""Profiles steps: a trace, and a table of the most expensive operators."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from torch.profiler import ProfilerActivity, profile, schedule
 
 TRACE, TABLE = "profile.json", "profile.txt"
 WARM_UP = 2
-"""Steps before, in which caches and memory settle."""
+"""Steps before that are not measured: they fill caches."""
 OPERATORS = 10
 
 
@@ -23,12 +23,12 @@ class Profile(Callback):
         self._profiler: profile | None = None
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Begins to count the steps."""
+        """Starts the profiler."""
         if not trainer.is_global_zero:
             return
-        on_gpu = module.device.type == "cuda"
-        activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
-        key = "self_device_time_total" if on_gpu else "self_cpu_time_total"
+        activities, key = [ProfilerActivity.CPU], "self_cpu_time_total"
+        if module.device.type == "cuda":
+            activities, key = [*activities, ProfilerActivity.CUDA], "self_device_time_total"
 
         def write(profiler: Any) -> None:
             profiler.export_chrome_trace(str(self.folder / TRACE))
@@ -48,7 +48,7 @@ class Profile(Callback):
             self._profiler.step()
 
     def on_train_end(self, *_: Any) -> None:
-        """Writes what there is of a run that was too short."""
+        """Writes the steps there are of a run that was too short."""
         if self._profiler is not None:
             self._profiler.stop()
             self._profiler = None
