@@ -154,7 +154,7 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
         monitored = {name: chosen.checkpoint.get(name) for name in ("monitor", "mode")}
         folder.update_status(max_steps=max_steps if max_steps > 0 else None, **monitored)
         decided = described(config, before, resolved)
-        start_summary(describe_run(trainer, module, data, folder, checkpoint, decided))
+        start_summary(describe_run(trainer, parts, folder, checkpoint, decided))
         for line in changes(before if checkpoint else {}, resolved):
             log.warning("%s", line)
     try:

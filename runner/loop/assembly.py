@@ -79,10 +79,8 @@ def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
 
     The figure that checkpoints monitor follows from the data, and is filled into the config. `began_layout` is the layout
     of rows in which a continued run began: `auto` is that one then. Of a LightningDataModule of the user's own the groups
-    objective and sampler play no part; model, optimizer and scheduler do where the module takes them.
-
-    Raises:
-        ValueError: parts that do not fit together, data that cannot be used, or a figure to monitor that nobody logs.
+    objective and sampler play no part; model, optimizer and scheduler do where the module takes them. Raises ValueError
+    for parts that do not fit together, data that cannot be used, or a figure to monitor that nobody logs.
     """
     from iolaus.runner.loop.plain import make_optimizer_of, make_scheduler_of
     from iolaus.runner.tasks import get_task, import_modules
@@ -122,14 +120,9 @@ def _global_batch_parts(
     torch.manual_seed(config.seed)  # the initial weights
     objective = build(config.objective, **data.collator_arguments())
     model = make_model_of(config.model, data.tokenizer, **objective.model_arguments())
-    max_steps = data.connect(
-        bind(config.sampler),
-        objective,
-        config.trainer.max_steps,
-        config.trainer.max_epochs,
-        config.seed,
-        accept_changes=config.resume_changed_data,
-    )
+    length = config.trainer.max_steps, config.trainer.max_epochs
+    changed = config.resume_changed_data
+    max_steps = data.connect(bind(config.sampler), objective, *length, config.seed, accept_changes=changed)
     task_model = objective.task_model(model)
     if not isinstance(task_model, TaskModel):
         raise ValueError(
@@ -142,11 +135,7 @@ def _global_batch_parts(
 
 
 def _plain_parts(config: DictConfig, data: Any, make_module: Call) -> dict[str, Any]:
-    """The arguments of a module for a LightningDataModule with batches of its own.
-
-    Raises:
-        ValueError: the module reads global batches, which such data does not serve.
-    """
+    """The arguments of a module for plain data; raises ValueError where the module reads global batches."""
     from lightning.pytorch import seed_everything
 
     from iolaus.runner.loop.plain import make_model_of
@@ -172,8 +161,7 @@ def baselines_of(data: Any, objective: Any) -> dict[str, float]:
 def evaluation_of(make_module: Call, data: Any, objective: Any) -> dict[str, Any]:
     """`make_predictions`, which collects the predictions of a set, where the data is labelled for a task.
 
-    Raises:
-        ValueError: the module measures a task, and the data has none.
+    Raises ValueError where the module measures a task, and the data has none.
     """
     from iolaus.runner.tasks import get_task
 

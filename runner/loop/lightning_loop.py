@@ -54,34 +54,28 @@ class LightningLoop(Callback):
     def __init__(self) -> None:
         self.figures: dict[str, float] = {}
 
-    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+    def setup(self, trainer: Trainer, pl_module: Any, stage: str) -> None:
         """Adds the attributes that callbacks read."""
-        module: Any = pl_module
-        module.votes = {"stop": 0.0, "save": 0.0}
-        module.validated_step = getattr(module, "validated_step", -1)
-        module.check_finite = partial(check_loss, Path(trainer.default_root_dir))
+        pl_module.votes = {"stop": 0.0, "save": 0.0}
+        pl_module.validated_step = getattr(pl_module, "validated_step", -1)
+        pl_module.check_finite = partial(check_loss, Path(trainer.default_root_dir))
 
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: Any, outputs: Any, *_: Any) -> None:
         """Adds up the votes, into the outputs that the other callbacks see."""
-        votes: dict[str, float] = pl_module.votes  # type: ignore[assignment]
-        together = trainer.strategy.reduce_boolean_decision
-        outputs["votes"] = {name: float(together(bool(vote), all=False)) for name, vote in votes.items()}
+        any_rank = partial(trainer.strategy.reduce_boolean_decision, all=False)
+        outputs["votes"] = {name: float(any_rank(bool(vote))) for name, vote in pl_module.votes.items()}
         outputs["grad_norm"] = outputs.get("loss", 0.0)
 
-    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+    def on_validation_end(self, trainer: Trainer, pl_module: Any) -> None:
         """Keeps the figures, and the step they are of."""
-        pl_module.validated_step = trainer.global_step  # type: ignore[assignment]
-        self.on_train_end(trainer, pl_module)
+        pl_module.validated_step = trainer.global_step
+        self.on_train_end(trainer)
 
-    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+    def on_train_end(self, trainer: Trainer, *_: Any) -> None:
         """Keeps the figures."""
         self.figures |= {n: float(v) for n, v in trainer.callback_metrics.items() if v.numel() == 1}
 
-    def on_save_checkpoint(
-        self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
-    ) -> None:
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: Any, checkpoint: dict[str, Any]) -> None:
         """Leaves out hyperparameters that are objects, such as the makers of optimizers: they could not be loaded."""
         for name in {"hyper_parameters", "datamodule_hyper_parameters"} & checkpoint.keys():
             checkpoint[name] = {n: v for n, v in checkpoint[name].items() if isinstance(v, LOADABLE)}
@@ -130,10 +124,9 @@ def savers(made: Callback, folder: Path) -> list[Any]:
 
 
 def one_epoch(data: LightningDataModule, max_steps: int, max_epochs: float | None) -> dict[str, Any]:
-    """How Lightning's loop counts: one epoch is the whole run where the data serves global batches.
+    """Lightning's keywords for the length: one epoch is the whole run where the data serves global batches.
 
-    Raises:
-        ValueError: a part of an epoch of data that is not ours.
+    Other data is read in whole epochs; a part of one is a ValueError.
     """
     if serves_global_batches(data):
         return {"max_epochs": 1, "max_steps": max_steps, "use_distributed_sampler": False}

@@ -99,8 +99,7 @@ def put_back_cycled(
 ) -> None:
     """Restores the rates and momenta that a plain scheduler had set in the groups when they were saved.
 
-    Raises:
-        ValueError: the scheduler ends before the run does, as it was saved by a shorter one.
+    Raises ValueError where the scheduler ends before the run does, as it was saved by a shorter one.
     """
     if isinstance(scheduler, ClosedFormScheduler):
         return
@@ -117,8 +116,7 @@ def put_back_cycled(
 def make_model_of(node: Any, tokenizer: PreTrainedTokenizerBase | None, **arguments: Any) -> Any:
     """The model of a node; `config` of a plain class of transformers may be a mapping of that class's settings.
 
-    Raises:
-        ValueError: a setting that the class's config does not have.
+    Raises ValueError for a setting that the class's config does not have.
     """
     call = bind(node)
     if not (isinstance(call.func, type) and issubclass(call.func, PreTrainedModel)):

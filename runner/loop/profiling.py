@@ -51,4 +51,3 @@ class Profile(Callback):
         """Writes the steps there are of a run that was too short."""
         if self._profiler is not None:
             self._profiler.stop()
-            self._profiler = None

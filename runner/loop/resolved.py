@@ -43,8 +43,7 @@ def recorded(folder: RunFolder, checkpoint: ResumePoint | None) -> Resolved:
 def choose_hardware(config: DictConfig, before: Resolved) -> DictConfig:
     """A copy of `config`, completed, in which accelerator, precision and attention kernel are no longer `auto`.
 
-    Raises:
-        ValueError: this machine lacks what the config asks for, or what the run began with.
+    Raises ValueError where this machine lacks what the config asks for, or what the run began with.
     """
     chosen = completed(config)
     for name, choose in (("accelerator", _accelerator), ("precision", _precision), ("attention", _kernel)):

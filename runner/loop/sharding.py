@@ -6,7 +6,6 @@ Every transformer layer is one shard unit, the rest (embeddings, head) another. 
 
 import math
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +33,7 @@ STYLES = {"colwise": ColwiseParallel, "rowwise": RowwiseParallel}
 def shard(model: TaskModel, mesh: DeviceMesh) -> None:
     """Shards `model` in place over the mesh's `data_parallel` ranks, its matrices first over the `tensor_parallel` ones.
 
-    Before, every rank has the same whole weights.
-
-    Raises:
-        ValueError: tensor parallelism of a model without a plan, or by a number that its heads cannot be divided by.
+    Every rank has the same whole weights before. Raises ValueError as `split_matrices` does.
     """
     if mesh["tensor_parallel"].size() > 1:
         split_matrices(model.pretrained, mesh["tensor_parallel"])
@@ -49,7 +45,10 @@ def shard(model: TaskModel, mesh: DeviceMesh) -> None:
 
 
 def split_matrices(pretrained: PreTrainedModel, mesh: DeviceMesh) -> None:
-    """Splits attention and feed-forward matrices by the plan that transformers has for the architecture."""
+    """Splits attention and feed-forward matrices by the plan that transformers has for the architecture.
+
+    Raises ValueError where it has none, or the heads cannot be divided.
+    """
     config = pretrained.config
     plan, setting = getattr(config, "base_model_tp_plan", None), f"trainer.tensor_parallel_size={mesh.size()}"
     if not plan or not set(plan.values()) <= set(STYLES):
@@ -128,20 +127,6 @@ def own_share(full: Tensor, like: Tensor) -> Tensor:
 
 class ShardedStrategy(ModelParallelStrategy):
     """Lightning's model parallelism, with the project's own checkpoints: written in shards, read in shards or whole."""
-
-    def __init__(self, num_processes: int, tensor_parallel_size: int, accelerator: str) -> None:
-        """Raises ValueError for a size that does not divide the number of processes."""
-        if tensor_parallel_size < 1 or num_processes % tensor_parallel_size:
-            raise ValueError(
-                f"trainer.tensor_parallel_size={tensor_parallel_size} does not divide the {num_processes} processes"
-            )
-        super().__init__(
-            data_parallel_size=num_processes // tensor_parallel_size,
-            tensor_parallel_size=tensor_parallel_size,
-            save_distributed_checkpoint=False,
-            process_group_backend="nccl" if accelerator == "gpu" else "gloo",
-            timeout=timedelta(minutes=10),
-        )
 
     @property
     def lightning_restore_optimizer(self) -> bool:

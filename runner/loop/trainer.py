@@ -21,6 +21,7 @@ from iolaus.runner.checkpoints.callback import ResumePoint
 from iolaus.runner.checkpoints.files import AtomicCheckpointIO
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.logging.loggers import MetricsFile
+from iolaus.runner.loop.assembly import Parts
 from iolaus.runner.loop.lightning_loop import describe
 from iolaus.runner.loop.profiling import Profile
 from iolaus.runner.loop.sharding import ShardedStrategy
@@ -61,10 +62,8 @@ def build_trainer(
     """A Trainer for this hardware; `epochs` are Lightning's keywords for its length, `make` takes all of its keywords.
 
     Models use the flash attention that `attention` names from now on. Beside any logger `metrics.csv` is written, which
-    the report is drawn from; loggers drop the rows that a resumed run writes again.
-
-    Raises:
-        ValueError: an accelerator or precision that is not there.
+    the report is drawn from; loggers drop the rows that a resumed run writes again. Raises ValueError where the machine
+    has no such accelerator, or the processes cannot be divided as asked.
     """
     accelerator = resolve_accelerator(settings.accelerator)
     use_kernel(None if settings.attention == "auto" else settings.attention)
@@ -75,12 +74,11 @@ def build_trainer(
         if hasattr(logger, "resume"):
             logger.resume(resumed_step)
     processes = processes_per_node({"devices": settings.devices, "accelerator": accelerator})
-    size = processes * settings.num_nodes
     trainer = make(
         accelerator=accelerator,
         devices=processes,
         num_nodes=settings.num_nodes,
-        strategy=_strategy(settings.strategy, size, settings.tensor_parallel_size, accelerator),
+        strategy=_strategy(settings, processes * settings.num_nodes, accelerator),
         inference_mode=settings.strategy != "fsdp",  # weights gathered in it could not be trained on
         precision=resolve_precision(settings.precision, accelerator),
         **epochs,
@@ -106,9 +104,7 @@ def make_trainer(asked: DictConfig, resolved: DictConfig, **given: Any) -> Train
     """The Trainer of the node `asked`, with its values as `resolved`.
 
     A node of Lightning's class, or of a subclass, has Lightning's names; settings left out are as in `trainer=auto`.
-
-    Raises:
-        ValueError: a setting that is not Lightning's, or that another group has.
+    Raises ValueError for a setting that is not Lightning's, or that another group has.
     """
     own = OmegaConf.create({"trainer": {name: resolved[name] for name in asked}})
     call = bind(own.trainer)
@@ -163,12 +159,7 @@ def final_validation(trainer: Trainer, module: Any, data: Any) -> None:
 
 
 def describe_run(
-    trainer: Trainer,
-    module: Any,
-    data: Any,
-    folder: RunFolder,
-    checkpoint: ResumePoint | None,
-    decided: dict[str, str],
+    trainer: Trainer, parts: Parts, folder: RunFolder, checkpoint: ResumePoint | None, decided: dict[str, str]
 ) -> dict[str, dict[str, str]]:
     """The summary at the start, by section; `decided` are the values of settings that are `auto`."""
     device = trainer.strategy.root_device
@@ -185,7 +176,7 @@ def describe_run(
         **decided,
         "folder": str(typed_path(folder.path)),
     }
-    return {"data": describe(data), "model": describe(module), "run": run}
+    return {"data": describe(parts.data), "model": describe(parts.module), "run": run}
 
 
 def resolve_accelerator(name: str) -> str:
@@ -199,17 +190,24 @@ def resolve_accelerator(name: str) -> str:
     return "gpu" if name == "cuda" else name
 
 
-def _strategy(name: str, world_size: int, tensor_parallel_size: int, accelerator: str) -> str | Strategy:
-    if tensor_parallel_size != 1 and name != "fsdp":
-        raise ValueError(f"trainer.tensor_parallel_size={tensor_parallel_size} needs trainer=fsdp")
-    if name == "fsdp":
-        alone = world_size == 1 and tensor_parallel_size <= 1  # one process has all of it anyway
-        return "auto" if alone else ShardedStrategy(world_size, tensor_parallel_size, accelerator)
-    if name == "ddp" or (name == "auto" and world_size > 1):
-        return DDPStrategy(
-            process_group_backend="nccl" if accelerator == "gpu" else "gloo",
-            timeout=timedelta(minutes=10),
-            gradient_as_bucket_view=True,
-            broadcast_buffers=False,
+def _strategy(settings: options.Trainer, world_size: int, accelerator: str) -> str | Strategy:
+    name, num_shared = settings.strategy, settings.tensor_parallel_size
+    group: dict[str, Any] = {
+        "process_group_backend": "nccl" if accelerator == "gpu" else "gloo",
+        "timeout": timedelta(minutes=10),
+    }
+    if num_shared != 1 and name != "fsdp":
+        raise ValueError(f"trainer.tensor_parallel_size={num_shared} needs trainer=fsdp")
+    if world_size % num_shared:
+        raise ValueError(
+            f"trainer.tensor_parallel_size={num_shared} does not divide the {world_size} processes"
         )
+    if name == "fsdp":
+        if world_size == 1:  # which has all of it anyway
+            return "auto"
+        return ShardedStrategy(
+            world_size // num_shared, num_shared, save_distributed_checkpoint=False, **group
+        )
+    if name == "ddp" or (name == "auto" and world_size > 1):
+        return DDPStrategy(gradient_as_bucket_view=True, broadcast_buffers=False, **group)
     return name
