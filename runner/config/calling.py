@@ -46,11 +46,7 @@ class Call:
     """The target as the config names it."""
 
     def __call__(self, *args: Any, **given: Any) -> Any:
-        """Makes the target.
-
-        Raises:
-            ValueError: it takes no such setting, lacks one, or cannot be made of these.
-        """
+        """Makes the target; raises ValueError where it takes no such setting, lacks one, or refuses these."""
         names, takes_any = parameters(self.func)
         for name, others in OTHER_NAMES.get(self.group, {}).items():
             for other in others:

@@ -82,12 +82,11 @@ def _check_fields(config: DictConfig, values: Values) -> None:
 
 def _resolved(config: DictConfig, prefix: str, values: Values) -> Values:
     """The values, with those that refer to others looked up."""
-    return {
-        name: OmegaConf.select(config, f"{prefix}.{name}".lstrip("."))
-        if isinstance(value, str) and "${" in value
-        else value
-        for name, value in values.items()
-    }
+    found = dict(values)
+    for name, value in values.items():
+        if isinstance(value, str) and "${" in value:
+            found[name] = OmegaConf.select(config, f"{prefix}.{name}".lstrip("."))
+    return found
 
 
 def _check_groups(values: Values) -> None:

@@ -34,14 +34,11 @@ BUILT = ("hydra.callbacks", "hydra.launcher", "hydra.sweeper")
 
 NAMING = {
     "class": (
-        "logging.StreamHandler",
-        "logging.FileHandler",
-        "logging.NullHandler",
-        "logging.handlers.RotatingFileHandler",
+        "logging.StreamHandler", "logging.FileHandler", "logging.NullHandler", "logging.handlers.RotatingFileHandler",
         "logging.handlers.TimedRotatingFileHandler",
     ),
     "()": ("colorlog.ColoredFormatter",),  # of Hydra's plugin that colours the log
-}
+}  # fmt: skip
 """Classes and factories that a logging config may name, by its key for them."""
 
 _STREAMS = ("ext://sys.stdout", "ext://sys.stderr")
@@ -88,9 +85,10 @@ def check_permissions(config: DictConfig, words: Sequence[str] | None = None) ->
         node = _plain(OmegaConf.select(config, prefix) if prefix else config)
         value = node.get(name) if isinstance(node, dict) else None
         if value and not _is_typed(key, value, typed) and not _is_in_own_folder(config, key, value):
+            shown = str(value).lower() if isinstance(value, bool) else str(value).replace("'", "")
             raise ValueError(
                 f"{key} lets code of others run: it counts on the command line alone, not in a recipe, nor in the "
-                f"overrides of a run that is resumed. To allow it, give it there: {key}={_shown(value)}"
+                f"overrides of a run that is resumed. To allow it, give it there: {key}={shown}"
             )
 
 
@@ -144,9 +142,8 @@ def _check_logging(value: Any, key: str) -> None:
             raise ValueError(f"{key}: {value!r} is not allowed in a logging config; there are: {known}")
     elif last == "filename":
         if not _LOG_FILE.fullmatch(str(value)):
-            raise ValueError(
-                f"{key}={value}: expected a log in its run: ${{hydra.runtime.output_dir}}/NAME.log"
-            )
+            place = "${hydra.runtime.output_dir}/NAME.log"
+            raise ValueError(f"{key}={value}: expected a log in its run: {place}")
     elif isinstance(value, str) and ("${" in value or "://" in value) and value not in _STREAMS:
         raise ValueError(f"{key}={value} is not allowed in a logging config")
 
@@ -189,7 +186,3 @@ def _is_in_own_folder(config: DictConfig, key: str, value: Any) -> bool:
 def _plain(value: Any) -> Any:
     """A part of a config as it stands, interpolations unresolved."""
     return OmegaConf.to_container(value, resolve=False) if OmegaConf.is_config(value) else value
-
-
-def _shown(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value).replace("'", "")

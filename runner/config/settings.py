@@ -8,9 +8,6 @@ from typing import Any, TypeVar
 
 Made = TypeVar("Made")
 
-TAKEN = "settings"
-"""The parameter that the settings are bound to."""
-
 
 def takes_settings(option: type) -> Callable[[Callable[..., Made]], Callable[..., Made]]:
     """Lets a constructor or function be called with the fields of an option by name, and gets them as one `settings`.
@@ -34,7 +31,7 @@ def takes_settings(option: type) -> Callable[[Callable[..., Made]], Callable[...
         written = signature(function)
         parameters = [Parameter(name, Parameter.KEYWORD_ONLY) for name in names]
         for p in written.parameters.values():
-            if p.name != TAKEN:
+            if p.name != "settings":
                 as_it_is = p.kind is p.VAR_KEYWORD or p.name == "self"
                 parameters.append(p if as_it_is else p.replace(kind=p.KEYWORD_ONLY))
         known = written.replace(parameters=sorted(parameters, key=lambda p: p.kind))
@@ -46,7 +43,7 @@ def takes_settings(option: type) -> Callable[[Callable[..., Made]], Callable[...
             except TypeError as error:
                 raise TypeError(f"{function.__qualname__}: {error}") from None
             settings = option(**{name: values.pop(name) for name in names})
-            return function(*args, **{TAKEN: settings}, **values)
+            return function(*args, settings=settings, **values)
 
         taking.__signature__ = known  # type: ignore[attr-defined]
         return taking

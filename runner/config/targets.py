@@ -50,17 +50,11 @@ SCHEDULES = frozenset(
     f"transformers.{module}get_{name}"
     for module in ("", "optimization.")
     for name in (
-        "constant_schedule",
-        "constant_schedule_with_warmup",
-        "cosine_schedule_with_warmup",
-        "cosine_with_hard_restarts_schedule_with_warmup",
-        "cosine_with_min_lr_schedule_with_warmup",
-        "inverse_sqrt_schedule",
-        "linear_schedule_with_warmup",
-        "polynomial_decay_schedule_with_warmup",
-        "wsd_schedule",
+        "constant_schedule", "constant_schedule_with_warmup", "cosine_schedule_with_warmup", "wsd_schedule",
+        "cosine_with_hard_restarts_schedule_with_warmup", "cosine_with_min_lr_schedule_with_warmup",
+        "inverse_sqrt_schedule", "linear_schedule_with_warmup", "polynomial_decay_schedule_with_warmup",
     )
-)
+)  # fmt: skip
 """Functions of transformers that make a scheduler from an optimizer and plain numbers, and do no more."""
 
 COLLECTIONS = ("callback", "logger", "hydra/callbacks")
@@ -75,8 +69,7 @@ _listed: tuple[str, ...] = ()
 def allow_targets(names: Iterable[str]) -> None:
     """Allows the targets and packages that the user lists, in place of those listed before.
 
-    Raises:
-        ValueError: a name is that of a library as a whole, with all that it could be made to run.
+    Raises ValueError for a library as a whole, with all that it could be made to run.
     """
     global _listed
     for name in (names := tuple(names)):
@@ -98,19 +91,19 @@ def group_of(path: str) -> str | None:
 
 
 def check_target(target: str, path: str) -> None:
-    """Checks that the node at this key of a config, such as `callback.mine`, may name a target.
+    """Raises ValueError where the node at this key of a config, such as `callback.mine`, may not name a target.
 
-    A name that is neither registered nor listed is looked up, in the libraries alone, to see what it is.
-
-    Raises:
-        ValueError: it may not.
-        ImportError: there is no such thing.
+    A name that is neither registered nor listed is looked up, in the libraries alone: an ImportError if it is not there.
     """
     group, target = group_of(path), current_name(target)
     if target in registered(group) or _is_listed(target):
         return
     if group is None or not _is_public(target) or not _is_of_kind(_located(target), group):
-        raise ValueError(_refusal(target, path, group))
+        what = "no registered option" + (f" of {group}, and no subclass of {KINDS[group]}" if group else "")
+        first = target.partition(".")[0]
+        own = first not in _NOT_THE_USERS and first.isidentifier()
+        hint = f"; if {first} is a package of yours, name it: allowed_targets=[{first}]" if own else ""
+        raise ValueError(f"{path or 'the node'}: the target {target!r} is not allowed: it is {what}{hint}")
 
 
 def locate(target: str, path: str) -> Callable[..., Any]:
@@ -128,13 +121,11 @@ def locate(target: str, path: str) -> Callable[..., Any]:
 def registered(group: str | None) -> frozenset[str]:
     """The targets of a group's options; without a group those that may stand inside a component."""
     if group == "hydra/callbacks":
-        return frozenset(current_name(node["_target_"]) for node in HYDRA["callbacks"].values())
-    if group == "scheduler":
-        return SCHEDULES.union(*map(_targets_of, OPTIONS[group].values()))
-    if group is not None and group not in OPTIONS:
-        return frozenset()
+        return frozenset(_targets_in(HYDRA["callbacks"]))
     groups = [group] if group else [name for name in OPTIONS if "/" not in name]
-    return frozenset().union(*(_targets_of(option) for name in groups for option in OPTIONS[name].values()))
+    options = (option for name in groups for option in OPTIONS.get(name, {}).values())
+    schedules = SCHEDULES if group == "scheduler" else frozenset[str]()
+    return schedules.union(*map(_targets_of, options))
 
 
 @cache
@@ -181,11 +172,7 @@ def _located(target: str) -> Any:
 
 
 def dotted(found: Any) -> Any:
-    """The object of a dotted name that code, not a config, has given; anything but a string is returned as it is.
-
-    Raises:
-        ImportError: there is no such thing.
-    """
+    """The object of a dotted name that code, not a config, has given; anything but a string is returned as it is."""
     try:
         return _attribute(found) if isinstance(found, str) else found
     except (AttributeError, ImportError) as error:
@@ -205,11 +192,3 @@ def _attribute(path: str) -> Any:
 def _is_of_kind(found: Any, group: str | None) -> bool:
     """Whether something is a class that components of the group may be of."""
     return group is not None and isinstance(found, type) and issubclass(found, _located(KINDS[group]))
-
-
-def _refusal(target: str, path: str, group: str | None) -> str:
-    what = "no registered option" + (f" of {group}, and no subclass of {KINDS[group]}" if group else "")
-    first = target.partition(".")[0]
-    own = first not in _NOT_THE_USERS and first.isidentifier()
-    hint = f"; if {first} is a package of yours, name it: allowed_targets=[{first}]" if own else ""
-    return f"{path or 'the node'}: the target {target!r} is not allowed: it is {what}{hint}"

@@ -152,8 +152,7 @@ class ShardedStrategy(ModelParallelStrategy):
         if not path.is_dir():
             return Strategy.load_checkpoint(self, path, weights_only)
         self.checkpoint_io.wait()  # type: ignore[attr-defined]
-        assert self.lightning_module is not None
-        return read_shares(path, self.lightning_module.state_dict(), list(map(_parameters, self.optimizers)))
+        return read_shares(path, self.lightning_module_state_dict(), list(map(_parameters, self.optimizers)))
 
     @torch.no_grad()
     def load_model_state_dict(self, checkpoint: Mapping[str, Any], strict: bool = True) -> None:
@@ -179,15 +178,9 @@ def _parameters(optimizer: Any) -> list[Tensor]:
 
 def _as_shard(value: Any, parameter: Tensor) -> Any:
     """This rank's shard of a whole state that is shaped as its sharded weight; any other value as it is."""
-    if not isinstance(parameter, DTensor) or isinstance(value, DTensor) or not isinstance(value, Tensor):
+    is_whole = isinstance(value, Tensor) and not isinstance(value, DTensor)
+    if not is_whole or not isinstance(parameter, DTensor) or value.shape != parameter.shape:
         return value
-    if value.shape != parameter.shape:
-        return value
-    return DTensor.from_local(
-        own_share(value, parameter).clone(),
-        parameter.device_mesh,
-        parameter.placements,
-        run_check=False,
-        shape=parameter.shape,
-        stride=parameter.stride(),
-    )
+    share, mesh, placements = own_share(value, parameter).clone(), parameter.device_mesh, parameter.placements
+    shape, stride = parameter.shape, parameter.stride()
+    return DTensor.from_local(share, mesh, placements, run_check=False, shape=shape, stride=stride)

@@ -31,16 +31,11 @@ from iolaus.runner.run.cluster import cluster_environment, processes_per_node
 from iolaus.runner.run.folder import RunFolder
 
 EXPECTED_WARNINGS = (
-    ".*`srun` command is available.*",
-    ".*dataloader is not resumable.*",
-    ".*does not have many workers.*",
-    ".*Checkpoint directory.*exists and is not empty.*",
-    ".*smaller than the logging interval.*",
-    ".*It is recommended to use `self.log.*sync_dist=True.*",
-    ".*`broadcast_buffers` is deprecated.*",
-    ".*torch.utils._pytree.*",
-    ".*LeafSpec.*",
-)
+    "`srun` command is available", "dataloader is not resumable", "does not have many workers",
+    "Checkpoint directory.*exists and is not empty", "smaller than the logging interval",
+    "It is recommended to use `self.log.*sync_dist=True", "`broadcast_buffers` is deprecated",
+    "torch.utils._pytree", "LeafSpec",
+)  # fmt: skip
 """Warnings of Lightning about what this project does on purpose."""
 
 PROFILED_STEPS = 5
@@ -131,7 +126,7 @@ def leave_signals_alone(trainer: Trainer) -> None:
 def quiet_libraries() -> None:
     """Silences libraries where this project's summary and progress say the same; other warnings still show."""
     for message in EXPECTED_WARNINGS:
-        warnings.filterwarnings("ignore", message)
+        warnings.filterwarnings("ignore", f".*{message}")
     for library in ("lightning.pytorch", "lightning.fabric"):
         logging.getLogger(library).setLevel(logging.WARNING)
     logging.getLogger("torch.distributed.tensor").setLevel(logging.ERROR)
@@ -192,16 +187,15 @@ def resolve_accelerator(name: str) -> str:
 
 def _strategy(settings: options.Trainer, world_size: int, accelerator: str) -> str | Strategy:
     name, num_shared = settings.strategy, settings.tensor_parallel_size
-    group: dict[str, Any] = {
-        "process_group_backend": "nccl" if accelerator == "gpu" else "gloo",
-        "timeout": timedelta(minutes=10),
-    }
+    setting, backend = (
+        f"trainer.tensor_parallel_size={num_shared}",
+        "nccl" if accelerator == "gpu" else "gloo",
+    )
+    group: dict[str, Any] = {"process_group_backend": backend, "timeout": timedelta(minutes=10)}
     if num_shared != 1 and name != "fsdp":
-        raise ValueError(f"trainer.tensor_parallel_size={num_shared} needs trainer=fsdp")
+        raise ValueError(f"{setting} needs trainer=fsdp")
     if world_size % num_shared:
-        raise ValueError(
-            f"trainer.tensor_parallel_size={num_shared} does not divide the {world_size} processes"
-        )
+        raise ValueError(f"{setting} does not divide the {world_size} processes")
     if name == "fsdp":
         if world_size == 1:  # which has all of it anyway
             return "auto"

@@ -54,18 +54,18 @@ def try_step(module: Any, optimizer: Optimizer, share: Share, device: torch.devi
             (loss / weight).backward(create_graph=needs.create_graph)
             needs.after_backward()
 
+    def seconds(work: Callable[[], object]) -> float:
+        began = time.perf_counter()
+        work()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        return time.perf_counter() - began
+
     with needs.step(0):
         activations = _activation_bytes(module, lambda: run(micro_batches[0]), device)
         tried = micro_batches[:TRIED]
-        began = time.perf_counter()
-        for micro_batch in tried:
-            run(micro_batch)
-        _wait(device)
-        per_micro_batch = (time.perf_counter() - began) / len(tried)
-        began = time.perf_counter()
-        optimizer.step()
-        _wait(device)
-        update = time.perf_counter() - began
+        per_micro_batch = seconds(lambda: [run(micro_batch) for micro_batch in tried]) / len(tried)
+        update = seconds(optimizer.step)
     parameters, states = list(module.model.parameters()), tree_leaves(list(optimizer.state.values()))
     return Cost(
         weights=sum(p.nbytes for p in parameters),
@@ -94,8 +94,3 @@ def _activation_bytes(module: Any, work: Callable[[], None], device: torch.devic
     with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
         work()
     return sum(size for storage, size in kept.items() if storage not in weights)
-
-
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)

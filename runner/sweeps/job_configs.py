@@ -16,16 +16,13 @@ from omegaconf import DictConfig, OmegaConf, flag_override
 from iolaus.runner.config.checks import check_config
 from iolaus.runner.run.folder import config_hash
 
-Shape = tuple[str, ...]
-"""The overrides of a job without plain values: jobs of one shape are copied from each other."""
-
 
 class JobConfigs:
     """A config loader for the sweeper, which checks jobs, and for the launcher."""
 
     def __init__(self, loader: ConfigLoader) -> None:
         self.loader = loader
-        self._first: dict[Shape, DictConfig] = {}
+        self._first: dict[tuple[str, ...], DictConfig] = {}  # by overrides without plain values
 
     def __getattr__(self, name: str) -> Any:
         if name == "loader":  # not there yet while being unpickled
@@ -54,12 +51,10 @@ class JobConfigs:
             return config
         config = copy.deepcopy(self._first[shape])
         ConfigLoaderImpl._apply_overrides_to_config(plain, config)
-        task = [override for override in parsed if not override.is_hydra_override()]
+        task, job = [override for override in parsed if not override.is_hydra_override()], config.hydra.job
         with flag_override(config, ["struct", "readonly"], [False, False]):
             config.hydra.overrides.task = [override.input_line for override in task]
-            config.hydra.job.override_dirname = get_overrides_dirname(
-                task, **config.hydra.job.config.override_dirname
-            )
+            job.override_dirname = get_overrides_dirname(task, **job.config.override_dirname)
         OmegaConf.copy_cache(from_config=master, to_config=config)
         return config
 

@@ -14,7 +14,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from hydra.core.override_parser.types import IntervalSweep, Override, RangeSweep
+from hydra.core.override_parser.types import IntervalSweep, Override
 
 from iolaus.conf import sweeper as options
 from iolaus.runner.config.settings import takes_settings
@@ -29,8 +29,6 @@ log = logging.getLogger("iolaus")
 JOURNAL, TRIAL, STUDY = "study.journal", "trial.json", "search"
 """Files: the journal in the sweep's folder, the trial in a run's folder; and the name of the study."""
 
-SAMPLERS, PRUNERS = ("tpe", "random"), ("median", "asha", "none")
-
 
 class Search(JobSweeper):
     """Runs `n_trials` trials in all, `n_jobs` at a time through the launcher.
@@ -44,7 +42,7 @@ class Search(JobSweeper):
         """Raises ValueError for numbers below 1 and names that are not known."""
         if min(settings.n_trials, settings.n_jobs) < 1 or settings.startup_trials < 0:
             raise ValueError("hydra.sweeper: n_trials and n_jobs must be 1 or more, startup_trials 0 or more")
-        for name, known in (("sampler", SAMPLERS), ("pruner", PRUNERS)):
+        for name, known in (("sampler", ("tpe", "random")), ("pruner", ("median", "asha", "none"))):
             if (value := getattr(settings, name)) not in known:
                 raise ValueError(f"hydra.sweeper.{name} is {', '.join(known)}, not {value!r}")
         if settings.direction not in ("min", "max", "minimize", "maximize", None):
@@ -119,7 +117,7 @@ class Search(JobSweeper):
     def _repeats(self, trial: Any) -> bool:
         """Whether an ended trial had these settings; if so this one ends as that did."""
         for other in self.study.get_trials(deepcopy=False):
-            if other.state.is_finished() and other.number != trial.number and other.params == trial.params:
+            if other.state.is_finished() and other.params == trial.params:
                 values = other.value if other.state.name == "COMPLETE" else None
                 self.study.tell(trial, values, state=other.state)
                 log.info("trial %d repeats trial %d and takes over its value", trial.number, other.number)
@@ -206,10 +204,8 @@ def search_space(overrides: Sequence[Override]) -> tuple[list[str], dict[str, An
     """Overrides that every trial has, and by key the distribution of each setting that is searched.
 
     `interval(a,b)` is a number between, `int(interval(a,b))` a whole one, `range(a,b)` as Python's, `choice(a,b)` or
-    `a,b` one of these; `tag(log, ...)` searches in the logarithm.
-
-    Raises:
-        ValueError: nothing to search over, or bounds that make no sense.
+    `a,b` one of these; `tag(log, ...)` searches in the logarithm. Raises ValueError where there is nothing to search, or
+    bounds make no sense.
     """
     fixed: dict[str, str] = {}
     space: dict[str, Any] = {}
@@ -241,7 +237,6 @@ def distribution(override: Override) -> Any:
     if isinstance(sweep, IntervalSweep):
         kind = kinds.IntDistribution if isinstance(sweep.start, int) else kinds.FloatDistribution
         return kind(sweep.start, sweep.end, log=logarithmic)
-    assert isinstance(sweep, RangeSweep)
     values = list(sweep.range())
     if not values:
         raise ValueError("the range is empty")

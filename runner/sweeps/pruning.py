@@ -1,24 +1,20 @@
 """Reports a trial of a search to its study after every validation, and stops it where it is hopeless."""
 
-import json
 from functools import cached_property
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from iolaus.runner.checkpoints.callback import Checkpoint
+from iolaus.runner.run.files import read_json
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.sweeps.optuna import STUDY, TRIAL, import_optuna, open_journal
 
 
 def pruning_of(folder: RunFolder, saver: Checkpoint) -> "list[Pruning]":
     """The callback, where the folder is that of a trial."""
-    try:
-        told = json.loads((folder.path / TRIAL).read_text())
-    except FileNotFoundError:
-        return []
-    told["journal"] = str(folder.path / told["journal"])
-    return [Pruning(told, saver)]
+    told = read_json(folder.path / TRIAL, {})
+    return [Pruning({**told, "journal": str(folder.path / told["journal"])}, saver)] if told else []
 
 
 class Pruning(Callback):

@@ -78,8 +78,7 @@ class Launcher(BaseSubmititLauncher):
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         """Submits the jobs; returns when all have ended, or at once without results where `wait` is off.
 
-        Raises:
-            ValueError: there is no sbatch here, a job's trainer does not fit the launcher, or sbatch refuses the job.
+        Raises ValueError where there is no sbatch, it refuses a job, or a job's trainer does not fit the launcher.
         """
         assert self.config is not None
         sweep = Path(str(self.config.hydra.sweep.dir))
@@ -104,21 +103,15 @@ class Launcher(BaseSubmititLauncher):
         for i, job_id in enumerate(ids):
             words = " ".join(filter_overrides(job_overrides[i]))
             log.info("job %s%s: %s", job_id, " (queued before)" if job_id in queued else "", words)
-        if not self.settings.wait:
-            log.info(
-                "submitted; squeue shows the jobs, and the same command with resume=%s awaits them", sweep
-            )
-            return []
-        log.info("waiting; the jobs go on if this command ends, and scancel ends them")
-        await_end(ids)
-        return [result_of(*job) for job in zip(folders, ids, job_overrides, strict=True)]
+        if self.settings.wait:
+            log.info("waiting; the jobs go on if this command ends, and scancel ends them")
+            await_end(ids)
+            return [result_of(*job) for job in zip(folders, ids, job_overrides, strict=True)]
+        log.info("submitted; squeue shows the jobs, and the same command with resume=%s awaits them", sweep)
+        return []
 
     def layout(self, trainer: DictConfig) -> Layout:
-        """Nodes, tasks and GPUs of a run.
-
-        Raises:
-            ValueError: the launcher's own numbers are not those of the run's trainer.
-        """
+        """Nodes, tasks and GPUs of a run; raises ValueError where the launcher's numbers are not the trainer's."""
         devices, num_nodes = processes_per_node(trainer), trainer.get("num_nodes", 1)
         nodes, tasks = self.settings.nodes or num_nodes, self.settings.tasks_per_node or devices
         alone = (nodes, tasks) == (1, 1) == (num_nodes, 1)  # one task that starts its ranks itself
@@ -141,11 +134,10 @@ class Launcher(BaseSubmititLauncher):
         import submitit
         from submitit.core.utils import FailedJobError
 
-        folder, timeouts = self.settings.submitit_folder, self.settings.max_num_timeout
-        timeouts = timeouts if self.settings.requeue else 0
+        folder, parameters = self.settings.submitit_folder, {**self.parameters, **layout._asdict()}
+        timeouts = self.settings.max_num_timeout if self.settings.requeue else 0
         try:
             executor = submitit.AutoExecutor(folder, cluster="slurm", slurm_max_num_timeout=timeouts)
-            parameters = {**self.parameters, **layout._asdict()}
             executor.update_parameters(**{n: value for n, value in parameters.items() if value is not None})
             return [job.job_id for job in executor.map_array(self, *zip(*arguments, strict=True))]
         except (RuntimeError, FailedJobError) as error:
@@ -153,16 +145,11 @@ class Launcher(BaseSubmititLauncher):
 
 
 def living(ids: Sequence[str]) -> set[str]:
-    """The ids, such as `12_0`, of jobs that are queued or running.
-
-    Raises:
-        ConnectionError: the queue does not answer.
-    """
-    jobs = {job_id.partition("_")[0] for job_id in ids if job_id}
+    """The ids, such as `12_0`, of jobs that are queued or running; raises ConnectionError without an answer."""
+    jobs = ",".join(sorted({job_id.partition("_")[0] for job_id in ids if job_id}))
     if not jobs:
         return set()
-    jobs_flag = f"--jobs={','.join(sorted(jobs))}"
-    command = ["squeue", "--noheader", "--array", "--states=all", "--format=%i %T", jobs_flag]
+    command = ["squeue", "--noheader", "--array", "--states=all", "--format=%i %T", f"--jobs={jobs}"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     except (OSError, subprocess.TimeoutExpired) as error:
