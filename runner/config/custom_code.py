@@ -22,12 +22,7 @@ def custom_code_allowed() -> bool:
 
 
 def from_pretrained(loader: Any, name_or_path: str | Path, **options: Any) -> Any:
-    """Loads a name or folder with `loader`, such as `AutoConfig`.
-
-    Raises:
-        CustomCodeRefused: it needs code that its author has put beside it, which is not allowed.
-        Exception: as transformers raises it, where there is nothing, or nothing that fits.
-    """
+    """Loads a name or folder with `loader`, such as `AutoConfig`; raises CustomCodeRefused, or as transformers does."""
     try:
         return loader.from_pretrained(name_or_path, trust_remote_code=_allowed, **options)
     except ValueError as error:
@@ -40,4 +35,4 @@ def from_pretrained(loader: Any, name_or_path: str | Path, **options: Any) -> An
 
 
 class CustomCodeRefused(ValueError):
-    """A model cannot be loaded without running code of its author."""
+    """A model needs code that its author has put beside it, which is not allowed to run."""

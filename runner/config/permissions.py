@@ -20,9 +20,6 @@ from iolaus.conf.registry import OPTIONS
 from iolaus.conf.values import rules_of
 from iolaus.runner.config.targets import check_target
 
-ENVIRONMENT = "hydra.job.env_set"
-"""Hydra's setting for environment variables, which can let code of others run, such as by a search path."""
-
 BUILT_IN = (
     "hydra._internal.core_plugins.basic_launcher.BasicLauncher",
     "hydra._internal.core_plugins.basic_sweeper.BasicSweeper",
@@ -74,8 +71,7 @@ def on_command_line(words: Sequence[str]) -> Iterator[None]:
 def check_permissions(config: DictConfig, words: Sequence[str] | None = None) -> None:
     """Raises ValueError for a setting that lets code of others run and that the `words` of the command do not give.
 
-    Without words those of `on_command_line` count. Outside of it nothing is refused: in a program of the user's own, and
-    in ranks and jobs on a cluster, whose command has been checked.
+    Without words those of `on_command_line` count. Outside of it, as in ranks of a checked command, nothing is refused.
     """
     typed = _typed if words is None else words
     if typed is None:
@@ -99,12 +95,11 @@ def words_to_repeat(words: Iterable[str] | None = None) -> list[str]:
 
 
 def check_hydra(config: DictConfig) -> None:
-    """Raises ValueError for objects and variables of Hydra's in a config that the user has not allowed."""
-    variables = _plain(OmegaConf.select(config, ENVIRONMENT))
-    if variables and _typed is not None and not _is_typed(ENVIRONMENT, variables, _typed):
-        raise ValueError(
-            f"{ENVIRONMENT} can make programs run other code: it counts on the command line alone"
-        )
+    """Raises ValueError for objects or environment variables of Hydra's that the user has not allowed."""
+    key = "hydra.job.env_set"  # such as a search path
+    variables = _plain(OmegaConf.select(config, key))
+    if variables and _typed is not None and not _is_typed(key, variables, _typed):
+        raise ValueError(f"{key} can make programs run other code: it counts on the command line alone")
     _check_nodes(config.hydra, "hydra")
     for name in ("job_logging", "hydra_logging"):
         _check_logging(_plain(config.hydra).get(name), f"hydra.{name}")

@@ -67,10 +67,7 @@ _listed: tuple[str, ...] = ()
 
 
 def allow_targets(names: Iterable[str]) -> None:
-    """Allows the targets and packages that the user lists, in place of those listed before.
-
-    Raises ValueError for a library as a whole, with all that it could be made to run.
-    """
+    """Allows the targets and packages that the user lists, and no others; raises ValueError for a whole library."""
     global _listed
     for name in (names := tuple(names)):
         if name in _NOT_THE_USERS:

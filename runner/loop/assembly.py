@@ -159,10 +159,7 @@ def baselines_of(data: Any, objective: Any) -> dict[str, float]:
 
 
 def evaluation_of(make_module: Call, data: Any, objective: Any) -> dict[str, Any]:
-    """`make_predictions`, which collects the predictions of a set, where the data is labelled for a task.
-
-    Raises ValueError where the module measures a task, and the data has none.
-    """
+    """`make_predictions` for labelled data; raises ValueError where the module measures a task and the data has none."""
     from iolaus.runner.tasks import get_task
 
     if (name := getattr(data, "task_name", None)) is not None:

@@ -46,10 +46,7 @@ def describe(part: Any) -> dict[str, str]:
 
 
 class LightningLoop(Callback):
-    """Gives a plain module what the other callbacks of a run read from one; it is the first of them.
-
-    Each step adds up the votes of the ranks to stop (signals) or to save (checkpoints by the clock).
-    """
+    """Gives a plain module what other callbacks read, and adds up the ranks' votes to stop or save; it comes first."""
 
     def __init__(self) -> None:
         self.figures: dict[str, float] = {}
@@ -124,11 +121,8 @@ def savers(made: Callback, folder: Path) -> list[Any]:
 
 
 def one_epoch(data: LightningDataModule, max_steps: int, max_epochs: float | None) -> dict[str, Any]:
-    """Lightning's keywords for the length: one epoch is the whole run where the data serves global batches.
-
-    Other data is read in whole epochs; a part of one is a ValueError.
-    """
-    if serves_global_batches(data):
+    """Lightning's keywords for the length; raises ValueError for a part of an epoch of data that is not ours."""
+    if serves_global_batches(data):  # one epoch of them is the whole run
         return {"max_epochs": 1, "max_steps": max_steps, "use_distributed_sampler": False}
     if max_steps < 0 and max_epochs != int(max_epochs or 0):
         raise ValueError(

@@ -16,7 +16,7 @@ from iolaus.runner.optim.groups import parameter_groups
 from iolaus.runner.optim.schedule.schedulers import ClosedFormScheduler
 from iolaus.runner.optim.state import check_same
 
-GROUPING = {"decay_embeddings": False, "layer_decay": 1.0, "overrides": ()}
+GROUPING: dict[str, Any] = {"decay_embeddings": False, "layer_decay": 1.0, "overrides": ()}
 """Settings of our parameter groups, with their values where a plain optimizer's node does not name them."""
 
 CYCLED = ("lr", "initial_lr", "max_lr", "min_lr", "momentum", "betas", "base_momentum", "max_momentum")
@@ -63,8 +63,7 @@ def _groups(
         return [{"name": "all", "params": list(named.values()), "param_names": list(named)}]
     rates = {n: settings.get(n, getattr(names.get(n), "default", None)) for n in ("lr", "weight_decay")}
     unknown = [name for name, value in rates.items() if not isinstance(value, int | float)]
-    grouping: dict[str, Any] = {**GROUPING, **ours}
-    groups = parameter_groups(model, **{**rates, **dict.fromkeys(unknown, 0.0)}, **grouping)
+    groups = parameter_groups(model, **{**rates, **dict.fromkeys(unknown, 0.0), **GROUPING, **ours})
     return [{name: value for name, value in group.items() if name not in unknown} for group in groups]
 
 
@@ -97,10 +96,7 @@ def make_scheduler_of(node: Any) -> Callable[..., Any]:
 def put_back_cycled(
     scheduler: Any, optimizer: Optimizer, saved: list[dict[str, Any]], max_steps: int
 ) -> None:
-    """Restores the rates and momenta that a plain scheduler had set in the groups when they were saved.
-
-    Raises ValueError where the scheduler ends before the run does, as it was saved by a shorter one.
-    """
+    """Restores rates and momenta that a plain scheduler had set; raises ValueError where a shorter run has saved it."""
     if isinstance(scheduler, ClosedFormScheduler):
         return
     if (getattr(scheduler, "total_steps", None) or max_steps) < max_steps:

@@ -13,10 +13,7 @@ OPERATORS = 10
 
 
 class Profile(Callback):
-    """Profiles a few steps of the first rank: `profile.json`, to be opened in ui.perfetto.dev, and `profile.txt`.
-
-    The table has the ten operators with most time of their own, on the device that trains.
-    """
+    """Profiles steps of the first rank: `profile.json` for ui.perfetto.dev, the costliest operators in `profile.txt`."""
 
     def __init__(self, folder: Path, steps: int) -> None:
         self.folder, self.steps = folder, steps

@@ -4,7 +4,6 @@ The values are written to the run's `config.yaml` and `status.json` under `resol
 is continued, also on another machine or as a branch, takes them over for every setting that is still `auto`.
 """
 
-import logging
 from importlib.util import find_spec
 from typing import Any
 
@@ -20,8 +19,6 @@ from iolaus.runner.models.autocast import usable_precision
 from iolaus.runner.models.packed.attention import FLASH_KERNELS, gpu_has_flash
 from iolaus.runner.run.cluster import member, processes_per_node
 from iolaus.runner.run.folder import RunFolder
-
-log = logging.getLogger("iolaus")
 
 Resolved = dict[str, Any]
 """Settings by name; `resolve` lists them."""
@@ -67,8 +64,7 @@ def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: Any, 
         "precision": trainer.precision,
         "layout": layout,
         "attention": attention,
-        "micro_batch_tokens": getattr(data, "micro_batch_tokens", None),
-        "micro_batch_size": getattr(data, "micro_batch_size", None),
+        **{name: getattr(data, name, None) for name in ("micro_batch_tokens", "micro_batch_size")},
         "compile": bool(config.module.get("compile_model")),
         "processes": processes_per_node(trainer) * int(trainer.num_nodes),
         "threads": torch.get_num_threads() if trainer.accelerator == "cpu" else None,

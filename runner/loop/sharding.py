@@ -31,10 +31,7 @@ STYLES = {"colwise": ColwiseParallel, "rowwise": RowwiseParallel}
 
 
 def shard(model: TaskModel, mesh: DeviceMesh) -> None:
-    """Shards `model` in place over the mesh's `data_parallel` ranks, its matrices first over the `tensor_parallel` ones.
-
-    Every rank has the same whole weights before. Raises ValueError as `split_matrices` does.
-    """
+    """Shards a model that is whole on every rank over those of `data_parallel`, matrices over `tensor_parallel` first."""
     if mesh["tensor_parallel"].size() > 1:
         split_matrices(model.pretrained, mesh["tensor_parallel"])
     layers = [m for m in model.pretrained.modules() if isinstance(m, GradientCheckpointingLayer)]
@@ -45,10 +42,7 @@ def shard(model: TaskModel, mesh: DeviceMesh) -> None:
 
 
 def split_matrices(pretrained: PreTrainedModel, mesh: DeviceMesh) -> None:
-    """Splits attention and feed-forward matrices by the plan that transformers has for the architecture.
-
-    Raises ValueError where it has none, or the heads cannot be divided.
-    """
+    """Splits matrices by the plan of transformers; raises ValueError without one, or if heads cannot be divided."""
     config = pretrained.config
     plan, setting = getattr(config, "base_model_tp_plan", None), f"trainer.tensor_parallel_size={mesh.size()}"
     if not plan or not set(plan.values()) <= set(STYLES):
@@ -98,10 +92,7 @@ def whole(tensor: Tensor) -> Tensor:
 
 
 def gather(state: Mapping[str, Tensor], keep: bool) -> dict[str, Any]:
-    """The state with shards replaced by whole tensors on the CPU, where `keep`, else by None; collective.
-
-    Weights that are tied stay one tensor.
-    """
+    """The state with whole tensors on the CPU for shards, or None unless `keep`; tied ones stay one; collective."""
     known: dict[int, Tensor | None] = {}
     gathered: dict[str, Any] = dict(state)
     for name, value in state.items():

@@ -36,10 +36,7 @@ class Cost(NamedTuple):
 
 
 def try_step(module: Any, optimizer: Optimizer, share: Share, device: torch.device, precision: str) -> Cost:
-    """The cost of a step on a share of a global batch.
-
-    The first micro-batch runs twice: for its memory, which also warms up, and for its time.
-    """
+    """The cost of a step on a share of a global batch; the first micro-batch runs once before, for its memory."""
     module.to(device).train()
     micro_batches = move_data_to_device(share["micro_batches"], device)
     mixed, dtype = precision.endswith("-mixed"), autocast_dtype(precision)

@@ -46,9 +46,7 @@ class JobConfigs:
         if len(set(shape)) < len(shape):  # one name twice: the order matters
             return self.loader.load_sweep_config(master, overrides)
         if shape not in self._first:
-            config = self.loader.load_sweep_config(master, overrides)
-            self._first[shape] = copy.deepcopy(config)
-            return config
+            self._first[shape] = self.loader.load_sweep_config(master, overrides)
         config = copy.deepcopy(self._first[shape])
         ConfigLoaderImpl._apply_overrides_to_config(plain, config)
         task, job = [override for override in parsed if not override.is_hydra_override()], config.hydra.job

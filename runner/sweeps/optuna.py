@@ -73,17 +73,16 @@ class Search(JobSweeper):
     def _open_study(self) -> Any:
         """The study in the journal, made there if it is new; raises ValueError if it searches another space."""
         optuna = import_optuna()
-        journal = Path(self.settings.storage or self.folder / JOURNAL).absolute()
-        repair(journal)
-        self.journal = str(journal)
-        found = {"study_name": STUDY, "storage": open_journal(self.journal), "load_if_exists": True}
+        self.journal = Path(self.settings.storage or self.folder / JOURNAL).absolute()
+        repair(self.journal)
+        found = {"study_name": STUDY, "storage": open_journal(str(self.journal)), "load_if_exists": True}
         study = optuna.create_study(direction=self.direction, **found)
         space = {name: optuna.distributions.distribution_to_json(d) for name, d in self.space.items()}
         searched = study.user_attrs.get("space", space)
         if searched != space or study.direction.name != self.direction.upper():
             raise ValueError(
-                f"the search in {str(journal)!r} is over {', '.join(searched)} ({study.direction.name.lower()}) in other "
-                "bounds or another direction; begin a new one without resume and in a folder of its own"
+                f"the search in {str(self.journal)!r} is over {', '.join(searched)} ({study.direction.name.lower()}) in "
+                "other bounds or another direction; begin a new one without resume and in a folder of its own"
             )
         study.set_user_attr("space", space)
         return study

@@ -145,10 +145,7 @@ class Grid(JobSweeper):
 
 
 def place(sweep: Path, jobs: list[list[str]], hashes: list[str]) -> list[Job]:
-    """The jobs with their folders: that of the same job where there is one, else a new one of the next number.
-
-    A job is the same when its overrides and the hash of its config are.
-    """
+    """The jobs with their folders: that with the same overrides and config hash, else a new one of the next number."""
     runs = [RunFolder(run) for run in runs_of(sweep)]
     known = {(run.status().get("config_hash"), tuple(run.overrides())): run for run in runs}
     number = max((int(run.path.name) for run in runs if run.path.name.isdigit()), default=-1)
