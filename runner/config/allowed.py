@@ -15,10 +15,7 @@ def allow_code(config: DictConfig) -> None:
 
 
 def check_targets(node: Any) -> None:
-    """Raises ValueError for a target that may not be built, or a setting with which transformers would run other code.
-
-    Hydra's own nodes are not read.
-    """
+    """Raises ValueError for a target or setting that would run code that is not allowed; skips Hydra's own nodes."""
     if isinstance(node, ListConfig):
         for item in node:
             check_targets(item)

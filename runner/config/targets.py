@@ -161,9 +161,8 @@ def _is_public(target: str) -> bool:
 def _located(target: str) -> Any:
     """The module, class or function of a dotted name; `runner.NAME` is ours, or the user's where there is none."""
     try:
-        if target.startswith("runner.") and find_spec(".".join(["iolaus", *target.split(".")[:2]])):
-            return _attribute(f"iolaus.{target}")
-        return _attribute(target)
+        ours = target.startswith("runner.") and find_spec(".".join(["iolaus", *target.split(".")[:2]]))
+        return _attribute(f"iolaus.{target}" if ours else target)
     except Exception as error:
         raise ImportError(f"cannot find the target {target!r}: {error}") from error
 

@@ -7,16 +7,16 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from torch.profiler import ProfilerActivity, profile, schedule
 
 TRACE, TABLE = "profile.json", "profile.txt"
-WARM_UP = 2
-"""Steps before that are not measured: they fill caches."""
+WARM_UP, STEPS = 2, 5
+"""Steps that only fill caches, and those that are measured after them."""
 OPERATORS = 10
 
 
 class Profile(Callback):
     """Profiles steps of the first rank: `profile.json` for ui.perfetto.dev, the costliest operators in `profile.txt`."""
 
-    def __init__(self, folder: Path, steps: int) -> None:
-        self.folder, self.steps = folder, steps
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self._profiler: profile | None = None
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
@@ -30,11 +30,11 @@ class Profile(Callback):
         def write(profiler: Any) -> None:
             profiler.export_chrome_trace(str(self.folder / TRACE))
             table = profiler.key_averages().table(sort_by=key, row_limit=OPERATORS)
-            (self.folder / TABLE).write_text(f"{self.steps} steps\n{table}\n")
+            (self.folder / TABLE).write_text(f"{STEPS} steps\n{table}\n")
 
         self._profiler = profile(
             activities=activities,
-            schedule=schedule(wait=0, warmup=WARM_UP, active=self.steps, repeat=1),
+            schedule=schedule(wait=0, warmup=WARM_UP, active=STEPS, repeat=1),
             on_trace_ready=write,
         )
         self._profiler.start()

@@ -180,11 +180,10 @@ def _kernel(trainer: Any, before: Resolved) -> str:
     if trainer.accelerator != "gpu":
         return wanted
     here = [name for name in FLASH_KERNELS if name != "flash_attn" or find_spec(name)]
-    if wanted == "auto":
-        if was in FLASH_KERNELS and before.get("accelerator") == "gpu":
-            wanted, began = str(was), "the run began with "
-        else:
-            wanted = here[0]
+    if wanted == "auto" and was in FLASH_KERNELS and before.get("accelerator") == "gpu":
+        wanted, began = str(was), "the run began with "
+    elif wanted == "auto":
+        wanted = here[0]
     if wanted not in here:
         raise ValueError(
             f"{began}trainer.attention={wanted}, whose package is not installed here; install it, or set "

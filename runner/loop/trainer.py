@@ -38,8 +38,6 @@ EXPECTED_WARNINGS = (
 )  # fmt: skip
 """Warnings of Lightning about what this project does on purpose."""
 
-PROFILED_STEPS = 5
-
 SHARED = "accelerator", "devices", "num_nodes", "strategy", "precision", "max_steps", "max_epochs", "plugins"
 """Settings of Lightning's Trainer that other parts of a run depend on: their resolved values count."""
 
@@ -86,7 +84,7 @@ def build_trainer(
         enable_checkpointing=any(isinstance(callback, LightningCheckpoint) for callback in callbacks),
         enable_progress_bar=any(isinstance(callback, ProgressBar) for callback in callbacks),
         enable_model_summary=False,
-        callbacks=[*callbacks, *([Profile(folder.path, PROFILED_STEPS)] if settings.profile else [])],
+        callbacks=[*callbacks, *([Profile(folder.path)] if settings.profile else [])],
         logger=list(loggers.values()),
         plugins=[AtomicCheckpointIO(), cluster_environment()],
         default_root_dir=str(folder.path),

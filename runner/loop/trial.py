@@ -42,14 +42,15 @@ def try_step(module: Any, optimizer: Optimizer, share: Share, device: torch.devi
     mixed, dtype = precision.endswith("-mixed"), autocast_dtype(precision)
     weight, needs = max(float(share["weight"]), 1e-12), loop_needs(optimizer)
 
-    def run(micro_batch: MicroBatch) -> None:
+    def run(micro_batches: list[MicroBatch]) -> None:
         """Both passes inside autocast, and dropout by keys, as in `TrainingModule.training_step`."""
-        with torch.autocast(device.type, dtype, enabled=mixed), dropout_keys(micro_batch, 0) as keys:
-            loss = module.model(micro_batch)["loss"]
-            if keys is not None:
-                keys.computing_again = True
-            (loss / weight).backward(create_graph=needs.create_graph)
-            needs.after_backward()
+        for micro_batch in micro_batches:
+            with torch.autocast(device.type, dtype, enabled=mixed), dropout_keys(micro_batch, 0) as keys:
+                loss = module.model(micro_batch)["loss"]
+                if keys is not None:
+                    keys.computing_again = True
+                (loss / weight).backward(create_graph=needs.create_graph)
+                needs.after_backward()
 
     def seconds(work: Callable[[], object]) -> float:
         began = time.perf_counter()
@@ -59,9 +60,9 @@ def try_step(module: Any, optimizer: Optimizer, share: Share, device: torch.devi
         return time.perf_counter() - began
 
     with needs.step(0):
-        activations = _activation_bytes(module, lambda: run(micro_batches[0]), device)
+        activations = _activation_bytes(module, lambda: run(micro_batches[:1]), device)
         tried = micro_batches[:TRIED]
-        per_micro_batch = seconds(lambda: [run(micro_batch) for micro_batch in tried]) / len(tried)
+        per_micro_batch = seconds(lambda: run(tried)) / len(tried)
         update = seconds(optimizer.step)
     parameters, states = list(module.model.parameters()), tree_leaves(list(optimizer.state.values()))
     return Cost(

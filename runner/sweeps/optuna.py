@@ -58,14 +58,14 @@ class Search(JobSweeper):
         self.direction = self.direction or f"{direction_of(self.configs.compose(self.config, first))}imize"
         self.begin()
         self.study = self._open_study()
-        self.over = set[int]()  # trials that the launcher has run and is done with
+        self.ended = set[int]()  # trials that the launcher has run
         while trials := self._next_trials():
             jobs = [self._job(trial) for trial in trials]
             launched = self.launch(jobs)
             begun = [job for job in jobs if launched or job.folder.status()["state"] != "waiting"]
             if not begun:
                 raise TrainingFailure("the launcher has started none of the trials; its message is above")
-            self.over.update(int(job.folder.path.name) for job in begun)
+            self.ended.update(int(job.folder.path.name) for job in begun)
             for job in jobs:
                 self._tell(job.folder)
         return self._say_best()
@@ -93,7 +93,7 @@ class Search(JobSweeper):
         batch = []
         for trial in self.study.get_trials(states=[optuna.trial.TrialState.RUNNING]):
             folder = RunFolder(self.folder / str(trial.number))
-            if not self._tell(folder) and not folder.is_locked() and trial.number not in self.over:
+            if not self._tell(folder) and not folder.is_locked() and trial.number not in self.ended:
                 self.study.sampler = self._sampler(trial.number)
                 batch.append(optuna.trial.Trial(self.study, trial._trial_id))
         while len(batch) < self.settings.n_jobs:
@@ -125,8 +125,8 @@ class Search(JobSweeper):
 
     def _job(self, trial: Any) -> Job:
         """The run of a trial: its folder, with what the run needs to report to the study."""
-        values = {name: trial._suggest(name, distribution) for name, distribution in self.space.items()}
-        overrides = [*self.fixed, *(f"{name}={value}" for name, value in values.items())]
+        values = (f"{name}={trial._suggest(name, space)}" for name, space in self.space.items())
+        overrides = [*self.fixed, *values]
         folder = RunFolder(self.folder / str(trial.number))
         identity = self.configs.check(self.config, overrides)
         if not folder.status():
@@ -142,7 +142,7 @@ class Search(JobSweeper):
         states = import_optuna().trial.TrialState
         status, number = folder.status(), int(folder.path.name)
         state = status.get("state")
-        lost = number in self.over and state in ("running", "waiting")
+        lost = number in self.ended and state in ("running", "waiting")
         if not (lost or state in (*ENDED, "failed")) or folder.is_locked():
             return False
         value = (status.get("results") or {}).get("objective")

@@ -18,10 +18,7 @@ def pruning_of(folder: RunFolder, saver: Checkpoint) -> "list[Pruning]":
 
 
 class Pruning(Callback):
-    """Reports the best value so far, which is the objective of a run that ends here; all ranks stop together.
-
-    `told` are the journal, the trial's number and the pruner, from the file that `runner.sweeps.optuna` writes.
-    """
+    """Reports the best value so far; all ranks stop together. `told`: the trial, as `runner.sweeps.optuna` writes it."""
 
     def __init__(self, told: dict[str, Any], saver: Checkpoint) -> None:
         self.told, self.saver = told, saver

@@ -80,7 +80,6 @@ class Launcher(BaseSubmititLauncher):
 
         Raises ValueError where there is no sbatch, it refuses a job, or a job's trainer does not fit the launcher.
         """
-        assert self.config is not None
         sweep = Path(str(self.config.hydra.sweep.dir))
         folders, layouts = [], []
         for overrides in job_overrides:
