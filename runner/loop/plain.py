@@ -110,7 +110,7 @@ def put_back_cycled(
 
 
 def make_model_of(node: Any, tokenizer: PreTrainedTokenizerBase | None, **arguments: Any) -> Any:
-    """The model of a node; raises ValueError for a setting in its `config` that the model's config class does not have."""
+    """The model of a node; raises ValueError for a setting in its `config` that the model's class does not have."""
     call = bind(node)
     if not (isinstance(call.func, type) and issubclass(call.func, PreTrainedModel)):
         taken = parameters(call.func)[0].get("tokenizer")

@@ -114,9 +114,8 @@ def described(config: DictConfig, before: Resolved, now: Resolved) -> dict[str, 
     shown = {name: str(now[name]) for name in (*asked, "attention") if now[name] is not None}
     for name in shown:
         if asked.get(name) == "auto":
-            shown[name] += (
-                ", as the run began" if before.get(name) == now[name] else ", chosen for this machine"
-            )
+            began = before.get(name) == now[name]
+            shown[name] += ", as the run began" if began else ", chosen for this machine"
     return shown
 
 

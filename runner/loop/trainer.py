@@ -135,8 +135,8 @@ def resolve_precision(precision: str, accelerator: str) -> str:
     """`precision` with `auto` replaced: bf16 autocast where the hardware multiplies in bf16, else fp32."""
     if precision != "auto":
         return precision
-    has_bf16 = {"gpu": torch.cuda.is_bf16_supported, "cpu": cpu_has_bf16}.get(accelerator, bool)
-    return "bf16-mixed" if has_bf16() else "32-true"
+    on_gpu = accelerator == "gpu" and torch.cuda.is_bf16_supported()
+    return "bf16-mixed" if on_gpu or (accelerator == "cpu" and cpu_has_bf16()) else "32-true"
 
 
 def cpu_has_bf16() -> bool:
@@ -185,21 +185,16 @@ def resolve_accelerator(name: str) -> str:
 
 def _strategy(settings: options.Trainer, world_size: int, accelerator: str) -> str | Strategy:
     name, num_shared = settings.strategy, settings.tensor_parallel_size
-    setting, backend = (
-        f"trainer.tensor_parallel_size={num_shared}",
-        "nccl" if accelerator == "gpu" else "gloo",
-    )
+    setting = f"trainer.tensor_parallel_size={num_shared}"
+    backend = "nccl" if accelerator == "gpu" else "gloo"
     group: dict[str, Any] = {"process_group_backend": backend, "timeout": timedelta(minutes=10)}
     if num_shared != 1 and name != "fsdp":
         raise ValueError(f"{setting} needs trainer=fsdp")
     if world_size % num_shared:
         raise ValueError(f"{setting} does not divide the {world_size} processes")
-    if name == "fsdp":
-        if world_size == 1:  # which has all of it anyway
-            return "auto"
-        return ShardedStrategy(
-            world_size // num_shared, num_shared, save_distributed_checkpoint=False, **group
-        )
+    if name == "fsdp" and world_size > 1:
+        sizes = world_size // num_shared, num_shared
+        return ShardedStrategy(*sizes, save_distributed_checkpoint=False, **group)
     if name == "ddp" or (name == "auto" and world_size > 1):
         return DDPStrategy(gradient_as_bucket_view=True, broadcast_buffers=False, **group)
-    return name
+    return "auto" if name == "fsdp" else name  # one process has all of the model anyway
