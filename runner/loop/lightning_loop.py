@@ -97,7 +97,7 @@ class SavesForLightning(Callback):
 
     @property
     def best_value(self) -> float | None:
-        """The best value of what is monitored, if anything is."""
+        """The best value of the monitored figure, if there is one."""
         score = getattr(self.checkpoint, "best_model_score", None)
         return None if score is None else float(score)
 
