@@ -8,7 +8,7 @@ from omegaconf import DictConfig, OmegaConf
 from iolaus.conf.fields import check_fields
 from iolaus.conf.registry import component_of
 from iolaus.runner.config.allowed import check_targets
-from iolaus.runner.config.calling import Call, make_call
+from iolaus.runner.config.calling import Call
 from iolaus.runner.config.targets import group_of, locate
 
 INSTRUCTIONS = ("_target_", "_args_", "_partial_", "_convert_", "_recursive_")
@@ -45,7 +45,8 @@ def bind(node: Any) -> Call:
     args, values = _arguments(node, "all", True)
     if found := component_of(node["_target_"]):
         check_fields(found[1], path or found[0], values)
-    return make_call(locate(node["_target_"], path), path, group_of(path), args, values, node["_target_"])
+    target, group = locate(node["_target_"], path), group_of(path)
+    return Call(target, path or "the node", group, args, values, node["_target_"])
 
 
 def _arguments(node: DictConfig, convert: str, recursive: bool) -> tuple[list[Any], dict[str, Any]]:
@@ -64,7 +65,7 @@ def _value(value: Any, convert: str, recursive: bool) -> Any:
     """A value of a node, converted, with its own nodes built."""
     if recursive and isinstance(value, DictConfig) and "_target_" in value:
         path, target = value._get_full_key(None), value["_target_"]
-        made = make_call(locate(target, path), path, None, *_arguments(value, convert, recursive), target)
+        made = Call(locate(target, path), path or "the node", None, *_arguments(value, convert, recursive), target)
         return partial(made.func, *made.args, **made.keywords) if value.get("_partial_") else made.made()
     if not OmegaConf.is_config(value):
         return value

@@ -141,7 +141,7 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
         monitored = {name: chosen.checkpoint.get(name) for name in ("monitor", "mode")}
         folder.update_status(max_steps=max_steps if max_steps > 0 else None, **monitored)
         decided = resolved.described(config, before, values)
-        start_summary(describe_run(trainer, module, data, folder, checkpoint, decided))
+        start_summary(describe_run(trainer, parts, folder, checkpoint, decided))
         for line in resolved.changes(before if checkpoint else {}, values):
             log.warning("%s", line)
     try:
