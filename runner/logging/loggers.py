@@ -19,6 +19,7 @@ from omegaconf import OmegaConf
 
 from iolaus.runner.logging.wandb import ResumableWandbLogger, finish_run
 from iolaus.runner.run.files import naming, replacing
+from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.run.metrics_file import FIXED_COLUMNS, logged_in, whole_rows
 from iolaus.runner.run.sweep_folder import read_sweep
 
@@ -145,10 +146,10 @@ def wandb_logger(
         finish_run(exit_code=0)
     folder = Path(folder)
     sweep = folder.resolve().parent
-    in_sweep = "/".join(sweep.parts[-2:]) if read_sweep(sweep) else None
+    in_sweep = RunFolder(sweep).name if read_sweep(sweep) else None
     logger = ResumableWandbLogger(
         folder=folder,
-        name="/".join(folder.resolve().parts[-2:]),
+        name=RunFolder(folder).name,
         project=project,
         id=_run_id(folder / "wandb_id.txt"),
         group=group or in_sweep,

@@ -13,6 +13,7 @@ from omegaconf import OmegaConf
 from iolaus.old_names import current_name
 from iolaus.runner.report.summary import AT_UNIGRAM, plateau_of
 from iolaus.runner.run.files import read_json
+from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.run.metrics_file import Series, read_metrics
 from iolaus.runner.run.model_folder import MARKS, check_is_run
 
@@ -42,7 +43,7 @@ class Run:
     @property
     def name(self) -> str:
         """The last two parts of the path, such as `2026-11-03/12-30-11-ab12`."""
-        return "/".join(self.path.resolve().parts[-2:])
+        return RunFolder(self.path).name
 
     @property
     def state(self) -> str:

@@ -4,9 +4,10 @@ Each line is a step and a hash of its whole global batch (sample ids, tokens as 
 number of ranks, workers and micro-batches. `iolaus audit RUN RUN` names the first step where two runs differ.
 """
 
-from itertools import islice
 from pathlib import Path
 from typing import TextIO
+
+from iolaus.runner.run.files import replacing
 
 FILE_NAME = "order.txt"
 
@@ -20,10 +21,9 @@ class OrderLog:
 
     def open_at(self, step: int) -> None:
         """Keeps the first `step` lines and continues behind them."""
-        lines = list(islice(_lines(self.path), step)) if self.path.exists() else []
-        temporary = self.path.with_suffix(".tmp")
-        temporary.write_text("".join(f"{line}\n" for line in lines))
-        temporary.replace(self.path)
+        lines = _lines(self.path)[:step] if self.path.exists() else []
+        with replacing(self.path) as temporary:
+            temporary.write_text("".join(f"{line}\n" for line in lines))
         self._file = open(self.path, "a", buffering=1)  # noqa: SIM115  one line, one write
 
     def write(self, step: int, digest: str) -> None:

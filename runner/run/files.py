@@ -37,20 +37,18 @@ def naming(path: Path, what: str = "") -> Iterator[None]:
 
 @contextlib.contextmanager
 def replacing(path: Path, what: str = "") -> Iterator[Path]:
-    """Gives a name beside `path` to write to, and renames it at the end of the block.
+    """Gives a temporary path beside `path` to write to, and renames it at the end of the block.
 
     Raises:
-        OSError: the file cannot be written; nothing of it is left behind.
+        OSError: the file cannot be written. Whatever the block raises, the temporary file is removed.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with naming(path, what):
         try:
             yield temporary
             temporary.replace(path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            raise
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 def write_atomically(path: Path, text: str) -> None:

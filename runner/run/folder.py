@@ -79,6 +79,11 @@ class RunFolder:
         self.path = path
 
     @property
+    def name(self) -> str:
+        """The last two parts of the path, such as `2026-11-03/12-30-11-ab12`."""
+        return "/".join(self.path.resolve().parts[-2:])
+
+    @property
     def checkpoints(self) -> Path:
         """Where the checkpoints lie."""
         return self.path / "checkpoints"
