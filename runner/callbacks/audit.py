@@ -1,4 +1,4 @@
-"""Keeps the order audit while a run trains."""
+"""Writes the order audit while a run trains."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from iolaus.runner.run.audit import OrderLog
 
 
 class OrderAudit(Callback):
-    """Writes the hash of every global batch to `order.txt` in the run folder, on the main process."""
+    """Writes the hash of every global batch to `order.txt` in the run folder; main process only."""
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Opens the log at the step the run starts or continues from."""

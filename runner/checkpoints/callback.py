@@ -140,17 +140,10 @@ class Checkpoint(Callback):
         return step > self._saved_step and (self._late or falls_due)
 
     def _improved(self, trainer: Trainer, step: int) -> bool:
-        metrics = trainer.callback_metrics
-        monitor = self.monitor or next(
-            (n for n in metrics if n.startswith("val") and n.endswith("loss")), None
-        )
-        if monitor is None:
+        found = monitored_metric(trainer, self.monitor, "checkpoint")
+        if found is None:
             return False
-        if monitor not in metrics:
-            raise ValueError(
-                f"checkpoint.monitor={monitor} is not logged; there are: {', '.join(sorted(metrics))}"
-            )
-        value, best = float(metrics[monitor]), self.best_value
+        value, best = found[1], self.best_value
         better = best is None or (value < best if self.mode == "min" else value > best)
         if better := better and not math.isnan(value):
             self.best_value, self.best_step = value, step
@@ -170,6 +163,22 @@ def _io(trainer: Trainer) -> AtomicCheckpointIO:
     io = trainer.strategy.checkpoint_io
     assert isinstance(io, AtomicCheckpointIO)
     return io
+
+
+def monitored_metric(trainer: Trainer, monitor: str | None, setting: str) -> tuple[str, float] | None:
+    """Name and value of the metric `monitor`, or of the first validation loss; None where no such loss is logged.
+
+    Raises:
+        ValueError: the metric is not logged; the message names those that are.
+    """
+    metrics = trainer.callback_metrics
+    losses = (name for name in metrics if name.startswith("val") and name.endswith("loss"))
+    name = monitor or next(losses, None)
+    if name is None:
+        return None
+    if name not in metrics:
+        raise ValueError(f"{setting}.monitor={name} is not logged; there are: {', '.join(sorted(metrics))}")
+    return name, float(metrics[name])
 
 
 def validate_now(trainer: Trainer) -> None:

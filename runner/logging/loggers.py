@@ -214,7 +214,7 @@ def _run_id(file: Path) -> str:
     """The id kept in `file`; the main process makes one where there is none."""
     kept = file.read_text().strip() if file.exists() else ""
     run_id = kept or secrets.token_hex(4)
-    if not kept and rank_zero_only.rank == 0:
+    if not kept and rank_zero_only.rank == 0:  # type: ignore[attr-defined]
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(run_id + "\n")
     return run_id
