@@ -1,7 +1,6 @@
-"""The order audit: `order.txt` in the run folder names, step by step, what the run trained on.
+"""The order audit: `order.txt` in the run folder has a line per step, with a hash of its global batch.
 
-Each line is a step and a hash of its whole global batch (sample ids, tokens as masked, targets), the same for every
-number of ranks, workers and micro-batches. `iolaus audit RUN RUN` names the first step where two runs differ.
+The hash (of sample ids, masked tokens and targets) is the same for any number of ranks, workers and micro-batches.
 """
 
 from pathlib import Path
@@ -20,14 +19,14 @@ class OrderLog:
         self._file: TextIO | None = None
 
     def open_at(self, step: int) -> None:
-        """Keeps the first `step` lines and continues behind them."""
+        """Keeps the first `step` lines, and appends to them."""
         lines = _lines(self.path)[:step] if self.path.exists() else []
         with replacing(self.path) as temporary:
             temporary.write_text("".join(f"{line}\n" for line in lines))
         self._file = open(self.path, "a", buffering=1)  # noqa: SIM115  one line, one write
 
     def write(self, step: int, digest: str) -> None:
-        """Notes the digest of a step, counted from 1."""
+        """Adds the hash of a step, counted from 1."""
         assert self._file is not None
         self._file.write(f"{step} {digest}\n")
 
@@ -42,13 +41,12 @@ def compare(first: Path, second: Path) -> str | None:
     """Describes the first step where two runs differ; None where one equals the beginning of the other.
 
     Raises:
-        ValueError: a folder without an order log.
+        ValueError: a folder has no order log.
     """
     for folder in (first, second):
         if not (folder / FILE_NAME).is_file():
-            raise ValueError(
-                f"{str(folder)!r} has no {FILE_NAME}: not a run folder, or the audit callback was off"
-            )
+            why = "not a run folder, or the audit callback was off"
+            raise ValueError(f"{str(folder)!r} has no {FILE_NAME}: {why}")
     for ours, theirs in zip(_lines(first / FILE_NAME), _lines(second / FILE_NAME), strict=False):
         if ours != theirs:
             step, our, their = ours.split()[0], ours.split()[-1], theirs.split()[-1]
@@ -62,5 +60,5 @@ def length(folder: Path) -> int:
 
 
 def _lines(path: Path) -> list[str]:
-    """Whole lines; one cut off by a kill is left out."""
-    return [line.rstrip("\n") for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    """The whole lines, without one that a kill has cut off."""
+    return path.read_text().split("\n")[:-1]

@@ -1,8 +1,4 @@
-"""Packages whose names are imported when they are first asked for, so that importing the package costs nothing.
-
-The names are the imports that stand under `if TYPE_CHECKING:` in the package's `__init__.py`: what mypy and editors read
-there is what a program gets.
-"""
+"""Packages whose names are imported on first use: those imported under `if TYPE_CHECKING:` in their `__init__.py`."""
 
 import ast
 import inspect
@@ -20,7 +16,7 @@ def lazy_names(
 
     Args:
         package: Its `__name__`.
-        elsewhere: Names that lie in a module which the package may not import, with that module.
+        elsewhere: Further names, with modules that the package may not import.
 
     Example:
         In the `__init__.py` of a package::
@@ -33,9 +29,8 @@ def lazy_names(
 
     @cache
     def homes() -> dict[str, tuple[str, str]]:
-        return {name: (home, name) for name, home in (elsewhere or {}).items()} | dict(
-            _typed_imports(package)
-        )
+        further = {name: (home, name) for name, home in (elsewhere or {}).items()}
+        return further | dict(_typed_imports(package))
 
     def get(name: str) -> Any:
         if name.startswith("__") or name not in homes():
@@ -47,7 +42,7 @@ def lazy_names(
 
 
 def _typed_imports(package: str) -> Iterator[tuple[str, tuple[str, str]]]:
-    """What a package imports for type checkers alone: each name, with its module and what it is called there."""
+    """The names that a package imports for type checkers alone, with their modules and names there."""
     for block in ast.parse(inspect.getsource(sys.modules[package])).body:
         if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING":
             for line in block.body:
