@@ -33,22 +33,14 @@ class MetricsFile(Logger):
         >>> MetricsFile("outputs/run").log_metrics({"train/loss": 2.5}, step=10)  # doctest: +SKIP
     """
 
+    name = version = None  # a run has one metrics file, also when it is resumed
+
     def __init__(self, folder: str | Path) -> None:
         super().__init__()
         self.path = Path(folder) / "metrics.csv"
         self._columns: list[str] = []
         self._kept: set[tuple[int, frozenset[str]]] = set()
         self._file: TextIO | None = None
-
-    @property
-    def name(self) -> str | None:
-        """None: a run has one metrics file."""
-        return None
-
-    @property
-    def version(self) -> str | None:
-        """None: a resumed run goes on in the same file."""
-        return None
 
     @property
     def save_dir(self) -> str:

@@ -1,8 +1,11 @@
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from lightning.pytorch import LightningModule
 
-from iolaus.runner.run.audit import OrderLog
+from iolaus.runner.callbacks import OrderAudit
 from iolaus.runner.run.files import replacing
 from iolaus.runner.run.folder import RunFolder
 
@@ -32,11 +35,13 @@ def test_failed_write_names_the_file(tmp_path: Path) -> None:
 
 
 def test_order_log_keeps_the_steps_before_the_checkpoint(tmp_path: Path) -> None:
-    log = OrderLog(tmp_path)
     (tmp_path / "order.txt").write_text("1 aa\n2 bb\n3 cc\n4 d")
-    log.open_at(2)
-    log.write(3, "ee")
-    log.close()
+    trainer: Any = SimpleNamespace(is_global_zero=True, default_root_dir=str(tmp_path), global_step=2)
+    audit, module = OrderAudit(), LightningModule()
+    audit.on_train_start(trainer, module)
+    trainer.global_step = 3
+    audit.on_train_batch_end(trainer, module, {"order": "ee"})
+    audit.on_train_end(trainer, module)
     assert (tmp_path / "order.txt").read_text() == "1 aa\n2 bb\n3 ee\n"
     assert len(list(tmp_path.iterdir())) == 1
 
