@@ -126,7 +126,7 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
         resolve,
     )
     from iolaus.runner.loop.trainer import describe_run, final_validation, make_trainer
-    from iolaus.runner.report.summary import start_summary
+    from iolaus.runner.report.summary import show
     from iolaus.runner.sweeps.pruning import pruning_of
 
     keep_freed_memory()
@@ -154,7 +154,7 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
         monitored = {name: chosen.checkpoint.get(name) for name in ("monitor", "mode")}
         folder.update_status(max_steps=max_steps if max_steps > 0 else None, **monitored)
         decided = described(config, before, resolved)
-        start_summary(describe_run(trainer, module, data, folder, checkpoint, decided))
+        show("iolaus", describe_run(trainer, module, data, folder, checkpoint, decided))
         for line in changes(before if checkpoint else {}, resolved):
             log.warning("%s", line)
     try:

@@ -103,11 +103,6 @@ def label(text: str) -> str:
     return element("p", escape(text), "label")
 
 
-def files(names: Iterable[str]) -> str:
-    """Links to files beside the page."""
-    return element("p", ", ".join(f'<a href="{escape(name)}">{escape(name)}</a>' for name in names))
-
-
 def table(heads: Iterable[str], rows: Sequence[Row], marks: Sequence[str] = (), sortable: bool = True) -> str:
     """A table, sorted by a click on a head unless `sortable` is false; `marks` are attributes of its rows."""
     top = ""

@@ -32,11 +32,6 @@ ADVICE = (
 )
 
 
-def start_summary(facts: Mapping[str, Mapping[str, str]]) -> None:
-    """Prints the facts of a run that begins, section by section: section -> name -> value."""
-    show("iolaus", facts)
-
-
 def end_summary(folder: Path, results: Mapping[str, float]) -> None:
     """Prints the figures of a finished run, the paths of its files, and the command that resumes it."""
     folder = typed_path(folder)

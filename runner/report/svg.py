@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from html import escape
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -52,17 +53,14 @@ def span_of(charts: Iterable[Chart]) -> tuple[float, float]:
     """First and last step of these charts; 0 is the first where the steps begin within a fifth of them."""
     steps = np.concatenate([curve.steps for chart in charts for curve in chart.curves])
     first, last = float(steps.min()), float(steps.max())
-    if 0 < first < 0.2 * last:
-        first = 0.0
+    first = 0.0 if 0 < first < 0.2 * last else first
     return (first, last) if first < last else (first - 1, last + 1)
 
 
 def frame_of(chart: Chart, span: tuple[float, float]) -> Frame:
     """The frame that holds every value of a chart over a span of steps, with a little room above and below."""
     values = np.concatenate([*(curve.values for curve in chart.curves), list(chart.levels.values())])
-    values = values[np.isfinite(values)]
-    if not len(values):
-        values = np.array([0.0, 1.0])
+    values = values[np.isfinite(values)] if np.isfinite(values).any() else np.array([0.0, 1.0])
     is_log = not chart.from_zero and values.min() > 0 and np.ptp(np.log10(values)) > 2
     if is_log:
         values = np.log10(values)
@@ -160,20 +158,18 @@ def legend(names: Mapping[int, str]) -> str:
 
 
 def _path(curve: Curve, frame: Frame) -> str:
-    across, down = frame.across(curve.steps), frame.down(curve.values)
-    words, dots, last = [], [], None
-    for x, height in zip(across.tolist(), down.tolist(), strict=True):
-        if math.isnan(height):
-            last = None
-            continue
-        y = int(height)
-        dots.append(f"M{x} {y}h0")
-        words.append(f"M{x} {y}" if last is None else f"l{x - last[0]} {y - last[1]}")
-        last = (x, y)
+    """A curve as an SVG path, with gaps where there is no number."""
+    points = zip(frame.across(curve.steps).tolist(), frame.down(curve.values).tolist(), strict=True)
+    line, dots = "", ""
+    for (x_before, y_before), (x, y) in pairwise([(0, math.nan), *points]):
+        if not math.isnan(y):
+            dots += f"M{x} {y:.0f}h0"
+            gap = math.isnan(y_before)
+            line += f"M{x} {y:.0f}" if gap else f"l{x - x_before} {y - y_before:.0f}"
     classes = colour_class(curve.colour) + (" faint" if curve.faint else "")
     classes += f'" data-group="{curve.colour}" data-run="{curve.run}'
-    line = f'<path class="line {classes}" d="{"".join(words)}"/>'
-    return line + (f'<path class="dots {classes}" d="{"".join(dots)}"/>' if curve.dots else "")
+    drawn = f'<path class="line {classes}" d="{line}"/>'
+    return drawn + (f'<path class="dots {classes}" d="{dots}"/>' if curve.dots else "")
 
 
 def _levels(chart: Chart, frame: Frame) -> tuple[str, str]:
@@ -195,28 +191,21 @@ def _tick(text: str, side: str, percent: float) -> str:
 
 
 def _spoken(chart: Chart) -> str:
-    ends = []
-    for curve in chart.curves:
-        finite = curve.values[np.isfinite(curve.values)]
-        if len(finite) and not curve.faint:
-            ends.append(f"{curve.label} from {finite[0]:.4g} to {finite[-1]:.4g}")
+    """The chart in words, for screen readers: each curve's first and last value."""
+    shown = [(c.label, c.values[np.isfinite(c.values)]) for c in chart.curves if not c.faint]
+    ends = [f"{name} from {values[0]:.4g} to {values[-1]:.4g}" for name, values in shown if len(values)]
     return f"{chart.title} over the steps: " + "; ".join(ends)
 
 
 def _numbers(chart: Chart, frame: Frame) -> str:
-    """What the script needs to read values out and to zoom; with `<` escaped nothing can end the element."""
-    curves = [
-        {
-            "name": curve.label,
-            "colour": colour_class(curve.colour),
-            "faint": curve.faint,
-            "x": curve.steps.tolist(),
-            "y": [_short(v) if math.isfinite(v) else None for v in curve.values.tolist()],
-        }
-        for curve in chart.curves
-    ]
-    x, y = [frame.first, frame.last], [frame.low, frame.high]
-    numbers = {"x": x, "y": y, "log": frame.is_log, "curves": curves}
+    """The values as JSON, for the page's script; `<` is escaped so that no text can end the element."""
+    curves = []
+    for curve in chart.curves:
+        y = [_short(v) if math.isfinite(v) else None for v in curve.values.tolist()]
+        shown = {"name": curve.label, "colour": colour_class(curve.colour), "faint": curve.faint}
+        curves.append({**shown, "x": curve.steps.tolist(), "y": y})
+    ranges = {"x": [frame.first, frame.last], "y": [frame.low, frame.high]}
+    numbers = {**ranges, "log": frame.is_log, "curves": curves}
     return json.dumps(numbers, separators=(",", ":")).replace("<", "\\u003c")
 
 

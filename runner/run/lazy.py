@@ -3,7 +3,7 @@
 import ast
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -29,23 +29,19 @@ def lazy_names(
 
     @cache
     def homes() -> dict[str, tuple[str, str]]:
-        further = {name: (home, name) for name, home in (elsewhere or {}).items()}
-        return further | dict(_typed_imports(package))
+        """Each name with its module and its name there."""
+        found = {name: (module, name) for name, module in (elsewhere or {}).items()}
+        for block in ast.parse(inspect.getsource(sys.modules[package])).body:
+            if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING":
+                for line in block.body:
+                    if isinstance(line, ast.ImportFrom) and line.module:
+                        found |= {name.asname or name.name: (line.module, name.name) for name in line.names}
+        return found
 
     def get(name: str) -> Any:
         if name.startswith("__") or name not in homes():
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        home, original = homes()[name]
-        return getattr(import_module(home), original)
+        module, original = homes()[name]
+        return getattr(import_module(module), original)
 
     return get, lambda: list(sys.modules[package].__all__)
-
-
-def _typed_imports(package: str) -> Iterator[tuple[str, tuple[str, str]]]:
-    """The names that a package imports for type checkers alone, with their modules and names there."""
-    for block in ast.parse(inspect.getsource(sys.modules[package])).body:
-        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING":
-            for line in block.body:
-                if isinstance(line, ast.ImportFrom) and line.module:
-                    for name in line.names:
-                        yield name.asname or name.name, (line.module, name.name)
