@@ -28,11 +28,7 @@ class EarlyStopping(Callback):
         self.waited = 0
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Compares the metric with its best value.
-
-        Raises:
-            ValueError: it is not logged; the message names those that are.
-        """
+        """Compares the metric with its best value; raises ValueError with the logged metrics where it is not logged."""
         if trainer.state.fn != "fit":
             return
         found = monitored_metric(trainer, self.monitor, "callback.early_stopping")

@@ -13,9 +13,7 @@ log = logging.getLogger("iolaus")
 
 
 class Plateau(Callback):
-    """Warns in the log and the status after each validation since the warm-up in which no loss is well below its
-    unigram entropy (`runner.report.summary.plateau_of`).
-    """
+    """Warns after each validation since the warm-up in which no loss is well below its unigram entropy."""
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Compares the losses with their unigram entropies."""

@@ -34,11 +34,7 @@ class Preemption(Callback):
         pl_module.votes["stop"] = float(signals.noted() is not None)  # type: ignore[operator, index]
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any) -> None:
-        """Saves and stops if any rank has voted for it.
-
-        Raises:
-            Stopped: on every rank.
-        """
+        """Saves and raises Stopped, on every rank, if any rank has voted for it."""
         alone = trainer.world_size == 1 and signals.noted() is not None
         if not (alone or outputs["votes"]["stop"]):
             return

@@ -14,10 +14,7 @@ from iolaus.runner.callbacks.throughput import Throughput
 
 
 class Progress(ProgressBar):
-    """Shows steps, loss, learning rate, real tokens per second and the time left; main process only.
-
-    The loss is read from the device only when the display is refreshed.
-    """
+    """Shows steps, loss, learning rate, tokens per second and time left; reads the loss for a refresh only."""
 
     def __init__(self, refresh_per_second: float, seconds_per_line: float) -> None:
         super().__init__()

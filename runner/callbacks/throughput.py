@@ -45,17 +45,12 @@ class Throughput(Callback):
         tokens, places, *_ = self._sums
         return tokens / places if places > 0 else math.nan
 
-    @property
-    def utilisation(self) -> float:
-        """FLOPs of the model as a share of the devices' peak (MFU); nan where either is not known."""
-        *_, flops, seconds = self._sums
-        if self._peak is None or flops <= 0 or seconds <= 0:
-            return math.nan
-        return flops / seconds / (self._peak * self._devices)
-
     def metrics(self) -> dict[str, float]:
-        """The figures known so far, by the names in the log."""
-        figures = {"tokens_per_second": self.tokens_per_second, "fill": self.fill, "mfu": self.utilisation}
+        """The figures known so far, by the names in the log; `mfu` is the model's FLOPs as a share of the peak."""
+        *_, flops, seconds = self._sums
+        figures = {"tokens_per_second": self.tokens_per_second, "fill": self.fill}
+        if self._peak is not None and flops > 0 and seconds > 0:
+            figures["mfu"] = flops / seconds / (self._peak * self._devices)
         return {f"perf/{name}": value for name, value in figures.items() if not math.isnan(value)}
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:

@@ -166,11 +166,7 @@ def _io(trainer: Trainer) -> AtomicCheckpointIO:
 
 
 def monitored_metric(trainer: Trainer, monitor: str | None, setting: str) -> tuple[str, float] | None:
-    """Name and value of the metric `monitor`, or of the first validation loss; None where no such loss is logged.
-
-    Raises:
-        ValueError: the metric is not logged; the message names those that are.
-    """
+    """Name and value of a metric, or of the first validation loss if any; ValueError names those that are logged."""
     metrics = trainer.callback_metrics
     losses = (name for name in metrics if name.startswith("val") and name.endswith("loss"))
     name = monitor or next(losses, None)
@@ -197,11 +193,7 @@ def last_good(folder: str | Path) -> str:
 
 
 def checkpoint_to_resume(folder: RunFolder, resume: str | None) -> ResumePoint | None:
-    """The newest whole checkpoint of this run, else of the run that `resume` names.
-
-    Raises:
-        ValueError: that run has no checkpoint, or all are damaged.
-    """
+    """The newest whole checkpoint of this run, or else of the run `resume`; raises ValueError where all are damaged."""
     if found := newest_checkpoint(folder.checkpoints):
         return found
     if resume is not None and any(folder.checkpoints.glob("*.ckpt")):

@@ -172,11 +172,7 @@ class Buffers:
 
 
 def write_checkpoint(checkpoint: dict[str, Any], path: Path) -> None:
-    """Writes a checkpoint to a temporary file, syncs and renames it.
-
-    Raises:
-        OSError: the folder cannot be written or is full; nothing is left behind, nothing overwritten.
-    """
+    """Writes, syncs and renames a temporary file; raises OSError, and leaves nothing behind, where that fails."""
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

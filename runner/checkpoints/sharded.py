@@ -171,11 +171,7 @@ def read_whole(path: Path) -> dict[str, Any]:
 
 
 def read_shares(path: Path, weights: Mapping[str, Tensor], parameters: list[list[Tensor]]) -> dict[str, Any]:
-    """The checkpoint with this rank's shards, as the model's `weights` and each optimizer's `parameters`; collective.
-
-    Raises:
-        ValueError: it is of another model.
-    """
+    """The checkpoint with this rank's shards, as those of the model; raises ValueError for another model; collective."""
     rest = read_rest(path)
     tensors: dict[str, Tensor] = {}
 

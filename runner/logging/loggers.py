@@ -163,11 +163,7 @@ class TensorBoard(TensorBoardLogger):
 
 
 def tensorboard_logger(folder: str | Path) -> TensorBoardLogger:
-    """A TensorBoard logger writing to the folder `tensorboard` of the run.
-
-    Raises:
-        ImportError: TensorBoard is not installed.
-    """
+    """A TensorBoard logger that writes to the folder `tensorboard` of the run; raises ImportError without TensorBoard."""
     if find_spec("tensorboard") is None:
         raise ImportError("logger=tensorboard needs the package tensorboard: pip install tensorboard")
     return TensorBoard(save_dir=str(folder), name="tensorboard", version="")

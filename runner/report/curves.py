@@ -74,10 +74,7 @@ def thin_out(steps: Ints, values: Floats, max_points: int) -> tuple[Ints, Floats
 
 
 def smooth(values: Floats) -> Floats:
-    """The running mean of values [N] over about a fiftieth of them; nan stays nan.
-
-    The window is narrower at the start, where curves are steep, so that the smoothed curve does not lag.
-    """
+    """Running means of values [N] over about a fiftieth of them, less at the steep start; nan stays nan."""
     positions = np.arange(len(values))
     reach = max(1, len(values) // 100)
     first = positions - np.minimum(positions, reach)

@@ -95,20 +95,16 @@ class Run:
 
 
 def load_run(folder: Path) -> Run:
-    """Reads a run folder.
-
-    Raises:
-        FileNotFoundError: there is no such folder.
-        ValueError: it is not the folder of a run.
-    """
+    """Reads a run folder; raises FileNotFoundError where it is not there, ValueError where it is not that of a run."""
     check_is_run(folder)
     text = _text(folder / "config.yaml")
+    overrides = (str(word).partition("=") for word in read_json(folder / "overrides.json", []))
     return Run(
         path=folder,
         status=read_json(folder / "status.json", {}),
         environment=read_json(folder / "environment.json", {}),
         command=_text(folder / "command.txt").strip(),
-        overrides=_overrides(read_json(folder / "overrides.json", [])),
+        overrides={name.lstrip("+"): value for name, is_given, value in overrides if is_given},
         config_text=text,
         settings=_settings(text),
         metrics=read_metrics(folder / "metrics.csv"),
@@ -170,11 +166,6 @@ def _settings(text: str) -> Settings:
         name: current_name(value) if name.endswith("_target_") and isinstance(value, str) else value
         for name, value in (flatten(config) if isinstance(config, dict) else ())
     }
-
-
-def _overrides(noted: list[Any]) -> dict[str, str]:
-    pairs = (str(override).split("=", 1) for override in noted if "=" in str(override))
-    return {name.lstrip("+"): value for name, value in pairs}
 
 
 def _text(file: Path) -> str:

@@ -9,11 +9,7 @@ FILE_NAME = "order.txt"
 
 
 def compare(first: Path, second: Path) -> str | None:
-    """Describes the first step where two runs differ; None where one equals the beginning of the other.
-
-    Raises:
-        ValueError: a folder has no order log.
-    """
+    """The first step where two runs differ, in words, or None; raises ValueError where a folder has no order log."""
     for folder in (first, second):
         if not (folder / FILE_NAME).is_file():
             why = "not a run folder, or the audit callback was off"

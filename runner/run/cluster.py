@@ -42,11 +42,7 @@ class Member:
 
 
 def member() -> Member | None:
-    """Rank and world size of this process; None where it is not one of several ranks.
-
-    Raises:
-        ValueError: SLURM gives the nodes different numbers of tasks.
-    """
+    """This process among several ranks, or None; raises ValueError where SLURM's nodes have unequal numbers of tasks."""
     env = os.environ
     if int(env.get("SLURM_NTASKS", 1)) > 1 and int(env.get("SLURM_STEP_ID", NOT_A_TASK)) < NOT_A_TASK:
         tasks, nodes = int(env["SLURM_NTASKS"]), int(env.get("SLURM_STEP_NUM_NODES", 1))
@@ -109,11 +105,7 @@ def cluster_environment() -> Any:
 
 
 def first_node_address(here: Member) -> str:
-    """A name or address by which every rank reaches the first node.
-
-    Raises:
-        ValueError: neither the node's name nor the address that SLURM has for it resolves.
-    """
+    """A name or address by which every rank reaches the first node; raises ValueError where none resolves."""
     if here.num_nodes == 1:
         return "127.0.0.1"
     nodes = os.environ["SLURM_STEP_NODELIST"]
@@ -180,11 +172,7 @@ def await_announcement(folder: RunFolder, here: Member) -> None:
 
 
 def _await_note(note: Path, here: Member, where: Path) -> None:
-    """Waits for a note of this launch that rank 0 writes.
-
-    Raises:
-        ValueError: it does not come; rank 0 has failed, or the nodes do not share the folder.
-    """
+    """Waits for a note of this launch that rank 0 writes; raises ValueError where it does not come."""
     deadline = time.monotonic() + SECONDS_TO_AGREE
     while read_json(note, {}).get("launch") != here.launch:
         if time.monotonic() > deadline:

@@ -37,11 +37,7 @@ def naming(path: Path, what: str = "") -> Iterator[None]:
 
 @contextlib.contextmanager
 def replacing(path: Path, what: str = "") -> Iterator[Path]:
-    """Gives a temporary path beside `path` to write to, and renames it at the end of the block.
-
-    Raises:
-        OSError: the file cannot be written. Whatever the block raises, the temporary file is removed.
-    """
+    """Gives a temporary path and renames it after the block; OSError names `path`, and no temporary file is left."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with naming(path, what):
         try:

@@ -190,11 +190,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def lock(self, patience: float = 0.0) -> Iterator[None]:
-        """Locks the folder for this process; the lock ends with the process.
-
-        Raises:
-            ValueError: another process still holds it after `patience` seconds.
-        """
+        """Locks the folder until the process ends; raises ValueError where another holds it after `patience` seconds."""
         deadline = time.monotonic() + patience
         with open(self.path / ".lock", "w") as file:
             while not _takes_lock(file):

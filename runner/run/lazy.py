@@ -12,11 +12,7 @@ from typing import Any
 def lazy_names(
     package: str, elsewhere: Mapping[str, str] | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a package.
-
-    Args:
-        package: Its `__name__`.
-        elsewhere: Further names, with modules that the package may not import.
+    """`__getattr__` and `__dir__` of a package; `elsewhere` has names of modules that the package may not import.
 
     Example:
         In the `__init__.py` of a package::

@@ -23,11 +23,7 @@ def check_is_run(folder: Path) -> None:
 
 
 def model_folder(name_or_path: str) -> str:
-    """The exported `model/` of a run folder; any other name or path as it is.
-
-    Raises:
-        ValueError: it is the folder of a run without a model.
-    """
+    """The exported `model/` of a run folder (ValueError without one); any other name or path as it is."""
     folder = Path(name_or_path)
     if (folder / "model").is_dir():
         return str(folder / "model")

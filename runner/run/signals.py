@@ -98,10 +98,7 @@ def stoppable() -> Iterator[None]:
 
 @contextlib.contextmanager
 def forwarding() -> Iterator[None]:
-    """Passes stopping signals of the command's process on to its worker processes.
-
-    Workers of joblib save and stop, which ends the command too; without workers it ends at once.
-    """
+    """Passes stopping signals of the command on to its workers (joblib's); without workers it ends at once."""
 
     def forward(number: int, frame: FrameType | None) -> None:
         lists = Path(f"/proc/{os.getpid()}/task").glob("*/children")  # none on other systems
@@ -137,11 +134,7 @@ def noted() -> int | None:
 
 
 def defer(deferred: bool) -> None:
-    """Defers signals from now on, or no longer.
-
-    Raises:
-        Stopped: a signal came while they were deferred, and they no longer are.
-    """
+    """Defers signals from now on, or no longer; raises Stopped if one came while they were deferred."""
     global _deferred
     _deferred = deferred
     if not deferred and _noted is not None:
