@@ -28,10 +28,14 @@ class Throughput(Callback):
         self.total_tokens = 0
         """Real tokens trained on, those before a resume included."""
         self._steps: deque[tuple[float, ...]] = deque(maxlen=window)
-        self._sums: tuple[float, ...] = (0.0,) * 4
         self._devices = 1
         self._began: float | None = None
         self._interrupted = True
+
+    @property
+    def _sums(self) -> tuple[float, ...]:
+        """Tokens, tokens with padding, FLOPs and seconds over the window."""
+        return tuple(map(sum, zip(*self._steps, strict=True))) or (0.0,) * 4
 
     @property
     def tokens_per_second(self) -> float:
@@ -65,15 +69,8 @@ class Throughput(Callback):
             tokens = int(outputs["tokens"])
             self.total_tokens += tokens
             if self._began is not None and not self._interrupted:
-                figures = (
-                    tokens,
-                    outputs.get("padded_tokens", 0),
-                    outputs.get("flops", 0.0),
-                    now - self._began,
-                )
-                oldest = self._steps[0] if len(self._steps) == self._steps.maxlen else (0.0,) * 4
-                self._steps.append(figures)
-                self._sums = tuple(s + f - o for s, f, o in zip(self._sums, figures, oldest, strict=True))
+                places, flops = outputs.get("padded_tokens", 0), outputs.get("flops", 0.0)
+                self._steps.append((tokens, places, flops, now - self._began))
         self._began, self._interrupted = now, False
 
     def on_validation_start(self, *_: Any) -> None:

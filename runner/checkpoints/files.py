@@ -18,15 +18,7 @@ from lightning.fabric.plugins import CheckpointIO
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
-from iolaus.runner.checkpoints.sharded import (
-    REST,
-    ShardWriter,
-    bad_checksum,
-    damage_of_shards,
-    delete_partial,
-    read_whole,
-    save_error,
-)
+from iolaus.runner.checkpoints import sharded
 
 RESERVED_FROM = 64 * 2**20
 """Bytes from which memory for the copy is reserved: a page of new memory costs more than copying it."""
@@ -43,7 +35,7 @@ class AtomicCheckpointIO(CheckpointIO):
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._pending: list[Future[None]] = []
         self._buffers = Buffers()
-        self._shards = ShardWriter()
+        self._shards = sharded.ShardWriter()
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
         """Copies `checkpoint` and begins to write it to `path`; raises OSError where an earlier save has failed."""
@@ -91,7 +83,7 @@ class AtomicCheckpointIO(CheckpointIO):
         if (damage := damage_of(Path(path))) is not None:
             raise ValueError(f"the checkpoint {str(path)!r} is damaged: {damage}")
         if Path(path).is_dir():
-            return read_whole(Path(path))
+            return sharded.read_whole(Path(path))
         try:
             return torch.load(path, map_location=map_location or "cpu", weights_only=True)
         except UnpicklingError as error:
@@ -176,7 +168,7 @@ def write_checkpoint(checkpoint: dict[str, Any], path: Path) -> None:
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        delete_partial(path.parent)
+        sharded.delete_partial(path.parent)
         with open(temporary, "wb") as file:
             torch.save(checkpoint, file)
             file.flush()
@@ -185,7 +177,7 @@ def write_checkpoint(checkpoint: dict[str, Any], path: Path) -> None:
     except (OSError, RuntimeError) as error:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-        raise save_error(path, error) from error
+        raise sharded.save_error(path, error) from error
 
 
 def delete_checkpoint(path: Path) -> None:
@@ -216,13 +208,13 @@ def _new_buffer(kind: Any) -> Tensor:
 
 def entry_of(path: Path, name: str) -> Any:
     """An entry of a checkpoint other than a tensor, read without the tensors; None where it has none."""
-    file = path / REST if path.is_dir() else path
+    file = path / sharded.REST if path.is_dir() else path
     return torch.load(file, map_location="cpu", weights_only=True, mmap=True).get(name)
 
 
 def damage_of(path: Path) -> str | None:
     """The damage of a checkpoint, by the checksums in its archives; None where it is whole."""
     try:
-        return damage_of_shards(path) if path.is_dir() else bad_checksum(path)
+        return sharded.damage_of_shards(path) if path.is_dir() else sharded.bad_checksum(path)
     except (zipfile.BadZipFile, OSError, EOFError, UnpicklingError, AttributeError) as error:
         return str(error)

@@ -9,25 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from iolaus.runner.report import page
+from iolaus.runner.report import page, summary
 from iolaus.runner.report.curves import of_set, run_charts
 from iolaus.runner.report.evaluation import evaluation_sections
 from iolaus.runner.report.page import Tile
 from iolaus.runner.report.runs import Run, changed_settings, load_run
 from iolaus.runner.report.samples import samples_section
-from iolaus.runner.report.summary import (
-    FILES,
-    against_unigram,
-    clock,
-    compared_losses,
-    resume_command,
-    typed_path,
-)
 from iolaus.runner.report.svg import element
 from iolaus.runner.run.files import replacing
 
 FILES_BESIDE = (
-    *(name for name in FILES.values() if name != "report.html"),
+    *(name for name in summary.FILES.values() if name != "report.html"),
     *("status.json", "environment.json", "command.txt", "train.log", "order.txt"),
 )
 """Files of a run folder that its page links to."""
@@ -73,7 +65,9 @@ def report_page(run: Run) -> str:
             page.section(
                 "Run it again",
                 page.command(run.command, f"The command that made it{made_at}"),
-                page.command(resume_command(typed_path(run.path)), "Go on from its last checkpoint"),
+                page.command(
+                    summary.resume_command(summary.typed_path(run.path)), "Go on from its last checkpoint"
+                ),
             ),
             page.section("Settings", _changes(run), _resolved(run), page.details("The whole config", config)),
             page.section("Results", page.facts(results)),
@@ -92,18 +86,18 @@ def _meta(run: Run) -> list[str]:
             started = datetime.fromisoformat(started).strftime("%-d %B %Y, %H:%M")
         shown.append(f"started {started}")
     if isinstance(seconds, int | float) and math.isfinite(seconds):
-        shown.append(f"took {clock(seconds)}")
+        shown.append(f"took {summary.clock(seconds)}")
     return shown
 
 
 def _tiles(run: Run) -> list[Tile]:
     """The headline figures."""
     shown = []
-    compared = compared_losses(
+    compared = summary.compared_losses(
         {k: v for k in [*run.results, *run.metrics] if (v := run.final(k)) is not None}
     )
     for name, (loss, unigram) in compared.items():
-        hint = "" if unigram is None else against_unigram(loss, unigram)
+        hint = "" if unigram is None else summary.against_unigram(loss, unigram)
         shown.append(Tile(of_set("Validation loss", name, compared), page.number(loss), hint))
     if (best := run.results.get("objective")) is not None:
         step = run.results.get("best_step")
