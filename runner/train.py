@@ -113,7 +113,7 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     from iolaus.runner.loop import resolved
     from iolaus.runner.loop.lightning_loop import one_epoch, savers
     from iolaus.runner.loop.trainer import describe_run, final_validation, make_trainer
-    from iolaus.runner.report.summary import start_summary
+    from iolaus.runner.report.summary import show
     from iolaus.runner.sweeps.pruning import pruning_of
 
     keep_freed_memory()
@@ -141,7 +141,7 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
         monitored = {name: chosen.checkpoint.get(name) for name in ("monitor", "mode")}
         folder.update_status(max_steps=max_steps if max_steps > 0 else None, **monitored)
         decided = resolved.described(config, before, values)
-        start_summary(describe_run(trainer, parts, folder, checkpoint, decided))
+        show("iolaus", describe_run(trainer, parts, folder, checkpoint, decided))
         for line in resolved.changes(before if checkpoint else {}, values):
             log.warning("%s", line)
     try:

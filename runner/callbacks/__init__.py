@@ -3,7 +3,7 @@
 - `progress`, `display`: the progress bar, or plain lines; `throughput`: tokens per second and MFU.
 - `preemption`: stops on a signal, with a checkpoint; `early_stopping`: stops when a metric no longer improves.
 - `divergence`: stops when the loss diverges; `plateau`: warns of a loss that stays at the unigram entropy.
-- `groups`: logs the parameter groups at the start; `audit`: writes the order audit.
+- `groups`: shows the parameter groups at the start; `audit`: writes the order audit.
 """
 
 from iolaus.runner.callbacks.audit import OrderAudit

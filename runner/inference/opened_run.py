@@ -38,7 +38,7 @@ class Run:
     @property
     def name(self) -> str:
         """The last two parts of the path, such as `2026-11-03/12-30-11-ab12`."""
-        return "/".join(self.path.resolve().parts[-2:])
+        return RunFolder(self.path).name
 
     @property
     def status(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Which data a rank reads: its place among the replicas of the model."""
+"""The place of a rank among the replicas of the model, which decides the data it reads."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from torch.distributed import ProcessGroup
 
 
 class Replica(NamedTuple):
-    """Where a rank stands among those that read different data; ranks that share a replica's matrices count as one."""
+    """A rank's place among those that read different data; ranks that share one replica count as one."""
 
     rank: int
     size: int

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
+from iolaus.runner.run.files import replacing
+
 STDIN = "-"
 
 
@@ -180,12 +182,5 @@ def _output(path: Path | None) -> Iterator[TextIO]:
     if path is None:
         yield sys.stdout
         return
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        with temporary.open("w", encoding="utf-8") as file:
-            yield file
-        temporary.replace(path)
-    except OSError as error:
-        raise OSError(f"cannot write {str(path)!r}: {error.strerror}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
+        yield file
