@@ -21,7 +21,7 @@ log = logging.getLogger("iolaus")
 
 
 class ConversationSequences(TaskSequences):
-    """D conversations as tokens and labels; `extras` decodes their images, in the loader's workers.
+    """D conversations as tokens and labels, each with the sizes of its images, which `extras` decodes.
 
     With `max_undecodable` above 0 a grey image replaces one that cannot be decoded, and the sample gets no label.
     """
@@ -31,14 +31,12 @@ class ConversationSequences(TaskSequences):
 
     def __init__(
         self,
-        conversations: Sequence[Conversation],
-        texts: Sequence[EncodedText],
-        sizes: Sequence[Sequence[Size]],
+        encoded: Sequence[tuple[Conversation, EncodedText, list[Size]]],
         images: SizedImages,
         encoder: ConversationEncoder,
         max_undecodable: int,
     ) -> None:
-        """`sizes` are those of the images that the texts have places for."""
+        conversations, texts, self.sizes = zip(*encoded, strict=True)
         lengths = np.array([len(text.input_ids) for text in texts], dtype=np.int32)
         super().__init__(
             conversations, np.concatenate([text.input_ids for text in texts]).astype(np.int32), lengths, None
@@ -46,7 +44,7 @@ class ConversationSequences(TaskSequences):
         self.labels = np.concatenate([text.labels for text in texts]).astype(np.int32)
         self.prompt_lengths = np.array([text.prompt_length for text in texts], dtype=np.int64)
         self.image_counts = np.array([len(c.images) for c in conversations], dtype=np.int64)
-        self.sizes, self.images, self.encoder, self.max_undecodable = sizes, images, encoder, max_undecodable
+        self.images, self.encoder, self.max_undecodable = images, encoder, max_undecodable
 
     def modalities(self, indices: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether each sample has images, bool [D]."""
@@ -101,48 +99,38 @@ def encode_conversations(
     max_undecodable: int,
     setting: str,
 ) -> ConversationSequences:
-    """Tokenises a set; the encoder decides on samples that are too long, and the log counts them.
+    """Tokenises a set; the log counts samples that are too long.
 
     Raises:
-        ValueError: an image that is missing or outside its folder, a sample that cannot be encoded, or none is left.
+        FileNotFoundError: an image is missing.
+        ValueError: an image is outside its folder, a sample cannot be encoded, or none is left.
     """
-    kept: list[Conversation] = []
-    texts: list[EncodedText] = []
-    places: list[list[Size]] = []
+    encoded: list[tuple[Conversation, EncodedText, list[Size]]] = []
     skipped: list[str] = []
     for conversation in conversations:
         for name in conversation.images:
             images.check(name, conversation.name())
         sizes = _sizes(conversation, images, encoder, max_undecodable)
         try:
-            text = encoder.text(conversation, sizes)
+            encoded.append((conversation, encoder.text(conversation, sizes), sizes))
         except SampleTooLong as error:
             if encoder.too_long != "skip":
                 raise
             skipped.append(str(error).partition(";")[0])
-            continue
-        kept.append(conversation)
-        texts.append(text)
-        places.append(sizes)
     if skipped:
-        log.warning(
-            "%s: %d of %d samples are too long and left out, the first: %s",
-            setting,
-            len(skipped),
-            len(conversations),
-            skipped[0],
-        )
-    if cut := sum(text.truncated for text in texts):
+        counts = f"{len(skipped)} of {len(conversations)} samples"
+        log.warning("%s: %s are too long and left out, the first: %s", setting, counts, skipped[0])
+    if cut := sum(text.truncated for _, text, _ in encoded):
         log.warning("%s: the ends of %d of %d samples are cut off", setting, cut, len(conversations))
-    if not texts:
+    if not encoded:
         raise ValueError(f"{setting} holds no samples" + (" that are short enough" if skipped else ""))
-    return ConversationSequences(kept, texts, places, images, encoder, max_undecodable)
+    return ConversationSequences(encoded, images, encoder, max_undecodable)
 
 
 def _sizes(
     conversation: Conversation, images: SizedImages, encoder: ConversationEncoder, max_undecodable: int
 ) -> list[Size]:
-    """The sizes of a sample's images; any size if it does not matter, or if the image is broken and may be."""
+    """The sizes of a sample's images; any size for images that all have the same tokens, and for broken ones."""
     found = [EXAMPLE_SIZE for _ in conversation.images]
     for i, name in enumerate([] if encoder.images.fixed else conversation.images):
         try:

@@ -24,8 +24,7 @@ log = logging.getLogger("iolaus")
 class ImageTextDataModule(EvaluatedDataModule):
     """Training, validation and test conversations, tokenised in memory; their images are decoded in the loader.
 
-    `images` is the folder that image paths start from; without it, that of the file which names them. A source made in
-    code may bring its own `read`, `check` and `size_of` (see `runner.data.vision.images.SizedImages`), as
+    A source made in code may bring its own `read`, `check` and `size_of` (`runner.data.vision.images.SizedImages`), as
     `runner.data.demo.scenes.Scenes` does.
     """
 
@@ -47,31 +46,33 @@ class ImageTextDataModule(EvaluatedDataModule):
         """
         if self.prepared:
             return
-        if self.sources["train"] is None:
+        given = self.settings
+        if given.train is None:
             raise ValueError(
                 "data.train names no training data: give a jsonl file of conversations about images"
             )
-        found = {"train": self._read(self.sources["train"], "data.train")}
-        for part in ("validation", "test"):
-            for name, source in by_name(self.sources[part], part).items():
-                found[f"{part}/{name}"] = self._read(source, f"data.{part}")
-        if self.sources["validation"] is None and self.settings.validation_documents:
-            conversations, images = found["train"]
-            keys = [conversation.image_key() for conversation in conversations]
-            given = self.settings
-            rest, held_out = hold_out(conversations, keys, given.validation_documents, given.seed)
-            found["train"], found["validation/validation"] = (rest, images), (held_out, images)
-        given = self.settings
-        self.vision = find_processor(given, texts=lambda: conversation_texts(found["train"][0]))
+        train, images = self._read(given.train, "train")
+        validation, test = (
+            {name: self._read(source, part) for name, source in by_name(self.sources[part], part).items()}
+            for part in ("validation", "test")
+        )
+        if given.validation is None and given.validation_documents:
+            keys = [conversation.image_key() for conversation in train]
+            train, held_out = hold_out(train, keys, given.validation_documents, given.seed)
+            validation = {"validation": (held_out, images)}
+        self.vision = find_processor(given, texts=lambda: conversation_texts(train))
         self._encoder = self.vision.encoder(given.max_length, given.too_long)
-        sets = {
-            name: encode_conversations(some, images, self._encoder, given.max_undecodable, f"data.{name}")
-            for name, (some, images) in found.items()
-        }
-        self.train_set = self.train = sets.pop("train")
-        for part, into in (("validation", {}), ("test", {})):
-            into.update({n.partition("/")[2]: s for n, s in sets.items() if n.startswith(f"{part}/")})
-            setattr(self, part, into)
+
+        def encoded(
+            conversations: list[Conversation], images: SizedImages, name: str
+        ) -> ConversationSequences:
+            return encode_conversations(
+                conversations, images, self._encoder, given.max_undecodable, f"data.{name}"
+            )
+
+        self.train_set = self.train = encoded(train, images, "train")
+        self.validation = {n: encoded(*found, f"validation/{n}") for n, found in validation.items()}
+        self.test = {n: encoded(*found, f"test/{n}") for n, found in test.items()}
         self.prepared = True
 
     @property
@@ -86,7 +87,7 @@ class ImageTextDataModule(EvaluatedDataModule):
         return self.vision.processor
 
     def collator_arguments(self) -> CollatorArguments:
-        """The arguments of the objective's collator that the data decides."""
+        """Arguments of the objective's collator."""
         return self._encoder.collator_arguments(self.read_row)
 
     def known_task(self) -> dict[str, Any]:
@@ -98,27 +99,27 @@ class ImageTextDataModule(EvaluatedDataModule):
         return str(self.train_set.fingerprint)
 
     def baselines(self) -> dict[str, float]:
-        """No figures: the metrics contain the baseline, over the same samples."""
+        """None: the metrics hold the baseline."""
         return {}
 
     def counts(self, sequences: ConversationSequences) -> str:
-        """How many samples, those with images, and tokens a set has."""
+        """The numbers of samples, of those with images, and of tokens."""
         shown = int((sequences.image_counts > 0).sum())
         return f"{len(sequences):,} samples, {shown:,} with images, {sequences.num_tokens:,} tokens"
 
     def facts(self) -> dict[str, str]:
-        """What is made of an image, and the vocabulary."""
+        """The tokens of an image, and the vocabulary."""
         return {"images": self._encoder.images.describe(), "vocabulary": f"{len(self.tokenizer):,} tokens"}
 
-    def _read(self, source: Any, setting: str) -> tuple[list[Conversation], SizedImages]:
-        rows = read_rows(source, self.reading, setting.removeprefix("data."), setting)
-        if setting == "data.train":
+    def _read(self, source: Any, part: str) -> tuple[list[Conversation], SizedImages]:
+        rows = read_rows(source, self.reading, part, f"data.{part}")
+        if part == "train":
             self.description = rows.description
         images: SizedImages = source if hasattr(source, "read") else ImageFolder(self._folder(source))
         return [self.read_row(row, number) for number, row in enumerate(rows.rows)], images
 
     def _folder(self, source: Any) -> Path | str:
-        """Where the image paths of a source start from."""
+        """The folder that the image paths of a source start from."""
         if self.settings.images is not None:
             return str(self.settings.images)
         first = source[0] if isinstance(source, list | tuple) and source else source

@@ -6,7 +6,7 @@ from typing import Any
 from transformers import AutoConfig, AutoModelForImageTextToText, PreTrainedModel, PreTrainedTokenizerBase
 
 from iolaus.conf.model.vision import LlavaTiny
-from iolaus.conf.values import suggest
+from iolaus.conf.values import check_choice
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.vision.processors import SPECIAL_TOKENS
 from iolaus.runner.models.encoder import SIZES, checked_fields, special_tokens
@@ -27,11 +27,7 @@ def build_image_text(
             does not train on images and text.
     """
     architecture, image_size, image_places = settings.architecture, settings.image_size, settings.image_places
-    if architecture not in SPECIAL_TOKENS:
-        raise ValueError(
-            f"model.architecture={architecture!r} cannot be built here; there are: {', '.join(SPECIAL_TOKENS)}"
-            + suggest(architecture, SPECIAL_TOKENS)
-        )
+    check_choice("model.architecture", architecture, SPECIAL_TOKENS)
     if head is None or head.auto is not AutoModelForImageTextToText:
         raise ValueError(
             "this model is for images and text: choose objective=vision_language and module=vision_language"
