@@ -16,7 +16,7 @@ from iolaus.runner.data.energon.errors import ErrorCollector, guard
 META = ".nv-meta"
 
 DESCRIBING = (".info.json", ".info.yaml", "split.yaml", "split.json", "dataset.yaml", "index.uuid")
-"""Files of `.nv-meta` that say what a data set is."""
+"""Files of `.nv-meta` that the fingerprint covers."""
 
 CODE = ("sample_loader", "part_filter")
 """Entries of `dataset.yaml` that may name a function in a file of the data set."""
@@ -25,17 +25,21 @@ OWN_MODULE = "megatron.energon"
 
 
 def check_source(path: str, allow_code: bool) -> None:
-    """Raises ValueError unless `path` is an energon data set, or a metadataset of such, that brings no code.
+    """Raises ValueError unless `path` is an energon data set, or a metadataset of such, without code of its own.
 
-    Energon imports and runs what `.nv-meta/dataset.yaml` names: files of the data set, and modules of any name.
+    Energon runs the code that `.nv-meta/dataset.yaml` names: files of the data set, and modules of any name.
     """
     for description in _descriptions(EPath(path)):
-        if not allow_code:
-            _refuse_code(description, load_yaml(description.read_bytes()))
+        for node in () if allow_code else _mappings(load_yaml(description.read_bytes())):
+            if (code := _foreign_code(node)) is not None:
+                raise ValueError(
+                    f"{str(description)!r} names code ({code}), which energon would run here, with your rights. Read it; "
+                    "if you trust it, set data.allow_dataset_code=true"
+                )
 
 
 def fingerprint(path: str) -> str:
-    """A hash of what energon knows of a data set: shards, counts, splits, and its own number for the content."""
+    """A hash of energon's metadata: shards, counts, splits, and its own number for the content."""
     digest = hashlib.blake2b(digest_size=12)
     for description in _descriptions(EPath(path)):
         folder = description.parent
@@ -83,17 +87,16 @@ def alone() -> WorkerConfig:
 
 
 def check_readers(path: str, worker_config: WorkerConfig) -> None:
-    """Raises ValueError where there are fewer training samples than processes to read them."""
-    workers = max(1, worker_config.num_workers)
-    if (count := count_samples(path, "train")) < worker_config.world_size * workers:
+    """Raises ValueError where there are fewer training samples than processes that read them."""
+    ranks, workers = worker_config.world_size, max(1, worker_config.num_workers)
+    if (count := count_samples(path, "train")) < ranks * workers:
         raise ValueError(
-            f"{path!r} has {count} training samples for {worker_config.world_size} ranks x {workers} workers; "
-            "use fewer of them"
+            f"{path!r} has {count} training samples for {ranks} ranks x {workers} workers; use fewer of them"
         )
 
 
 def _descriptions(path: EPath) -> Iterator[EPath]:
-    """`dataset.yaml` of a data set; of a metadataset itself and those of all it is made of.
+    """The `dataset.yaml` of a data set; the file of a metadataset, and those of all its parts.
 
     Raises:
         ValueError: one of them is no energon data set.
@@ -103,8 +106,9 @@ def _descriptions(path: EPath) -> Iterator[EPath]:
         yield path / META / "dataset.yaml"
     elif kind == EnergonDatasetType.METADATASET:
         yield path
-        for part in _parts(load_yaml(path.read_bytes())):
-            yield from _descriptions(EPath(part) if "://" in part else path.parent / part)
+        for node in _mappings(load_yaml(path.read_bytes())):
+            if isinstance(part := node.get("path"), str):
+                yield from _descriptions(EPath(part) if "://" in part else path.parent / part)
     elif kind != EnergonDatasetType.JSONL:
         raise ValueError(
             f"{str(path)!r} is no energon data set (it has no {META}/.info.json). Make one of a jsonl file and a folder "
@@ -113,33 +117,21 @@ def _descriptions(path: EPath) -> Iterator[EPath]:
         )
 
 
-def _parts(node: Any) -> Iterator[str]:
-    """Every `path` in a metadataset."""
+def _mappings(node: Any) -> Iterator[dict[str, Any]]:
+    """Every mapping in a yaml file."""
     if isinstance(node, dict):
-        if isinstance(node.get("path"), str):
-            yield node["path"]
-        for value in node.values():
-            yield from _parts(value)
-    elif isinstance(node, list):
-        for value in node:
-            yield from _parts(value)
+        yield node
+    if isinstance(node, dict | list):
+        for value in node.values() if isinstance(node, dict) else node:
+            yield from _mappings(value)
 
 
-def _refuse_code(file: EPath, node: Any) -> None:
-    """Raises ValueError where a description names code that is not energon's own."""
-    if isinstance(node, list):
-        for value in node:
-            _refuse_code(file, value)
-    if not isinstance(node, dict):
-        return
+def _foreign_code(node: dict[str, Any]) -> str | None:
+    """The code that a mapping names and that is not energon's own."""
+    for name in CODE:
+        if isinstance(node.get(name), str) and node[name]:
+            return str(node[name])
     module = node.get("__module__")
-    foreign = module is not None and module != OWN_MODULE and not str(module).startswith(f"{OWN_MODULE}.")
-    code = next((str(node[name]) for name in CODE if isinstance(node.get(name), str)), None)
-    code = code or (f"{module}.{node.get('__class__', '')}" if foreign else None) or node.get("__function__")
-    if code is not None:
-        raise ValueError(
-            f"{str(file)!r} names code ({code}), which energon would run here, with your rights. Read it; if you trust "
-            "it, set data.allow_dataset_code=true"
-        )
-    for value in node.values():
-        _refuse_code(file, value)
+    if module is not None and module != OWN_MODULE and not str(module).startswith(f"{OWN_MODULE}."):
+        return f"{module}.{node.get('__class__', '')}"
+    return node.get("__function__")
