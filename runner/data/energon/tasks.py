@@ -11,15 +11,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from megatron.energon import (
-    CaptioningSample,
-    Cooker,
-    Sample,
-    TaskEncoder,
-    VQASample,
-    basic_sample_keys,
-    stateless,
-)
+from megatron import energon
+from megatron.energon import CaptioningSample, Sample, TaskEncoder, VQASample, stateless
 from megatron.energon import edataclass as sample_type
 
 from iolaus.runner.data.energon.errors import ErrorCollector
@@ -111,7 +104,7 @@ class PlainDecoder:
 def cook(sample: dict[str, Any]) -> RawConversation:
     """Takes a crude sample apart: the json, and the other files."""
     files = {name: value for name, value in sample.items() if not name.startswith("__")}
-    return RawConversation(**basic_sample_keys(sample), row=files.pop("json", None), files=files)
+    return RawConversation(**energon.basic_sample_keys(sample), row=files.pop("json", None), files=files)
 
 
 class ConversationTaskEncoder(TaskEncoder):
@@ -126,7 +119,7 @@ class ConversationTaskEncoder(TaskEncoder):
     """
 
     decoder = PlainDecoder()
-    cookers = [Cooker(cook)]  # noqa: RUF012  energon's own class has a list here
+    cookers = [energon.Cooker(cook)]  # noqa: RUF012  energon's own class has a list here
 
     def __init__(
         self,
@@ -150,17 +143,13 @@ class ConversationTaskEncoder(TaskEncoder):
                 decode_image(files[name], f"{conversation.name()}: the image {name!r}")
                 for name in conversation.images
             ]
-            found = self.encoder(conversation, images)
+            text, inputs = self.encoder(conversation, images)
         except (ValueError, KeyError, OSError) as error:
-            return EncodedSample.derive_from(
-                sample, problem=str(error), too_long=isinstance(error, SampleTooLong)
-            )
+            too_long = isinstance(error, SampleTooLong)
+            return EncodedSample.derive_from(sample, problem=str(error), too_long=too_long)
+        ids, labels, prompt_length, _ = text
         return EncodedSample.derive_from(
-            sample,
-            input_ids=found.text.input_ids,
-            labels=found.text.labels,
-            images=found.images,
-            prompt_length=found.text.prompt_length,
+            sample, input_ids=ids, labels=labels, images=inputs, prompt_length=prompt_length
         )
 
     def select_samples_to_pack(self, samples: list[EncodedSample]) -> list[list[EncodedSample]]:
@@ -223,9 +212,8 @@ def read_conversation(sample: Sample, reader: ConversationReader) -> tuple[Conve
     where = place(sample)
     if isinstance(sample, RawConversation):
         if sample.row is None:
-            raise ValueError(
-                f"{where}: has no file ending in .json, only {', '.join(sample.files) or 'none'}"
-            )
+            found = ", ".join(sample.files) or "none"
+            raise ValueError(f"{where}: has no file ending in .json, only {found}")
         row, files = sample.row, sample.files
     elif isinstance(sample, VQASample):
         row = {"question": sample.context, "answer": sample.answers, "image": ["image"]}

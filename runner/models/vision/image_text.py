@@ -35,8 +35,8 @@ def build_image_text(
     side = isqrt(image_places) * (settings.scale_factor if architecture == "idefics3" else 1)
     if image_size % side:
         raise ValueError(
-            f"model.image_size={image_size} does not divide into {side} patches a side, which model.image_places="
-            f"{image_places} wants"
+            f"model.image_size={image_size} does not divide into {side} patches a side, which "
+            f"model.image_places={image_places} needs"
         )
     vision = {
         "model_type": "clip_vision_model" if architecture == "llava" else "idefics3_vision",
