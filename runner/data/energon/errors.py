@@ -70,8 +70,7 @@ class SkipBudget:
     def check(self, micro_batch: Any) -> None:
         """Removes `bad` and `too_long` from a micro-batch and counts them; a repeated sample counts once.
 
-        Raises:
-            UnreadableSample: more samples than allowed cannot be used; the last one is named.
+        Raises UnreadableSample, which names the last one, if more samples than allowed cannot be used.
         """
         if not isinstance(micro_batch, dict):
             return

@@ -150,10 +150,9 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
     def datasets_provider(
         self, worker_config: WorkerConfig, split: Literal["train", "val"] = "val"
     ) -> SavableDataset[Any]:
-        """Energon's data set of micro-batches: `train`, shuffled and without end, or `val`, one pass in order.
+        """Energon's data set: `train`, shuffled and endless, or `val`, one pass in order.
 
-        Raises:
-            ValueError: another split, or fewer samples than processes that read them.
+        Raises ValueError for another split, or fewer samples than processes that read them.
         """
         if split not in PARTS:
             raise ValueError(f"Invalid value for split: {split!r}; there are: {', '.join(PARTS)}")
@@ -198,10 +197,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         )
 
     def make_encoder(self) -> ConversationEncoder:
-        """The encoder of conversations to tokens and pixels.
-
-        Raises ValueError for a `multimodal_sample_config` of another kind, which needs a `task_encoder` of its own.
-        """
+        """The encoder of conversations. Raises ValueError for a `multimodal_sample_config` of another kind."""
         given = self.multimodal_sample_config
         samples = MultiModalSampleConfig() if given is None else given
         if not isinstance(samples, MultiModalSampleConfig):
@@ -267,11 +263,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         return {"layout": self.layout_of_stream(), "streams": streams}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resumes this replica's stream from a checkpoint.
-
-        Raises:
-            ValueError: the states are of another layout, unless changes are accepted.
-        """
+        """Resumes this replica's stream. Raises ValueError for another layout, unless changes are accepted."""
         saved, ours = state.get("layout", {}), self.layout_of_stream()
         names = [name for name in {**saved, **ours} if saved.get(name) != ours.get(name)]
         if not names:
