@@ -17,9 +17,7 @@ from iolaus.runner.run.files import write_atomically
 
 PARTS = ("train", "validation", "test")
 
-COLOURS = {
-    "red": (220, 40, 40), "green": (40, 170, 60), "blue": (40, 80, 220), "yellow": (235, 200, 30),
-}  # fmt: skip
+COLOURS = {"red": (220, 40, 40), "green": (40, 170, 60), "blue": (40, 80, 220), "yellow": (235, 200, 30)}
 SHAPES = ("circle", "square", "triangle", "cross")
 PLACES = ("top left", "top right", "bottom left", "bottom right")
 
@@ -70,11 +68,7 @@ class Scenes:
         return f"drawn scenes with captions and questions, {self.part}"
 
     def read(self, reference: str, where: str) -> Image.Image:
-        """The drawing that rows refer to as `reference`.
-
-        Raises:
-            FileNotFoundError: no row of this part refers to it.
-        """
+        """The drawing of a reference. Raises FileNotFoundError for one that no row of this part has."""
         part, _, number = reference.removesuffix(".png").rpartition("-")
         if part != self.part or not number.isdecimal() or int(number) >= self.size:
             raise FileNotFoundError(f"{where}: there is no scene {reference!r} among those of {self.part}")

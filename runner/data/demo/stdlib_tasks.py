@@ -55,11 +55,7 @@ class StdlibTask:
         self.part = part
 
     def rows(self) -> list[dict[str, Any]]:
-        """The examples of the part.
-
-        Raises:
-            FileNotFoundError: this Python carries no sources of its standard library.
-        """
+        """The examples of the part. Raises FileNotFoundError for a Python without sources of its library."""
         rows = list(self.examples())
         if not rows:
             raise FileNotFoundError(

@@ -48,11 +48,7 @@ class StdlibText:
         self._documents: list[str] | None = None
 
     def documents(self) -> Iterator[str]:
-        """Topics by name, then docstrings by file and line.
-
-        Raises:
-            FileNotFoundError: this Python carries no sources of its standard library.
-        """
+        """Topics by name, then docstrings by file and line. Raises FileNotFoundError for a Python without sources."""
         if self._documents is None:
             texts = dict.fromkeys(_RULE.sub(r"\1\1\1", inspect.cleandoc(text).strip()) for text in _texts())
             self._documents = [text for text in texts if len(text) >= SHORTEST]

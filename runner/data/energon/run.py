@@ -14,10 +14,10 @@ from iolaus.runner.data.energon.examples import Examples, ReadConversations
 from iolaus.runner.data.energon.module import EnergonMultiModalDataModule
 from iolaus.runner.data.energon.source import count_samples, samples_in_order
 from iolaus.runner.data.energon.tasks import ConversationTaskEncoder
-from iolaus.runner.data.micro_batch import Collate, CollatorArguments
-from iolaus.runner.data.vision.conversation_encoder import ConversationEncoder
+from iolaus.runner.data.micro_batch import Collate
 from iolaus.runner.data.vision.conversations import ConversationReader
-from iolaus.runner.data.vision.processors import VisionProcessor, conversation_texts, find_processor
+from iolaus.runner.data.vision.image_text import ConversationData
+from iolaus.runner.data.vision.processors import conversation_texts, find_processor
 
 VALIDATION = "validation"
 """The name of the validation set."""
@@ -30,14 +30,12 @@ SHARED = (
 """Settings that the data module for Lightning takes by the same name."""
 
 
-class EnergonData(EnergonMultiModalDataModule):
+class EnergonData(ConversationData, EnergonMultiModalDataModule):
     """The streams of `EnergonMultiModalDataModule` as global batches of `global_batch_size` samples (rows, if packed).
 
     A global batch is `micro_batch_size` x replicas x micro-batches. Its samples depend on the layout too, so a run
     resumes only in the layout of its checkpoint.
     """
-
-    task_name = "vision_language"
 
     @takes_settings(options.Energon)
     def __init__(self, settings: options.Energon) -> None:
@@ -52,16 +50,15 @@ class EnergonData(EnergonMultiModalDataModule):
         self.read_row = ConversationReader(settings.columns, settings.caption_prompt)
         self.validation: dict[str, Examples] = {}
         self.test: dict[str, Any] = {}
-        self.vision: VisionProcessor | None = None
+        self.prepared = False
         self.start = 0
 
     def prepare_data(self) -> None:
         """Checks the data set, loads tokenizer and image processor, and reads the validation conversations.
 
-        Raises:
-            ValueError: no energon data set, one with code of its own, or samples that are no conversations (named).
+        Raises ValueError for no energon data set, one with code of its own, or a sample that is no conversation.
         """
-        if self.vision is not None:
+        if self.prepared:
             return
         super().prepare_data()
         self.num_samples = count_samples(self.path, "train")
@@ -70,12 +67,7 @@ class EnergonData(EnergonMultiModalDataModule):
         if count_samples(self.path, "val"):
             found = samples_in_order(self.path, "val", ReadConversations(self.read_row))
             self.validation = {VALIDATION: Examples(found, self.make_encoder())}
-
-    @property
-    def preprocessor(self) -> Any:
-        """The processor of texts and images, which is exported with a model."""
-        assert self.vision is not None, "prepare_data comes first"
-        return self.vision.processor
+        self.prepared = True
 
     @property
     def validation_names(self) -> list[str]:
@@ -86,11 +78,6 @@ class EnergonData(EnergonMultiModalDataModule):
     def test_names(self) -> list[str]:
         """None: an energon data set has no test split."""
         return []
-
-    def make_encoder(self) -> ConversationEncoder:
-        """The encoder of the model's processor."""
-        assert self.vision is not None, "prepare_data comes first"
-        return self.vision.encoder(self.seq_length, self.settings.too_long)
 
     def make_task_encoder(self, split: str, errors: ErrorCollector) -> ConversationTaskEncoder:
         """The encoder of samples to micro-batches of the objective."""
@@ -104,14 +91,6 @@ class EnergonData(EnergonMultiModalDataModule):
             packed=self.layout == "packed",
         )
 
-    def collator_arguments(self) -> CollatorArguments:
-        """Arguments of the objective's collator."""
-        return self.make_encoder().collator_arguments(self.read_row)
-
-    def known_task(self) -> dict[str, Any]:
-        """Settings saved beside an exported model, for predictions."""
-        return {"data": self.read_row.settings()}
-
     def connect(
         self,
         make_sampler: Callable[..., Any],
@@ -123,8 +102,7 @@ class EnergonData(EnergonMultiModalDataModule):
     ) -> int:
         """Takes the objective's collator; returns the number of global batches of the run.
 
-        Raises:
-            ValueError: a sampler was chosen, or there is no length of the run, or only epochs for packed rows.
+        Raises ValueError for a chosen sampler, a run without a length, or epochs of packed rows.
         """
         name = getattr(getattr(make_sampler, "func", make_sampler), "__name__", "")
         if name != "Shuffled":
@@ -178,10 +156,6 @@ class EnergonData(EnergonMultiModalDataModule):
         """The number of global batches so far, and the state of the stream; a collective operation."""
         assert self.trainer is not None
         return {"global_batches": self.trainer.global_step, **super().state_dict()}
-
-    def baselines(self) -> dict[str, float]:
-        """None: the metrics hold the baseline."""
-        return {}
 
     def describe(self) -> dict[str, str]:
         """Counts for the summary at the start."""

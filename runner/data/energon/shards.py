@@ -33,10 +33,8 @@ class ShardSample(NamedTuple):
 def write_shards(samples: Iterable[ShardSample], folder: Path, samples_per_shard: int) -> dict[str, int]:
     """Writes samples in their order to a new `folder`; returns the number of samples of each split.
 
-    The folder appears when it is complete; an error leaves nothing behind.
-
-    Raises:
-        ValueError: the folder is already there, fewer than 1 sample per shard, or no sample at all.
+    The folder appears when it is complete; an error leaves nothing behind. Raises ValueError for a folder that is already
+    there, fewer than 1 sample per shard, or no sample at all.
     """
     if samples_per_shard < 1:
         raise ValueError(f"{samples_per_shard} samples per shard; expected 1 or more")

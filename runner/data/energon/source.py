@@ -62,11 +62,7 @@ def count_samples(path: str, split: str) -> int:
 
 
 def samples_in_order(path: str, split: str, task_encoder: TaskEncoder) -> Iterator[Any]:
-    """Every sample of a split once, in order, as the task encoder encodes it, read in this process.
-
-    Raises:
-        UnreadableSample: one cannot be read.
-    """
+    """Every encoded sample of a split, in order, read in this process. Raises UnreadableSample for a broken one."""
     errors = ErrorCollector(0)
     config = alone()
     config.global_error_handler = errors.handle
@@ -96,11 +92,7 @@ def check_readers(path: str, worker_config: WorkerConfig) -> None:
 
 
 def _descriptions(path: EPath) -> Iterator[EPath]:
-    """The `dataset.yaml` of a data set; the file of a metadataset, and those of all its parts.
-
-    Raises:
-        ValueError: one of them is no energon data set.
-    """
+    """The files that describe a data set, or a metadataset and all its parts. Raises ValueError for another folder."""
     kind = get_dataset_type(path)
     if kind == EnergonDatasetType.WEBDATASET:
         yield path / META / "dataset.yaml"

@@ -20,11 +20,7 @@ _KIND, _FIELDS = "energon", "fields"
 
 
 def to_plain(value: Any) -> Any:
-    """Part of a state of energon as dicts, lists, tuples, numbers, text, bytes and tensors.
-
-    Raises:
-        TypeError: it holds something that no state of the tested versions of energon holds.
-    """
+    """A state as dicts, lists, tuples, numbers, text, bytes and tensors. Raises TypeError for a part of unknown type."""
     name = type(value).__name__
     if is_dataclass(value) and _RECORDS.get(name) is type(value):
         return {_KIND: name, _FIELDS: {f.name: to_plain(getattr(value, f.name)) for f in fields(value)}}

@@ -107,6 +107,7 @@ def cook(sample: dict[str, Any]) -> RawConversation:
     return RawConversation(**energon.basic_sample_keys(sample), row=files.pop("json", None), files=files)
 
 
+@dataclass(eq=False, repr=False)
 class ConversationTaskEncoder(TaskEncoder):
     """Makes micro-batches of captions, questions and conversations.
 
@@ -118,21 +119,17 @@ class ConversationTaskEncoder(TaskEncoder):
     tokens.
     """
 
+    encoder: ConversationEncoder
+    reader: ConversationReader
+    collate: Collate
+    row_length: int
+    errors: ErrorCollector
+    numbers: Mapping[str, int] | None = None
+    """The number of each sample of an evaluated split, by its identity."""
+    packed: bool = False
+
     decoder = PlainDecoder()
     cookers = [energon.Cooker(cook)]  # noqa: RUF012  energon's own class has a list here
-
-    def __init__(
-        self,
-        encoder: ConversationEncoder,
-        reader: ConversationReader,
-        collate: Collate,
-        row_length: int,
-        errors: ErrorCollector,
-        numbers: Mapping[str, int] | None = None,
-        packed: bool = False,
-    ) -> None:
-        self.encoder, self.reader, self.collate, self.row_length = encoder, reader, collate, row_length
-        self.errors, self.numbers, self.packed = errors, numbers, packed
 
     @stateless
     def encode_sample(self, sample: Sample) -> EncodedSample:
@@ -204,11 +201,7 @@ class ConversationTaskEncoder(TaskEncoder):
 
 
 def read_conversation(sample: Sample, reader: ConversationReader) -> tuple[Conversation, Mapping[str, bytes]]:
-    """The conversation of a sample, and the files of its images by name.
-
-    Raises:
-        ValueError: a sample of another kind, or with a row or images that cannot be used; the message names it.
-    """
+    """The conversation of a sample, and the files of its images by name. Raises ValueError, which names the sample."""
     where = place(sample)
     if isinstance(sample, RawConversation):
         if sample.row is None:

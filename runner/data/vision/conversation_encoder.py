@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from iolaus.conf.values import check_choice
 from iolaus.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
 from iolaus.runner.data.vision.conversations import (
     ASSISTANT,
@@ -21,9 +20,6 @@ from iolaus.runner.data.vision.conversations import (
     Turn,
 )
 from iolaus.runner.data.vision.image_inputs import ImageEncoder, ImageInputs, ImageTokens, Size
-
-TOO_LONG = ("error", "truncate", "skip")
-"""Ways to treat a sample that is longer than the sequence."""
 
 PLAIN_TEMPLATE = (
     "{{ bos_token }}{% for message in messages %}"
@@ -69,8 +65,7 @@ class ConversationEncoder:
     def __init__(
         self, tokenizer: Any, images: ImageEncoder, max_length: int, too_long: str, ignore_index: int
     ) -> None:
-        """Raises ValueError for an unknown `too_long`, and for a tokenizer without character offsets."""
-        check_choice("data.too_long", too_long, TOO_LONG)
+        """Raises ValueError for a tokenizer without character offsets."""
         if not getattr(tokenizer, "is_fast", False):
             raise ValueError("the tokenizer has no fast version (tokenizer.json), which is needed here")
         self.tokenizer, self.images = tokenizer, images

@@ -16,15 +16,10 @@ IMAGE_PLACE = "<image>"
 
 USER, ASSISTANT, SYSTEM = "user", "assistant", "system"
 
-ROLES = {
-    "human": USER, "user": USER, "gpt": ASSISTANT, "assistant": ASSISTANT, "system": SYSTEM,
-}  # fmt: skip
+ROLES = {"human": USER, "user": USER, "gpt": ASSISTANT, "assistant": ASSISTANT, "system": SYSTEM}
 """The names of the speakers in data sets."""
 
-COLUMNS = {
-    "id": "id", "image": "image", "conversations": "conversations", "caption": "caption", "question": "question",
-    "answer": "answer", "kind": "kind",
-}  # fmt: skip
+COLUMNS = {n: n for n in ("id", "image", "conversations", "caption", "question", "answer", "kind")}
 """The default names of the columns. `kind` is the type of a question, to measure each apart."""
 
 
@@ -84,11 +79,7 @@ class ConversationReader:
         return {"columns": self.columns, "caption_prompt": self.caption_prompt}
 
     def __call__(self, row: Row, number: int) -> Conversation:
-        """The conversation of row `number`.
-
-        Raises:
-            ValueError: a row of no known kind, turns out of order, or not as many image places as images.
-        """
+        """The conversation of row `number`; raises ValueError, with the row's place, for one that cannot be used."""
         values, names = row.values, self.columns
         accepted = []
         images = _images(row, names["image"])

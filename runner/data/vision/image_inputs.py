@@ -177,9 +177,5 @@ def _end_to_end(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
     if len(shapes) == 1:
         return np.concatenate(arrays)
     largest = np.max(list(shapes), axis=0)
-    joined = np.zeros((sum(map(len, arrays)), *largest), dtype=arrays[0].dtype)
-    begin = 0
-    for array in arrays:
-        joined[(slice(begin, begin + len(array)), *map(slice, array.shape[1:]))] = array
-        begin += len(array)
-    return joined
+    missing = ([(0, 0), *((0, size) for size in largest - array.shape[1:])] for array in arrays)
+    return np.concatenate([np.pad(array, widths) for array, widths in zip(arrays, missing, strict=True)])

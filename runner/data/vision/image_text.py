@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from iolaus.conf.data import vision as options
+from iolaus.conf.data.common import ImagesAndText
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.evaluated import EvaluatedDataModule, by_name
 from iolaus.runner.data.micro_batch import CollatorArguments
@@ -13,22 +14,51 @@ from iolaus.runner.data.read.formats import ROWS
 from iolaus.runner.data.read.opened import reading_of
 from iolaus.runner.data.read.rows import read_rows
 from iolaus.runner.data.text.holdout import hold_out
+from iolaus.runner.data.vision.conversation_encoder import ConversationEncoder
 from iolaus.runner.data.vision.conversation_sequences import ConversationSequences, encode_conversations
 from iolaus.runner.data.vision.conversations import Conversation, ConversationReader
 from iolaus.runner.data.vision.images import ImageFolder, SizedImages
-from iolaus.runner.data.vision.processors import conversation_texts, find_processor
+from iolaus.runner.data.vision.processors import VisionProcessor, conversation_texts, find_processor
 
 log = logging.getLogger("iolaus")
 
 
-class ImageTextDataModule(EvaluatedDataModule):
+class ConversationData:
+    """The parts that data modules of conversations share; a subclass finds `vision` in `prepare_data`."""
+
+    task_name = "vision_language"
+    settings: ImagesAndText
+    read_row: ConversationReader
+    vision: VisionProcessor
+
+    @property
+    def preprocessor(self) -> Any:
+        """The processor of texts and images, which is exported with a model."""
+        return self.vision.processor
+
+    def make_encoder(self) -> ConversationEncoder:
+        """The encoder of the model's processor."""
+        return self.vision.encoder(self.settings.max_length, self.settings.too_long)
+
+    def collator_arguments(self) -> CollatorArguments:
+        """Arguments of the objective's collator."""
+        return self.make_encoder().collator_arguments(self.read_row)
+
+    def known_task(self) -> dict[str, Any]:
+        """Settings saved beside an exported model, for predictions."""
+        return {"data": self.read_row.settings()}
+
+    def baselines(self) -> dict[str, float]:
+        """None: the metrics hold the baseline."""
+        return {}
+
+
+class ImageTextDataModule(ConversationData, EvaluatedDataModule):
     """Training, validation and test conversations, tokenised in memory; their images are decoded in the loader.
 
     A source made in code may bring its own `read`, `check` and `size_of` (`runner.data.vision.images.SizedImages`), as
     `runner.data.demo.scenes.Scenes` does.
     """
-
-    task_name = "vision_language"
 
     @takes_settings(options.ImageText)
     def __init__(self, settings: options.ImageText) -> None:
@@ -61,7 +91,7 @@ class ImageTextDataModule(EvaluatedDataModule):
             train, held_out = hold_out(train, keys, given.validation_documents, given.seed)
             validation = {"validation": (held_out, images)}
         self.vision = find_processor(given, texts=lambda: conversation_texts(train))
-        self._encoder = self.vision.encoder(given.max_length, given.too_long)
+        self._encoder = self.make_encoder()
 
         def encoded(
             conversations: list[Conversation], images: SizedImages, name: str
@@ -81,26 +111,9 @@ class ImageTextDataModule(EvaluatedDataModule):
         assert self.prepared, "prepare_data comes first"
         return self.vision.tokenizer
 
-    @property
-    def preprocessor(self) -> Any:
-        """The processor of texts and images, which a model is exported with."""
-        return self.vision.processor
-
-    def collator_arguments(self) -> CollatorArguments:
-        """Arguments of the objective's collator."""
-        return self._encoder.collator_arguments(self.read_row)
-
-    def known_task(self) -> dict[str, Any]:
-        """Settings saved beside an exported model, for predictions."""
-        return {"data": self.read_row.settings()}
-
     def fingerprint(self) -> str:
         """A hash of the training samples."""
         return str(self.train_set.fingerprint)
-
-    def baselines(self) -> dict[str, float]:
-        """None: the metrics hold the baseline."""
-        return {}
 
     def counts(self, sequences: ConversationSequences) -> str:
         """The numbers of samples, of those with images, and of tokens."""

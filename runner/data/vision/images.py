@@ -92,10 +92,9 @@ class ImageFolder:
 
 
 def decode_image(source: bytes | Path, name: str) -> Image.Image:
-    """An image in RGB, turned as its camera was held, on white where it is transparent; `name` is for messages.
+    """An image in RGB, turned upright, on white where it is transparent; `name` is for messages.
 
-    Raises:
-        UndecodableImage: it is of none of the known formats, broken, cut off, or too large.
+    Raises UndecodableImage for one of another format, broken, cut off, or too large.
     """
     with _opened(source, name) as image:
         return _in_rgb(ImageOps.exif_transpose(image))

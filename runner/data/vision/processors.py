@@ -37,22 +37,14 @@ class VisionProcessor(NamedTuple):
 
     def encoder(self, max_length: int, too_long: str) -> ConversationEncoder:
         """An encoder of conversations of up to `max_length` tokens."""
-        return ConversationEncoder(
-            tokenizer=self.tokenizer,
-            images=self.images,
-            max_length=max_length,
-            too_long=too_long,
-            ignore_index=IGNORED,
-        )
+        return ConversationEncoder(self.tokenizer, self.images, max_length, too_long, IGNORED)
 
 
 def find_processor(given: ImagesAndText, texts: Callable[[], Iterable[str]]) -> VisionProcessor:
-    """The processor of a model to finetune, `given.processor`, or one for a model with random weights.
+    """The processor `given.processor`, or one for a model with random weights.
 
-    The latter has the tokenizer `given.tokenizer`, or one that is trained on `texts`.
-
-    Raises:
-        ValueError: a model that reads no images, or fewer than `given.max_length` tokens.
+    The latter has the tokenizer `given.tokenizer`, or one that is trained on `texts`. Raises ValueError for a model that
+    reads no images, or fewer than `given.max_length` tokens.
     """
     if given.processor is not None:
         vision = load_processor(given.processor, given.processor_options)
@@ -120,10 +112,8 @@ def load_processor(name_or_path: str, options: Mapping[str, Any] | None = None) 
 def make_processor(architecture: str, tokenizer: Any, image_size: int, image_places: int) -> VisionProcessor:
     """A processor for a model of random weights: images of `image_size` squared, `image_places` tokens for each.
 
-    Adds the architecture's special tokens and a chat template to the tokenizer.
-
-    Raises:
-        ValueError: an unknown architecture, or a number of places that is no square.
+    Adds the architecture's special tokens and a chat template to the tokenizer. Raises ValueError for an unknown
+    architecture, or a number of places that is no square.
     """
     import transformers
 
@@ -154,11 +144,7 @@ def make_processor(architecture: str, tokenizer: Any, image_size: int, image_pla
 
 
 def vision_processor(processor: Any) -> VisionProcessor:
-    """Finds the tokens of an image in the texts of a processor of transformers, by an example.
-
-    Raises:
-        ValueError: it has no token for images, or does not put it in the text.
-    """
+    """Finds the tokens of an image in a processor's texts. Raises ValueError for a processor without any."""
     tokenizer = processor.tokenizer
     if tokenizer.chat_template is None:
         tokenizer.chat_template = getattr(processor, "chat_template", None) or PLAIN_TEMPLATE

@@ -98,11 +98,7 @@ class VisionLanguageModel(SparseMaskedLM):
 
     @torch.autocast("cpu", enabled=False)
     def pack_rows(self) -> None:
-        """Sets the language model up for packed rows.
-
-        Raises:
-            ValueError: samples in one row have other hidden states than alone, with or without images.
-        """
+        """Sets the language model up for packed rows. Raises ValueError where samples do not stay apart in them."""
         if self.image_arguments.prompts_are_marked:
             raise ValueError(
                 f"{type(self.pretrained).__name__} has the tokens of a prompt see each other; set data.layout=padded"
