@@ -34,11 +34,8 @@ def prepare(
 ) -> dict[str, int]:
     """Writes the rows of a file and their images to `folder`; returns the number of samples of each split.
 
-    The validation split is that of `validation_rows`, or a share (or number) of the images of `rows`.
-
-    Raises:
-        ValueError: a row or an image that cannot be used (file and line are named), or `folder` is already there.
-        FileNotFoundError: there is no such file or image.
+    The validation split is that of `validation_rows`, or a share (or number) of the images of `rows`. Raises ValueError
+    or FileNotFoundError for a row or image that cannot be used (file and line are named), and if `folder` is there.
     """
     pictures = ImageFolder(images)
     reader = ConversationReader(columns, caption_prompt="")

@@ -151,7 +151,8 @@ class ConversationTaskEncoder(TaskEncoder):
 
     def select_samples_to_pack(self, samples: list[EncodedSample]) -> list[list[EncodedSample]]:
         """Whole samples in rows, by best fit."""
-        order, bounds = pack(np.array([_length(sample) for sample in samples]), self.row_length)
+        lengths = np.array([1 if s.input_ids is None else len(s.input_ids) for s in samples])
+        order, bounds = pack(lengths, self.row_length)
         return [[samples[i] for i in order[a:b]] for a, b in pairwise(bounds)]
 
     @stateless
@@ -187,7 +188,7 @@ class ConversationTaskEncoder(TaskEncoder):
         return {
             "input_ids": np.concatenate([sample.input_ids for sample in samples]),
             "labels": np.concatenate([sample.labels for sample in samples]),
-            "lengths": np.array([_length(sample) for sample in samples], dtype=np.int32),
+            "lengths": np.array([len(sample.input_ids) for sample in samples], dtype=np.int32),
             "prompt_lengths": np.array([sample.prompt_length for sample in samples], dtype=np.int64),
             "image_counts": np.array([len(sample.images) for sample in samples], dtype=np.int64),
             **join_images([image for sample in samples for image in sample.images]),
@@ -238,11 +239,6 @@ def place(sample: Sample) -> str:
 def identity(sample: Sample) -> str:
     """Data set, shard and key of a sample."""
     return f"{sample.__sources__[0].dataset_path}/{place(sample)}" if sample.__sources__ else place(sample)
-
-
-def _length(sample: EncodedSample) -> int:
-    """Tokens of a sample, 1 for one without."""
-    return 1 if sample.input_ids is None else len(sample.input_ids)
 
 
 def flat_tensors(flat: Any) -> Any:

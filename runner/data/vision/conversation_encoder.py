@@ -79,9 +79,8 @@ class ConversationEncoder:
     def __call__(self, conversation: Conversation, images: Sequence[Image.Image]) -> EncodedConversation:
         """Encodes a conversation with its decoded images.
 
-        Raises:
-            ValueError: the numbers of image tokens and images differ, or no answer has a label.
-            SampleTooLong: more than `max_length` tokens.
+        Raises ValueError where the numbers of image tokens and images differ, or no answer has a label, and SampleTooLong
+        for more than `max_length` tokens.
         """
         shown = [self.images(image) for image in images]
         text = self._text(conversation, [ids for ids, _ in shown])

@@ -51,12 +51,9 @@ class ConversationSequences(TaskSequences):
         return self.image_counts[indices] > 0
 
     def extras(self, indices: NDArray[np.int64]) -> dict[str, Any]:
-        """Also `labels` [N], `prompt_lengths` and `image_counts` [D], `images` and `image_rows` (see `join_images`), and
-        which samples are `undecodable`, bool [D].
+        """`labels` [N], `prompt_lengths`, `image_counts` and `undecodable` [D], and the arrays of `join_images`.
 
-        Raises:
-            UndecodableImage: an image is broken, and `max_undecodable` is 0.
-            ValueError: an image has another size than it had.
+        Raises UndecodableImage for a broken image if `max_undecodable` is 0, and ValueError for one with a changed size.
         """
         shown = [self._shown(int(i)) for i in indices]
         return {
@@ -101,9 +98,8 @@ def encode_conversations(
 ) -> ConversationSequences:
     """Tokenises a set; the log counts samples that are too long.
 
-    Raises:
-        FileNotFoundError: an image is missing.
-        ValueError: an image is outside its folder, a sample cannot be encoded, or none is left.
+    Raises FileNotFoundError or ValueError for an image that is missing or outside its folder, and ValueError for a sample
+    that cannot be encoded, or if none is left.
     """
     encoded: list[tuple[Conversation, EncodedText, list[Size]]] = []
     skipped: list[str] = []

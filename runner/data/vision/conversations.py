@@ -5,7 +5,7 @@ An image stands in a text where `<image>` does, whatever the model's own token f
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from iolaus.conf.values import suggest
 from iolaus.runner.data.labelled.examples import column
@@ -73,10 +73,6 @@ class ConversationReader:
                 + suggest(unknown[0], COLUMNS)
             )
         self.caption_prompt = caption_prompt
-
-    def settings(self) -> dict[str, Any]:
-        """The settings of reading rows, for predictions."""
-        return {"columns": self.columns, "caption_prompt": self.caption_prompt}
 
     def __call__(self, row: Row, number: int) -> Conversation:
         """The conversation of row `number`; raises ValueError, with the row's place, for one that cannot be used."""

@@ -46,7 +46,7 @@ class ConversationData:
 
     def known_task(self) -> dict[str, Any]:
         """Settings saved beside an exported model, for predictions."""
-        return {"data": self.read_row.settings()}
+        return {"data": {"columns": self.read_row.columns, "caption_prompt": self.read_row.caption_prompt}}
 
     def baselines(self) -> dict[str, float]:
         """None: the metrics hold the baseline."""
@@ -70,9 +70,8 @@ class ImageTextDataModule(ConversationData, EvaluatedDataModule):
     def prepare_data(self) -> None:
         """Reads and tokenises everything, unless that has been done.
 
-        Raises:
-            ValueError: no training data, or rows, images or samples that cannot be (they are named).
-            FileNotFoundError: a file, a folder or an image is not there.
+        Raises ValueError for no training data, or rows, images or samples that cannot be used (each is named), and
+        FileNotFoundError for a file, a folder or an image that is not there.
         """
         if self.prepared:
             return

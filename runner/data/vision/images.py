@@ -59,11 +59,9 @@ class ImageFolder:
             raise FileNotFoundError(f"there is no folder of images {str(folder)!r}")
 
     def path(self, reference: str, where: str) -> Path:
-        """The file of a reference.
+        """The file of a reference; raises FileNotFoundError where there is none.
 
-        Raises:
-            ValueError: the path leaves the folder, by `..`, as an absolute one or through a link.
-            FileNotFoundError: there is no such file.
+        Raises ValueError for a path that leaves the folder, by `..`, as an absolute one or through a link.
         """
         try:
             path = (self.folder / reference).resolve()

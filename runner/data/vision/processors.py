@@ -76,11 +76,8 @@ def find_processor(given: ImagesAndText, texts: Callable[[], Iterable[str]]) -> 
 def load_processor(name_or_path: str, options: Mapping[str, Any] | None = None) -> VisionProcessor:
     """The processor of a vision-language model, by a hub name, a folder, or the folder of a run.
 
-    `options` replace settings of its image processor, such as `do_image_splitting` or `size`.
-
-    Raises:
-        FileNotFoundError: there is no processor, or it has no image processor.
-        ValueError: it is of a kind that cannot be used here, or has no such options.
+    `options` replace settings of its image processor, such as `do_image_splitting` or `size`. Raises FileNotFoundError
+    for a model without a processor of images, and ValueError for one that cannot be used here, or for unknown options.
     """
     try:
         processor = processor_of(model_folder(name_or_path))

@@ -20,11 +20,8 @@ def build_image_text(
     """A vision tower, a projector and a Llama, as `llava` or `idefics3` (SmolVLM's architecture) joins them.
 
     An image of `image_size` squared becomes `image_places` tokens: one per patch in `llava`, one per
-    `scale_factor` squared patches in `idefics3`.
-
-    Raises:
-        ValueError: another architecture, sizes that do not fit together, an unknown config field, or an objective that
-            does not train on images and text.
+    `scale_factor` squared patches in `idefics3`. Raises ValueError for another architecture, sizes that do not fit
+    together, an unknown config field, or an objective that does not train on images and text.
     """
     architecture, image_size, image_places = settings.architecture, settings.image_size, settings.image_places
     check_choice("model.architecture", architecture, SPECIAL_TOKENS)
