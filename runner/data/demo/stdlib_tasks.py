@@ -18,7 +18,7 @@ from importlib.util import decode_source
 from itertools import accumulate, islice, pairwise
 from typing import Any
 
-from iolaus.runner.data.demo.stdlib_text import SHORTEST, docstrings, documented, library, source_files
+from iolaus.runner.data.demo.stdlib_text import SHORTEST, Documented, documented, library, source_files
 
 PARTS = ("train", "validation", "test")
 
@@ -187,15 +187,20 @@ def _tokens(source: str) -> Iterator[tuple[tokenize.TokenInfo, str]]:
             yield token, kind
 
 
+def _documentation() -> Iterator[tuple[str, Documented, str]]:
+    """Package, node and text of every docstring that is long enough, by file and line."""
+    for path in source_files():
+        package = path.relative_to(library()).parts[0].removesuffix(".py").lstrip("_")
+        for node, docstring in documented(path.read_bytes()):
+            if len(text := inspect.cleandoc(docstring)[:LONGEST_TEXT]) >= SHORTEST:
+                yield package, node, text
+
+
 @cache
 def _labelled_docstrings() -> list[tuple[str, str]]:
     found: dict[str, str] = {}
-    for path in source_files():
-        label = path.relative_to(library()).parts[0].removesuffix(".py").lstrip("_")
-        for docstring in docstrings(path.read_bytes()):
-            text = inspect.cleandoc(docstring)[:LONGEST_TEXT]
-            if len(text) >= SHORTEST:
-                found.setdefault(text, label)
+    for package, _, text in _documentation():
+        found.setdefault(text, package)
     counts = Counter(found.values())
     return [(text, label) for text, label in found.items() if counts[label] >= FEWEST_DOCSTRINGS]
 
@@ -204,14 +209,11 @@ def _labelled_docstrings() -> list[tuple[str, str]]:
 def _asked() -> dict[tuple[str, str], tuple[int, int] | None]:
     """Question and context, with the place of the answer; of every few contexts one is taken."""
     found: dict[tuple[str, str], tuple[int, int] | None] = {}
-    for path in source_files():
-        for node, docstring in documented(path.read_bytes()):
-            text = inspect.cleandoc(docstring)[:LONGEST_TEXT]
-            if not isinstance(node, ast.FunctionDef | ast.ClassDef) or node.name.startswith("__"):
-                continue
+    for _, node, text in _documentation():
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("__"):
             head, parts = _signature(node)
             context = f"{head}\n\n{text}"
-            if len(text) >= SHORTEST and _digest(context) // 10 % CONTEXTS_PER_QUESTIONED == 0:
+            if _digest(context) // 10 % CONTEXTS_PER_QUESTIONED == 0:
                 for question, span in _questions(node.name, head, parts, text):
                     found.setdefault((question, context), span)
     return found

@@ -148,9 +148,8 @@ class EnergonPass:
 
 def savable_loader(dataset: SavableDataset[Any], pin_memory: bool) -> Any:
     """Energon's loader of a training set; see `worker_safe`."""
-    workers = dataset.worker_config.num_workers
-    loader = get_savable_loader(dataset, gc_collect_every_n_steps=COLLECT_EVERY if workers else 0)
-    return worker_safe(loader, pin_memory)
+    every = COLLECT_EVERY if dataset.worker_config.num_workers else 0
+    return worker_safe(get_savable_loader(dataset, gc_collect_every_n_steps=every), pin_memory)
 
 
 def worker_safe(loader: Any, pin_memory: bool) -> Any:

@@ -10,7 +10,7 @@ from megatron.energon import SavableDataset, TaskEncoder, WorkerConfig
 
 from iolaus.runner.data.energon.errors import ErrorCollector, SkipBudget, guard
 from iolaus.runner.data.energon.loader import EnergonDataloader, EnergonPass, savable_loader, worker_safe
-from iolaus.runner.data.energon.source import check_readers, check_source, count_samples, fingerprint
+from iolaus.runner.data.energon.source import check_source, count_samples, fingerprint
 from iolaus.runner.data.energon.tasks import ConversationTaskEncoder, MultiModalSampleConfig, flat_tensors
 from iolaus.runner.data.vision.conversation_encoder import ConversationEncoder
 from iolaus.runner.data.vision.conversations import ConversationReader
@@ -166,7 +166,11 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         if split == "val":
             dataset = energon.get_val_dataset(self.path, split_part="val", **shared)
         else:
-            check_readers(self.path, worker_config)
+            ranks, workers = worker_config.world_size, max(1, worker_config.num_workers)
+            if (count := count_samples(self.path, "train")) < ranks * workers:
+                raise ValueError(
+                    f"{self.path!r} has {count} training samples for {ranks} ranks x {workers} workers; use fewer of them"
+                )
             try:
                 dataset = energon.get_train_dataset(
                     self.path,

@@ -15,9 +15,6 @@ from iolaus.runner.data.text.holdout import are_held_out
 from iolaus.runner.data.vision.conversations import Conversation, ConversationReader
 from iolaus.runner.data.vision.images import ImageFolder, decode_image
 
-TRAIN, VALIDATION = "train", "val"
-"""Energon's names of the splits."""
-
 TRAIN_SCENES, VALIDATION_SCENES = 9000, 450
 """The numbers of scenes of `data=shapes`."""
 
@@ -52,7 +49,7 @@ def prepare(
     # Energon shuffles within a buffer only, so neighbours in the file are put apart.
     order = np.random.default_rng(seed).permutation(len(found)).tolist()
     samples = (
-        (VALIDATION if held_out[i] else TRAIN, _files(*found[i], pictures, reader.columns)) for i in order
+        ("val" if held_out[i] else "train", _files(*found[i], pictures, reader.columns)) for i in order
     )
     return write_shards(numbered(samples), folder, samples_per_shard)
 

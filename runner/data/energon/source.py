@@ -21,8 +21,6 @@ DESCRIBING = (".info.json", ".info.yaml", "split.yaml", "split.json", "dataset.y
 CODE = ("sample_loader", "part_filter")
 """Entries of `dataset.yaml` that may name a function in a file of the data set."""
 
-OWN_MODULE = "megatron.energon"
-
 
 def check_source(path: str, allow_code: bool) -> None:
     """Raises ValueError unless `path` is an energon data set, or a metadataset of such, without code of its own.
@@ -82,15 +80,6 @@ def alone() -> WorkerConfig:
     return WorkerConfig(rank=0, world_size=1, num_workers=0)
 
 
-def check_readers(path: str, worker_config: WorkerConfig) -> None:
-    """Raises ValueError where there are fewer training samples than processes that read them."""
-    ranks, workers = worker_config.world_size, max(1, worker_config.num_workers)
-    if (count := count_samples(path, "train")) < ranks * workers:
-        raise ValueError(
-            f"{path!r} has {count} training samples for {ranks} ranks x {workers} workers; use fewer of them"
-        )
-
-
 def _descriptions(path: EPath) -> Iterator[EPath]:
     """The files that describe a data set, or a metadataset and all its parts. Raises ValueError for another folder."""
     kind = get_dataset_type(path)
@@ -124,6 +113,6 @@ def _foreign_code(node: dict[str, Any]) -> str | None:
         if isinstance(node.get(name), str) and node[name]:
             return str(node[name])
     module = node.get("__module__")
-    if module is not None and module != OWN_MODULE and not str(module).startswith(f"{OWN_MODULE}."):
+    if module is not None and not f"{module}.".startswith("megatron.energon."):
         return f"{module}.{node.get('__class__', '')}"
     return node.get("__function__")

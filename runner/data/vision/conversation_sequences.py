@@ -106,7 +106,13 @@ def encode_conversations(
     for conversation in conversations:
         for name in conversation.images:
             images.check(name, conversation.name())
-        sizes = _sizes(conversation, images, encoder, max_undecodable)
+        sizes = [EXAMPLE_SIZE for _ in conversation.images]
+        for i, name in enumerate([] if encoder.images.fixed else conversation.images):
+            try:
+                sizes[i] = images.size_of(name, conversation.name())
+            except UndecodableImage:  # of any size: a grey image replaces it
+                if not max_undecodable:
+                    raise
         try:
             encoded.append((conversation, encoder.text(conversation, sizes), sizes))
         except SampleTooLong as error:
@@ -121,17 +127,3 @@ def encode_conversations(
     if not encoded:
         raise ValueError(f"{setting} holds no samples" + (" that are short enough" if skipped else ""))
     return ConversationSequences(encoded, images, encoder, max_undecodable)
-
-
-def _sizes(
-    conversation: Conversation, images: SizedImages, encoder: ConversationEncoder, max_undecodable: int
-) -> list[Size]:
-    """The sizes of a sample's images; any size for images that all have the same tokens, and for broken ones."""
-    found = [EXAMPLE_SIZE for _ in conversation.images]
-    for i, name in enumerate([] if encoder.images.fixed else conversation.images):
-        try:
-            found[i] = images.size_of(name, conversation.name())
-        except UndecodableImage:
-            if not max_undecodable:
-                raise
-    return found

@@ -157,11 +157,9 @@ def _llava_turns(row: Row, name: str) -> list[Turn]:
 def _images(row: Row, name: str) -> list[str]:
     given = row.values.get(name)
     references = [] if given in (None, "") else given if isinstance(given, list | tuple) else [given]
-    for reference in references:
-        if not isinstance(reference, str) or not reference:
-            raise ValueError(
-                f"{row.where}: column {name!r} holds {reference!r:.80}, expected a path or several"
-            )
+    for path in references:
+        if not isinstance(path, str) or not path:
+            raise ValueError(f"{row.where}: column {name!r} holds {path!r:.80}, expected a path or several")
     return list(references)
 
 

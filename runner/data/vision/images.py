@@ -34,11 +34,9 @@ class Images(Protocol):
 
     def check(self, reference: str, where: str) -> None:
         """Raises ValueError or FileNotFoundError for a reference without an image; decodes nothing."""
-        ...
 
     def read(self, reference: str, where: str) -> Image.Image:
         """The image in RGB; raises UndecodableImage where it is broken."""
-        ...
 
 
 class SizedImages(Images, Protocol):
@@ -46,7 +44,6 @@ class SizedImages(Images, Protocol):
 
     def size_of(self, reference: str, where: str) -> Size:
         """Width and height; raises UndecodableImage where they cannot be found."""
-        ...
 
 
 class ImageFolder:
