@@ -68,10 +68,7 @@ class SkipBudget:
             self.check(micro_batch)
 
     def check(self, micro_batch: Any) -> None:
-        """Removes `bad` and `too_long` from a micro-batch and counts them; a repeated sample counts once.
-
-        Raises UnreadableSample, which names the last one, if more samples than allowed cannot be used.
-        """
+        """Removes and counts `bad` samples, repeated ones once. Raises UnreadableSample for more than allowed."""
         if not isinstance(micro_batch, dict):
             return
         micro_batch.pop("too_long", 0)

@@ -119,10 +119,7 @@ def close_loader(loader: Any) -> None:
 
 
 class EnergonPass:
-    """An energon loader whose iterations all start at the beginning, even after an unfinished one.
-
-    Its workers end with each iteration. `skip_budget` bounds the samples that are left out.
-    """
+    """An energon loader whose iterations all start at the beginning; its workers end with each."""
 
     def __init__(self, dataloader: Any, skip_budget: SkipBudget) -> None:
         self.dataloader, self.skip_budget = dataloader, skip_budget

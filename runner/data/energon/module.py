@@ -150,10 +150,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
     def datasets_provider(
         self, worker_config: WorkerConfig, split: Literal["train", "val"] = "val"
     ) -> SavableDataset[Any]:
-        """Energon's data set: `train`, shuffled and endless, or `val`, one pass in order.
-
-        Raises ValueError for another split, or fewer samples than processes that read them.
-        """
+        """Energon's data set. Raises ValueError for another split, or fewer samples than reading processes."""
         if split not in PARTS:
             raise ValueError(f"Invalid value for split: {split!r}; there are: {', '.join(PARTS)}")
         check_source(self.path, self.allow_dataset_code)

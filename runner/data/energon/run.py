@@ -19,9 +19,6 @@ from iolaus.runner.data.vision.conversations import ConversationReader
 from iolaus.runner.data.vision.image_text import ConversationData
 from iolaus.runner.data.vision.processors import conversation_texts, find_processor
 
-VALIDATION = "validation"
-"""The name of the validation set."""
-
 SHARED = (
     *("path", "micro_batch_size", "global_batch_size", "num_workers", "num_val_workers", "row_length"),
     *("shuffle_buffer_size", "max_samples_per_sequence", "packing_buffer_size", "max_bad_samples"),
@@ -54,10 +51,7 @@ class EnergonData(ConversationData, EnergonMultiModalDataModule):
         self.start = 0
 
     def prepare_data(self) -> None:
-        """Checks the data set, loads tokenizer and image processor, and reads the validation conversations.
-
-        Raises ValueError for no energon data set, one with code of its own, or a sample that is no conversation.
-        """
+        """Checks the data set, and reads processor and validation split; raises ValueError, naming bad samples."""
         if self.prepared:
             return
         super().prepare_data()
@@ -66,7 +60,7 @@ class EnergonData(ConversationData, EnergonMultiModalDataModule):
         self.tokenizer, self.image_processor = self.vision.tokenizer, self.vision.processor.image_processor
         if count_samples(self.path, "val"):
             found = samples_in_order(self.path, "val", ReadConversations(self.read_row))
-            self.validation = {VALIDATION: Examples(found, self.make_encoder())}
+            self.validation = {"validation": Examples(found, self.make_encoder())}
         self.prepared = True
 
     @property
@@ -87,7 +81,7 @@ class EnergonData(ConversationData, EnergonMultiModalDataModule):
             collate=self.collator,
             row_length=self.row_length,
             errors=errors,
-            numbers=self.validation[VALIDATION].numbers if split == "val" else None,
+            numbers=self.validation["validation"].numbers if split == "val" else None,
             packed=self.layout == "packed",
         )
 
@@ -100,10 +94,7 @@ class EnergonData(ConversationData, EnergonMultiModalDataModule):
         seed: int,
         accept_changes: bool,
     ) -> int:
-        """Takes the objective's collator; returns the number of global batches of the run.
-
-        Raises ValueError for a chosen sampler, a run without a length, or epochs of packed rows.
-        """
+        """Takes the collator; returns the run's global batches. Raises ValueError for a sampler or no length."""
         name = getattr(getattr(make_sampler, "func", make_sampler), "__name__", "")
         if name != "Shuffled":
             raise ValueError(

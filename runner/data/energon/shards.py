@@ -10,7 +10,6 @@ import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 META = ".nv-meta"
 """The folder of energon's metadata in a data set."""
@@ -22,12 +21,8 @@ __class__: CrudeWebdataset
 """The description of crude samples: no code of the data set is needed to read them."""
 
 
-class ShardSample(NamedTuple):
-    """A sample to write: its split (`train`, `val`), a key without dots, and its files by their endings."""
-
-    split: str
-    key: str
-    files: Mapping[str, bytes]
+ShardSample = tuple[str, str, Mapping[str, bytes]]
+"""A sample to write: its split (`train`, `val`), a key without dots, and its files by their endings."""
 
 
 def write_shards(samples: Iterable[ShardSample], folder: Path, samples_per_shard: int) -> dict[str, int]:
@@ -36,6 +31,8 @@ def write_shards(samples: Iterable[ShardSample], folder: Path, samples_per_shard
     The folder appears when it is complete; an error leaves nothing behind. Raises ValueError for a folder that is already
     there, fewer than 1 sample per shard, or no sample at all.
     """
+    from megatron.energon.flavors.webdataset.prepare import WebdatasetPreparator
+
     if samples_per_shard < 1:
         raise ValueError(f"{samples_per_shard} samples per shard; expected 1 or more")
     if folder.exists():
@@ -48,7 +45,15 @@ def write_shards(samples: Iterable[ShardSample], folder: Path, samples_per_shard
         counts, digest = _write_tars(samples, temporary, samples_per_shard)
         if not counts:
             raise ValueError("there are no samples to write")
-        _write_metadata(temporary, digest)
+        with contextlib.redirect_stdout(io.StringIO()):
+            WebdatasetPreparator.prepare_dataset(
+                temporary,
+                sorted(path.name for path in temporary.glob("*.tar")),
+                split_parts_patterns=[(split, f"{split}-.*") for split in ("train", "val", "test")],
+                workers=1,
+            )
+        (temporary / META / "index.uuid").write_text(str(uuid.UUID(bytes=digest)))  # energon's own is random
+        (temporary / META / "dataset.yaml").write_text(DATASET_YAML)
         temporary.replace(folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -63,41 +68,25 @@ def _write_tars(
     digest = hashlib.blake2b(digest_size=16)
     shards: dict[str, tarfile.TarFile] = {}
     try:
-        for sample in samples:
-            number, place = divmod(counts[sample.split], samples_per_shard)
+        for split, key, files in samples:
+            number, place = divmod(counts[split], samples_per_shard)
             if place == 0:
-                if sample.split in shards:
-                    shards[sample.split].close()
-                path = folder / f"{sample.split}-{number:06d}.tar"
-                shards[sample.split] = tarfile.open(path, "w", format=tarfile.USTAR_FORMAT)  # noqa: SIM115
-            for ending, content in sample.files.items():
-                member = tarfile.TarInfo(f"{sample.key}.{ending}")  # owner, time and the like stay zero
+                if split in shards:
+                    shards[split].close()
+                path = folder / f"{split}-{number:06d}.tar"
+                shards[split] = tarfile.open(path, "w", format=tarfile.USTAR_FORMAT)  # noqa: SIM115
+            for ending, content in files.items():
+                member = tarfile.TarInfo(f"{key}.{ending}")  # owner, time and the like stay zero
                 member.size = len(content)
-                shards[sample.split].addfile(member, io.BytesIO(content))
+                shards[split].addfile(member, io.BytesIO(content))
                 digest.update(f"{member.name}\0{member.size}\0".encode() + content)
-            counts[sample.split] += 1
+            counts[split] += 1
     finally:
         for shard in shards.values():
             shard.close()
     return dict(counts), digest.digest()
 
 
-def _write_metadata(folder: Path, digest: bytes) -> None:
-    """Has energon index the shards; replaces its random number of the data set by one of the content."""
-    from megatron.energon.flavors.webdataset.prepare import WebdatasetPreparator
-
-    with contextlib.redirect_stdout(io.StringIO()):
-        WebdatasetPreparator.prepare_dataset(
-            folder,
-            sorted(path.name for path in folder.glob("*.tar")),
-            split_parts_patterns=[(split, f"{split}-.*") for split in ("train", "val", "test")],
-            workers=1,
-        )
-    (folder / META / "index.uuid").write_text(str(uuid.UUID(bytes=digest)))
-    (folder / META / "dataset.yaml").write_text(DATASET_YAML)
-
-
 def numbered(samples: Iterable[tuple[str, Mapping[str, bytes]]]) -> Iterator[ShardSample]:
     """Samples of splits and files, with their numbers as keys."""
-    for i, (split, files) in enumerate(samples):
-        yield ShardSample(split, f"{i:09d}", files)
+    return ((split, f"{i:09d}", files) for i, (split, files) in enumerate(samples))

@@ -183,7 +183,6 @@ class ConversationTaskEncoder(TaskEncoder):
 
     def _flat(self, samples: Sequence[EncodedSample]) -> FlatSamples:
         """Samples end to end, as collators take them."""
-        names = [place(sample) for sample in samples]
         numbers = [(self.numbers or {}).get(identity(sample), -1) for sample in samples]
         return {
             "input_ids": np.concatenate([sample.input_ids for sample in samples]),
@@ -194,7 +193,7 @@ class ConversationTaskEncoder(TaskEncoder):
             **join_images([image for sample in samples for image in sample.images]),
             "undecodable": np.zeros(len(samples), dtype=bool),
             "samples": np.array(numbers, dtype=np.int64),
-            "keys": np.array([digest(name) for name in names], dtype=np.uint64),
+            "keys": np.array([digest(place(sample)) for sample in samples], dtype=np.uint64),
             "filler": False,
             "packed": self.packed,
             "evaluation": self.numbers is not None,

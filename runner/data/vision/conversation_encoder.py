@@ -77,11 +77,7 @@ class ConversationEncoder:
         self.end_token_id = int(self._whole(greeting, [])[0].labels[-1])
 
     def __call__(self, conversation: Conversation, images: Sequence[Image.Image]) -> EncodedConversation:
-        """Encodes a conversation with its decoded images.
-
-        Raises ValueError where the numbers of image tokens and images differ, or no answer has a label, and SampleTooLong
-        for more than `max_length` tokens.
-        """
+        """Encodes a conversation with its images. Raises SampleTooLong, or ValueError if no answer has labels."""
         shown = [self.images(image) for image in images]
         text = self._text(conversation, [ids for ids, _ in shown])
         return EncodedConversation(text, [inputs for _, inputs in shown])

@@ -96,11 +96,7 @@ def encode_conversations(
     max_undecodable: int,
     setting: str,
 ) -> ConversationSequences:
-    """Tokenises a set; the log counts samples that are too long.
-
-    Raises FileNotFoundError or ValueError for an image that is missing or outside its folder, and ValueError for a sample
-    that cannot be encoded, or if none is left.
-    """
+    """Tokenises a set; the log counts long samples. Raises ValueError or FileNotFoundError for unusable ones."""
     encoded: list[tuple[Conversation, EncodedText, list[Size]]] = []
     skipped: list[str] = []
     for conversation in conversations:

@@ -68,11 +68,7 @@ class ImageTextDataModule(ConversationData, EvaluatedDataModule):
         self.reading = reading_of(settings)
 
     def prepare_data(self) -> None:
-        """Reads and tokenises everything, unless that has been done.
-
-        Raises ValueError for no training data, or rows, images or samples that cannot be used (each is named), and
-        FileNotFoundError for a file, a folder or an image that is not there.
-        """
+        """Reads and tokenises everything once; raises ValueError or FileNotFoundError for what cannot be used."""
         if self.prepared:
             return
         given = self.settings

@@ -56,10 +56,7 @@ class ImageFolder:
             raise FileNotFoundError(f"there is no folder of images {str(folder)!r}")
 
     def path(self, reference: str, where: str) -> Path:
-        """The file of a reference; raises FileNotFoundError where there is none.
-
-        Raises ValueError for a path that leaves the folder, by `..`, as an absolute one or through a link.
-        """
+        """The file of a reference. Raises FileNotFoundError, or ValueError for a path that leaves the folder."""
         try:
             path = (self.folder / reference).resolve()
         except (OSError, ValueError, RuntimeError) as error:
@@ -87,10 +84,7 @@ class ImageFolder:
 
 
 def decode_image(source: bytes | Path, name: str) -> Image.Image:
-    """An image in RGB, turned upright, on white where it is transparent; `name` is for messages.
-
-    Raises UndecodableImage for one of another format, broken, cut off, or too large.
-    """
+    """An image in RGB, upright, on white where transparent. Raises UndecodableImage, which gives its `name`."""
     with _opened(source, name) as image:
         return _in_rgb(ImageOps.exif_transpose(image))
 
