@@ -105,9 +105,8 @@ class StdlibTokens(StdlibTask):
 
     def examples(self) -> Iterator[dict[str, Any]]:
         """Pieces by file and line, from files in a shuffled order."""
-        files = {
-            f.relative_to(library()).as_posix(): f for f in source_files() if f.stat().st_size <= LARGEST_FILE
-        }
+        small = (file for file in source_files() if file.stat().st_size <= LARGEST_FILE)
+        files = {file.relative_to(library()).as_posix(): file for file in small}
         pieces = (
             {"id": f"{name}:{line}", "words": words, "labels": labels}
             for name in sorted((name for name in files if part_of(name) == self.part), key=_digest)
@@ -154,8 +153,7 @@ def source_pieces(source: str) -> Iterator[tuple[int, list[str], list[str]]]:
     starts = [0, *accumulate(map(len, source.splitlines(keepends=True)))]
     tokens = list(_tokens(source))
     crossed = {row for token, _ in tokens for row in range(token.start[0], token.end[0])}
-    first = 1
-    at = 0
+    first, at = 1, 0
     for row in range(1, len(starts)):
         if row in crossed or (row - first + 1 < LINES_OF_A_PIECE and row < len(starts) - 1):
             continue

@@ -51,6 +51,4 @@ class EvaluationPass:
 def named_share(micro_batches: list[MicroBatch]) -> Share:
     """A share of micro-batches with `sample_names`."""
     names = [name for micro_batch in micro_batches for name in micro_batch.pop("sample_names")]
-    share = share_of(micro_batches)
-    share["sample_names"] = names
-    return share
+    return {**share_of(micro_batches), "sample_names": names}

@@ -73,12 +73,11 @@ class SkipBudget:
             return
         micro_batch.pop("too_long", 0)
         for message in micro_batch.pop("bad", ()):
-            if message in self.bad:
-                continue
-            self.bad.append(message)
-            if len(self.bad) > self.allowed:
-                raise UnreadableSample(one_too_many(message, self.allowed))
-            log.warning("left out: %s", message)
+            if message not in self.bad:
+                self.bad.append(message)
+                if len(self.bad) > self.allowed:
+                    raise UnreadableSample(one_too_many(message, self.allowed))
+                log.warning("left out: %s", message)
 
     def state(self) -> dict[str, Any]:
         """The counts."""

@@ -32,10 +32,8 @@ class ReadConversations(ConversationTaskEncoder):
     def encode_sample(self, sample: Sample) -> FoundConversation:
         """The conversation. Raises ValueError for a sample without one."""
         conversation, _ = read_conversation(sample, self.reader)
-        images = [_file(sample, name) for name in conversation.images]
-        return FoundConversation.derive_from(
-            sample, conversation=conversation._replace(images=images), identity=identity(sample)
-        )
+        named = conversation._replace(images=[_file(sample, name) for name in conversation.images])
+        return FoundConversation.derive_from(sample, conversation=named, identity=identity(sample))
 
 
 class ShardImages:

@@ -4,7 +4,6 @@ import json
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -70,15 +69,12 @@ def _files(
     row: Row, conversation: Conversation, pictures: ImageFolder, columns: Mapping[str, str]
 ) -> dict[str, bytes]:
     """The files of a sample: json with the usual names of columns, and its images as they are."""
-    values: dict[str, Any] = {
-        name: row.values[other] for name, other in columns.items() if other in row.values
-    }
-    values["id"] = conversation.id
+    given = {name: row.values[other] for name, other in columns.items() if other in row.values}
     files = {}
     for number, reference in enumerate(conversation.images):
         path = pictures.path(reference, conversation.name())
         content = path.read_bytes()
         decode_image(content, f"{conversation.name()}: the image {reference!r}")
         files[f"{number}{path.suffix.lower()}"] = content
-    values["image"] = list(files)
+    values = {**given, "id": conversation.id, "image": list(files)}
     return {"json": json.dumps(values, ensure_ascii=False).encode(), **files}

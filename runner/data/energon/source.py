@@ -50,9 +50,10 @@ def fingerprint(path: str) -> str:
 
 def count_samples(path: str, split: str) -> int:
     """Samples of a split; 0 where the data set has no such split."""
+    config = WorkerConfig(rank=0, world_size=1, num_workers=0)
     try:
         found = load_dataset(path).get_datasets(
-            training=False, split_part=split, worker_config=alone(), decoder=None
+            training=False, split_part=split, worker_config=config, decoder=None
         )
     except (EmptyDatasetError, AssertionError, KeyError):
         return 0
@@ -62,8 +63,7 @@ def count_samples(path: str, split: str) -> int:
 def samples_in_order(path: str, split: str, task_encoder: TaskEncoder) -> Iterator[Any]:
     """Every encoded sample of a split, in order, read in this process. Raises UnreadableSample for a broken one."""
     errors = ErrorCollector(0)
-    config = alone()
-    config.global_error_handler = errors.handle
+    config = WorkerConfig(rank=0, world_size=1, num_workers=0, global_error_handler=errors.handle)
     dataset: SavableDataset[Any] = get_val_dataset(
         path, split_part=split, worker_config=config, batch_size=None, task_encoder=task_encoder
     )
@@ -73,11 +73,6 @@ def samples_in_order(path: str, split: str, task_encoder: TaskEncoder) -> Iterat
         yield from dataset
     finally:
         config.worker_deactivate()
-
-
-def alone() -> WorkerConfig:
-    """The configuration of one process that reads everything itself."""
-    return WorkerConfig(rank=0, world_size=1, num_workers=0)
 
 
 def _descriptions(path: EPath) -> Iterator[EPath]:

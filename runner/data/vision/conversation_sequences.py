@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from iolaus.runner.data.labelled.examples import TaskSequences
 from iolaus.runner.data.vision.conversation_encoder import ConversationEncoder, EncodedText, SampleTooLong
@@ -38,9 +39,8 @@ class ConversationSequences(TaskSequences):
     ) -> None:
         conversations, texts, self.sizes = zip(*encoded, strict=True)
         lengths = np.array([len(text.input_ids) for text in texts], dtype=np.int32)
-        super().__init__(
-            conversations, np.concatenate([text.input_ids for text in texts]).astype(np.int32), lengths, None
-        )
+        ids = np.concatenate([text.input_ids for text in texts]).astype(np.int32)
+        super().__init__(conversations, ids, lengths, token_types=None)
         self.labels = np.concatenate([text.labels for text in texts]).astype(np.int32)
         self.prompt_lengths = np.array([text.prompt_length for text in texts], dtype=np.int64)
         self.image_counts = np.array([len(c.images) for c in conversations], dtype=np.int64)
@@ -79,7 +79,7 @@ class ConversationSequences(TaskSequences):
         except UndecodableImage:
             if not self.max_undecodable:
                 raise
-            return [encoder.blank(size) for size in sizes], True
+            return [encoder.inputs(Image.new("RGB", size, "grey")) for size in sizes], True
         for name, image, size in zip(conversation.images, images, sizes, strict=True):
             if image.size != size and not encoder.fixed:
                 raise ValueError(

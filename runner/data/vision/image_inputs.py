@@ -88,10 +88,6 @@ class ImageEncoder:
         """The model's inputs for an image in RGB, without text where that makes no difference, which is faster."""
         return self._encode(image).inputs if self._needs_text else self._encode.inputs(image)
 
-    def blank(self, size: Size) -> ImageInputs:
-        """The inputs for a grey image, which replaces a missing one."""
-        return self.inputs(Image.new("RGB", size, "grey"))
-
     def describe(self) -> str:
         """The number of tokens per image, in words."""
         features = self.example.ids.count(self.feature_id)

@@ -14,9 +14,6 @@ from iolaus.runner.data.vision.image_inputs import EncodesWithProcessor, ImageEn
 from iolaus.runner.data.vision.image_only import processor_of
 from iolaus.runner.run.model_folder import model_folder
 
-IGNORED = -100
-"""The label of a token without a target, as in torch's cross-entropy."""
-
 SPECIAL_TOKENS = {
     "llava": ("<image>",),
     "idefics3": ("<image>", "<fake_token_around_image>", "<end_of_utterance>", "<global-img>"),
@@ -37,7 +34,7 @@ class VisionProcessor(NamedTuple):
 
     def encoder(self, max_length: int, too_long: str) -> ConversationEncoder:
         """An encoder of conversations of up to `max_length` tokens."""
-        return ConversationEncoder(self.tokenizer, self.images, max_length, too_long, IGNORED)
+        return ConversationEncoder(self.tokenizer, self.images, max_length, too_long, ignore_index=-100)
 
 
 def find_processor(given: ImagesAndText, texts: Callable[[], Iterable[str]]) -> VisionProcessor:

@@ -187,8 +187,7 @@ class VisionLanguageModel(SparseMaskedLM):
         unused = [p for p, gradient in zip(trained, gradients, strict=True) if gradient is None]
         for parameter in unused:
             parameter.requires_grad_(False)
-        if unused:
-            count = sum(p.numel() for p in unused)
+        if count := sum(p.numel() for p in unused):
             log.info("%s parameters of the vision tower are frozen: no feature depends on them", f"{count:,}")
 
     def _zero_of_images(self) -> Tensor:
