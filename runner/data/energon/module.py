@@ -154,7 +154,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         if split not in PARTS:
             raise ValueError(f"Invalid value for split: {split!r}; there are: {', '.join(PARTS)}")
         check_source(self.path, self.allow_dataset_code)
-        shared = {
+        shared: dict[str, Any] = {
             "worker_config": worker_config,
             "batch_size": self.micro_batch_size,
             "task_encoder": self.make_task_encoder(split, self.errors[split]),

@@ -34,6 +34,8 @@ class EnergonData(ConversationData, EnergonMultiModalDataModule):
     resumes only in the layout of its checkpoint.
     """
 
+    settings: options.Energon
+
     @takes_settings(options.Energon)
     def __init__(self, settings: options.Energon) -> None:
         super().__init__(

@@ -60,6 +60,8 @@ class ImageTextDataModule(ConversationData, EvaluatedDataModule):
     `runner.data.demo.scenes.Scenes` does.
     """
 
+    settings: options.ImageText
+
     @takes_settings(options.ImageText)
     def __init__(self, settings: options.ImageText) -> None:
         super().__init__(settings)
