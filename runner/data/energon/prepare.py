@@ -46,7 +46,7 @@ def prepare(
         except ValueError as error:
             raise ValueError(str(error).replace("data.validation_documents", "--validation")) from None
     # Energon shuffles within a buffer only, so neighbours in the file are put apart.
-    order = np.random.default_rng(seed).permutation(len(found)).tolist()
+    order: list[int] = np.random.default_rng(seed).permutation(len(found)).tolist()
     samples = (
         ("val" if held_out[i] else "train", _files(*found[i], pictures, reader.columns)) for i in order
     )
