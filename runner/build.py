@@ -65,7 +65,9 @@ def _value(value: Any, convert: str, recursive: bool) -> Any:
     """A value of a node, converted, with its own nodes built."""
     if recursive and isinstance(value, DictConfig) and "_target_" in value:
         path, target = value._get_full_key(None), value["_target_"]
-        made = Call(locate(target, path), path or "the node", None, *_arguments(value, convert, recursive), target)
+        made = Call(
+            locate(target, path), path or "the node", None, *_arguments(value, convert, recursive), target
+        )
         return partial(made.func, *made.args, **made.keywords) if value.get("_partial_") else made.made()
     if not OmegaConf.is_config(value):
         return value

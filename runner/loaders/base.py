@@ -7,9 +7,8 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 
-from iolaus.runner.data.energon.replicas import find_replica
 from iolaus.runner.loaders.passes import Passes, PassLoader
-from iolaus.runner.run.replicas import Replica
+from iolaus.runner.run.replicas import Replica, find_replica
 
 EXPECTED_WARNINGS = (
     ".*IterableDataset.* has .__len__. defined.*",
