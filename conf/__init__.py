@@ -1,7 +1,6 @@
-"""What can be chosen: every config group, one file each, registered on import.
+"""Every config group, one file each, registered on import. Imports no torch, so that help and completion are fast.
 
 Read `conf/config.py` first: it lists the groups and their defaults. `conf/experiment/` holds recipes.
-Nothing in here imports torch, so help, completion and printing a config answer at once.
 """
 
 import sys
@@ -24,22 +23,11 @@ from iolaus.conf import (
 from iolaus.conf.registry import load_plugins
 
 __all__ = [
-    "callback",
-    "checkpoint",
-    "config",
-    "data",
-    "logger",
-    "model",
-    "module",
-    "objective",
-    "optimizer",
-    "sampler",
-    "scheduler",
-    "sweeper",
-    "trainer",
-]
+    "callback", "checkpoint", "config", "data", "logger", "model", "module", "objective", "optimizer", "sampler",
+    "scheduler", "sweeper", "trainer",
+]  # fmt: skip
 
-if __name__ == "conf":  # found by its folder, as from a checkout: there is one copy of it, of another name
+if __name__ == "conf":  # imported from a checkout's folder: stands for the one copy, `iolaus.conf`
     from iolaus import conf
 
     sys.modules["conf"] = conf

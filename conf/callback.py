@@ -1,4 +1,4 @@
-"""Group `callback`: what watches the run. Options add up: `callback=[default,mine]` gives ours and yours."""
+"""Group `callback`: Lightning callbacks. Options add up: `callback=[default,mine]` gives ours and yours."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,14 +9,13 @@ from iolaus.conf.values import AT_LEAST_0, COUNT, POSITIVE, Bounds, Choice, sett
 
 @dataclass
 class Throughput:
-    """Counts real tokens per second over the last steps, evaluation and checkpoints left out, and the FLOPs they used."""
+    """Logs tokens (without padding) and FLOPs per second of training, evaluation and checkpoints left out."""
 
     _target_: str = "runner.callbacks.Throughput"
     window: int = setting(50, allowed=COUNT)
-    """Steps that the figures are taken over."""
+    """Steps that the figures are averaged over."""
     peak_tflops: Any = setting(None, allowed=POSITIVE)
-    """What one device could do, in TFLOP/s at the precision used, for `perf/mfu`; none takes it from a table of
-    accelerators (half precision), and leaves the figure out where that has none."""
+    """Peak TFLOP/s of one device at the precision used, for `perf/mfu`; none looks it up in a table of accelerators."""
 
 
 @dataclass
@@ -25,31 +24,31 @@ class Progress:
 
     _target_: str = "runner.callbacks.Progress"
     refresh_per_second: float = setting(4.0, allowed=POSITIVE)
-    """Redraws of the bar per second at the most; each reads the loss from the device."""
+    """Most redraws of the bar per second; each reads the loss from the device."""
     seconds_per_line: float = setting(10.0, allowed=POSITIVE)
-    """Seconds between two lines where there is no terminal; each tenth of the run has its line anyway."""
+    """Seconds between two lines where there is no terminal; each tenth of the run prints one too."""
 
 
 @dataclass
 class OrderAudit:
-    """Notes a hash of every global batch in `order.txt`; `iolaus audit RUN RUN` compares two runs."""
+    """Writes a hash of every global batch to `order.txt`; `iolaus audit RUN RUN` compares two runs."""
 
     _target_: str = "runner.callbacks.OrderAudit"
 
 
 @dataclass
 class EarlyStopping:
-    """Ends the run when the monitored metric has stopped getting better: `callback=[default,early_stopping]`."""
+    """Ends the run when the monitored metric stops improving: `callback=[default,early_stopping]`."""
 
     _target_: str = "runner.callbacks.EarlyStopping"
     monitor: Any = "${checkpoint.monitor}"
-    """A logged metric; that of the checkpoints, unless another one is named."""
+    """Logged metric to monitor; the default is that of the checkpoints."""
     mode: Any = setting("${checkpoint.mode}", allowed=Choice(("min", "max")))
-    """Whether the metric is better when small (`min`) or large (`max`); of another one it follows from the name."""
+    """Whether a small (`min`) or large (`max`) metric is better; for another metric it follows from the name."""
     patience: int = setting(3, allowed=COUNT)
     """Validations without improvement before the run ends."""
     min_delta: float = setting(0.0, allowed=AT_LEAST_0)
-    """How much better counts as improvement."""
+    """Smallest change that counts as improvement."""
 
 
 @dataclass
@@ -61,18 +60,18 @@ class ParameterGroups:
 
 @dataclass
 class Divergence:
-    """Ends a run whose loss has become far larger than it was in the beginning."""
+    """Ends a run whose loss has grown far above that of its first steps."""
 
     _target_: str = "runner.callbacks.Divergence"
     factor: float = setting(2.0, allowed=Bounds(1, open_low=True))
-    """How many times the first median loss the last one must be."""
+    """Ratio of the last median loss to the first one that ends the run."""
     window: int = setting(20, allowed=COUNT)
-    """Steps that a median is taken over."""
+    """Steps of a median."""
 
 
 @dataclass
 class Plateau:
-    """Says at each validation, and in the status, when the loss has not left the unigram entropy of the text."""
+    """Warns at each validation, and in the status, while the loss is still the unigram entropy of the text."""
 
     _target_: str = "runner.callbacks.Plateau"
 

@@ -15,15 +15,14 @@ class Checkpoint:
     every_steps: int = setting(500, allowed=WHOLE_FROM_0)
     """Steps between two checkpoints; 0 saves at the end only."""
     every_minutes: Any = setting(10.0, allowed=AT_LEAST_0)
-    """Minutes between two checkpoints at the most, whatever the steps; none turns the clock off."""
+    """Most minutes between two checkpoints, whatever the steps; none sets no limit."""
     keep_last: int = setting(1, allowed=COUNT)
     """How many of the newest periodic checkpoints stay on disk."""
     monitor: Any = None
-    """Figure that names the best checkpoint, such as `val/validation/loss`. None takes the one of the first validation
-    set that the labels ask for: accuracy, micro-F1 for several labels, Spearman's correlation for numbers, F1 for
-    entities and answers, the loss where there are no labels."""
+    """Metric that chooses the best checkpoint, such as `val/validation/loss`. None takes that of the task on the first
+    validation set: accuracy, micro-F1 (several labels), Spearman (numbers), F1 (entities, answers), else the loss."""
     mode: Any = setting(None, allowed=Choice(("min", "max")))
-    """Whether the monitored figure is better when small (`min`) or large (`max`); none follows from its name."""
+    """Whether a small (`min`) or large (`max`) metric is better; none derives it from the metric's name."""
 
 
 register("checkpoint", default=Checkpoint)

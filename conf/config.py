@@ -44,14 +44,14 @@ HYDRA: dict[str, Any] = {
 
 @dataclass
 class Config:
-    """A run, whole: two runs of equal config give equal weights."""
+    """The config of a run: two runs of equal config give equal weights."""
 
     defaults: list[Any] = field(default_factory=lambda: list(DEFAULTS))
-    """Which option of each group is taken where the command line names none."""
+    """The option of each group where the command line names none."""
     data: Any = MISSING
-    """Where the samples come from, how they are tokenised and cut into micro-batches."""
+    """The data set, its tokenization and its micro-batches."""
     objective: Any = MISSING
-    """What is learnt: the collator that makes targets, and the loss."""
+    """The collator that makes targets, and the loss."""
     sampler: Any = MISSING
     """Which samples make up global batch k."""
     model: Any = MISSING
@@ -67,27 +67,26 @@ class Config:
     checkpoint: Any = setting(MISSING, execution=True)
     """When to save, what to keep."""
     callback: Any = setting(MISSING, execution=True)
-    """What watches the run: progress bar, throughput."""
+    """Callbacks of the trainer, such as progress bar and throughput."""
     logger: Any = setting(MISSING, execution=True)
     """Where metrics go; several with `logger=[csv,wandb]`."""
     mode: str = setting("train", allowed=Choice(("train", "inspect")), execution=True)
-    """`train`, or `inspect`: what `iolaus plan` does, which shows what a run would do and trains nothing."""
+    """`train`, or `inspect` (as `iolaus plan`), which shows what a run would do and trains nothing."""
     seed: int = 42
-    """Every random choice of the run follows from it."""
+    """Seed of every random choice of the run."""
     resume: str | None = setting(None, allowed=Named("a folder, or auto"), execution=True)
-    """The folder of a run or a sweep to continue, or `auto`: the newest unfinished run of this very config (with `-m`
-    the newest sweep of these very overrides), else a new one."""
+    """Folder of a run or a sweep to resume, or `auto`: the newest unfinished run of this config (with `-m` the newest
+    sweep of these overrides), else a new one."""
     resume_changed_data: bool = setting(False, execution=True)
-    """Lets a run go on although its data, sampler or batch size are not those of the checkpoint."""
+    """Resumes a run although its data, sampler or batch size are not those of the checkpoint."""
     outputs: str = setting("outputs", allowed=Named("a folder"), execution=True)
-    """The folder that run folders are made in, relative to where the command is typed."""
+    """Folder of the run folders, relative to the working directory."""
     allowed_targets: list[str] = setting(factory=list, execution=True, runs_code=True)
     """Packages of your own, or single names of others, that `_target_` may name beside the registered options."""
     imports: list[str] = setting(factory=list, execution=True, runs_code=True)
-    """Modules of your own that are imported first: they may register tasks and metrics, and `_target_` may name what is
-    in them."""
+    """Modules of your own to import first; they may register tasks and metrics, and `_target_` may name their parts."""
     trust_remote_code: bool = setting(False, execution=True, runs_code=True)
-    """Lets a model, tokenizer or processor run code that its author put beside it (`auto_map`); else it is refused."""
+    """Allows a model, tokenizer or processor to run the code that comes with it (`auto_map`)."""
     hydra: Any = setting(factory=lambda: dict(HYDRA), execution=True)
     """Hydra's own settings; see `--hydra-help`."""
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import MISSING as NO_DEFAULT
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Any, get_type_hints
+from itertools import pairwise
+from typing import Any, get_args, get_type_hints
 
 from omegaconf import MISSING
 
@@ -16,7 +17,7 @@ from iolaus.conf.registry import OPTIONS
 from iolaus.conf.values import Choice, Named, Rule, rules_of, suggest
 
 UNSEEN = ("_target_", "_convert_")
-"""Fields that say what is built, not how."""
+"""Fields that are no settings."""
 
 
 @dataclass(frozen=True)
@@ -28,14 +29,12 @@ class Field:
     type: Any
     """The annotation."""
     default: Any
-    """As the dataclass has it, interpolations as they stand; `???` where a value must be given."""
+    """The default, interpolations unresolved; `???` where a value must be given."""
     doc: str
     allowed: Rule | None = None
-    """What it may be beyond its type."""
     execution: bool = False
-    """Whether it says how a run is executed, not what it computes."""
     runs_code: bool = False
-    """Whether it lets code of others run."""
+    """These three are the arguments of `setting`."""
 
     @property
     def name(self) -> str:
@@ -44,29 +43,23 @@ class Field:
 
     @property
     def about(self) -> str:
-        """What it means, with what only its field says."""
-        notes = ["May change on resume."] if self.execution else []
-        return " ".join(
-            [self.doc, *notes, *(["Counts on the command line alone."] if self.runs_code else [])]
-        )
+        """Its documentation, with its rules about resuming and recipes."""
+        on_resume = " May change on resume." if self.execution else ""
+        return self.doc + on_resume + (" Counts on the command line alone." if self.runs_code else "")
 
     @property
     def type_name(self) -> str:
-        """The type as it is written, or what else is allowed."""
+        """Its allowed values, or its type as it is written."""
         if self.allowed is not None and not isinstance(self.allowed, Named):
-            optional = self.type is Any or type(None) in getattr(self.type, "__args__", ())
+            optional = self.type is Any or type(None) in get_args(self.type)
             return f"{self.allowed}" + (" | none" if optional else "")
-        if self.type is Any:
-            return "any"
-        return (
-            self.type.__name__
-            if isinstance(self.type, type)
-            else str(self.type).replace("iolaus.conf.optimizer.elementwise.", "")
-        )
+        if isinstance(self.type, type):
+            return self.type.__name__
+        return "any" if self.type is Any else str(self.type).replace("iolaus.conf.optimizer.elementwise.", "")
 
 
 def fields_of(node: type, prefix: str) -> list[Field]:
-    """The fields of an option's dataclass, less what names its target; `prefix` is its group, or group and part."""
+    """The settings of an option's dataclass; `prefix` is its group, or group and part."""
     hints, docs, rules = get_type_hints(node), field_docs(node), rules_of(node)
     found = []
     for f in fields(node):
@@ -78,34 +71,32 @@ def fields_of(node: type, prefix: str) -> list[Field]:
 
 
 def check_fields(node: type, prefix: str, values: Mapping[str, Any]) -> None:
-    """Raises ValueError for a value of an option that its field does not allow; missing values are passed over."""
+    """Raises ValueError for a value of an option that its field does not allow; missing values are allowed."""
     for field in fields_of(node, prefix):
-        value = values.get(field.name)
-        if field.allowed is None or value in (None, MISSING):
-            continue
-        if problem := field.allowed.problem(value):
-            near = suggest(str(value), field.allowed.words) if isinstance(field.allowed, Choice) else ""
-            raise ValueError(f"{field.key}={value if value != '' else repr(value)}: {problem}{near}")
+        value, allowed = values.get(field.name), field.allowed
+        problem = allowed.problem(value) if allowed and value not in (None, MISSING) else None
+        if problem:
+            match = suggest(str(value), allowed.words) if isinstance(allowed, Choice) else ""
+            raise ValueError(f"{field.key}={value if value != '' else repr(value)}: {problem}{match}")
 
 
 def root_fields() -> list[Field]:
-    """The settings that belong to the whole run."""
+    """The settings of the whole run."""
     skipped = {"defaults", "hydra", *OPTIONS}
     return [field for field in fields_of(Config, "") if field.key not in skipped]
 
 
 def default_options() -> dict[str, str]:
-    """The option of each group that is taken where none is named."""
+    """The default option of each group."""
     pairs = [pair for entry in DEFAULTS if isinstance(entry, dict) for pair in entry.items()]
     return {group.removeprefix("override "): str(option) for group, option in pairs if option}
 
 
 def is_part(group: str, option: str) -> bool:
-    """Whether an option adds one mapping of its own name to the group, as those of loggers and callbacks do."""
+    """Whether an option adds one mapping of its own name to the group, as loggers and callbacks do."""
     from hydra.core.config_store import ConfigStore
 
-    node = ConfigStore.instance().load(f"{group}/{option}.yaml").node
-    return list(node) == [option]
+    return list(ConfigStore.instance().load(f"{group}/{option}.yaml").node) == [option]
 
 
 def summary(node: type) -> str:
@@ -123,21 +114,16 @@ def field_docs(node: type) -> dict[str, str]:
 
 @cache
 def _docs_of_module(name: str) -> dict[str, dict[str, str]]:
-    """Documentation of fields by class and field; a module is read once."""
+    """Documentation of fields by class and field; a module is parsed once."""
+    classes = ast.parse(inspect.getsource(sys.modules[name])).body
+    return {cls.name: _documented(cls) for cls in classes if isinstance(cls, ast.ClassDef)}
+
+
+def _documented(cls: ast.ClassDef) -> dict[str, str]:
+    """The strings below the annotated names of a class."""
     found = {}
-    for body in ast.parse(inspect.getsource(sys.modules[name])).body:
-        if isinstance(body, ast.ClassDef):
-            found[body.name] = dict(_documented(body))
+    for pair in pairwise(cls.body):
+        match pair:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=text)):
+                found[name] = " ".join(str(text).split())
     return found
-
-
-def _documented(body: ast.ClassDef) -> list[tuple[str, str]]:
-    pairs = zip(body.body, body.body[1:], strict=False)
-    return [
-        (line.target.id, " ".join(str(below.value.value).split()))
-        for line, below in pairs
-        if isinstance(line, ast.AnnAssign)
-        and isinstance(line.target, ast.Name)
-        and isinstance(below, ast.Expr)
-        and isinstance(below.value, ast.Constant)
-    ]

@@ -8,24 +8,24 @@ from iolaus.conf.values import Choice, setting
 
 @dataclass
 class Csv:
-    """`metrics.csv` in the run folder, which the report is drawn from."""
+    """`metrics.csv` in the run folder, which the report is made from."""
 
     _target_: str = "runner.logging.MetricsFile"
 
 
 @dataclass
 class Wandb:
-    """Weights & Biases; its files lie in the run folder, and a resumed run keeps its id."""
+    """Weights & Biases, with its files in the run folder; a resumed run keeps its id."""
 
     _target_: str = "runner.logging.wandb_logger"
     project: str = "iolaus"
-    """Project the run appears in."""
+    """Name of the project."""
     group: str | None = None
-    """Runs of one group are shown together; none is the sweep's name for a job of a sweep, else leaves the run alone."""
+    """Name of a group of runs that are shown together; none takes the sweep's name for a job of a sweep."""
     tags: list[str] = field(default_factory=list)
-    """Words to find the run by."""
+    """Tags of the run."""
     offline: str = setting("auto", allowed=Choice(("auto", "true", "false")))
-    """`true` writes files for `wandb sync`, `false` needs a key, `auto` is offline where there is none."""
+    """`true` writes files for `wandb sync`, `false` needs a key, `auto` is offline where there is no key."""
 
 
 @dataclass

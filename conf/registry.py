@@ -15,42 +15,40 @@ from iolaus.old_names import current_name
 # Hydra copies the whole store once per group for --help, seconds of work; `load` hands out copies of its nodes anyway
 ConfigStore.__deepcopy__ = lambda store, memo: store  # type: ignore[attr-defined]
 
-# Energon's library for remote storage brings a plugin that costs each start 0.3 s, and warns of search paths
+# Energon's library for remote storage has a plugin that delays each start by 0.3 s, and warns of search paths
 sys.modules.setdefault("hydra_plugins.hydra_msc_plugin", None)  # type: ignore[arg-type]
 
 OPTIONS: dict[str, dict[str, type]] = {}
-"""The dataclass behind each registered option, by group and name."""
-
+"""The dataclass of each registered option, by group and name."""
 
 _OWN: dict[tuple[str | None, str], "Option"] = {}
-"""What Hydra's store shall have of ours, by group and file name."""
+"""Our entries in Hydra's store, by group and file name."""
 
 SEARCHED: list[str] = []
-"""Packages of plugins in which YAML options and recipes lie, such as `pkg://my_package.recipes`."""
-
+"""Packages of plugins with YAML options and recipes, such as `pkg://my_package.recipes`."""
 
 TASKS: dict[str, Any] = {}
-"""Finetuning tasks by name, what `data.task` may be: a `runner.tasks.Task`, or its dotted name, as a command imports no
-torch before it is needed."""
+"""Finetuning tasks by name, the values of `data.task`: a `runner.tasks.Task`, or its dotted name to import no torch."""
 
 METRICS: dict[str, dict[str, Any]] = {}
-"""What makes each further metric, by the kind of prediction that it measures and by its own name."""
+"""Constructors of registered metrics, by the kind of prediction that they measure and by name."""
 
 SMALLER_IS_BETTER = {"loss", "mse", "perplexity", "bits_per_token", "bits_per_byte"}
-"""How the names of figures end that are errors; every other figure is better when large."""
+"""Last parts of the names of figures that are errors; every other figure is better when large."""
 
 
 class Option(ConfigNode):
-    """What Hydra's store keeps of an option; it becomes a config when it is asked for, which few are in a command."""
+    """An option in Hydra's store, made a config only when a command uses it."""
+
+    _node: DictConfig | None
 
     def __init__(self, group: str | None, name: str, source: Any) -> None:
         self.source = source
-        self._node: DictConfig | None = None
         super().__init__(f"{name}.yaml", None, group, None, "iolaus")  # type: ignore[arg-type]
 
     @property
     def node(self) -> DictConfig:
-        """The option as a config of its own."""
+        """The option as a config."""
         if self._node is None:
             self._node = OmegaConf.structured(self.source)
             _open_mappings(self._node)
@@ -62,7 +60,7 @@ class Option(ConfigNode):
 
 
 def _open_mappings(config: DictConfig) -> None:
-    """Lets fields that are mappings (`model.config`) take any key; all else knows its keys, and refuses others."""
+    """Lets fields that are mappings (`model.config`) take any key; dataclasses refuse unknown keys."""
     for name in config:
         child = config._get_node(name)
         if isinstance(child, DictConfig):
@@ -73,7 +71,7 @@ def _open_mappings(config: DictConfig) -> None:
 
 
 def register(group: str, **options: type) -> None:
-    """Offers each dataclass as an option of `group` under its keyword.
+    """Registers each dataclass as an option of `group` under its keyword.
 
     Example:
         >>> from dataclasses import dataclass
@@ -92,10 +90,7 @@ def register(group: str, **options: type) -> None:
 
 
 def register_parts(group: str, together: str | None = None, **options: type) -> None:
-    """Offers each dataclass as a mapping of one name, so that chosen options add up: `logger=[csv,wandb]`.
-
-    `together` is the name of a further option that has all of them.
-    """
+    """Registers dataclasses as options that add up (`logger=[csv,wandb]`), and an option `together` that holds all."""
     for name, node in options.items():
         OPTIONS.setdefault(group, {})[name] = node
         _store(group, name, {name: node})
@@ -104,22 +99,20 @@ def register_parts(group: str, together: str | None = None, **options: type) -> 
 
 
 def register_root(node: type) -> None:
-    """Offers the dataclass of the whole config."""
-    _place(None, Option(None, "config", node))
+    """Registers the dataclass of the whole config."""
+    _store(None, "config", node)
 
 
-def _store(group: str, name: str, source: Any) -> None:
-    _place(group, Option(group, name, source))
-
-
-def _place(group: str | None, option: Option) -> None:
-    """Puts an option into Hydra's store, where a program that stored another by this name before keeps its own."""
+def _store(group: str | None, name: str, source: Any) -> None:
+    """Puts an option into Hydra's store, unless the program has stored its own under this name."""
+    option, place = Option(group, name, source), _place_of(group)
     _OWN[group, option.name] = option
-    if option.provider == getattr(_place_of(group).get(option.name, option), "provider", None):
-        _place_of(group)[option.name] = option
+    if option.provider == getattr(place.get(option.name, option), "provider", None):
+        place[option.name] = option
 
 
 def _place_of(group: str | None) -> dict[str, Any]:
+    """The part of Hydra's store with the options of a group."""
     place = ConfigStore.instance().repo
     for part in group.split("/") if group else ():
         place = place.setdefault(part, {})
@@ -128,56 +121,48 @@ def _place_of(group: str | None) -> dict[str, Any]:
 
 @contextmanager
 def own_options() -> Iterator[None]:
-    """Within it Hydra finds our options, whatever the program stores under the same names for a Hydra app of its own."""
-    theirs = {}
-    for (group, name), option in _OWN.items():
-        place = _place_of(group)
-        if (found := place.get(name)) is not option:
-            theirs[group, name] = found
-            place[name] = option
+    """Puts our options in the place of those that the program stores under the same names for its own Hydra app."""
+    ours = [(_place_of(group), name, option) for (group, name), option in _OWN.items()]
+    theirs = [(place, name, place[name]) for place, name, option in ours if place[name] is not option]
+    for place, name, option in ours:
+        place[name] = option
     try:
         yield
     finally:
-        for (group, name), found in theirs.items():
-            _place_of(group)[name] = found
+        for place, name, found in theirs:
+            place[name] = found
 
 
 def target_of(node: Any) -> str | None:
-    """What a part of a config, or an option, is made by, under its name of today; None where it does not say."""
+    """The current name of the target of a config node or an option; None where it has none."""
     target = node.get("_target_") if isinstance(node, Mapping) else getattr(node, "_target_", None)
     return current_name(target) if isinstance(target, str) else None
 
 
 def option_of(group: str, node: Any) -> str | None:
-    """The option of a group that a part of a config is made from, by its target; None for one of the user's own."""
+    """The option of a group with the target of a config node; None for a component of the user's own."""
     target = target_of(node)
     named = (name for name, option in OPTIONS[group].items() if target_of(option) == target)
     return None if target is None else next(named, None)
 
 
 def component_of(target: str) -> tuple[str, type] | None:
-    """The first group and option that a target is registered by; None for one of the user's own."""
-    for group, options in OPTIONS.items():
-        for option in options.values():
-            if target_of(option) == current_name(target):
-                return group, option
-    return None
+    """The first group and option with a target; None for a component of the user's own."""
+    target = current_name(target)
+    every = ((group, option) for group, options in OPTIONS.items() for option in options.values())
+    return next((found for found in every if target_of(found[1]) == target), None)
 
 
 def execution_names(group: str, node: Any) -> set[str]:
-    """The fields of a group's part that say how a run is executed.
-
-    In a component of the user's own they are those that are so in any option of the group.
-    """
+    """The fields of a group's node that change how a run is executed; for the user's own, those of any option."""
     name = option_of(group, node)
     options = OPTIONS[group].values() if name is None else [OPTIONS[group][name]]
-    return {
-        field for option in options for field, rules in rules_of(option).items() if rules.get("execution")
-    }
+    rules = (rule for option in options for rule in rules_of(option).items())
+    return {field for field, rule in rules if rule.get("execution")}
 
 
 def register_task(name: str, task: Any) -> None:
-    """Offers a task under a name: an instance of a subclass of `runner.tasks.Task`, the subclass, or its dotted name.
+    """Registers a task under a name: an instance of a subclass of `runner.tasks.Task`, the subclass, or its dotted name.
 
     Example:
         >>> register_task("similarity", "my_package.similarity.Similarity")
@@ -186,14 +171,14 @@ def register_task(name: str, task: Any) -> None:
 
 
 def register_metric(kind: str, name: str, make: Any, smaller_is_better: bool = False) -> None:
-    """Adds a metric to everything that is evaluated of a kind, such as `classification`; its figure has this name.
+    """Adds a metric to every evaluation of a kind of predictions.
 
     Args:
         kind: `classification`, `multi_label`, `regression`, `token_classification`, `question_answering`,
             `vision_language`, or the `kind` of the predictions of a task of your own.
-        name: What the figure is called, as in `val/validation/auroc`.
-        make: Makes a `torchmetrics.Metric` of the number of labels; a function, or its dotted name.
-        smaller_is_better: Whether the figure is an error: what a search and the best checkpoint go by.
+        name: The name of the figure, as in `val/validation/auroc`.
+        make: A function of the number of labels that returns a `torchmetrics.Metric`, or its dotted name.
+        smaller_is_better: Whether the figure is an error, for searches and the choice of the best checkpoint.
 
     Example:
         >>> register_metric("classification", "auroc", "my_package.metrics.auroc")
@@ -204,12 +189,12 @@ def register_metric(kind: str, name: str, make: Any, smaller_is_better: bool = F
 
 
 def better_when(figure: str) -> str:
-    """`min` or `max`: whether a figure, such as `val/books/loss` or `accuracy`, is better small or large."""
+    """`min` or `max`: whether a small or a large figure, such as `val/books/loss` or `accuracy`, is better."""
     return "min" if figure.endswith(tuple(SMALLER_IS_BETTER)) else "max"
 
 
 def register_configs(package: str) -> None:
-    """Finds YAML options and recipes in a package too: `my_package.conf` with `experiment/mine.yaml` in it.
+    """Adds the YAML options and recipes of a package, such as `my_package.conf` with `experiment/mine.yaml`.
 
     Example:
         >>> from iolaus import register_configs
@@ -219,6 +204,6 @@ def register_configs(package: str) -> None:
 
 
 def load_plugins() -> None:
-    """Imports every installed entry point of the group `iolaus.plugins`, whose modules register options."""
+    """Imports every installed entry point of the group `iolaus.plugins`, which register options."""
     for plugin in entry_points(group="iolaus.plugins"):
         plugin.load()

@@ -1,4 +1,4 @@
-"""Samplers: which samples make up global batch k."""
+"""Group `sampler`: which samples make up global batch k."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ class Shuffled:
     global_batch_size: int = setting(32, allowed=COUNT)
     """Sequences per optimizer step, over all ranks and micro-batches."""
     seed: int = II("seed")
-    """The order of the epochs follows from it."""
+    """Seed of the order of each epoch."""
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Sequential(Shuffled):
 
     _target_: str = "runner.samplers.Sequential"
     seed: int = II("seed")
-    """Changes nothing in the order; samples are transformed and masked under it."""
+    """Seed of random transforms and masks; the order does not depend on it."""
 
 
 @dataclass
@@ -34,27 +34,19 @@ class LengthGrouped(Shuffled):
 
     _target_: str = "runner.samplers.LengthGrouped"
     pool_batches: int = setting(50, allowed=COUNT)
-    """Batches whose samples are sorted by length together; 1 groups nothing, more groups closer."""
+    """Batches whose samples are sorted by length together; 1 does not sort, more give more equal lengths."""
 
 
 @dataclass
 class SplitModality(Shuffled):
-    """Every batch with images or without, the one with the longest example first."""
+    """Batches either of samples with images or of text alone; the batch with the longest sample comes first."""
 
     _target_: str = "runner.samplers.SplitModality"
-    global_batch_size: int = 32
-    """Examples per optimizer step, over all ranks and micro-batches."""
     image_patches: int = setting(576, allowed=WHOLE_FROM_0)
-    """Tokens that an image adds to the length of its example where the data does not count them itself; 576 are those of
-    CLIP ViT-L/14 at 336 pixels."""
+    """Tokens of an image where the data does not count them; 576 is CLIP ViT-L/14 at 336 pixels."""
     drop_last: bool = False
     """Whether to leave out the last, smaller batch of each modality."""
 
 
-register(
-    "sampler",
-    shuffled=Shuffled,
-    sequential=Sequential,
-    length_grouped=LengthGrouped,
-    split_modality=SplitModality,
-)
+register("sampler", shuffled=Shuffled, sequential=Sequential)
+register("sampler", length_grouped=LengthGrouped, split_modality=SplitModality)

@@ -1,7 +1,4 @@
-"""Groups `hydra/sweeper` and `hydra/launcher`: what `-m` makes of several values, and where their jobs run.
-
-Hydra's own launcher `basic`, the default, runs them here, one after the other.
-"""
+"""Groups `hydra/sweeper` and `hydra/launcher`: which jobs `-m` makes, and where they run (by default here, in turn)."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,35 +9,34 @@ from iolaus.conf.values import setting
 
 @dataclass
 class Grid:
-    """Every combination of the values, each as a run of its own; run again, it skips what is done."""
+    """One run for every combination of the values; the same sweep started again skips finished runs."""
 
     _target_: str = "hydra_plugins.iolaus.GridSweeper"
     max_batch_size: int | None = None
-    """Jobs handed to the launcher at once; none hands over all."""
+    """Most jobs that the launcher starts at once; none sets no bound."""
     params: Any = None
     """Values to sweep over beside those on the command line, such as `{seed: "1,2"}`."""
 
 
 @dataclass
 class Optuna:
-    """Trials suggested by Optuna (needs `iolaus[search]`); killed and started again it goes on with the same ones."""
+    """Trials suggested by Optuna (needs `iolaus[search]`); a killed search resumes with the same trials."""
 
     _target_: str = "hydra_plugins.iolaus.OptunaSweeper"
     n_trials: int = 20
-    """Trials in all, those that failed or were pruned included; more of them continue a search that has ended."""
+    """Number of trials, failed and pruned ones included; a larger number continues a finished search."""
     n_jobs: int = 1
-    """Trials handed to the launcher at once, which runs them beside each other if it can."""
+    """Trials that the launcher starts at once, in parallel if it can."""
     direction: Any = None
-    """Whether the objective, the best value of `checkpoint.monitor`, is better small (`min`) or large (`max`); none
-    follows from the figure."""
+    """Whether a small (`min`) or large (`max`) value of `checkpoint.monitor` is better; none follows from its name."""
     sampler: str = "tpe"
     """`tpe` learns from earlier trials, `random` does not."""
     seed: int = 0
-    """What is suggested follows from it."""
+    """Seed of the suggestions."""
     startup_trials: int = 5
-    """Trials that are drawn at random, and complete before any is pruned (`asha` does not wait)."""
+    """Trials that are drawn at random, and must finish before any trial is pruned (but by `asha`)."""
     pruner: str = "median"
-    """Stops a trial that at some validation is worse than the `median` of others, or not among `asha`'s; or `none`."""
+    """Stops a trial with a validation worse than the `median` of others, or by `asha`; `none` stops none."""
     storage: Any = None
     """Journal file of the study; none puts it in the sweep's folder."""
     params: Any = None
@@ -66,27 +62,27 @@ class Slurm:
     nodes: int | None = None
     """Nodes of each job; none takes the run's `trainer.num_nodes`, and another number is refused."""
     tasks_per_node: int | None = None
-    """Processes on each node; none takes the run's `trainer.devices`, and another number than that is refused."""
+    """Processes on each node; none takes the run's `trainer.devices`, and another number is refused."""
     gpus_per_node: int | None = None
-    """GPUs on each node; none takes as many as processes with `trainer.accelerator=gpu`, else asks for none."""
+    """GPUs on each node; none takes one per process with `trainer.accelerator=gpu`, else no GPU."""
     cpus_per_task: int = 4
-    """Cores for each process: its own and its loader workers'."""
+    """Cores for each process and its loader workers."""
     mem_gb: float | None = None
     """Memory on each node, in GB; none takes the partition's default."""
     timeout_min: int = 1440
     """Time limit of the job, in minutes."""
     signal: str = "USR2"
-    """Signal that warns the run before its time is up; it saves, and the job is requeued."""
+    """Signal before the time limit; the run saves a checkpoint, and the job is requeued."""
     signal_delay_s: int = 120
-    """How long before the end it comes, in seconds: enough for a step and a checkpoint."""
+    """Seconds from the signal to the time limit: enough for a step and a checkpoint."""
     requeue: bool = True
-    """Whether a job that was preempted, ran out of time or lost a node goes on by itself."""
+    """Whether a job that was preempted, ran out of time or lost a node is requeued."""
     max_num_timeout: int = 50
-    """How often a job that ran out of time goes on; preemptions are not counted."""
+    """How often a job that ran out of time is requeued; preemptions are not counted."""
     array_parallelism: int = 256
-    """Jobs of a sweep that run at the same time at the most."""
+    """Most jobs of a sweep that run at the same time."""
     setup: list[str] = setting(factory=list, runs_code=True)
-    """Shell lines before the run starts, such as `module load cuda`."""
+    """Shell commands before the run, such as `module load cuda`."""
     srun_args: list[str] = setting(factory=list, runs_code=True)
     """Further arguments for srun."""
     additional_parameters: dict[str, Any] = setting(factory=dict, runs_code=True)
@@ -94,9 +90,9 @@ class Slurm:
     name: str = "iolaus"
     """Name of the jobs in the queue."""
     submitit_folder: str = "${hydra.sweep.dir}/.submitit/%j"
-    """Where the batch script and what the jobs print lie; the nodes must see it."""
+    """Folder of the batch script and of the jobs' output, on a file system that the nodes share."""
     wait: bool = True
-    """Waits for the jobs and compares them in the end; `false` submits, prints the job ids and returns."""
+    """Waits for the jobs and compares them at the end; `false` submits, prints the job ids and returns."""
 
 
 register("hydra/launcher", slurm=Slurm)

@@ -6,18 +6,20 @@ from typing import Any
 from iolaus.conf.registry import register
 from iolaus.conf.values import AT_LEAST_0, COUNT, POSITIVE, WHOLE_FROM_0, Bounds, Choice, setting
 
+PRECISIONS = ("auto", "32-true", "32", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true", "64")
+
 
 @dataclass
 class Trainer:
-    """Lightning's Trainer, as this project drives it: one optimizer step per global batch."""
+    """Lightning's Trainer, with one optimizer step per global batch."""
 
     _target_: str = "runner.loop.build_trainer"
     max_steps: int = setting(1500, allowed=Bounds(-1, whole=True))
-    """Global batches to train on, which is optimizer steps; -1 follows `max_epochs`."""
+    """Optimizer steps, each on one global batch; -1 follows `max_epochs`."""
     max_epochs: Any = setting(None, allowed=POSITIVE)
-    """Passes over the training set (may be a fraction); takes effect when `max_steps` is -1."""
+    """Passes over the training set (may be a fraction) where `max_steps` is -1."""
     accelerator: str = setting("auto", allowed=Choice(("auto", "cpu", "gpu", "cuda", "mps")), execution=True)
-    """`cpu`, `gpu`, `mps`, or `auto`: the best there is."""
+    """`cpu`, `gpu`, `mps`, or `auto`: the best that is there."""
     devices: Any = setting(1, execution=True)
     """Processes on this node, one per device; `auto` takes every GPU, or one process on a CPU."""
     num_nodes: Any = setting(1, execution=True)
@@ -29,35 +31,29 @@ class Trainer:
     timeout: float = setting(600.0, allowed=POSITIVE, execution=True)
     """Seconds without progress after which a rank counts as hanging."""
     strategy: str = setting("auto", allowed=Choice(("auto", "ddp", "fsdp")), execution=True)
-    """`auto`: one process alone, or DDP where there are several."""
+    """`ddp`, `fsdp`, or `auto`: DDP for several processes."""
     tensor_parallel_size: int = setting(1, allowed=COUNT, execution=True)
-    """Processes that share each matrix, for `trainer=fsdp` and models that transformers has a plan for."""
-    precision: str = setting(
-        "auto",
-        allowed=Choice(
-            ("auto", "32-true", "32", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true", "64")
-        ),
-    )
-    """`32-true`, `bf16-mixed`, ..., or `auto`: bf16 autocast where the hardware has bf16 units, else fp32. It is
-    decided when the run begins, and stays so wherever it goes on."""
+    """Processes that share each matrix, for `trainer=fsdp` and models with a tensor-parallel plan in transformers."""
+    precision: str = setting("auto", allowed=Choice(PRECISIONS))
+    """`32-true`, `bf16-mixed`, ..., or `auto`, chosen once per run: bf16-mixed on hardware with bf16 units, else fp32."""
     attention: str = setting("auto", allowed=Choice(("auto", "flash_attn", "varlen_attn")), execution=True)
-    """Flash attention of packed rows on a GPU in half precision: of the package `flash_attn`, torch's own `varlen_attn`,
-    or `auto`: of the package where it is installed."""
+    """Attention of packed rows on a GPU in half precision: the package `flash_attn`, torch's `varlen_attn`, or `auto`:
+    the package where it is installed."""
     validate_every: int = setting(250, allowed=WHOLE_FROM_0)
-    """Steps between two validations; one at the end comes by itself. 0 turns validation off."""
+    """Steps between two validations; there is always one at the end. 0 turns validation off."""
     validation_batches: Any = setting(None, allowed=AT_LEAST_0)
-    """Validation batches to use of each set; none takes all."""
+    """Batches of each validation set to use; none takes all."""
     log_every: int = setting(10, allowed=COUNT, execution=True)
     """Steps between two rows in the logs."""
     deterministic: bool = False
-    """Refuses operations without a deterministic implementation on the device."""
+    """Raises an error for operations without a deterministic implementation on the device."""
     profile: bool = setting(False, execution=True)
     """Writes a trace and a table of the most expensive operators to the run folder."""
 
 
 @dataclass
 class CpuTrainer(Trainer):
-    """On the CPU, whatever else there is."""
+    """On the CPU, also where there is a GPU."""
 
     accelerator: str = "cpu"
 
@@ -79,19 +75,17 @@ class DdpTrainer(Trainer):
 
 @dataclass
 class FsdpTrainer(Trainer):
-    """One process per device, each with a shard of weights, gradients and optimizer state: for models too big for one."""
+    """One process per device, with a shard of weights, gradients and optimizer state, for models too big for one."""
 
     strategy: str = "fsdp"
     devices: Any = 2
 
 
 def check_length(max_steps: int, max_epochs: float | None) -> None:
-    """Raises ValueError where neither or both of the two lengths of a run are given."""
+    """Raises ValueError unless exactly one of the two lengths of a run is given."""
     if (max_steps > 0) == (max_epochs is not None and max_steps < 0):
-        raise ValueError(
-            f"trainer.max_steps={max_steps} and trainer.max_epochs={max_epochs}: give a positive number of steps, or "
-            "max_steps=-1 and a positive number of epochs"
-        )
+        given = f"trainer.max_steps={max_steps} and trainer.max_epochs={max_epochs}"
+        raise ValueError(f"{given}: give a positive number of steps, or max_steps=-1 and a number of epochs")
 
 
 register("trainer", auto=Trainer, cpu=CpuTrainer, gpu=GpuTrainer, ddp=DdpTrainer, fsdp=FsdpTrainer)

@@ -1,7 +1,4 @@
-"""What a setting may be where its type does not say so, whether it may change on resume: said at the field by `setting`.
-
-`runner.config.checks` holds a config against it before anything heavy is imported; `--info` and the JSON schema show it.
-"""
+"""Rules of fields beyond their types, which `setting` gives, `runner.config.checks` applies and `iolaus info` shows."""
 
 import difflib
 import math
@@ -18,21 +15,17 @@ class Choice(NamedTuple):
     """One of a few words."""
 
     words: tuple[str, ...]
-    numbers: bool = False
-    """Whether a whole number does as well."""
 
     def problem(self, value: Any) -> str | None:
-        """What is wrong with a value, in words; None where nothing is."""
-        if value in self.words or (self.numbers and isinstance(value, int)):
-            return None
-        return f"there are: {', '.join(self.words)}"
+        """The error message for a value that is not allowed."""
+        return None if value in self.words else f"there are: {', '.join(self.words)}"
 
     def __str__(self) -> str:
-        return " | ".join(self.words) + (" | a number" if self.numbers else "")
+        return " | ".join(self.words)
 
 
 class Bounds(NamedTuple):
-    """A number from `low` to `high`; `open_low` and `open_high` leave the bound itself out."""
+    """A finite number from `low` to `high`; `open_low` and `open_high` exclude the bound itself."""
 
     low: float
     high: float = float("inf")
@@ -41,14 +34,13 @@ class Bounds(NamedTuple):
     whole: bool = False
 
     def problem(self, value: Any) -> str | None:
-        """What is wrong with a value, in words; None where nothing is."""
+        """The error message for a value that is not allowed."""
         if isinstance(value, bool) or not isinstance(value, int | float):
             return f"expected {self}"
         too_low = value <= self.low if self.open_low else value < self.low
         too_high = value >= self.high if self.open_high else value > self.high
-        if too_low or too_high or not math.isfinite(value) or (self.whole and value != int(value)):
-            return f"it must be {self}"
-        return None
+        fits = math.isfinite(value) and not (too_low or too_high or (self.whole and value != int(value)))
+        return None if fits else f"it must be {self}"
 
     def __str__(self) -> str:
         kind = "a whole number" if self.whole else "a number"
@@ -59,28 +51,26 @@ class Bounds(NamedTuple):
 
 
 class Named(NamedTuple):
-    """A name, or several in a list or mapping; any text but an empty one, which an unset shell variable leaves."""
+    """A name, or several in a list or mapping; not an empty one, as an unset shell variable gives."""
 
     what: str = "a file, folder or name"
 
     def problem(self, value: Any) -> str | None:
-        """What is wrong with a value, in words; None where nothing is."""
-        if isinstance(value, dict):
-            inner = [] if "_target_" in value else list(value.values())
-        else:
-            inner = value if isinstance(value, list) else []
+        """The error message for a value that is not allowed."""
         if isinstance(value, str) and not value.strip():
             return f"it is empty (an unset variable of the shell?); give {self.what}"
         if isinstance(value, str) and "***" in value:
             return f"a secret was left out of it when it was written down; give {self.what}"
-        return next(filter(None, map(self.problem, inner)), None)
+        if isinstance(value, dict):
+            value = [] if "_target_" in value else list(value.values())
+        return next(filter(None, map(self.problem, value)), None) if isinstance(value, list) else None
 
     def __str__(self) -> str:
         return self.what
 
 
 Rule = Choice | Bounds | Named
-"""What a setting may be."""
+"""The allowed values of a field."""
 
 COUNT, AT_LEAST_0, WHOLE_FROM_0 = Bounds(1, whole=True), Bounds(0), Bounds(0, whole=True)
 POSITIVE, SHARE = Bounds(0, open_low=True), Bounds(0, 1)
@@ -96,24 +86,22 @@ def setting(
     execution: bool = False,
     runs_code: bool = False,
 ) -> Any:
-    """A field of an option, with what its type does not say.
+    """A field of an option, with rules beyond its type.
 
     Args:
-        default: Its value where none is given; or `factory`, which makes one.
-        allowed: What it may be. None (null) is allowed wherever the type allows it.
-        execution: It says how a run is executed, not what it computes, and so may change when the run is resumed.
-        runs_code: It lets code of others run, so that it counts on the command line alone, not in a recipe.
+        default: Its default, or `factory`, which makes one.
+        allowed: Its allowed values; None (null) is allowed wherever the type allows it.
+        execution: Whether it changes how a run is executed, not what it computes, and so may change on resume.
+        runs_code: Whether it lets code of others run, and so counts on the command line alone, not in a recipe.
     """
     rules: dict[str, Any] = {"allowed": allowed, "execution": execution, "runs_code": runs_code}
-    metadata = {name: rule for name, rule in rules.items() if rule}
-    if factory is not None:
-        return field(default_factory=factory, metadata=metadata)
-    return field(default=default, metadata=metadata)
+    value: Any = {"default": default} if factory is None else {"default_factory": factory}
+    return field(**value, metadata={name: rule for name, rule in rules.items() if rule})
 
 
 @cache
 def rules_of(node: type) -> dict[str, dict[str, Any]]:
-    """What `setting` notes of each field of a dataclass; a field declared again keeps what its base class says."""
+    """The rules of each field of a dataclass; a field that is declared again keeps those of its base class."""
     rules: dict[str, dict[str, Any]] = {}
     for cls in filter(is_dataclass, reversed(node.__mro__)):
         own = get_annotations(cls)
@@ -124,17 +112,16 @@ def rules_of(node: type) -> dict[str, dict[str, Any]]:
 
 
 def suggest(wrong: str, known: Iterable[str]) -> str:
-    """`. Did you mean 'x'?` for the nearest known name, or nothing."""
-    near = close_matches(wrong, known)
-    return f". Did you mean {near[0]!r}?" if near else ""
+    """`. Did you mean 'x'?` for the closest known name, or nothing."""
+    return "".join(f". Did you mean {match!r}?" for match in close_matches(wrong, known))
 
 
 def check_choice(name: str, value: str, known: Iterable[str]) -> None:
-    """Raises ValueError for a value that is not known, with those that are and the nearest of them."""
+    """Raises ValueError for an unknown value, with the known ones and the closest of them."""
     if value not in known:
         raise ValueError(f"{name}={value!r}; there are: {', '.join(known)}" + suggest(value, known))
 
 
 def close_matches(wrong: str, known: Iterable[str]) -> list[str]:
-    """The nearest known name, if one is near."""
+    """The closest known name, if one is similar."""
     return difflib.get_close_matches(wrong, list(known), n=1, cutoff=0.55)

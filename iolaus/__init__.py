@@ -2,12 +2,12 @@
 
     import iolaus
 
-    run = iolaus.run("experiment=mlm", "optimizer.lr=2e-3")     trains as `iolaus train` would, and returns the run
-    run.metrics(), run.model(), run.predict(["a [MASK] text"])  what it left
+    run = iolaus.run("experiment=mlm", "optimizer.lr=2e-3")     trains as `iolaus train` does, and returns the run
+    run.metrics(), run.model(), run.predict(["a [MASK] text"])  its figures, model and predictions
     config = iolaus.compose("experiment=mlm")                   the config alone
     parts = iolaus.assemble(config)                             data, model, optimizer ... for a loop of your own
 
-Every name below is imported when it is first asked for; `conf` says what can be chosen, `runner` runs it.
+Every name below is imported when it is first used. `conf` holds the options, `runner` the program.
 """
 
 from typing import TYPE_CHECKING
@@ -58,49 +58,14 @@ else:
     __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
-    "Collator",
-    "EnergonDataloader",
-    "EnergonMultiModalDataModule",
-    "EnhancedMaskedLanguageModelingCollator",
-    "EpochIndex",
-    "FinetuningDataModule",
-    "FinetuningModule",
-    "GlobalBatchSampler",
-    "IdentityMultiEpochDatasetWrapper",
-    "InverseSqrtScheduler",
-    "MaskedDiffusionCollator",
-    "MaskedLanguageModelingCollator",
-    "MultiEpochDataset",
-    "MultiEpochDatasetResampler",
-    "MultiEpochDatasetWrapper",
-    "MultiModalSampleConfig",
-    "Parts",
-    "PretrainingDataModule",
-    "PretrainingModule",
-    "QuestionAnsweringCollator",
-    "Run",
-    "SequenceClassificationCollator",
-    "SizedDataset",
-    "Source",
-    "SplitModalitySampler",
-    "Task",
-    "TaskModel",
-    "TokenClassificationCollator",
-    "TrainingFailure",
-    "assemble",
-    "compose",
-    "get_collator_cls",
-    "get_metrics_for_task",
-    "get_optimizer",
-    "get_scheduler",
-    "get_single_scheduler",
-    "open_run",
-    "prepare_finetuning_batch",
-    "register",
-    "register_configs",
-    "register_metric",
-    "register_task",
-    "run",
-    "runs",
+    "Collator", "EnergonDataloader", "EnergonMultiModalDataModule", "EnhancedMaskedLanguageModelingCollator",
+    "EpochIndex", "FinetuningDataModule", "FinetuningModule", "GlobalBatchSampler",
+    "IdentityMultiEpochDatasetWrapper", "InverseSqrtScheduler", "MaskedDiffusionCollator",
+    "MaskedLanguageModelingCollator", "MultiEpochDataset", "MultiEpochDatasetResampler", "MultiEpochDatasetWrapper",
+    "MultiModalSampleConfig", "Parts", "PretrainingDataModule", "PretrainingModule", "QuestionAnsweringCollator",
+    "Run", "SequenceClassificationCollator", "SizedDataset", "Source", "SplitModalitySampler", "Task", "TaskModel",
+    "TokenClassificationCollator", "TrainingFailure", "assemble", "compose", "get_collator_cls",
+    "get_metrics_for_task", "get_optimizer", "get_scheduler", "get_single_scheduler", "open_run",
+    "prepare_finetuning_batch", "register", "register_configs", "register_metric", "register_task", "run", "runs",
     "split_batch_into_microbatches",
-]
+]  # fmt: skip

@@ -1,7 +1,7 @@
-"""`runner` and `conf` as names of their own, beside `iolaus.runner` and `iolaus.conf`: the same modules, never a copy.
+"""Makes `runner` and `conf` other names of `iolaus.runner` and `iolaus.conf`: the same modules, never a copy.
 
-A checkout has both folders at its top level, so `python -m runner.train` works there, and code that was written for
-earlier versions imports them from anywhere. A project's own `conf` or `runner` goes before them wherever it is found.
+Code for earlier versions imports them so, and a checkout, which has both folders, runs `python -m runner.train`. A
+project's own `conf` or `runner` goes first.
 """
 
 import sys
@@ -34,11 +34,11 @@ MOVED = {
     "runner.sweep": "runner.sweeps",
     "runner.trainer": "runner.loop",
 }
-"""Modules that version 0.1 documents, or that a target of its options names, and what has their names today."""
+"""Modules of version 0.1 that have moved, and their current names."""
 
 
 def current_name(target: str) -> str:
-    """What a `_target_` names, as an option of today has it: `iolaus.runner.x.Y` is `runner.x.Y`, and modules have moved.
+    """The current name of a `_target_`: without `iolaus.`, and in the module that it has moved to.
 
     Example:
         >>> current_name("runner.trainer.build_trainer"), current_name("my_package.trainer.build_trainer")
@@ -54,11 +54,11 @@ DOORS = {
     "runner.data.prepare_energon": "prepare",
     "runner.report.__main__": "report",
 }
-"""What `python -m` ran in version 0.1, with the subcommand of `iolaus` that it is now."""
+"""Modules that `python -m` ran in version 0.1, with their subcommands of `iolaus`."""
 
 
 class OldNames(MetaPathFinder):
-    """Finds modules of ours by their old names; `inner` for those inside of `runner` and `conf`, else for these two."""
+    """Finds our modules by their old names: those inside of `runner` and `conf` if `inner`, else these two."""
 
     def __init__(self, inner: bool) -> None:
         self.inner = inner
@@ -66,42 +66,42 @@ class OldNames(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The specification of a module that stands for ours; None for a name that is not ours."""
+        """The specification of an old name; None for a name that is not ours."""
         top, _, rest = fullname.partition(".")
         if top not in OURS or bool(rest) != self.inner:
             return None
         if rest and sys.modules.get(top) is not sys.modules.get(f"iolaus.{top}"):
-            return None  # a package of somebody else
-        meant = "runner.cli.commands" if fullname in DOORS else MOVED.get(fullname, fullname)
-        found = find_spec(f"iolaus.{meant}")
+            return None  # another project's package
+        current = "runner.cli.commands" if fullname in DOORS else MOVED.get(fullname, fullname)
+        found = find_spec(f"iolaus.{current}")
         if found is None:
             return None
         inside = found.submodule_search_locations
-        spec = ModuleSpec(fullname, StandIn(found), origin=found.origin, is_package=inside is not None)
+        spec = ModuleSpec(fullname, Alias(found), origin=found.origin, is_package=inside is not None)
         spec.submodule_search_locations = inside
         return spec
 
 
-class StandIn(Loader):
-    """Gives the module that is meant in the place of a new one."""
+class Alias(Loader):
+    """Loads the module of another name."""
 
-    def __init__(self, meant: ModuleSpec) -> None:
-        self.meant = meant
+    def __init__(self, current: ModuleSpec) -> None:
+        self.current = current
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """The module itself."""
-        return import_module(self.meant.name)
+        return import_module(self.current.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Nothing is run again; the import system has set the specification of the old name."""
-        module.__spec__ = self.meant
+        """Restores the specification, which the import system has replaced by that of the old name."""
+        module.__spec__ = self.current
 
     def get_code(self, fullname: str) -> CodeType | None:
-        """What `python -m` runs."""
-        return cast(InspectLoader, self.meant.loader).get_code(self.meant.name)
+        """The code for `python -m`."""
+        return cast(InspectLoader, self.current.loader).get_code(self.current.name)
 
 
 def keep_old_names() -> None:
-    """Makes the old names work from now on, where no other package has them."""
+    """Makes the old names work from now on, unless another package has them."""
     sys.meta_path.insert(0, OldNames(inner=True))
     sys.meta_path.append(OldNames(inner=False))

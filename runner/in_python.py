@@ -1,7 +1,6 @@
-"""What `import iolaus` offers beside the command line: composing, training and assembling in a program of one's own.
+"""Composes, trains and assembles from Python, as `import iolaus` offers it.
 
-A config is composed as the command line does it, whatever the program has set up of Hydra for itself, and afterwards that
-is as it was. What a user has to mend is an exception with one message; nothing here ends the process.
+The program's own set-up of Hydra is restored afterwards. Errors of the user are exceptions with one message.
 """
 
 import signal
@@ -38,10 +37,10 @@ Folder = str | Path
 
 
 def compose(*overrides: str, config_dir: Folder | None = None) -> DictConfig:
-    """The config that `iolaus train` with these overrides would train; `config_dir` holds options and recipes of yours.
+    """The config of `iolaus train` with these overrides; `config_dir` holds options and recipes of your own.
 
     Raises:
-        ValueError: there is no such option or setting, or a recipe sets what only its user may.
+        ValueError: there is no such option or setting, or a recipe sets what only the command line may.
 
     Example:
         >>> config = compose("experiment=diffusion", "optimizer=lion", "optimizer.lr=1e-4")
@@ -52,19 +51,21 @@ def compose(*overrides: str, config_dir: Folder | None = None) -> DictConfig:
         _check_words(overrides)
         config = composed(_replayed(overrides))
         check_permissions(config)
-        return _without_hydra(config)
+        with flag_override(config, ["struct", "readonly"], [False, False]):
+            config.pop("hydra")
+        return config
 
 
 def run(*config: str | DictConfig, config_dir: Folder | None = None) -> Run:
-    """Trains as `iolaus train` does, in a run folder of its own, and returns the run.
+    """Trains as `iolaus train` does, in a new run folder, and returns the run.
+
+    One device trains in this process, several in processes of their own. Ctrl-C saves, stops, and raises
+    KeyboardInterrupt.
 
     Args:
-        config: Overrides, or a config of `compose` (and overrides that change it). One that was changed in Python, or
-            read from a run's `config.yaml`, is written down as the overrides that compose it, so that it can be resumed.
+        config: Overrides, or a config of `compose` or of a run, also a changed one, and overrides that change it. The
+            run folder notes the overrides that compose it.
         config_dir: A folder with options and recipes of your own.
-
-    One device trains in this process; for several, ranks are started, which end with it. Ctrl-C saves and stops, and
-    is a KeyboardInterrupt.
 
     Raises:
         ValueError: the config is wrong, or something that it names is missing or damaged.
@@ -91,10 +92,7 @@ def run(*config: str | DictConfig, config_dir: Folder | None = None) -> Run:
 
 
 def assemble(config: DictConfig) -> assembly.Parts:
-    """The parts of a run, built and connected, for a loop of your own.
-
-    Data is read, and tokenised into the cache where that is still to be done. Weights, order and masks are those of a
-    run of this config.
+    """The parts of a run of this config, built and connected, for a loop of your own; data is tokenised into the cache.
 
     Raises:
         ValueError: the config is wrong, parts do not fit together, or data cannot be used.
@@ -106,68 +104,54 @@ def assemble(config: DictConfig) -> assembly.Parts:
     """
     with explained():
         check_config(config)
-        filled = config.copy()  # what the checkpoints monitor is filled in
+        filled = config.copy()  # `assembly` sets the monitor of the checkpoints
         OmegaConf.set_readonly(filled, False)
         return assembly.assemble(filled)
 
 
 def runs(folder: Folder = "outputs") -> list[Run]:
-    """Every run below a folder, jobs of sweeps included, the newest first; raises ValueError where no such folder is.
+    """Every run below a folder, jobs of sweeps included, the newest first; raises ValueError for a missing folder.
 
     Example:
         >>> [run.name for run in runs() if run.state == "done"]  # doctest: +SKIP
         ['2026-11-03/12-30-11-ab12']
     """
     with explained():
-        if not Path(folder).is_dir():
-            raise ValueError(f"there is no folder {str(folder)!r}: name one with runs in it")
         return [Run(found.path) for found in reversed(all_runs(Path(folder)))]
 
 
 def overrides_of(config: DictConfig) -> list[str]:
-    """The overrides that compose a config anew: the option of each group, then what differs from it.
-
-    Raises:
-        ValueError: it cannot be composed, or would be another one.
-    """
-    wanted = _plain(config)
+    """The overrides that compose a config: options, then settings that differ; ValueError if no overrides do."""
+    wanted, default = _plain(config), _plain(composed([]))
     words: list[str] = []
-    default = _plain(composed([]))
     for group in (name for name in OPTIONS if "/" not in name):
         node = wanted.get(group)
         if isinstance(node, dict) and "_target_" in node and node != default[group]:
             words += _option_words(group, node)
     words += _differences(wanted, _plain(composed(words)))
     if differing := next(_differences(wanted, _plain(composed(words))), None):
-        raise ValueError(
-            f"the config cannot be written as overrides, as a run notes it: {differing} would be lost"
-        )
+        raise ValueError(f"no overrides, as a run notes them, give this config: {differing} would be lost")
     return words
 
 
 def _option_words(group: str, node: dict[str, Any]) -> list[str]:
-    """Chooses the option of a group that is nearest to a part; one of the user's own is written out."""
+    """The overrides that choose the closest option of a group, or write out a component of the user's own."""
     if option_of(group, node) is None:
         return [f"~{group}", f"++{group}={_literal(node)}"]
-    fields = {name: _plain(OmegaConf.structured(option)) for name, option in OPTIONS[group].items()
-              if target_of(option) == target_of(node)}  # fmt: skip
-    chosen = min(fields, key=lambda name: _distance(node, fields[name]))
+    same = [name for name, option in OPTIONS[group].items() if target_of(option) == target_of(node)]
+    chosen = min(same, key=lambda name: _distance(node, _plain(OmegaConf.structured(OPTIONS[group][name]))))
     return [f"{group}={chosen}"] if chosen != default_options()[group] else []
 
 
 def _distance(node: dict[str, Any], base: dict[str, Any]) -> tuple[int, int]:
-    """How far a part is from an option: first in what is a node of its own, which no override makes a value of."""
-    other = sum(
-        isinstance(node.get(name), dict) is not isinstance(value, dict) for name, value in base.items()
-    )
-    return other, len(list(_differences(node, base)))
+    """How many values are nodes in a config or an option alone, which no override changes; then all differences."""
+    kinds = ((isinstance(node.get(name), dict), isinstance(value, dict)) for name, value in base.items())
+    return sum(ours is not theirs for ours, theirs in kinds), len(list(_differences(node, base)))
 
 
 def _differences(wanted: Mapping[str, Any], base: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Overrides that make `wanted` of a composed config `base`."""
-    for name in base:
-        if name not in wanted:
-            yield f"~{prefix}{name}"
+    """The overrides that change a composed config `base` to `wanted`."""
+    yield from (f"~{prefix}{name}" for name in base if name not in wanted)
     for name, value in wanted.items():
         key = f"{prefix}{name}"
         if name not in base:
@@ -190,16 +174,9 @@ def _literal(value: Any) -> str:
 
 
 def _plain(config: Any) -> dict[str, Any]:
-    """The settings as they stand, without Hydra's own, and without what a run notes beside them."""
-    values = OmegaConf.to_container(config, resolve=False)
-    assert isinstance(values, dict)
-    return {str(name): value for name, value in values.items() if name not in ("hydra", "resolved")}
-
-
-def _without_hydra(config: DictConfig) -> DictConfig:
-    with flag_override(config, ["struct", "readonly"], [False, False]):
-        config.pop("hydra")
-    return config
+    """The unresolved settings, without Hydra's own and the `resolved` values of a run."""
+    values: Any = OmegaConf.to_container(config, resolve=False)
+    return {name: value for name, value in values.items() if name not in ("hydra", "resolved")}
 
 
 def _check_words(words: Sequence[str]) -> None:
@@ -208,18 +185,16 @@ def _check_words(words: Sequence[str]) -> None:
 
 
 def _replayed(words: Sequence[str]) -> list[str]:
-    """Overrides, behind those of the run that `resume` names."""
+    """The overrides of the run that `resume` names, then those given."""
     replayed = saved_overrides(list(words))
     if replayed[:1] == ["-m"]:
-        raise ValueError(
-            "resume names a sweep: go on with it on the command line, by iolaus train resume=..."
-        )
+        raise ValueError("resume names a sweep: resume it on the command line, by iolaus train resume=...")
     return replayed
 
 
 @contextmanager
 def _composing(config_dir: Folder | None) -> Iterator[None]:
-    """Hydra set up on our configs; afterwards what the program had set up is there again."""
+    """A context with Hydra initialized on our configs, which restores the program's own set-up of Hydra."""
     if config_dir is not None and not Path(config_dir).is_dir():
         raise ValueError(f"config_dir: there is no folder {str(config_dir)!r}")
     app, base, job = GlobalHydra.instance().hydra, version.getbase(), HydraConfig.instance().cfg
@@ -233,9 +208,8 @@ def _composing(config_dir: Folder | None) -> Iterator[None]:
 
 @contextmanager
 def _command(words: list[str]) -> Iterator[None]:
-    """Within it the process is that of a command with these words: a run writes down how to go on with it."""
-    before = sys.argv
-    sys.argv = ["iolaus", *words]
+    """A context with the command line of these words, which a run notes in its folder."""
+    before, sys.argv = sys.argv, ["iolaus", *words]
     try:
         yield
     finally:
@@ -243,17 +217,10 @@ def _command(words: list[str]) -> Iterator[None]:
 
 
 def _trained(config: DictConfig) -> Run:
-    """One job, as Hydra runs it."""
-    loader = GlobalHydra.instance().config_loader()
+    """Trains one job, as Hydra runs it."""
+    context = HydraContext(config_loader=GlobalHydra.instance().config_loader(), callbacks=Callbacks(config))
     try:
-        done = run_job(
-            hydra_context=HydraContext(config_loader=loader, callbacks=Callbacks(config)),
-            task_function=train.work,
-            config=config,
-            job_dir_key="hydra.run.dir",
-            job_subdir_key=None,
-            configure_logging=False,
-        )
+        done = run_job(train.work, config, "hydra.run.dir", None, context, configure_logging=False)
     except Stopped as stopped:
         if stopped.number == signal.SIGINT:
             raise KeyboardInterrupt(str(stopped)) from None

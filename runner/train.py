@@ -1,7 +1,6 @@
-"""The program: compose a config, launch its ranks, and in each rank build, fit, export and report.
+"""`iolaus train`: composes a config, starts its ranks, and in each rank builds, fits, exports and reports.
 
-`iolaus train` (or `iolaus` with settings alone) arrives at `main`. The Hydra process never joins a process group; rank
-processes are started with `--rank <run folder>` and are no Hydra apps.
+The Hydra process never joins a process group; rank processes are started with `--rank <run folder>`, without Hydra.
 """
 
 import logging
@@ -39,23 +38,23 @@ log = logging.getLogger("iolaus")
 
 
 def main(words: Sequence[str]) -> None:
-    """Trains what the words of a command ask for, or as one rank of a run; `iolaus.runner.cli.commands` calls it."""
+    """Trains by the words of a command, or as one rank of a run."""
     outlast_readers()
     if words[:1] == ["--rank"]:
         run_rank(Path(words[1]), train)
         return
     os.environ.setdefault("IOLAUS_FULL_ERROR", os.environ.get("HYDRA_FULL_ERROR", "0"))
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra hands errors on instead of printing them its own way
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises errors and does not print them
     refuse_sweep_of_ranks(list(words))
     typed = flags_first(words)
-    sys.argv[1:] = saved_overrides(typed)  # where Hydra looks for them
+    sys.argv[1:] = saved_overrides(typed)  # Hydra reads them there
     prepare()
     with forwarding(), on_command_line(typed):
         hydra.main(version_base="1.3", config_path="pkg://iolaus.conf", config_name="config")(run)()
 
 
 def run(config: DictConfig) -> float | None:
-    """One job of the command line; what a user has to mend ends it with one message."""
+    """Runs one job of the command line; an error of the user ends it with one message."""
     try:
         return work(config).get("objective")
     except Exception as error:
@@ -66,18 +65,14 @@ def run(config: DictConfig) -> float | None:
 
 
 def work(config: DictConfig) -> dict[str, float]:
-    """Writes the run folder, trains in as many processes as the config asks for, records how it ended; its figures.
-
-    Raises:
-        Stopped: a signal has ended it.
-    """
+    """Trains in a run folder, in as many processes as the config asks for; returns the figures, or raises Stopped."""
     folder, here = RunFolder(Path(HydraConfig.get().runtime.output_dir)), member()
     know_secrets(config)
     redact_logs()
     first = here is None or here.rank == 0
     with ending_with_command(), stoppable():
         try:
-            check_config(config)  # a trial's values are known only now
+            check_config(config)  # the values of a sweep's job are known only now
             spare_retries(config)
             if config.mode == "inspect":
                 inspect(config, folder)
@@ -88,7 +83,7 @@ def work(config: DictConfig) -> dict[str, float]:
             if first:
                 report_stop(folder, str(stopped), requeued)
             raise
-        except SystemExit:  # what Lightning makes of a second Ctrl-C
+        except SystemExit:  # Lightning raises it for a second Ctrl-C
             if first:
                 report_stop(folder, "interrupted", None)
             sys.exit(EXIT_INTERRUPTED)
@@ -101,7 +96,7 @@ def work(config: DictConfig) -> dict[str, float]:
 
 
 def inspect(config: DictConfig, folder: RunFolder) -> None:
-    """Shows the plan of a run; Hydra's folder for it goes."""
+    """Shows the plan of a run, and removes the folder that Hydra has made for it."""
     from iolaus.runner.cli.plan import show_plan
 
     try:
@@ -111,35 +106,27 @@ def inspect(config: DictConfig, folder: RunFolder) -> None:
 
 
 def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
-    """Builds the parts the config names, trains, exports and reports; every rank runs it.
+    """Builds, trains, exports and reports, on every rank.
 
-    Returns the run's figures, `objective` among them: the best value of the monitored metric.
+    Returns the figures of the run, `objective` among them: the best value of the monitored metric.
     """
     from iolaus.runner.callbacks import Heartbeat, Preemption
     from iolaus.runner.checkpoints.callback import checkpoint_to_resume
     from iolaus.runner.logging.loggers import finish_loggers
+    from iolaus.runner.loop import resolved
     from iolaus.runner.loop.lightning_loop import one_epoch, savers
-    from iolaus.runner.loop.resolved import (
-        Record,
-        changes,
-        choose_hardware,
-        described,
-        note,
-        recorded,
-        resolve,
-    )
     from iolaus.runner.loop.trainer import describe_run, final_validation, make_trainer
-    from iolaus.runner.report.summary import start_summary
+    from iolaus.runner.report.summary import show
     from iolaus.runner.sweeps.pruning import pruning_of
 
     keep_freed_memory()
     checkpoint = checkpoint_to_resume(folder, config.resume)
-    before = recorded(folder, checkpoint)
-    chosen = choose_hardware(config, before)
+    before = resolved.recorded(folder, checkpoint)
+    chosen = resolved.choose_hardware(config, before)
     parts = assemble(chosen, before.get("layout"))
     data, module, max_steps = parts.data, parts.module, parts.max_steps
-    resolved = resolve(config, chosen, before, data, module)
-    note(folder, resolved)
+    values = resolved.resolve(config, chosen, before, data, module)
+    resolved.note(folder, values)
     watching = watchers(build_all(chosen.callback), data, module)
     *saving, saver = savers(build(chosen.checkpoint, folder=folder.checkpoints), folder.checkpoints)
     pruning = pruning_of(folder, saver)
@@ -147,7 +134,7 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     trainer = make_trainer(
         config.trainer,
         chosen.trainer,
-        callbacks=[*watching, *saving, saver, *pruning, *beating, Preemption(saver), Record(resolved)],
+        callbacks=[*watching, *saving, saver, *pruning, *beating, Preemption(saver), resolved.Record(values)],
         loggers=build_all(chosen.logger, folder=str(folder.path)),
         folder=folder,
         resumed_step=checkpoint.step if checkpoint else 0,
@@ -157,9 +144,9 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     if trainer.is_global_zero:
         monitored = {name: chosen.checkpoint.get(name) for name in ("monitor", "mode")}
         folder.update_status(max_steps=max_steps if max_steps > 0 else None, **monitored)
-        decided = described(config, before, resolved)
-        start_summary(describe_run(trainer, module, data, folder, checkpoint, decided))
-        for line in changes(before if checkpoint else {}, resolved):
+        decided = resolved.described(config, before, values)
+        show("iolaus", describe_run(trainer, parts, folder, checkpoint, decided))
+        for line in resolved.changes(before if checkpoint else {}, values):
             log.warning("%s", line)
     try:
         trainer.fit(module, data, ckpt_path=checkpoint and str(checkpoint.path), weights_only=True)
@@ -173,7 +160,7 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
 
 
 def watchers(callbacks: dict[str, Any], data: Any, module: Any) -> list[Any]:
-    """The callbacks of a run; those that read global batches are left out where Lightning trains by itself."""
+    """The callbacks of a run; those that read global batches are left out for Lightning's own loop."""
     from iolaus.runner.callbacks import Divergence, OrderAudit
     from iolaus.runner.loop.lightning_loop import LightningLoop, is_plain, limits_of_plain
 
@@ -185,9 +172,9 @@ def watchers(callbacks: dict[str, Any], data: Any, module: Any) -> list[Any]:
 
 
 def finish(
-    data: Any, module: Any, trainer: Any, folder: RunFolder, saver: Any, pruned: bool
+    data: Any, module: Any, trainer: Any, run: RunFolder, saver: Any, pruned: bool
 ) -> dict[str, float]:
-    """Exports and reports a run that has been trained, on every rank; returns its figures."""
+    """Exports and reports a trained run, on every rank; returns its figures."""
     import torch
 
     from iolaus.runner.inference.export import export_model
@@ -197,15 +184,15 @@ def finish(
 
     own = hasattr(module, "gathered_weights")
     weights = module.gathered_weights() if own and not pruned else None
-    if torch.distributed.is_initialized():  # threads that are left when a process ends may abort it
+    if torch.distributed.is_initialized():  # its threads may abort a process that ends
         torch.distributed.destroy_process_group()
     results: dict[str, Any] = {**(module.results() if own else plain_results(trainer)), **saver.results()}
     if trainer.is_global_zero:
         if not pruned:
-            export_model(module, preprocessor_of(data), folder, results, weights, known_task(data))
-        folder.end("pruned" if pruned else "done", step=trainer.global_step, results=results)
-        write_report(folder.path)
-        end_summary(folder.path, results)
+            export_model(module, preprocessor_of(data), run, results, weights, known_task(data))
+        run.end("pruned" if pruned else "done", step=trainer.global_step, results=results)
+        write_report(run.path)
+        end_summary(run.path, results)
     return results
 
 

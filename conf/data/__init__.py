@@ -1,4 +1,4 @@
-"""Where samples come from: text for pretraining, labelled rows, images with text, data sets of megatron-energon."""
+"""Data sets: text for pretraining, labelled rows, images with text, data sets of megatron-energon."""
 
 from iolaus.conf.data import energon, labelled, pretraining, vision
 

@@ -1,4 +1,4 @@
-"""Group `data`: where samples come from, how they are tokenised and cut into micro-batches."""
+"""Group `data`, pretraining: text, tokenised once into a cache or as a stream."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +13,7 @@ from iolaus.conf.values import AT_LEAST_0, NAMED, WHOLE_FROM_0, Bounds, Choice, 
 
 @dataclass
 class PretrainingData(Tables, Tokenizing, Batching):
-    """Text for pretraining: read, tokenised once into a memory-mapped store, served as global batches."""
+    """Text for pretraining, tokenised once into a memory-mapped store."""
 
     _target_: str = "runner.data.PretrainingData"
     source: Any = setting(MISSING, allowed=NAMED)
@@ -22,36 +22,27 @@ class PretrainingData(Tables, Tokenizing, Batching):
     validation: Any = setting(None, allowed=NAMED)
     """Validation sources by name; none holds out documents of the training source."""
     validation_documents: Any = setting(0.02, allowed=AT_LEAST_0)
-    """How much to hold out when no validation source is given: a number of documents, or a share below 1."""
+    """Held-out part where no validation source is given: a number of documents, or a share below 1."""
     text_column: str = "text"
-    """Column of csv, json, parquet, arrow and hub data that holds the text."""
+    """Column of the text in csv, json, parquet, arrow and hub data."""
     split: str = "train"
-    """Split of hub data, or of a saved data set with several, whose name says none."""
+    """Split of hub data, or of a saved data set with several splits, where the name says none."""
     text_unit: str = setting("paragraph", allowed=Choice(("paragraph", "line", "file")))
-    """What one document is in txt and md files: `paragraph` (blank line between), `line` or `file`."""
+    """One document of txt and md files: a `paragraph` (between blank lines), a `line` or a `file`."""
     tokenizer: str | None = setting("${oc.select:model.name_or_path,null}", allowed=NAMED)
-    """Name or folder of a Hugging Face tokenizer, that of the pretrained model if there is one; none trains one on the
-    training documents."""
+    """Name or folder of a tokenizer; none, for a model without a name, trains one on the training documents."""
     max_length: int = setting(128, allowed=Bounds(3, whole=True))
     """Longest sequence in tokens, special tokens included."""
     long_documents: str = setting("sentences", allowed=Choice(("truncate", "sentences", "tokens")))
     """Documents over `max_length`: `truncate`, or split at `sentences` or `tokens`."""
     cache_dir: str = setting("${oc.env:IOLAUS_CACHE,'~/.cache/iolaus'}", execution=True)
-    """Where tokenised data and trained tokenizers are kept between runs."""
+    """Folder of tokenised data and trained tokenizers, which later runs use again."""
     seed: int = 0
-    """Chooses the held-out documents; runs of different `seed` are measured on the same ones."""
-    layout: str = "auto"
-    """`packed`: whole documents end to end in one row, none of which sees another; `padded`: one row each, padded to the
-    longest of the micro-batch; `single`: a micro-batch for each; `auto`: the first of these that
-    objective and architecture (which is tried) allow."""
-    micro_batch_tokens: Any = 2048
-    """Token budget of one micro-batch, padding included if there is any; none sets no bound."""
-    micro_batch_size: Any = None
-    """Most documents of one micro-batch; none sets no bound."""
+    """Seed of the choice of held-out documents, which does not depend on the run's `seed`."""
     streaming: bool = False
-    """Tokenises documents as they come, instead of all into the cache first; takes `tokenizer` and `max_steps`."""
+    """Tokenises documents during training, not into the cache first; needs `tokenizer` and `max_steps`."""
     shuffle_buffer_size: int = setting(10_000, allowed=WHOLE_FROM_0)
-    """Documents of a stream that are held back to be drawn from; `sampler=sequential` holds back none."""
+    """Documents of a stream from which the next is drawn; `sampler=sequential` draws none."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""How files are read, for every data set that comes from files."""
+"""Fields of every option of group `data` that reads files."""
 
 from dataclasses import dataclass
 
@@ -9,14 +9,13 @@ FORMATS = "auto csv tsv jsonl json parquet arrow txt md conll conllu squad"
 
 @dataclass
 class Tables:
-    """How files are read where they do not tell themselves."""
+    """Format of the files."""
 
     format: str = setting("auto", allowed=Choice(tuple(FORMATS.split())))
-    """Of the files; `auto` goes by their endings. txt and md hold documents, conll, conllu and squad labelled rows."""
+    """Format of the files; `auto` goes by their endings. txt, md hold documents; conll, conllu, squad labelled rows."""
     delimiter: str | None = None
-    """What stands between the fields of csv and tsv files; none takes a tab in tsv files, and in csv files the one of `,`
-    `;` `|` and tab that the first line has most of."""
+    """Separator of fields; none takes a tab in tsv files, in csv files the most frequent of `,` `;` `|` tab in line 1."""
     encoding: str | None = None
-    """Of text files, such as `latin-1`; none takes UTF-8, and UTF-16 of csv and tsv files that are marked as such."""
+    """Encoding of text files, such as `latin-1`; none takes UTF-8, or UTF-16 of csv and tsv files with its mark."""
     quoting: bool | None = None
-    """Whether double quotes enclose fields; none takes true in csv files, and finds it out in tsv files."""
+    """Whether double quotes enclose fields; none takes true in csv files, and detects it in tsv files."""

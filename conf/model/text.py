@@ -11,7 +11,7 @@ from iolaus.conf.values import COUNT, NAMED, Bounds, setting
 
 @dataclass
 class Encoder:
-    """An encoder with random weights; the vocabulary size comes from the tokenizer."""
+    """An encoder with random weights and the tokenizer's vocabulary size."""
 
     _target_: str = "runner.models.build_encoder"
     architecture: str = MISSING
@@ -34,11 +34,11 @@ class Encoder:
 
 @dataclass
 class Pretrained:
-    """A model with its weights, which must fit, but for a new head: a hub name, a folder, or a run folder of ours."""
+    """A model with its weights, from the hub, a folder, or a run folder; only its head may be new."""
 
     _target_: str = "runner.models.load_encoder"
     name_or_path: str = setting(MISSING, allowed=NAMED)
-    """Name on the hub or a local folder."""
+    """Name on the hub, folder of a model, or run folder."""
     config: dict[str, Any] = field(default_factory=dict)
     """Fields of the model's config to change."""
 
@@ -65,11 +65,10 @@ class BertMini(BertTiny):
 
 
 @dataclass
-class BertSmall(BertTiny):
+class BertSmall(BertMini):
     """BERT, 4 layers of 512."""
 
     hidden_size: int = 512
-    num_hidden_layers: int = 4
     num_attention_heads: int = 8
     intermediate_size: int = 2048
 
@@ -133,17 +132,8 @@ class ModernBertBase(ModernBertTiny):
     intermediate_size: int = 1152
 
 
-register(
-    "model",
-    encoder=Encoder,
-    pretrained=Pretrained,
-    bert_tiny=BertTiny,
-    bert_mini=BertMini,
-    bert_small=BertSmall,
-    bert_medium=BertMedium,
-    bert_base=BertBase,
-    modernbert_tiny=ModernBertTiny,
-    modernbert_mini=ModernBertMini,
-    modernbert_small=ModernBertSmall,
-    modernbert_base=ModernBertBase,
-)
+register("model", encoder=Encoder, pretrained=Pretrained)
+register("model", bert_tiny=BertTiny, bert_mini=BertMini, bert_small=BertSmall)
+register("model", bert_medium=BertMedium, bert_base=BertBase)
+register("model", modernbert_tiny=ModernBertTiny, modernbert_mini=ModernBertMini)
+register("model", modernbert_small=ModernBertSmall, modernbert_base=ModernBertBase)

@@ -23,7 +23,7 @@ class LlavaTiny:
     intermediate_size: int = setting(384, allowed=COUNT)
     """Width of its feed-forward layers."""
     max_position_embeddings: int = setting(2048, allowed=COUNT)
-    """Longest sequence in tokens that it can take, places for images included."""
+    """Longest sequence in tokens, those of images included."""
     vision_hidden_size: int = 96
     """Width of the vision tower."""
     vision_num_hidden_layers: int = 2
@@ -33,16 +33,15 @@ class LlavaTiny:
     vision_intermediate_size: int = 192
     """Width of its feed-forward layers."""
     image_size: int = 32
-    """Height and width in pixels that images are brought to."""
+    """Height and width in pixels that images are resized to."""
     image_places: int = 4
-    """Tokens that an image takes in the text; a square."""
+    """Tokens of an image in the text, a square number."""
     scale_factor: int = 2
-    """How many patches a side `idefics3` joins into one token; `llava` takes every patch for itself."""
+    """Patches per side that `idefics3` joins into one token; `llava` joins none."""
     text_config: dict[str, Any] = field(default_factory=lambda: {"initializer_range": 0.08})
-    """Further fields of the language model's config class, by their own names; one this narrow learns to look at images
-    sooner from weights of 1 / sqrt(width) than from the usual 0.02."""
+    """Further fields of the language model's config class; weights of 1 / sqrt(width) learn faster than of 0.02."""
     vision_config: dict[str, Any] = field(default_factory=dict)
-    """Further fields of the vision tower's config class, by their own names."""
+    """Further fields of the vision tower's config class."""
 
 
 @dataclass

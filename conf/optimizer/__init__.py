@@ -1,4 +1,4 @@
-"""Optimizers: those that treat each weight by itself, and those that treat a matrix as one."""
+"""Optimizers: `elementwise` and `matrixwise`."""
 
 from iolaus.conf.optimizer import elementwise, matrixwise
 

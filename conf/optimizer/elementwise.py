@@ -1,7 +1,4 @@
-"""Group `optimizer`: optimizers that treat each weight by itself, or each tensor by its norm; and what all have.
-
-The defaults are those of the papers. `matrixwise.py` has the others.
-"""
+"""Group `optimizer`: shared fields, and optimizers that update each weight or tensor alone, with the papers' defaults."""
 
 from dataclasses import dataclass, field
 
@@ -13,40 +10,40 @@ from iolaus.conf.values import AT_LEAST_0, Bounds, setting
 
 @dataclass
 class GroupOverride:
-    """Other settings for the parameters whose names match; later overrides win."""
+    """Other settings for parameters by name; the last override that matches counts."""
 
     pattern: str = MISSING
-    """Matches whole parameter names, `*` for anything; `re:...` is a regular expression anywhere in them."""
+    """Pattern of a whole parameter name: `*` matches anything; `re:...` is a regular expression for a part of it."""
     lr: float | None = None
-    """The learning rate of these parameters."""
+    """Learning rate of these parameters."""
     lr_scale: float | None = None
-    """Or a factor on the rate that they would have."""
+    """Factor on their learning rate, in place of `lr`."""
     weight_decay: float | None = None
-    """The weight decay of these parameters, vectors and norms included."""
+    """Weight decay of these parameters, vectors and norms included."""
 
 
 @dataclass
 class Optimizer:
-    """What every optimizer has."""
+    """Settings of every optimizer."""
 
     _target_: str = MISSING
     lr: float = setting(MISSING, allowed=AT_LEAST_0)
     """Peak learning rate."""
     weight_decay: float = setting(0.0, allowed=AT_LEAST_0)
-    """Decay of matrices outside norms; biases, norms and other vectors never decay."""
+    """Decay of matrices outside norms, times the learning rate in decoupled optimizers; vectors and norms never decay."""
     decay_embeddings: bool = False
     """Whether embedding tables decay as well."""
     layer_decay: float = setting(1.0, allowed=Bounds(0, 1, open_low=True))
-    """Each layer's rate is this times the rate of the one above it; 1.0 gives all the same."""
+    """Ratio of each layer's learning rate to that of the layer above it."""
     overrides: list[GroupOverride] = field(default_factory=list)
     """Other rates or decays for parameters by name; a pattern that matches nothing is an error."""
     quantized: bool = False
-    """Keeps the state in 8 bits (needs `iolaus[quantized]`); an error for those without an 8-bit variant."""
+    """Keeps the state in 8 bits (needs `iolaus[quantized]`); an error for optimizers without an 8-bit variant."""
 
 
 @dataclass
 class Adafactor(Optimizer):
-    """Adam with factored second moments: almost no state (arXiv 1804.04235). Cuts rates to 1/sqrt(step)."""
+    """Adam with factored second moments and almost no state; rates are at most 1/sqrt(step) (arXiv 1804.04235)."""
 
     _target_: str = "runner.optim.adafactor"
     lr: float = 1e-2
@@ -54,9 +51,9 @@ class Adafactor(Optimizer):
     beta2_decay: float = -0.8
     """Exponent of the step in the second moment's decay: beta2 = 1 - step ** beta2_decay."""
     eps: list[float] = field(default_factory=lambda: [1e-15, 1e-3])
-    """Least root of a squared gradient, and least size of a parameter that rates are relative to."""
+    """Lower bounds: of a squared gradient, and of the root mean square of a parameter, which scales its rate."""
     d: float = 1.0
-    """Updates are scaled down to this root mean square."""
+    """Largest root mean square of an update, which is scaled down to it."""
 
 
 @dataclass
@@ -66,7 +63,7 @@ class Adagrad(Optimizer):
     _target_: str = "runner.optim.adagrad"
     lr: float = 1e-2
     initial_accumulator_value: float = 0.0
-    """What the sum of squared gradients starts from."""
+    """Initial sum of squared gradients."""
     eps: float = 1e-10
     """Added to the denominator."""
 
@@ -82,7 +79,7 @@ class Adam(Optimizer):
     eps: float = 1e-8
     """Added to the denominator."""
     fused: bool = setting(True, execution=True)
-    """One kernel for all parameters, on a CPU several times faster; taken where the device has it."""
+    """One kernel for all parameters, where the device has it; several times faster on a CPU."""
 
 
 @dataclass
@@ -91,7 +88,6 @@ class AdamW(Adam):
 
     _target_: str = "runner.optim.adamw"
     weight_decay: float = 1e-2
-    """Decay of matrices outside norms, times the rate."""
 
 
 @dataclass
@@ -100,9 +96,8 @@ class Lamb(Optimizer):
 
     _target_: str = "runner.optim.lamb"
     lr: float = 1e-2
-    """Peak learning rate: how far a tensor moves, as a share of its norm, however large that is."""
+    """Peak learning rate: the norm of a tensor's update, relative to the norm of the tensor."""
     weight_decay: float = 1e-2
-    """Decay of matrices outside norms."""
     betas: list[float] = field(default_factory=lambda: [0.9, 0.999])
     """Decay of the first and second moment."""
     eps: float = 1e-6
@@ -115,26 +110,24 @@ class Lars(Optimizer):
 
     _target_: str = "runner.optim.lars"
     lr: float = 1.0
-    """Peak learning rate; matrices move by lr * trust_coefficient of their norm."""
+    """Peak learning rate; a matrix moves by lr * trust_coefficient of its norm."""
     momentum: float = 0.9
     """Decay of the running gradient; must be above 0."""
     weight_decay: float = 1e-4
-    """Decay of matrices outside norms."""
     trust_coefficient: float = 1e-3
-    """How far a matrix may move in one step, relative to its norm."""
+    """Norm of a matrix's update at rate 1, relative to the norm of the matrix."""
     nesterov: bool = False
-    """Looks ahead along the running gradient."""
+    """Uses Nesterov momentum."""
 
 
 @dataclass
 class Lion(Optimizer):
-    """The sign of an interpolated momentum (arXiv 2302.06675): needs a third to a tenth of AdamW's rate."""
+    """Moves by the sign of an interpolated momentum, at a third to a tenth of AdamW's rate (arXiv 2302.06675)."""
 
     _target_: str = "runner.optim.lion"
     lr: float = 3e-4
-    """Peak learning rate: what every single weight moves by."""
+    """Peak learning rate: the size of each weight's update."""
     weight_decay: float = 1e-1
-    """Decay of matrices outside norms, times the rate."""
     betas: list[float] = field(default_factory=lambda: [0.9, 0.99])
     """Weight of the momentum in the update, and its decay."""
 
@@ -162,18 +155,8 @@ class SGD(Optimizer):
     momentum: float = 0.9
     """Decay of the running gradient; the 8-bit variant needs it above 0."""
     nesterov: bool = False
-    """Looks ahead along the running gradient."""
+    """Uses Nesterov momentum."""
 
 
-register(
-    "optimizer",
-    adafactor=Adafactor,
-    adagrad=Adagrad,
-    adam=Adam,
-    adamw=AdamW,
-    lamb=Lamb,
-    lars=Lars,
-    lion=Lion,
-    rmsprop=RMSprop,
-    sgd=SGD,
-)
+register("optimizer", adafactor=Adafactor, adagrad=Adagrad, adam=Adam, adamw=AdamW, lamb=Lamb)
+register("optimizer", lars=Lars, lion=Lion, rmsprop=RMSprop, sgd=SGD)

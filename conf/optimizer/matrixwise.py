@@ -1,4 +1,4 @@
-"""Group `optimizer`: optimizers that treat a matrix as one, or estimate the Hessian."""
+"""Group `optimizer`: optimizers that update a matrix as a whole, or estimate the Hessian."""
 
 from dataclasses import dataclass, field
 
@@ -8,20 +8,19 @@ from iolaus.conf.registry import register
 
 @dataclass
 class GaLore(Optimizer):
-    """AdamW in a low-dimensional space that follows each hidden matrix's gradient (arXiv 2403.03507)."""
+    """AdamW in a low-rank subspace of each hidden matrix's gradient (arXiv 2403.03507)."""
 
     _target_: str = "runner.optim.galore"
     lr: float = 1e-2
-    """Peak learning rate; hidden matrices move by `scale` times as much."""
+    """Peak learning rate; that of hidden matrices is `scale` times as large."""
     rank: float = 0.25
-    """Dimensions of the space: a number, or a fraction of the smaller side (a single row or column goes without).
-    State shrinks by as much."""
+    """Rank of the subspace: a number, or a fraction of the smaller side; single rows and columns are not projected."""
     update_proj_gap: int = 200
-    """Steps between two choices of the space, the first at the first step."""
+    """Steps between two updates of the subspace."""
     scale: float = 0.25
     """Factor on the updates of hidden matrices."""
     projection_type: str = "std"
-    """Side that is projected: std (the smaller), reverse_std (the larger), left, right, or full (both)."""
+    """Projected side: std (the smaller), reverse_std (the larger), left, right, or full (both)."""
     betas: list[float] = field(default_factory=lambda: [0.9, 0.999])
     """Decay of the first and second moment."""
     eps: float = 1e-6
@@ -36,17 +35,16 @@ class Muon(Optimizer):
     lr: float = 2e-2
     """Peak learning rate of the hidden matrices."""
     weight_decay: float = 1e-2
-    """Decay of matrices outside norms, times the rate."""
     momentum: float = 0.95
     """Decay of the running gradient."""
     nesterov: bool = True
-    """Looks ahead along the running gradient."""
+    """Uses Nesterov momentum."""
     ns_steps: int = 5
     """Newton-Schulz iterations that make the update orthogonal."""
     use_adjusted_lr: bool = False
-    """Scales the update of a matrix by 0.2 sqrt(longer side), so that it takes AdamW's rates."""
+    """Scales the update of a matrix by 0.2 sqrt(longer side), so that AdamW's learning rates fit."""
     adamw_lr: float = 1e-3
-    """Peak learning rate of all others: embeddings and their projections, poolers and heads, norms and vectors."""
+    """Peak learning rate of the rest: embeddings and their projections, poolers and heads, norms and vectors."""
     adamw_betas: list[float] = field(default_factory=lambda: [0.9, 0.95])
     """Decay of their first and second moment."""
     adamw_eps: float = 1e-10
@@ -59,23 +57,22 @@ class Shampoo(Optimizer):
 
     _target_: str = "runner.optim.shampoo"
     lr: float = 1e-3
-    """Peak learning rate, on the scale of the optimizer that it is grafted on."""
+    """Peak learning rate, as of the optimizer `graft_type`."""
     weight_decay: float = 1e-2
-    """Decay of matrices outside norms, times the rate."""
     betas: list[float] = field(default_factory=lambda: [0.9, 0.99])
     """Decay of the running update and of the statistics."""
     block_size: int = 512
-    """Longer sides are cut into blocks of this size: time grows with its cube, memory with its square."""
+    """Size of the blocks that longer sides are cut into: time grows with its cube, memory with its square."""
     preconditioning_compute_steps: int = 20
     """Steps between two computations of the inverse roots."""
     start_preconditioning_step: int = 20
-    """Steps of the simpler optimizer alone at the start."""
+    """Steps without preconditioning at the start."""
     no_preconditioning_for_layers_with_dim_gt: int = 8192
-    """Matrices with a longer side, such as the embeddings of a large vocabulary, are not preconditioned."""
+    """Longest side of a preconditioned matrix; the embeddings of a large vocabulary are longer."""
     graft_type: str = "rmsprop"
-    """The simpler optimizer whose step lengths are taken: rmsprop, adagrad, sgd, sqrtn, or none."""
+    """Optimizer that gives the norm of each update: rmsprop, adagrad, sgd, sqrtn, or none."""
     diagonal_eps: float = 1e-10
-    """Added to the denominator of the simpler optimizer."""
+    """Added to the denominator of that optimizer."""
     matrix_eps: float = 1e-6
     """Added to the statistics, relative to their largest eigenvalue, before the root."""
 
@@ -87,7 +84,6 @@ class Soap(Optimizer):
     _target_: str = "runner.optim.soap"
     lr: float = 3e-3
     weight_decay: float = 1e-2
-    """Decay of matrices outside norms, times the rate."""
     betas: list[float] = field(default_factory=lambda: [0.95, 0.95])
     """Decay of the first and second moment."""
     shampoo_beta: float | None = None
@@ -95,65 +91,51 @@ class Soap(Optimizer):
     precondition_frequency: int = 10
     """Steps between two updates of the eigenbasis."""
     max_precondition_dim: int = 4096
-    """Longer sides keep their own basis, as the longer side of embeddings and heads (the vocabulary) always does."""
+    """Longest side with an eigenbasis; the vocabulary side of embeddings and heads never has one."""
     eps: float = 1e-8
     """Added to the denominator."""
 
 
 @dataclass
 class SophiaH(Optimizer):
-    """Momentum over an estimate of the Hessian's diagonal, clipped (arXiv 2305.14342).
-
-    Steps that estimate the Hessian take about three times as long and need an attention that can be
-    differentiated twice: they run torch's mathematical kernel, uncompiled.
-    """
+    """Momentum over an estimate of the Hessian's diagonal, clipped (arXiv 2305.14342)."""
 
     _target_: str = "runner.optim.sophiah"
     lr: float = 6e-2
-    """Peak learning rate: no weight moves by more than lr * p."""
+    """Peak learning rate; no weight moves by more than lr * p."""
     weight_decay: float = 1e-2
-    """Decay of matrices outside norms, times the rate."""
     betas: list[float] = field(default_factory=lambda: [0.96, 0.99])
     """Decay of the running gradient and of the running Hessian."""
     p: float = 1e-2
     """Bound on the quotient of gradient and Hessian."""
     update_period: int = 10
-    """Steps between two estimates of the Hessian."""
+    """Steps between two estimates of the Hessian, which take 3x as long, with torch's math attention, uncompiled."""
     num_samples: int = 1
     """Random directions per estimate."""
     hessian_distribution: str = "gaussian"
-    """What the directions are drawn from: gaussian or rademacher."""
+    """Distribution of the directions: gaussian or rademacher."""
     eps: float = 1e-12
-    """Least value of the Hessian."""
+    """Lower bound of the Hessian."""
 
 
 @dataclass
 class SPlus(Optimizer):
-    """Signs taken in Shampoo's eigenbasis; evaluates and exports a running average (arXiv 2506.07254)."""
+    """Moves by signs in Shampoo's eigenbasis; evaluates and exports a running average (arXiv 2506.07254)."""
 
     _target_: str = "runner.optim.splus"
     lr: float = 2e-1
     """Peak learning rate; a matrix moves by 2 / (rows + columns) of it."""
     weight_decay: float = 1e-2
-    """Decay of matrices outside norms, times their rate."""
     betas: list[float] = field(default_factory=lambda: [0.9, 0.999])
     """Decay of the running gradient and of the statistics."""
     ema_rate: float = 0.999
-    """Decay of the average of the weights."""
+    """Decay of the running average of the weights."""
     inverse_steps: int = 100
     """Steps between two computations of the eigenbasis."""
     nonstandard_constant: float = 1e-3
     """Factor on the rate of vectors, of embeddings and heads unless square, and of matrices with a side above max_dim."""
     max_dim: int = 4096
-    """Longer sides keep their own basis, as the longer side of embeddings and heads (the vocabulary) always does."""
+    """Longest side with an eigenbasis; the vocabulary side of embeddings and heads never has one."""
 
 
-register(
-    "optimizer",
-    galore=GaLore,
-    muon=Muon,
-    shampoo=Shampoo,
-    soap=Soap,
-    sophiah=SophiaH,
-    splus=SPlus,
-)
+register("optimizer", galore=GaLore, muon=Muon, shampoo=Shampoo, soap=Soap, sophiah=SophiaH, splus=SPlus)

@@ -4,7 +4,7 @@
 - `preemption`: stops on a signal, with a checkpoint; `early_stopping`: stops when a metric no longer improves.
 - `heartbeat`: tells the agent of the node that this rank makes progress.
 - `divergence`: stops when the loss diverges; `plateau`: warns of a loss that stays at the unigram entropy.
-- `groups`: logs the parameter groups at the start; `audit`: writes the order audit.
+- `groups`: shows the parameter groups at the start; `audit`: writes the order audit.
 """
 
 from iolaus.runner.callbacks.audit import OrderAudit

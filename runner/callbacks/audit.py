@@ -1,27 +1,38 @@
-"""Keeps the order audit while a run trains."""
+"""Writes the order audit while a run trains."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from iolaus.runner.run.audit import OrderLog
+from iolaus.runner.run.audit import FILE_NAME, whole_lines
+from iolaus.runner.run.files import replacing
 
 
 class OrderAudit(Callback):
-    """Writes the hash of every global batch to `order.txt` in the run folder, on the main process."""
+    """Writes the hash of every global batch to `order.txt` in the run folder; main process only.
+
+    A resumed run drops the lines after its checkpoint and writes them again.
+    """
+
+    _file: TextIO | None = None
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Opens the log at the step the run starts or continues from."""
-        self._log = OrderLog(Path(trainer.default_root_dir))
+        """Keeps the lines of the steps before a resume, and appends to them."""
         if trainer.is_global_zero:
-            self._log.open_at(trainer.global_step)
+            path = Path(trainer.default_root_dir) / FILE_NAME
+            kept = "".join(f"{line}\n" for line in whole_lines(path)[: trainer.global_step])
+            with replacing(path) as temporary:
+                temporary.write_text(kept)
+            self._file = path.open("a", buffering=1)  # one line, one write
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any) -> None:
-        """Notes the global batch that was trained on."""
-        if trainer.is_global_zero:
-            self._log.write(trainer.global_step, outputs["order"])
+        """Adds a line."""
+        if self._file is not None:
+            self._file.write(f"{trainer.global_step} {outputs['order']}\n")
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Closes the log."""
-        self._log.close()
+        """Closes the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None

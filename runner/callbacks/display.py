@@ -1,4 +1,4 @@
-"""How progress is drawn: bars that stay in place, or plain lines."""
+"""Displays of progress: bars in a terminal, or plain lines."""
 
 import time
 
@@ -10,7 +10,7 @@ from iolaus.runner.report.summary import clock
 
 
 class Bars:
-    """Bars that are redrawn in place, with whatever is printed meanwhile above them."""
+    """Bars that are redrawn in place, below what is printed meanwhile."""
 
     def __init__(self, seconds_per_refresh: float) -> None:
         self._seconds = seconds_per_refresh
@@ -21,10 +21,8 @@ class Bars:
             StepColumn(),
             TextColumn("{task.fields[figures]}"),
             TextColumn("[dim]{task.fields[left]}"),
-            console=Console(),
-            auto_refresh=False,
-            expand=True,
-        )
+            console=Console(), auto_refresh=False, expand=True,
+        )  # fmt: skip
         self._tasks: dict[str, TaskID] = {}
 
     def begin(self, name: str, total: int | None, step: int) -> None:
@@ -46,7 +44,7 @@ class Bars:
         self._bars.refresh()
 
     def end(self, name: str) -> None:
-        """Takes a bar away."""
+        """Removes a bar."""
         self._bars.remove_task(self._tasks.pop(name))
         self._bars.refresh()
 
@@ -55,21 +53,21 @@ class Bars:
         self._bars.console.print(text, highlight=False, markup=False)
 
     def close(self) -> None:
-        """Stops redrawing; the bars stay."""
+        """Stops redrawing; the bars stay on the screen."""
         self._bars.stop()
 
 
 class StepColumn(ProgressColumn):
-    """`120/1,000`: steps done of all steps."""
+    """Steps done of all steps, such as `120/1,000`."""
 
     def render(self, task: Task) -> Text:
-        """The cell of one bar."""
+        """The text for one bar."""
         total = "" if task.total is None else f"/{int(task.total):,}"
         return Text(f"{int(task.completed):,}{total}", style="bold")
 
 
 class Lines:
-    """Plain lines: for the first step, every tenth of the run, and whenever so many seconds have passed."""
+    """Plain lines: at the first step, at each tenth of the run, and every so many seconds."""
 
     def __init__(self, seconds_per_line: float) -> None:
         self._seconds = seconds_per_line
@@ -78,11 +76,10 @@ class Lines:
         self._shown: dict[str, int] = {}
 
     def begin(self, name: str, total: int | None, step: int) -> None:
-        """Remembers the name and the total."""
-        self._totals[name], self._shown[name] = total, -1
-        if name != "train":  # an evaluation has a line only when it takes long
+        """Starts to count steps; an evaluation has a line only when it takes long."""
+        self._totals[name], self._shown[name] = total, -1 if name == "train" else 0
+        if name != "train":
             self._due = max(self._due, time.monotonic() + self._seconds)
-            self._shown[name] = 0
 
     def is_due(self, name: str, step: int) -> bool:
         """Whether it is time for a line."""
@@ -103,7 +100,7 @@ class Lines:
         self.say(" ".join(words))
 
     def end(self, name: str) -> None:
-        """Forgets the total."""
+        """Ends the count."""
         del self._totals[name], self._shown[name]
 
     def say(self, text: str) -> None:

@@ -12,10 +12,13 @@ from iolaus.runner.run.errors import TrainingFailure
 
 
 class Divergence(Callback):
-    """Ends a run when the median loss of the last `window` steps looked at is `factor` times that of the first.
+    """Ends a run when the median loss of the last `window` steps exceeds `factor` times that of the first.
 
-    On a GPU only the steps are looked at of which a row is logged, to keep it busy. Every rank knows the loss of the
-    whole global batch, so all of them end at the same step.
+    On a GPU only logged steps count, to keep it busy. Every rank has the loss of the global batch, so all end together.
+
+    Example:
+        >>> Divergence(factor=2.0, window=20).state_dict()
+        {'first': [], 'last': []}
     """
 
     def __init__(self, factor: float, window: int) -> None:
@@ -24,7 +27,7 @@ class Divergence(Callback):
         self._last: deque[float] = deque(maxlen=window)
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: Any, outputs: Any, batch: Any, *_: Any) -> None:
-        """Takes in the step's loss; raises TrainingFailure when the run has diverged."""
+        """Adds the step's loss; raises TrainingFailure when the run has diverged."""
         step, loss = trainer.global_step, outputs["loss"]
         if loss.device.type != "cpu" and step % pl_module.log_every:
             return
@@ -33,10 +36,10 @@ class Divergence(Callback):
             self._first.append(float(loss))
             return
         self._last.append(float(loss))
-        began, now = median(self._first), median(self._last)
-        if len(self._last) == size and not now <= self.factor * abs(began):
+        first, now = median(self._first), median(self._last)
+        if len(self._last) == size and not now <= self.factor * abs(first):
             raise TrainingFailure(
-                f"the loss diverges: at step {step} its median over {size} steps is {now:.4g}, and was {began:.4g} "
+                f"the loss diverges: at step {step} its median over {size} steps is {now:.4g}, and was {first:.4g} "
                 f"in the beginning ({first_samples(batch)}, ...); {last_good(trainer.default_root_dir)}. "
                 "Try a lower optimizer.lr, or more warm-up"
             )
@@ -46,6 +49,6 @@ class Divergence(Callback):
         return {"first": list(self._first), "last": list(self._last)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes over the losses of the run being resumed."""
+        """Restores the losses of a resumed run."""
         self._first = list(state_dict["first"])[: self._last.maxlen]
         self._last.extend(state_dict["last"])

@@ -1,4 +1,4 @@
-"""Ends a run whose monitored metric has stopped getting better."""
+"""Stops a run whose monitored metric no longer improves."""
 
 import logging
 import math
@@ -6,14 +6,20 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
+from iolaus.runner.checkpoints.callback import monitored_metric
+
 log = logging.getLogger("iolaus")
 
 
 class EarlyStopping(Callback):
-    """Counts validations without improvement, and stops the run after `patience` of them.
+    """Stops the run after `patience` validations without an improvement of more than `min_delta`.
 
-    `monitor` is a logged metric, None for the loss of the first validation set; `mode` is `min` or `max`; an improvement
-    below `min_delta` does not count. All ranks see the same figures and stop together.
+    `monitor` is a logged metric, None for the loss of the first validation set; `mode` is `min` or `max`. All ranks see
+    the same figures and stop together.
+
+    Example:
+        >>> EarlyStopping(monitor="val/books/loss", mode="min", patience=3, min_delta=0.0).state_dict()
+        {'best': None, 'waited': 0}
     """
 
     def __init__(self, monitor: str | None, mode: str, patience: int, min_delta: float) -> None:
@@ -22,37 +28,29 @@ class EarlyStopping(Callback):
         self.waited = 0
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Looks at the metric.
-
-        Raises:
-            ValueError: it is not logged; the message names those that are.
-        """
+        """Compares the metric with its best value; raises ValueError with the logged metrics where it is not logged."""
         if trainer.state.fn != "fit":
             return
-        metrics = trainer.callback_metrics
-        losses = (name for name in metrics if name.startswith("val") and name.endswith("loss"))
-        monitor = self.monitor or next(losses, "")
-        if monitor not in metrics:
-            raise ValueError(
-                f"callback.early_stopping.monitor={monitor} is not logged; there are: {', '.join(sorted(metrics))}"
-            )
-        value = float(metrics[monitor])
+        found = monitored_metric(trainer, self.monitor, "callback.early_stopping")
+        if found is None:
+            raise ValueError("callback.early_stopping.monitor is not set, and no validation loss is logged")
+        monitor, value = found
         if self._better(value):
             self.best, self.waited = value, 0
             return
         self.waited += 1
         if self.waited >= self.patience:
             best = math.nan if self.best is None else self.best
-            said = "stopping at step %d: %s has not got better than %.4f in %d validations"
-            log.info(said, trainer.global_step, monitor, best, self.waited)
+            message = "stopping at step %d: %s has not improved on %.4f in %d validations"
+            log.info(message, trainer.global_step, monitor, best, self.waited)
             trainer.should_stop = True
 
     def state_dict(self) -> dict[str, Any]:
-        """The best value and how long it has stood."""
+        """The best value, and the validations since."""
         return {"best": self.best, "waited": self.waited}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Goes on counting where the run was interrupted."""
+        """Restores the count of a resumed run."""
         self.best, self.waited = state_dict["best"], state_dict["waited"]
 
     def _better(self, value: float) -> bool:

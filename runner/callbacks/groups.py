@@ -1,7 +1,8 @@
-"""Says at the start which parameters are updated how."""
+"""Shows the optimizer's parameter groups at the start."""
 
 import json
 from pathlib import Path
+from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
@@ -11,17 +12,21 @@ from iolaus.runner.run.files import write_atomically
 
 
 class ParameterGroups(Callback):
-    """Prints the optimizer's parameter groups and schedule, and writes every name in each to `parameter_groups.json`."""
+    """Prints the parameter groups and the schedule, and writes the names in each group to `parameter_groups.json`."""
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """The optimizer is made by now, the first step not yet taken."""
+        """Runs once the optimizer is made, before the first step; main process only."""
         if not trainer.is_global_zero or not trainer.optimizers:
             return
-        optimizer = trainer.optimizers[0]
-        schedules = (getattr(c.scheduler, "schedule", None) for c in trainer.lr_scheduler_configs)
-        schedule = next(filter(None, schedules), None)
+        optimizer, schedule = trainer.optimizers[0], schedule_of(trainer)
         group_summary(groups_table(optimizer), schedule.describe() if schedule else "")
         groups = enumerate(optimizer.param_groups)
         names = {str(group.get("name", i)): list(group.get("param_names", [])) for i, group in groups}
         target = Path(trainer.default_root_dir) / "parameter_groups.json"
         write_atomically(target, json.dumps(names, indent=1))
+
+
+def schedule_of(trainer: Trainer) -> Any:
+    """The schedule of the learning rate; None for a scheduler of the user's own."""
+    schedules = (getattr(c.scheduler, "schedule", None) for c in trainer.lr_scheduler_configs)
+    return next(filter(None, schedules), None)

@@ -1,4 +1,4 @@
-"""Stops a run that is asked to by a signal: between two steps, on all ranks together, with everything saved."""
+"""Stops a run on a signal: between two steps, on all ranks together, with a checkpoint."""
 
 import signal
 from typing import Any
@@ -10,36 +10,31 @@ from iolaus.runner.run import signals
 
 
 class Preemption(Callback):
-    """Saves and ends the run at the end of the step in which every rank knows of the signal.
+    """Saves and ends the run at the end of a step before which any rank has received a signal.
 
-    A rank that has noted a signal votes for stopping in the sum over ranks that each step makes anyway, so agreeing
-    costs nothing, and no rank is left waiting for another (which is how acting within a handler ends). Has to be the
-    last callback: those before it see the step.
+    The ranks vote in the sum over ranks that each step makes anyway, so that no rank waits for another. It must be the
+    last callback, so that the others see the step.
     """
 
     def __init__(self, saver: Checkpoint) -> None:
         self.saver = saver
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """From now on signals are only noted."""
+        """Defers signals."""
         if stage == "fit":
             signals.defer(True)
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Signals end the run at once again."""
+        """Lets signals end the run at once again."""
         if stage == "fit" and not trainer.interrupted:
             signals.defer(False)
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
-        """Votes."""
+        """Votes for stopping where this rank has received a signal."""
         pl_module.votes["stop"] = float(signals.noted() is not None)  # type: ignore[operator, index]
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any) -> None:
-        """Saves and stops, if any rank has voted for it before this step.
-
-        Raises:
-            Stopped: on every rank.
-        """
+        """Saves and raises Stopped, on every rank, if any rank has voted for it."""
         alone = trainer.world_size == 1 and signals.noted() is not None
         if not (alone or outputs["votes"]["stop"]):
             return

@@ -14,10 +14,7 @@ from iolaus.runner.callbacks.throughput import Throughput
 
 
 class Progress(ProgressBar):
-    """Steps done, loss, learning rate, real tokens per second and the time left; on the main process only.
-
-    The loss is read from the device only when the display is refreshed.
-    """
+    """Shows steps, loss, learning rate, tokens per second and time left; reads the loss for a refresh only."""
 
     def __init__(self, refresh_per_second: float, seconds_per_line: float) -> None:
         super().__init__()
@@ -27,7 +24,7 @@ class Progress(ProgressBar):
         self._evaluating, self._evaluated = "", 0
         self._outputs: Any = None
         self._rate: Any = None
-        self._step = self._first_step = self._shown = 0
+        self._first_step = self._shown = 0
         self._timed_since: float | None = None
 
     def disable(self) -> None:
@@ -39,34 +36,38 @@ class Progress(ProgressBar):
         self._enabled = True
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Opens the bar, at the resumed step where the run goes on."""
-        self._step = self._first_step = self._shown = trainer.global_step
-        self._outputs, self._timed_since = None, None
+        """Opens the bar at the first or resumed step."""
+        self._outputs, self._timed_since, self._shown = None, None, trainer.global_step
         if self._enabled:
-            self._open().begin("train", _total_steps(trainer), self._step)
+            self._open().begin("train", _total_steps(trainer), trainer.global_step)
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
-        """Notes the learning rate of the step, which the schedule changes before the step's end."""
+        """Keeps the learning rate of the step, which the schedule changes before the step ends."""
         self._rate = trainer.optimizers[0].param_groups[0]["lr"] if trainer.optimizers else None
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any) -> None:
-        """Refreshes when due; a step without a refresh costs a look at the clock."""
+        """Refreshes the display when due."""
         if self._timed_since is None:  # the first step also compiles and fills buffers, so it is left out
             self._first_step, self._timed_since = trainer.global_step, time.monotonic()
-        self._outputs, self._step = outputs, trainer.global_step
-        if self._display is not None and self._display.is_due("train", self._step):
+        self._outputs = outputs
+        if self._display is not None and self._display.is_due("train", trainer.global_step):
             self._refresh(trainer)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Shows the last step."""
-        if self._display is not None and self._step != self._shown:
+        if self._display is not None and trainer.global_step != self._shown:
             self._refresh(trainer)
         self._outputs = None
-        self._close()
+        self.teardown()
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Opens a bar for the validation."""
-        self._begin_evaluation("validation", trainer.num_val_batches)
+        """Opens a bar for the validation, or for the test."""
+        if self._enabled:
+            self._evaluating, self._evaluated = "test" if trainer.testing else "validation", 0
+            total = sum(trainer.num_test_batches if trainer.testing else trainer.num_val_batches)
+            self._open().begin(self._evaluating, int(total) if math.isfinite(total) else None, 0)
+
+    on_test_start: Any = on_validation_start
 
     def on_validation_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         """Advances the bar of the validation, or of the test."""
@@ -78,24 +79,28 @@ class Progress(ProgressBar):
     on_test_batch_end: Any = on_validation_batch_end
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Closes the validation's bar and prints what was found."""
-        self._end_evaluation(trainer, "val/")
+        """Closes the bar of the validation, or of the test, and prints its figures."""
+        if self._display is None or not self._evaluating:
+            return
+        self._display.end(self._evaluating)
+        prefix = "test/" if trainer.testing else "val/"
+        metrics = trainer.callback_metrics.items()
+        figures = " ".join(f"{name} {float(value):.4f}" for name, value in metrics if name.startswith(prefix))
+        if figures and not trainer.sanity_checking:
+            self._display.say(f"step {trainer.global_step} {figures}")
+        self._evaluating = ""
+        if trainer.state.fn != "fit":
+            self.teardown()
 
-    def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Opens a bar for the test."""
-        self._begin_evaluation("test", trainer.num_test_batches)
+    on_test_end: Any = on_validation_end
 
-    def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Closes the test's bar and prints what was found."""
-        self._end_evaluation(trainer, "test/")
+    def teardown(self, *_: Any, **__: Any) -> None:
+        """Closes the display."""
+        if self._display is not None:
+            self._display.close()
+        self._display, self._evaluating = None, ""
 
-    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """Leaves the terminal in order for the message that follows."""
-        self._close()
-
-    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Leaves the terminal in order."""
-        self._close()
+    on_exception: Any = teardown
 
     def _open(self) -> Bars | Lines:
         if self._display is None:
@@ -103,50 +108,23 @@ class Progress(ProgressBar):
             self._display = Bars(self._seconds_per_refresh) if bars else Lines(self._seconds_per_line)
         return self._display
 
-    def _close(self) -> None:
-        if self._display is not None:
-            self._display.close()
-        self._display, self._evaluating = None, ""
-
     def _refresh(self, trainer: Trainer) -> None:
         assert self._display is not None
-        total, done, left = _total_steps(trainer), self._step - self._first_step, None
-        if total is not None and self._timed_since is not None and done > 0:
-            left = (time.monotonic() - self._timed_since) / done * (total - self._step)
-        self._display.update("train", self._step, _figures(trainer, self._outputs, self._rate), left)
-        self._shown = self._step
-
-    def _begin_evaluation(self, name: str, num_batches: int | float | list[int | float]) -> None:
-        if self._enabled:
-            total = sum(num_batches) if isinstance(num_batches, list) else num_batches
-            self._evaluating, self._evaluated = name, 0
-            self._open().begin(name, int(total) if math.isfinite(total) else None, 0)
-
-    def _end_evaluation(self, trainer: Trainer, prefix: str) -> None:
-        if self._display is None or not self._evaluating:
-            return
-        self._display.end(self._evaluating)
-        self._evaluating = ""
-        metrics = trainer.callback_metrics.items()
-        figures = " ".join(f"{name} {float(value):.4f}" for name, value in metrics if name.startswith(prefix))
-        if figures and not trainer.sanity_checking:
-            self._display.say(f"step {trainer.global_step} {figures}")
-        if trainer.state.fn != "fit":
-            self._close()
+        step, total, left = trainer.global_step, _total_steps(trainer), None
+        if total is not None and self._timed_since is not None and step > self._first_step:
+            left = (time.monotonic() - self._timed_since) / (step - self._first_step) * (total - step)
+        self._display.update("train", step, _figures(trainer, self._outputs, self._rate), left)
+        self._shown = step
 
 
 def _total_steps(trainer: Trainer) -> int | None:
-    """Steps of the whole run by `max_steps`, else by epochs; None where the end is open."""
-    if trainer.max_steps >= 0:
-        return trainer.max_steps
-    batches, epochs = trainer.num_training_batches, trainer.max_epochs
-    if epochs is None or epochs < 0 or not math.isfinite(batches):
-        return None
-    return int(batches) * epochs
+    """Steps of the whole run; None where the end is open."""
+    total = trainer.estimated_stepping_batches
+    return int(total) if 0 <= total < math.inf else None
 
 
 def _figures(trainer: Trainer, outputs: Any, rate: Any) -> dict[str, str]:
-    """Loss, learning rate and speed as text; what is not known is left out."""
+    """Loss, learning rate and speed as text, those that are known."""
     figures = {}
     if isinstance(outputs, Mapping) and outputs.get("loss") is not None:
         figures["loss"] = f"{float(outputs['loss']):.3f}"

@@ -2,7 +2,6 @@
 
 import logging
 import math
-import os
 import re
 import time
 from collections.abc import Callable
@@ -12,22 +11,27 @@ from typing import Any, NamedTuple
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from iolaus.runner.checkpoints.files import AtomicCheckpointIO, damage_of, delete_checkpoint, entry_of
+from iolaus.runner.run.files import replacing
 from iolaus.runner.run.folder import RunFolder
 
 log = logging.getLogger("iolaus")
 
 
 class ResumePoint(NamedTuple):
-    """A checkpoint to continue from and the number of global batches it has consumed."""
+    """A checkpoint to resume from, and its step."""
 
     path: Path
     step: int
 
 
 class Checkpoint(Callback):
-    """Saves `step-<n>.ckpt` every so many steps or minutes; `last.ckpt` and `best.ckpt` are links to two of them.
+    """Saves `step-<n>.ckpt` every so many steps or minutes; `last.ckpt` and `best.ckpt` are links.
 
-    A save that falls on a validation step waits for the validation, so that a resumed run has its figures.
+    A save at a validation step waits for the validation, so that a resumed run has its figures.
+
+    Example:
+        >>> Checkpoint(100, None, keep_last=2, monitor=None, mode=None, folder=Path("checkpoints")).results()
+        {}
     """
 
     def __init__(
@@ -49,12 +53,12 @@ class Checkpoint(Callback):
         self._check: Callable[[], None] = lambda: None
 
     def state_dict(self) -> dict[str, Any]:
-        """The best value so far, and whether the validation of this very step is still to come."""
-        best = {"best_value": self.best_value, "best_step": self.best_step}
-        return {**best, "validation_due": self._validation_due}
+        """The best value so far, and whether this step's validation is still to come."""
+        due = self._validation_due
+        return {"best_value": self.best_value, "best_step": self.best_step, "validation_due": due}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Takes over the best value of the run being resumed."""
+        """Restores the best value of a resumed run."""
         self.best_value, self.best_step = state["best_value"], state["best_step"]
         self._validation_due = state.get("validation_due", False)
 
@@ -65,7 +69,7 @@ class Checkpoint(Callback):
             validate_now(trainer)
 
     def on_train_batch_start(self, trainer: Trainer, module: LightningModule, *_: Any) -> None:
-        """Votes for a checkpoint when the last one is too old; the ranks' votes are added up within the step."""
+        """Votes for a checkpoint when the last one is too old; the step adds up the ranks' votes."""
         self._late = bool(self.every_seconds) and time.monotonic() - self._saved_at > self.every_seconds
         module.votes["save"] = float(self._late)  # type: ignore[operator, index]
 
@@ -99,15 +103,12 @@ class Checkpoint(Callback):
         _io(trainer).wait()
 
     def save_and_stop(self, trainer: Trainer) -> None:
-        """Saves this step before its validation, if one is due, which the run makes up for when it goes on; collective.
-
-        Returns when the checkpoint is on disk.
-        """
+        """Saves this step and waits until it is on disk; a resumed run does a validation that is due; collective."""
         self.save(trainer, validation_due=self._validates_after(trainer))
         _io(trainer).wait()
 
     def save(self, trainer: Trainer, validation_due: bool = False) -> None:
-        """Saves this step; once it is on disk `last.ckpt` points to it and those not kept are dropped; collective."""
+        """Saves this step; once it is on disk, links `last.ckpt` to it and deletes old checkpoints; collective."""
         step = trainer.global_step
         if step != self._saved_step:
             self._check()
@@ -140,17 +141,10 @@ class Checkpoint(Callback):
         return step > self._saved_step and (self._late or falls_due)
 
     def _improved(self, trainer: Trainer, step: int) -> bool:
-        metrics = trainer.callback_metrics
-        monitor = self.monitor or next(
-            (n for n in metrics if n.startswith("val") and n.endswith("loss")), None
-        )
-        if monitor is None:
+        found = monitored_metric(trainer, self.monitor, "checkpoint")
+        if found is None:
             return False
-        if monitor not in metrics:
-            raise ValueError(
-                f"checkpoint.monitor={monitor} is not logged; there are: {', '.join(sorted(metrics))}"
-            )
-        value, best = float(metrics[monitor]), self.best_value
+        value, best = found[1], self.best_value
         better = best is None or (value < best if self.mode == "min" else value > best)
         if better := better and not math.isnan(value):
             self.best_value, self.best_step = value, step
@@ -160,16 +154,27 @@ class Checkpoint(Callback):
         return self.folder / f"step-{step:08d}.ckpt"
 
     def _link(self, name: str, step: int) -> None:
-        temporary = self.folder / f".{name}.{os.getpid()}"
-        temporary.unlink(missing_ok=True)
-        temporary.symlink_to(self._path(step).name)
-        temporary.replace(self.folder / name)
+        with replacing(self.folder / name) as temporary:
+            temporary.unlink(missing_ok=True)
+            temporary.symlink_to(self._path(step).name)
 
 
 def _io(trainer: Trainer) -> AtomicCheckpointIO:
     io = trainer.strategy.checkpoint_io
     assert isinstance(io, AtomicCheckpointIO)
     return io
+
+
+def monitored_metric(trainer: Trainer, monitor: str | None, setting: str) -> tuple[str, float] | None:
+    """Name and value of a metric, or of the first validation loss if any; ValueError names those that are logged."""
+    metrics = trainer.callback_metrics
+    losses = (name for name in metrics if name.startswith("val") and name.endswith("loss"))
+    name = monitor or next(losses, None)
+    if name is None:
+        return None
+    if name not in metrics:
+        raise ValueError(f"{setting}.monitor={name} is not logged; there are: {', '.join(sorted(metrics))}")
+    return name, float(metrics[name])
 
 
 def validate_now(trainer: Trainer) -> None:
@@ -180,7 +185,7 @@ def validate_now(trainer: Trainer) -> None:
 
 
 def last_good(folder: str | Path) -> str:
-    """Tells how to continue from a run's last checkpoint; weights that are not finite are never saved."""
+    """A hint how to resume from a run's last checkpoint; weights that are not finite are never saved."""
     last = Path(folder) / "checkpoints" / "last.ckpt"
     if not last.exists():
         return "there is no checkpoint yet"
@@ -188,11 +193,7 @@ def last_good(folder: str | Path) -> str:
 
 
 def checkpoint_to_resume(folder: RunFolder, resume: str | None) -> ResumePoint | None:
-    """The newest whole checkpoint of this run, or of the run that `resume` names where this one has none yet.
-
-    Raises:
-        ValueError: `resume` names a run without any usable checkpoint, or whose checkpoints are all damaged.
-    """
+    """The newest whole checkpoint of this run, or else of the run `resume`; raises ValueError where all are damaged."""
     if found := newest_checkpoint(folder.checkpoints):
         return found
     if resume is not None and any(folder.checkpoints.glob("*.ckpt")):
@@ -212,23 +213,22 @@ def checkpoint_to_resume(folder: RunFolder, resume: str | None) -> ResumePoint |
 
 
 def newest_checkpoint(folder: Path) -> ResumePoint | None:
-    """The checkpoint of the highest step in `folder` that is whole; damaged ones are named in the log and passed over."""
+    """The whole checkpoint of the highest step in `folder`; damaged ones are skipped with a warning."""
     files = [path for path in folder.glob("*.ckpt") if not path.is_symlink()]
     points = map(_resume_point, sorted(files, key=_named_step, reverse=True))
     return next((point for point in points if point), None)
 
 
 def _named_step(path: Path) -> int:
-    """The step in the name of a checkpoint, ours or one of Lightning's `ModelCheckpoint`; -1 where it has none."""
+    """The step in the name of a checkpoint, ours or one of Lightning's `ModelCheckpoint`; -1 without one."""
     found = re.search(r"step[-=](\d+)", path.stem)
     return int(found[1]) if found else -1
 
 
 def _resume_point(path: Path) -> ResumePoint | None:
     damage = damage_of(path)
-    if damage is None:
-        return ResumePoint(
-            path, int(entry_of(path, "global_step")) if _named_step(path) < 0 else _named_step(path)
-        )
-    log.warning("passing over the damaged checkpoint %s: %s", path, damage)
-    return None
+    if damage is not None:
+        log.warning("passing over the damaged checkpoint %s: %s", path, damage)
+        return None
+    step = _named_step(path)
+    return ResumePoint(path, step if step >= 0 else int(entry_of(path, "global_step")))

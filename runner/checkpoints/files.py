@@ -1,4 +1,4 @@
-"""Writes checkpoints atomically: copied, written beside the name, synced, renamed; verified before they are loaded."""
+"""Whole checkpoints: copied, written in the background and renamed; verified before they are loaded."""
 
 import contextlib
 import os
@@ -18,47 +18,41 @@ from lightning.fabric.plugins import CheckpointIO
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
-from iolaus.runner.checkpoints.sharded import REST, ShardWriter, damage_of_shards, delete_partial, read_whole
+from iolaus.runner.checkpoints import sharded
 
 RESERVED_FROM = 64 * 2**20
-"""Bytes from which memory for the copy is touched beforehand: a page of new memory costs more than copying it."""
+"""Bytes from which memory for the copy is reserved: a page of new memory costs more than copying it."""
 
 
 class AtomicCheckpointIO(CheckpointIO):
-    """Reads and writes checkpoint files; a name either holds a whole checkpoint or what it held before.
+    """Reads and writes checkpoints atomically.
 
-    `save_checkpoint` returns once the state is copied; a thread writes it while training goes on, one at a time. What
-    must follow a write is given to `then`; `wait`, `check` and the next save raise the error of a failed write. The copy
-    costs as much memory as the checkpoint, on the rank that writes.
+    `save_checkpoint` returns once the state is copied, which costs as much memory on the rank that writes; a thread
+    writes one checkpoint at a time. `wait`, `check` and the next save raise the error of a failed write.
     """
 
     def __init__(self) -> None:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._pending: list[Future[None]] = []
         self._buffers = Buffers()
-        self._shards = ShardWriter()
+        self._shards = sharded.ShardWriter()
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
-        """Copies `checkpoint`, to be written to `path` durably.
-
-        Raises:
-            OSError: an earlier save has failed; nothing of it is left behind, nothing overwritten.
-        """
+        """Copies `checkpoint` and begins to write it to `path`; raises OSError where an earlier save has failed."""
         self.wait()
         copy = self._buffers.copy(checkpoint)
         self._pending.append(self._writer.submit(write_checkpoint, copy, Path(path)))
 
     def save_shards(self, checkpoint: dict[str, Any], path: Path, first: bool) -> None:
-        """Copies this rank's shards, to be written into the folder `path`; `first` adds the rest; collective.
+        """Copies this rank's shards and begins to write them into the folder `path`; collective.
 
-        Raises:
-            OSError: an earlier save has failed; nothing of it is left behind, nothing overwritten.
+        The rank that is `first` writes the rest. Raises OSError where an earlier save has failed.
         """
         self.wait()
         self._pending.append(self._writer.submit(self._shards.start(checkpoint, path, first)))
 
     def then(self, follow: Callable[[], None]) -> None:
-        """Calls `follow` once the saves so far are on disk, in the writing thread; never if one of them failed."""
+        """Calls `follow` in the writing thread once the saves so far are on disk, unless one has failed."""
         before = list(self._pending)
 
         def run() -> None:
@@ -73,27 +67,23 @@ class AtomicCheckpointIO(CheckpointIO):
             self._pending.pop(0).result()
 
     def wait(self) -> None:
-        """Returns when every save is on disk, with all that follows it; raises OSError where one failed."""
+        """Waits until every save is on disk; raises OSError where one has failed."""
         while self._pending:
             self._pending.pop(0).result()
 
     def reserve(self, state: Any) -> None:
-        """Gets memory for copies of the tensors in `state`, in the background."""
+        """Reserves memory for copies of the tensors in `state`, in the background."""
         self._buffers.reserve(leaf for leaf in tree_leaves(state) if isinstance(leaf, Tensor))
 
     def load_checkpoint(
         self, path: Any, map_location: Any = None, weights_only: bool | None = None
     ) -> dict[str, Any]:
-        """The checkpoint in `path`; only plain values and tensors are loaded, never code.
-
-        Raises:
-            ValueError: the file is damaged.
-        """
+        """The checkpoint in `path`; ValueError where it is damaged or holds more than plain values and tensors."""
         self.wait()
         if (damage := damage_of(Path(path))) is not None:
             raise ValueError(f"the checkpoint {str(path)!r} is damaged: {damage}")
         if Path(path).is_dir():
-            return read_whole(Path(path))
+            return sharded.read_whole(Path(path))
         try:
             return torch.load(path, map_location=map_location or "cpu", weights_only=True)
         except UnpicklingError as error:
@@ -108,14 +98,14 @@ class AtomicCheckpointIO(CheckpointIO):
         delete_checkpoint(Path(path))
 
     def teardown(self) -> None:
-        """Waits for the last save where training ends early; its error is not raised then."""
+        """Waits for the last save where training ends early, without its error."""
         with contextlib.suppress(OSError):
             self.wait()
         self._shards.close()
 
 
 class Buffers:
-    """Memory for one copy of a state, used again for the next."""
+    """Memory for a copy of a state, which the next copy uses again."""
 
     def __init__(self) -> None:
         self._free: dict[Any, list[Tensor]] = defaultdict(list)
@@ -123,7 +113,7 @@ class Buffers:
         self._lock = threading.Lock()
 
     def copy(self, state: Any) -> Any:
-        """`state` with every tensor copied to the CPU; tensors that were one stay one. Ends the life of the last copy."""
+        """The state with its tensors copied to the CPU; shared ones stay shared. The last copy becomes invalid."""
         with self._lock:
             for kind, buffer in self._used:
                 self._free[kind].append(buffer)
@@ -134,7 +124,7 @@ class Buffers:
         return copied
 
     def reserve(self, tensors: Iterable[Tensor]) -> None:
-        """Has a thread allocate and touch what copies of `tensors` take."""
+        """Allocates memory for copies of `tensors` in a thread."""
         wanted = [_kind(tensor) for tensor in tensors if _has_buffer(tensor)]
         if sum(shape.numel() * dtype.itemsize for shape, _, dtype, _ in wanted) < RESERVED_FROM:
             return
@@ -174,15 +164,11 @@ class Buffers:
 
 
 def write_checkpoint(checkpoint: dict[str, Any], path: Path) -> None:
-    """Writes a checkpoint beside its name, syncs and renames it.
-
-    Raises:
-        OSError: the folder cannot be written or is full; nothing is left behind, nothing overwritten.
-    """
+    """Writes, syncs and renames a temporary file; raises OSError, and leaves nothing behind, where that fails."""
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        delete_partial(path.parent)
+        sharded.delete_partial(path.parent)
         with open(temporary, "wb") as file:
             torch.save(checkpoint, file)
             file.flush()
@@ -191,14 +177,11 @@ def write_checkpoint(checkpoint: dict[str, Any], path: Path) -> None:
     except (OSError, RuntimeError) as error:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
-        raise OSError(
-            f"cannot save the checkpoint {str(path)!r}: {reason}. Earlier checkpoints are intact"
-        ) from error
+        raise sharded.save_error(path, error) from error
 
 
 def delete_checkpoint(path: Path) -> None:
-    """Deletes the file or folder, if it is there; half of a folder is never left under its name."""
+    """Deletes the file or folder, if there is one; a folder is renamed first, so that none is left in part."""
     if path.is_dir():
         leaving = path.with_name(f".{path.name}.gone")
         path.replace(leaving)
@@ -208,7 +191,7 @@ def delete_checkpoint(path: Path) -> None:
 
 
 def _has_buffer(tensor: Tensor) -> bool:
-    """Whether it is a plain tensor, each element in a place of its own."""
+    """Whether a tensor is plain, each element in a place of its own."""
     dense = type(tensor) is Tensor and tensor.layout is torch.strided
     return dense and not any(s == 0 < n - 1 for s, n in zip(tensor.stride(), tensor.shape, strict=True))
 
@@ -224,18 +207,14 @@ def _new_buffer(kind: Any) -> Tensor:
 
 
 def entry_of(path: Path, name: str) -> Any:
-    """An entry of a whole checkpoint that is no tensor, without reading the tensors; None where it has none."""
-    file = path / REST if path.is_dir() else path
+    """An entry of a checkpoint other than a tensor, read without the tensors; None where it has none."""
+    file = path / sharded.REST if path.is_dir() else path
     return torch.load(file, map_location="cpu", weights_only=True, mmap=True).get(name)
 
 
 def damage_of(path: Path) -> str | None:
-    """What is wrong with a checkpoint, by the checksums in its own archives; None where it is whole."""
-    if path.is_dir():
-        return damage_of_shards(path)
+    """The damage of a checkpoint, by the checksums in its archives; None where it is whole."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            bad = archive.testzip()
-        return f"{bad} fails its checksum" if bad else None
-    except (zipfile.BadZipFile, OSError, EOFError) as error:
+        return sharded.damage_of_shards(path) if path.is_dir() else sharded.bad_checksum(path)
+    except (zipfile.BadZipFile, OSError, EOFError, UnpicklingError, AttributeError) as error:
         return str(error)

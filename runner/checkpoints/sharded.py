@@ -1,8 +1,7 @@
-"""Checkpoints of which every rank writes its own shards, beside the training: folders of torch.distributed.checkpoint.
+"""Checkpoints of which every rank writes its own shards in the background: folders of torch.distributed.checkpoint.
 
-`step-<n>.ckpt/` holds the shards, what they are (`.metadata`, as torch names it) and `rest.pt`, all that is in no shard.
-It is written under another name, which the first rank changes once every rank has written: there, it is whole. Any number
-of processes can read it, with shards or without.
+`step-<n>.ckpt/` holds the shards, their metadata (`.metadata`) and `rest.pt`, everything else. The first rank renames it
+once every rank has written. Any number of processes can read it, with shards or without.
 """
 
 import io
@@ -28,7 +27,7 @@ from torch.distributed.tensor import DTensor
 
 REST = "rest.pt"
 SHARD = "a shard"
-"""First of the pair (`SHARD`, name) that stands in `rest.pt` for a tensor in shards."""
+"""First of the pair (`SHARD`, name), which replaces a sharded tensor in `rest.pt`."""
 
 _PLAIN = {
     "torch.distributed.checkpoint.metadata": None,
@@ -37,7 +36,7 @@ _PLAIN = {
     "pathlib": {"PosixPath"},  # where it was first written
     "torch": {"Size", *(str(d)[6:] for d in vars(torch).values() if isinstance(d, torch.dtype))},
 }
-"""Modules, and names in them (None for all), that the description of a checkpoint may consist of."""
+"""Modules, and names in them (None for all), that the metadata may use."""
 
 
 class _PlainUnpickler(pickle.Unpickler):
@@ -51,7 +50,7 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def _member(kind: Any, name: str) -> Any:
-    """A member of an enumeration, for which some Pythons (3.11.2) note `getattr`."""
+    """A member of an enumeration, which some Pythons (3.11.2) pickle as `getattr`."""
     if not (isinstance(kind, type) and issubclass(kind, Enum) and name in kind.__members__):
         raise pickle.UnpicklingError(f"it asks for {kind!r}.{name}, which no checkpoint needs")
     return kind[name]
@@ -61,7 +60,7 @@ class PlainReader(FileSystemReader):
     """Torch's reader of shards that refuses metadata that would run code."""
 
     def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
-        """What the shards are."""
+        """The metadata of the shards."""
         with open(self.path / ".metadata", "rb") as file:  # type: ignore[operator]
             return _PlainUnpickler(file).load()
 
@@ -73,7 +72,7 @@ class ShardWriter:
         self._group: ProcessGroup | None = None
 
     def start(self, checkpoint: dict[str, Any], path: Path, first: bool) -> Callable[[], None]:
-        """Copies the shards and begins to write them; what it returns finishes the work when called; collective."""
+        """Copies the shards and begins to write them; returns a function that finishes the checkpoint; collective."""
         if self._group is None:
             self._group = torch.distributed.new_group(backend="gloo")
         temporary = path.with_name(f".{path.name}.tmp")
@@ -84,10 +83,9 @@ class ShardWriter:
         buffer = io.BytesIO()
         if first:
             torch.save(rest, buffer)
-        torch.distributed.barrier(self._group)  # what was left is gone
+        torch.distributed.barrier(self._group)  # after partial checkpoints are deleted
         writer = FileSystemWriter(temporary, single_file_per_rank=True, sync_files=True)
         written = dcp.async_save(shards, storage_writer=writer, process_group=self._group)
-
         assert isinstance(written, Future)
 
         def finish() -> None:
@@ -98,21 +96,19 @@ class ShardWriter:
             except (CheckpointException, OSError, RuntimeError) as error:
                 if first:
                     shutil.rmtree(temporary, ignore_errors=True)
-                raise OSError(
-                    f"cannot save the checkpoint {str(path)!r}: {_reason(error)}. Earlier checkpoints are intact"
-                ) from error
+                raise save_error(path, error) from error
 
         return finish
 
     def close(self) -> None:
-        """Destroys the process group: its threads may abort a process that ends while they live."""
+        """Destroys the process group, whose threads could abort the process at its end."""
         if self._group is not None:
             torch.distributed.destroy_process_group(self._group)
             self._group = None
 
 
 def delete_partial(folder: Path) -> None:
-    """Deletes what a killed run was writing in its folder of checkpoints, which are written one at a time."""
+    """Deletes the partial checkpoints of a killed run."""
     for partial in folder.glob(".*.ckpt.*tmp"):
         if partial.is_dir():
             shutil.rmtree(partial, ignore_errors=True)
@@ -121,18 +117,18 @@ def delete_partial(folder: Path) -> None:
 
 
 def commit(temporary: Path, path: Path, rest: io.BytesIO) -> None:
-    """Adds what is in no shard, syncs, and gives the folder its name."""
+    """Adds `rest.pt`, syncs, and renames the folder."""
     with open(temporary / REST, "wb") as file:
         file.write(rest.getbuffer())
         file.flush()
         os.fsync(file.fileno())
-    if path.is_dir():  # a run that fell back behind it
+    if path.is_dir():  # from a run that was resumed before it
         shutil.rmtree(path)
     temporary.replace(path)
 
 
 def separate(state: Any, shards: dict[str, Tensor], name: str = "state") -> Any:
-    """`state` with (`SHARD`, name) for each sharded tensor, whose copy goes into `shards`; tied ones go there once."""
+    """`state` with (`SHARD`, name) for each sharded tensor, whose copy is put into `shards`, tied ones once."""
     names: dict[int, str] = {}
 
     def separated(value: Any, name: str) -> Any:
@@ -162,7 +158,7 @@ def join(rest: Any, tensors: Mapping[str, Tensor]) -> Any:
 
 
 def read_whole(path: Path) -> dict[str, Any]:
-    """The checkpoint as one process would have written it, on the CPU."""
+    """The checkpoint with whole tensors on the CPU."""
     reader, rest = PlainReader(path), read_rest(path)
     tensors = {}
     for name, entry in reader.read_metadata().state_dict_metadata.items():
@@ -175,12 +171,7 @@ def read_whole(path: Path) -> dict[str, Any]:
 
 
 def read_shares(path: Path, weights: Mapping[str, Tensor], parameters: list[list[Tensor]]) -> dict[str, Any]:
-    """The checkpoint with this rank's share of every tensor, sharded as the model's `weights` and the `parameters` of
-    each optimizer are; collective.
-
-    Raises:
-        ValueError: it is of another model.
-    """
+    """The checkpoint with this rank's shards, as those of the model; raises ValueError for another model; collective."""
     rest = read_rest(path)
     tensors: dict[str, Tensor] = {}
 
@@ -202,30 +193,38 @@ def read_shares(path: Path, weights: Mapping[str, Tensor], parameters: list[list
 
 
 def read_rest(path: Path) -> dict[str, Any]:
-    """All that is in no shard, with (`SHARD`, name) where one belongs; plain values and tensors, never code."""
+    """The contents of `rest.pt`, with (`SHARD`, name) for tensors in shards; never runs code."""
     return torch.load(path / REST, map_location="cpu", weights_only=True)
 
 
 def damage_of_shards(path: Path) -> str | None:
-    """What is wrong with a checkpoint folder, by the checksums within its files; None where it is whole."""
-    try:
-        with zipfile.ZipFile(path / REST) as archive:
-            if bad := archive.testzip():
-                return f"{REST}: {bad} fails its checksum"
-        parts = PlainReader(path).read_metadata().storage_data
-        for part in parts.values():
-            with open(path / part.relative_path, "rb") as file:
-                file.seek(part.offset)
-                with zipfile.ZipFile(io.BytesIO(file.read(part.length))) as archive:
-                    if bad := archive.testzip():
-                        return f"{part.relative_path}: {bad} fails its checksum"
-    except (zipfile.BadZipFile, OSError, EOFError, pickle.UnpicklingError, AttributeError) as error:
-        return str(error)
+    """The damage of a checkpoint folder, by the checksums in its files; None where it is whole."""
+    if damage := bad_checksum(path / REST):
+        return f"{REST}: {damage}"
+    for part in PlainReader(path).read_metadata().storage_data.values():
+        with open(path / part.relative_path, "rb") as file:
+            file.seek(part.offset)
+            if damage := bad_checksum(io.BytesIO(file.read(part.length))):
+                return f"{part.relative_path}: {damage}"
     return None
 
 
+def bad_checksum(file: Path | io.BytesIO) -> str | None:
+    """The first member of an archive that fails its checksum, in words; None where all pass."""
+    with zipfile.ZipFile(file) as archive:
+        bad = archive.testzip()
+    return f"{bad} fails its checksum" if bad else None
+
+
+def save_error(path: Path, error: BaseException) -> OSError:
+    """The error of a checkpoint that could not be written."""
+    return OSError(
+        f"cannot save the checkpoint {str(path)!r}: {_reason(error)}. Earlier checkpoints are intact"
+    )
+
+
 def _reason(error: BaseException) -> str:
-    """The first of the ranks' reasons, in one line."""
+    """The first reason of the ranks, in one line."""
     causes = list(error.failures.values()) if isinstance(error, CheckpointException) else []
     cause = causes[0][0] if causes else error
     return getattr(cause, "strerror", None) or (str(cause).splitlines() or [repr(cause)])[0]

@@ -1,8 +1,8 @@
-"""The command line: subcommands, and questions that need no run.
+"""The command line: `iolaus` and its subcommands.
 
-- `commands`: which of them a command is.
-- `info`, `schema`: options and their fields; `runs`: the runs under `outputs/`; `plan`: what a run would do.
-- `predict`, `push`, `consolidate`, `schedule`: the commands `python -m runner.<name>`.
-- `compose`: a config as the command line composes it, in code.
-- `report`, `audit`, `prepare`, `schedule`, `version`: a subcommand each; `models`: those that take a trained model.
+- `commands`: the table of subcommands, and the program that runs one.
+- `compose`: a config as the command line composes it.
+- `info`, `schema`: options and their fields; `plan`: what a run would do; `schedule`: its learning rate.
+- `runs`, `report`, `audit`: the runs that there are, as tables and pages, and compared step by step.
+- `models`: subcommands that take a trained model; `prepare`: energon data sets; `version`: versions.
 """

@@ -1,4 +1,4 @@
-"""Composing a config without running it, as the command line would. Imports no torch."""
+"""Composes configs as the command line does. Imports no torch."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ from iolaus.runner.sweeps.sweeper import register_plugins, sweep_folder
 
 
 def prepare() -> None:
-    """Makes known to Hydra what a config may refer to: the project's resolvers and plugins."""
+    """Registers the project's resolvers and plugins with Hydra."""
     OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
     OmegaConf.register_new_resolver("sweep_folder", sweep_folder, replace=True)
     watch_environment()
@@ -29,11 +29,7 @@ def prepare() -> None:
 
 @contextmanager
 def initialized(folders: Sequence[Path] = ()) -> Iterator[ConfigLoader]:
-    """Hydra, set up on the project's configs and those in `folders`, for as long as the block lasts.
-
-    Raises:
-        ValueError: one of the folders is not there.
-    """
+    """A context with Hydra initialized on the project's configs and those in `folders`; ValueError if one is missing."""
     prepare()
     version.setbase("1.3")
     search_path = create_config_search_path("pkg://iolaus.conf")
@@ -49,16 +45,12 @@ def initialized(folders: Sequence[Path] = ()) -> Iterator[ConfigLoader]:
 
 
 def compose(overrides: Sequence[str]) -> DictConfig:
-    """The config that a command with these overrides would run, Hydra's own part included; `initialized` comes first."""
+    """The config of a command with these overrides, Hydra's own part included, within `initialized`."""
     return hydra.compose("config", overrides=list(overrides), return_hydra_config=True)
 
 
 def flags_first(words: Sequence[str]) -> list[str]:
-    """The words of a command with its flags before its overrides, as Hydra wants them; they may be typed in any order.
-
-    Raises:
-        ValueError: a flag that Hydra does not know, or one without its value.
-    """
+    """The words of a command, flags first, as Hydra requires; raises ValueError for a flag that Hydra does not know."""
     parser = get_args_parser()
     parser.error = _refuse  # type: ignore[method-assign]
     known, unknown = parser.parse_known_args(words)

@@ -1,7 +1,6 @@
 """`iolaus info`: the groups and options; `iolaus info optimizer=lion ...`: every field of an option.
 
-For each field its type, its value in the config that the words make, where that value comes from, and what it means.
-Composes the config and imports nothing heavy.
+Each field has its documentation, its type, its value in the config of these words, and the source of that value.
 """
 
 import shutil
@@ -9,13 +8,14 @@ import sys
 import textwrap
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
-from importlib.util import find_spec
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from hydra.core.config_loader import ConfigLoader
 from omegaconf import DictConfig, OmegaConf
 
+from iolaus.conf.config import Config
 from iolaus.conf.fields import Field, default_options, fields_of, is_part, root_fields, summary
 from iolaus.conf.registry import OPTIONS
 from iolaus.conf.values import suggest
@@ -23,130 +23,125 @@ from iolaus.runner.cli.compose import compose, initialized
 
 RECIPES = "experiment"
 
+ABOUT = {
+    "hydra/launcher": "Where the jobs of `-m` run.",
+    "hydra/sweeper": "Which jobs `-m` makes of several values.",
+    RECIPES: "Recipes: whole configs, described by their header.",
+}
+"""Groups that are no field of the config."""
+
+Row = tuple[Field, Any, str]
+"""A field, its value, and the source of the value."""
+
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declares the words of the command."""
+    """Adds the arguments of the command."""
+    about = "a group, GROUP=OPTION, or an override to apply"
+    parser.add_argument("words", nargs="*", metavar="WORD", help=about)
+    about = "a folder of configs of your own"
     parser.add_argument(
-        "words", nargs="*", metavar="WORD", help="a group, GROUP=OPTION, or an override to apply"
-    )
-    parser.add_argument(
-        "--config-dir", "-cd", dest="folders", action="append", default=[], type=Path, metavar="FOLDER",
-        help="a folder of configs of your own",
+        "--config-dir", "-cd", dest="folders", action="append", default=[], type=Path, metavar="FOLDER", help=about
     )  # fmt: skip
 
 
 def main(arguments: Namespace) -> None:
-    """Prints what there is, or what the words name: groups, options of groups, and overrides to apply.
-
-    Raises:
-        ValueError: a word that is neither a group nor an override, or no such folder.
-    """
-    words, folders = arguments.words, arguments.folders
-    for line in _details(words, folders) if words else _listing(folders):
-        print(line)
+    """Prints all groups, or the fields of those that the words name; raises ValueError for an unknown word."""
+    with initialized(arguments.folders) as loader:
+        print(*(_details(arguments.words, loader) if arguments.words else _listing(loader)), sep="\n")
 
 
-def _listing(folders: list[Path]) -> Iterator[str]:
+def _listing(loader: ConfigLoader) -> Iterator[str]:
     """Every group with its options, a line each."""
     chosen = default_options()
-    about = {field.key: field.doc for field in _group_fields()}
-    with initialized(folders) as loader:
-        for group in [*OPTIONS, RECIPES]:
-            options = sorted({*OPTIONS.get(group, {}), *loader.get_group_options(group)})
-            if not options:
-                continue
-            default = f" (default {chosen[group]})" if group in chosen else ""
-            yield f"{_bold(group)}{default}: {about.get(group, _GROUPS.get(group, ''))}"
-            width = max(map(len, options))
-            for name in options:
-                yield from _folded(f"  {name:<{width}}  ", _summary(loader, group, name))
-            yield ""
+    about = ABOUT | {field.key: field.doc for field in fields_of(Config, "")}
+    for group in [*OPTIONS, RECIPES]:
+        options = sorted({*OPTIONS.get(group, {}), *loader.get_group_options(group)})
+        default = f" (default {chosen[group]})" if group in chosen else ""
+        yield f"{_bold(group)}{default}: {about.get(group, '')}"
+        width = max(map(len, options))
+        for name in options:
+            yield from _folded(f"  {name:<{width}}  ", _summary(loader, group, name))
+        yield ""
     yield f"{_bold('settings of the whole run')}: {', '.join(field.key for field in root_fields())}"
     yield ""
     yield "iolaus info GROUP=OPTION [overrides] shows every field of an option, its value, and where that comes from"
 
 
-_GROUPS = {
-    "hydra/launcher": "Where the jobs of `-m` run.",
-    "hydra/sweeper": "What `-m` makes of several values.",
-    RECIPES: "Recipes: whole configs, of which the header says what they reach.",
-}
-
-
-def _details(words: list[str], folders: list[Path]) -> Iterator[str]:
-    """The fields of the groups that are named; of all groups that a recipe changes where it alone is named."""
-    groups = [group for group in OPTIONS if group in {word.partition("=")[0].lstrip("+") for word in words}]
+def _details(words: list[str], loader: ConfigLoader) -> Iterator[str]:
+    """The fields of the groups that are named; without any, those that the overrides and the recipe change."""
     known = [*OPTIONS, RECIPES]
     for word in words:
         if "=" not in word and not word.startswith("~") and word not in known:
             raise ValueError(f"iolaus info: there is no group {word!r}" + suggest(word, known))
-    with initialized(folders) as loader:
-        config = compose([word for word in words if word not in known])
-        overridden = {o.partition("=")[0].lstrip("+~") for o in config.hydra.overrides.task}
-        choices = config.hydra.runtime.choices
-        recipe = choices.get(RECIPES)
-        if recipe:
-            yield f"{_bold(f'{RECIPES}={recipe}')}"
-            yield from ("  " + line for line in _comment(loader, f"{RECIPES}/{recipe}"))
-            yield ""
-        if not groups:  # a recipe or overrides alone: what they change
-            other = {g: o for g, o in choices.items() if g in OPTIONS and o != default_options().get(g, o)}
-            yield from (f"  {_bold(group)}={option}" for group, option in other.items())
-            yield from _shown(_changed(config, overridden, recipe))
-        for group in groups:
-            part = OmegaConf.select(config, group.replace("/", "."))
-            yield f"{_bold(f'{group}={choices.get(group)}')}: {_summary(loader, group, str(choices.get(group)))}"
-            yield from _shown(_rows(group, choices.get(group), part, overridden, recipe))
-            yield ""
+    config = compose([word for word in words if word not in known])
+    choices = config.hydra.runtime.choices
+    if recipe := choices.get(RECIPES):
+        yield f"{_bold(f'{RECIPES}={recipe}')}"
+        yield from ("  " + line for line in _comment(loader, f"{RECIPES}/{recipe}"))
+        yield ""
+    named = {word.partition("=")[0].lstrip("+") for word in words}
+    groups = [group for group in OPTIONS if group in named]
+    if not groups:
+        other = {g: o for g, o in choices.items() if g in OPTIONS and o != default_options().get(g, o)}
+        yield from (f"  {_bold(group)}={option}" for group, option in other.items())
+        yield from _shown(_changed(config))
+    for group in groups:
+        yield f"{_bold(f'{group}={choices.get(group)}')}: {_summary(loader, group, str(choices.get(group)))}"
+        yield from _shown(_rows(config, group))
+        yield ""
 
 
-Row = tuple[Field, Any, str]
-"""A field, its value, and where the value comes from."""
-
-
-def _rows(group: str, choice: Any, node: Any, overridden: set[str], recipe: str | None) -> Iterator[Row]:
-    """The fields of a group's chosen options; those of a user's own YAML file have no types but those of their values."""
-    prefix = group.replace("/", ".")
-    if isinstance(node, DictConfig) and "_target_" not in node and len(node):  # parts: loggers, callbacks
+def _rows(config: DictConfig, group: str) -> Iterator[Row]:
+    """The fields of a group's chosen options."""
+    prefix, options = group.replace("/", "."), OPTIONS[group]
+    node = OmegaConf.select(config, prefix)
+    if not isinstance(node, DictConfig):
+        return
+    if "_target_" in node or not node:
+        option = options.get(str(config.hydra.runtime.choices.get(group)))
+        yield from _rows_of_node(config, prefix, option, node)
+    else:  # parts: loggers, callbacks
         for name, part in node.items():
             if isinstance(part, DictConfig):
-                yield from _of_node(
-                    f"{prefix}.{name!s}", OPTIONS[group].get(str(name)), part, overridden, recipe
-                )
-    elif isinstance(node, DictConfig):
-        yield from _of_node(prefix, OPTIONS[group].get(str(choice)), node, overridden, recipe)
+                yield from _rows_of_node(config, f"{prefix}.{name!s}", options.get(str(name)), part)
 
 
-def _of_node(
-    prefix: str, option: type | None, node: DictConfig, overridden: set[str], recipe: str | None
-) -> Iterator[Row]:
+def _rows_of_node(config: DictConfig, prefix: str, option: type | None, node: DictConfig) -> Iterator[Row]:
+    """The fields of an option; those of a user's own YAML file have the types of their values."""
     values = OmegaConf.to_container(node, resolve=False)
     assert isinstance(values, dict)
     known = {field.name: field for field in fields_of(option, prefix)} if option else {}
     for name, value in values.items():
         key = f"{prefix}.{name!s}"
-        if name == "_target_" or (isinstance(value, dict) and not value and key not in overridden):
-            continue
         field = known.get(str(name)) or Field(key, type(value), value, "")
-        if any(key == o or o.startswith(key + ".") for o in overridden):
-            source = "override"
-        elif option and value != field.default:
-            source = f"recipe {recipe}" if recipe else "group"
-        else:
-            source = "default" if option else "own file"
-        yield field, value, source
+        source = _source(config, field, value) if option or _is_overridden(config, key) else "own file"
+        if name != "_target_" and (value != {} or source == "override"):
+            yield field, value, source
 
 
-def _changed(config: DictConfig, overridden: set[str], recipe: str | None) -> Iterator[Row]:
+def _source(config: DictConfig, field: Field, value: Any) -> str:
+    """Where the value of a field comes from."""
+    if _is_overridden(config, field.key):
+        return "override"
+    if value == field.default:
+        return "default"
+    recipe = config.hydra.runtime.choices.get(RECIPES)
+    return f"recipe {recipe}" if recipe else "group"
+
+
+def _is_overridden(config: DictConfig, key: str) -> bool:
+    overridden = (override.partition("=")[0].lstrip("+~") for override in config.hydra.overrides.task)
+    return any(f"{name}.".startswith(f"{key}.") for name in overridden)
+
+
+def _changed(config: DictConfig) -> Iterator[Row]:
     """Every field that is not at its option's default."""
+    values: Any = OmegaConf.to_container(config, resolve=False)
     for field in root_fields():
-        value = OmegaConf.to_container(config, resolve=False)[field.key]  # type: ignore[index, call-overload]
-        if value != field.default:
-            yield field, value, "override" if field.key in overridden else f"recipe {recipe}"
+        if (value := values[field.key]) != field.default:
+            yield field, value, _source(config, field, value)
     for group in OPTIONS:
-        node = OmegaConf.select(config, group.replace("/", "."))
-        choice = config.hydra.runtime.choices.get(group)
-        yield from (row for row in _rows(group, choice, node, overridden, recipe) if row[2] != "default")
+        yield from (row for row in _rows(config, group) if row[2] != "default")
 
 
 def _shown(rows: Iterator[Row]) -> Iterator[str]:
@@ -169,47 +164,31 @@ def _written(value: Any) -> str:
 
 
 def _summary(loader: ConfigLoader, group: str, name: str) -> str:
-    if name in OPTIONS.get(group, {}):
-        return summary(OPTIONS[group][name])
-    parts = [part for part in OPTIONS.get(group, {}) if name == "default" and is_part(group, part)]
-    if parts:
-        return "Several together, for what each run wants."
-    comment = _comment(loader, f"{group}/{name}")
-    return " ".join(comment[:1])
+    """One line about an option."""
+    options = OPTIONS.get(group, {})
+    if name in options:
+        return summary(options[name])
+    if name == "default" and any(is_part(group, part) for part in options):
+        return "The options that every run needs, together."
+    return " ".join(_comment(loader, f"{group}/{name}")[:1])
 
 
 def _comment(loader: ConfigLoader, config: str) -> list[str]:
-    """The comment at the top of a YAML file, wherever on the search path it lies."""
+    """The comment at the top of a YAML file on Hydra's search path."""
     for entry in loader.get_search_path().get_path():
         kind, _, place = (entry.path or "").partition("://")
-        if kind == "pkg":
-            spec = find_spec(place) if place else None
-            folders = list(spec.submodule_search_locations or []) if spec else []
-        else:
-            folders = [place] if place else []
-        for folder in folders:
-            file = Path(folder) / f"{config}.yaml"
+        if kind in ("pkg", "file") and place:
+            file = (files(place) if kind == "pkg" else Path(place)) / f"{config}.yaml"
             if file.is_file():
                 lines = [line for line in file.read_text().splitlines() if line.startswith("#")]
-                return [
-                    line.lstrip("# ") if i == 0 else line[2:]
-                    for i, line in enumerate(lines)
-                    if "@package" not in line
-                ]
+                return [line[1:].removeprefix(" ") for line in lines if "@package" not in line]
     return []
-
-
-def _group_fields() -> list[Field]:
-    from iolaus.conf.config import Config
-
-    return fields_of(Config, "")
 
 
 def _folded(indent: str, text: str) -> list[str]:
     width = max(60, min(shutil.get_terminal_size((110, 24)).columns, 120))
-    return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=" " * len(indent)) or [
-        indent.rstrip()
-    ]
+    lines = textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=" " * len(indent))
+    return lines or [indent.rstrip()]
 
 
 def _bold(text: str) -> str:

@@ -1,9 +1,4 @@
-"""`iolaus plan`: builds what a run needs, shows what it would do, and trains nothing.
-
-Shown are the data with fingerprints, some samples as the model gets them, lengths and fill, the parameter groups, the
-learning rate, and what a step costs, for which a few micro-batches are run. Nothing is written but tokenised data,
-into the cache as always.
-"""
+"""`iolaus plan`: shows data, samples, lengths, parameter groups, learning rate and costs of a run, and trains nothing."""
 
 from typing import Any
 
@@ -18,23 +13,13 @@ from iolaus.runner.report.summary import clock, group_summary, show
 from iolaus.runner.run.cluster import num_nodes, processes_per_node
 
 HISTOGRAM_LINES = 8
-
-MOST_MEASURED = 200_000
-"""Sequences whose lengths are looked at."""
-
-FILLED = 8
-"""Global batches that are collated for the fill rate."""
-
-BAR = 40
-"""Characters of the longest bar."""
+BAR = 40  # characters of the longest bar
+MOST_MEASURED = 200_000  # sequences of the histogram
+FILLED = 8  # global batches that are collated for the fill rate
 
 
 def show_plan(config: DictConfig) -> None:
-    """Prints the plan of a run.
-
-    Raises:
-        ValueError: what is wrong with config or data, as the run would say it.
-    """
+    """Prints the plan of a run; raises the errors of config and data that the run would raise."""
     quiet_threads()
     from iolaus.runner.data.module import GlobalBatchDataModule
     from iolaus.runner.loop.lightning_loop import describe, is_plain
@@ -75,7 +60,7 @@ def _show_optimizer(parts: Parts) -> Any:
 
 
 def _fingerprints(data: Any, config: DictConfig) -> dict[str, str]:
-    """What tells this data from any other, and where it is kept."""
+    """Fingerprints of the data and the sampler, and the folder of the cache."""
     sets = {"training": data.train, **data.validation}
     found = {name: getattr(s, "fingerprint", None) for name, s in sets.items()}
     facts = {"fingerprints": ", ".join(f"{name} {value}" for name, value in found.items() if value)}
@@ -86,13 +71,14 @@ def _fingerprints(data: Any, config: DictConfig) -> dict[str, str]:
 
 
 def _samples(data: Any, share: dict[str, Any]) -> dict[str, str]:
+    """The samples of the first micro-batch as marked text."""
     ids = share["sample_ids"].tolist()
     texts = marked_texts(share["micro_batches"][0], data.tokenizer, data.collator)
     return {f"epoch {epoch}, {index}": text for (epoch, index), text in zip(ids, texts, strict=False)}
 
 
 def _histogram(data: Any) -> dict[str, str]:
-    """Sequences by length, a bar for each range of lengths."""
+    """The histogram of the lengths of sequences."""
     step = max(1, len(data.train) // MOST_MEASURED)
     lengths = data.train.lengths(np.arange(0, len(data.train), step))
     width = -(-(int(np.ptp(lengths)) + 1) // HISTOGRAM_LINES)
@@ -107,7 +93,7 @@ def _histogram(data: Any) -> dict[str, str]:
 
 
 def _fill(batches: Any) -> dict[str, str]:
-    """How much of what is computed on is text."""
+    """The share of tokens that are not padding, and the number of micro-batches."""
     shares = [batches[step] for step in range(min(FILLED, len(batches)))]
     tokens, places = (sum(share[name] for share in shares) for name in ("tokens", "padded_tokens"))
     micro = sum(len(share["micro_batches"]) for share in shares) / len(shares)
@@ -115,10 +101,8 @@ def _fill(batches: Any) -> dict[str, str]:
     return {"fill rate": rate, "micro-batches": f"{micro:.1f} per rank and step"}
 
 
-def _costs(
-    config: DictConfig, parts: Parts, optimizer: Any, batches: Any, ranks: int
-) -> dict[str, dict[str, str]]:
-    """Memory, FLOPs and time."""
+def _costs(config: DictConfig, parts: Parts, optimizer: Any, batches: Any, ranks: int) -> dict[str, Any]:
+    """Memory, FLOPs and time of the run, from one step that is tried."""
     import torch
 
     from iolaus.runner.loop.trainer import resolve_accelerator, resolve_precision
@@ -139,14 +123,10 @@ def _costs(
     name = torch.cuda.get_device_name() if device.type == "cuda" else device.type
     rate = f"{ranks * share['tokens'] / cost.step_seconds:,.0f} tokens per second"
     if peak := peak_flops(name, precision):
-        rate += f", {per_step / ranks / cost.step_seconds / peak:.1%} of what the device could do"
-    memory = {
-        "weights": _size(cost.weights / shards),
-        "gradients": _size(cost.gradients / shards),
-        "optimizer": _size(cost.optimizer / shards),
-        "activations": f"{_size(cost.activations)}, of the largest micro-batch",
-        "together": _size((cost.memory - cost.activations) / shards + cost.activations),
-    }
+        rate += f", {per_step / ranks / cost.step_seconds / peak:.1%} of the device's peak"
+    memory = {part: _size(getattr(cost, part) / shards) for part in ("weights", "gradients", "optimizer")}
+    memory["activations"] = f"{_size(cost.activations)}, of the largest micro-batch"
+    memory["together"] = _size((cost.memory - cost.activations) / shards + cost.activations)
     return {
         f"memory, each of {ranks}" if ranks > 1 else "memory": memory,
         "time": {

@@ -5,28 +5,18 @@
 
 from argparse import ArgumentParser, Namespace
 
-from omegaconf import DictConfig
-
 from iolaus.runner.cli.compose import compose, initialized
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declares the words of the command."""
+    """Adds the arguments of the command."""
     parser.add_argument("overrides", nargs="*", help="such as scheduler=cosine optimizer.lr=1e-3")
 
 
 def main(arguments: Namespace) -> None:
-    """Prints the drawing."""
+    """Prints the drawing; raises ValueError where the steps follow from the data, or the schedule has no closed form."""
     with initialized():
         config = compose(arguments.overrides)
-    print(draw(config))
-
-
-def draw(config: DictConfig) -> str:
-    """The config's schedule drawn in characters.
-
-    Raises ValueError where the number of steps follows from the data, or the scheduler has no closed form.
-    """
     import torch
 
     from iolaus.runner.build import bind
@@ -37,15 +27,11 @@ def draw(config: DictConfig) -> str:
 
     max_steps = int(completed(config).trainer.max_steps)
     if max_steps < 1:
-        raise ValueError(
-            "trainer.max_steps=-1 follows from the data; give a number of steps to draw the schedule"
-        )
+        raise ValueError("trainer.max_steps=-1 follows from the data; give a number to draw the schedule")
     allow_code(config)
     lr = float(config.optimizer.get("lr", 1e-3))
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=lr)
     scheduler = bind(config.scheduler)(optimizer=optimizer, max_steps=max_steps)
     if not isinstance(scheduler, ThreePhaseScheduler):
-        raise ValueError(
-            f"the scheduler {type(scheduler).__name__} has no closed form; draw one of the config's own"
-        )
-    return "\n".join(drawn(scheduler.schedule, max_steps, lr))
+        raise ValueError(f"{type(scheduler).__name__} has no closed form; draw an option of this project")
+    print(*drawn(scheduler.schedule, max_steps, lr), sep="\n")

@@ -1,6 +1,6 @@
 """`iolaus schema`: a JSON schema of recipes and of every group's options, for editors that complete and check YAML.
 
-An editor with YAML support takes it by a line at the top of a recipe: `# yaml-language-server: $schema=iolaus.json`.
+A recipe names it in its first line: `# yaml-language-server: $schema=iolaus.json`.
 """
 
 import json
@@ -14,31 +14,14 @@ from iolaus.conf.registry import OPTIONS
 from iolaus.conf.values import Bounds, Choice, Named, Rule
 
 INTERPOLATION = {"type": "string", "pattern": r"^.*\$\{.*\}"}
-"""Every setting may refer to others: `${seed}`."""
+"""A reference to another setting, such as `${seed}`, which every setting may be."""
 
 SIMPLE = {int: "integer", float: "number", bool: "boolean", type(None): "null", str: "string"}
 
 
 def schema() -> dict[str, Any]:
-    """The schema of a recipe; `$defs` has one for each option, `optimizer.adamw` and so on."""
-    definitions: dict[str, Any] = {}
-    groups: dict[str, Any] = {}
-    for group, options in OPTIONS.items():
-        names, parts = [], {}
-        for name, node in options.items():
-            definitions[f"{group}.{name}"] = _option(group, name, node)
-            names.append(f"{group}.{name}")
-            if is_part(group, name):
-                parts[name] = {"anyOf": [{"$ref": f"#/$defs/{group}.{name}"}, {"type": "null"}]}
-        if parts:  # chosen options add up, and may be turned off one by one
-            groups[group] = {"type": "object", "properties": parts}
-        else:
-            own: dict[str, Any] = {
-                "type": "object",
-                "required": ["_target_"],
-                "description": "a component of your own",
-            }
-            groups[group] = {"anyOf": [*({"$ref": f"#/$defs/{name}"} for name in names), own]}
+    """The schema of a recipe; `$defs` has one for each option, such as `optimizer.adamw`."""
+    options = [(group, name, node) for group, nodes in OPTIONS.items() for name, node in nodes.items()]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "An Iolaus recipe",
@@ -46,11 +29,11 @@ def schema() -> dict[str, Any]:
         "properties": {
             "defaults": _defaults(),
             **{field.key: _property(field) for field in root_fields()},
-            **{group: groups[group] for group in groups if "/" not in group},
+            **{group: _group(group) for group in OPTIONS if "/" not in group},
             "hydra": {"type": "object"},
         },
         "additionalProperties": False,
-        "$defs": definitions,
+        "$defs": {f"{group}.{name}": _option(group, name, node) for group, name, node in options},
     }
 
 
@@ -59,8 +42,18 @@ def main(_: Namespace) -> None:
     print(json.dumps(schema(), indent=1))
 
 
+def _group(group: str) -> dict[str, Any]:
+    """One of a group's options or a component of the user's own; options that add up may each be null."""
+    options = {name: {"$ref": f"#/$defs/{group}.{name}"} for name in OPTIONS[group]}
+    if any(is_part(group, name) for name in options):
+        parts = {name: {"anyOf": [option, {"type": "null"}]} for name, option in options.items()}
+        return {"type": "object", "properties": parts}
+    own = {"type": "object", "required": ["_target_"], "description": "a component of your own"}
+    return {"anyOf": [*options.values(), own]}
+
+
 def _defaults() -> dict[str, Any]:
-    """The list of options that a recipe takes."""
+    """The list of options that a recipe chooses."""
     chosen: dict[str, Any] = {}
     for group in OPTIONS:
         own: dict[str, Any] = {"type": ["string", "array", "null"]}
@@ -85,25 +78,18 @@ def _option(group: str, name: str, node: type) -> dict[str, Any]:
 
 def _property(field: Field) -> dict[str, Any]:
     found: dict[str, Any] = {"description": field.about}
-    if field.default is None or (
-        field.default != "???" and isinstance(field.default, int | float | str | list)
-    ):
+    if field.default != "???" and isinstance(field.default, int | float | str | list | None):
         found["default"] = field.default
     kinds = _kinds(field.type)
-    if not kinds and isinstance(
-        field.allowed, Choice | Bounds
-    ):  # typed Any because none is allowed, which is all that it says
-        own = {"type": "string"} if isinstance(field.allowed, Choice) else {"type": "number"}
-        kinds = [own, {"type": "null"}]
-    return (
-        {**found, "anyOf": [*(_narrowed(kind, field.allowed) for kind in kinds), INTERPOLATION]}
-        if kinds
-        else found
-    )
+    if not kinds and isinstance(field.allowed, Choice | Bounds):  # typed Any only to allow null
+        kinds = [{"type": "string" if isinstance(field.allowed, Choice) else "number"}, {"type": "null"}]
+    if kinds:
+        found["anyOf"] = [*(_narrowed(kind, field.allowed) for kind in kinds), INTERPOLATION]
+    return found
 
 
 def _kinds(annotation: Any) -> list[dict[str, Any]]:
-    """The alternatives of a type; none where anything goes."""
+    """The schemas of a type's alternatives; empty for Any."""
     if annotation is Any:
         return []
     if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
@@ -111,12 +97,11 @@ def _kinds(annotation: Any) -> list[dict[str, Any]]:
     if typing.get_origin(annotation) is list:
         items = _kinds(typing.get_args(annotation)[0])
         return [{"type": "array", **({"items": {"anyOf": [*items, INTERPOLATION]}} if items else {})}]
-    if annotation in SIMPLE:
-        return [{"type": SIMPLE[annotation]}]
-    return [{"type": "object"}]
+    return [{"type": SIMPLE.get(annotation, "object")}]
 
 
 def _narrowed(kind: dict[str, Any], allowed: Rule | None) -> dict[str, Any]:
+    """The schema of a type with the rule of its field."""
     if isinstance(allowed, Choice) and kind["type"] == "string":
         return {"enum": list(allowed.words)}
     if isinstance(allowed, Named) and kind["type"] == "string":

@@ -1,4 +1,4 @@
-"""The versions of this program and of the libraries that training stands on."""
+"""Prints the versions of this program and of its main libraries."""
 
 from argparse import Namespace
 from importlib.metadata import version
@@ -7,5 +7,5 @@ LIBRARIES = ("torch", "lightning", "transformers", "hydra-core")
 
 
 def main(_: Namespace) -> None:
-    """Prints them in a line."""
+    """Prints the versions in one line."""
     print(f"iolaus {version('iolaus')} ({', '.join(f'{name} {version(name)}' for name in LIBRARIES)})")

@@ -1,12 +1,10 @@
 """What a config may say.
 
 - `checks`: contradictions in a config, found before anything heavy is imported.
-- `targets`: which classes and functions a config may name.
-- `permissions`: settings that only the user may change.
-- `custom_code`: models of transformers that bring code.
-- `settings`: constructors that take an option whole; `calling`: which values of a run a target is called with.
+- `targets`: classes and functions that a config may name; `allowed`: whether all of its targets may run.
+- `permissions`: settings that only the user may change; `custom_code`: models of transformers that bring code.
+- `calling`: calls of targets with values of a run; `settings`: constructors that take an option whole.
 - `completed`: settings that plain classes leave out.
-- `allowed`: what a whole config may let run.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""What a config alone tells of its mistakes: checked before data is read or anything heavy is imported."""
+"""Checks a config before data is read or anything heavy is imported."""
 
 import sys
 import traceback
@@ -20,14 +20,14 @@ from iolaus.runner.run.cluster import nodes_of, processes_per_node
 from iolaus.runner.run.errors import explain, wants_traceback
 
 RESOLVED = ("trainer", "scheduler", "model")
-"""Groups whose settings are compared with each other; of others one is resolved where it must be, which is quicker."""
+"""Groups that are resolved whole; in others only single settings are, which is quicker."""
 
 
 class EarlyChecks(Callback):
     """Checks a run before Hydra makes its folder."""
 
     def on_run_start(self, config: DictConfig, **_: Any) -> None:
-        """Ends the program with one message where the config is wrong; Hydra would turn another error into a warning."""
+        """Ends the program with one message where the config is wrong; Hydra would make a warning of an exception."""
         try:
             check_config(config)
         except Exception as error:
@@ -44,7 +44,7 @@ def check_config(config: DictConfig) -> None:
     values = {str(name): _plain(config, str(name)) for name in config if name != "hydra"}
     _check_groups(values)
     check_targets(config)
-    _check_values(config, values)
+    _check_fields(config, values)
     trainer = values["trainer"]
     check_length(trainer.get("max_steps", 1), trainer.get("max_epochs"))
     if trainer.get("devices", 1) not in ("auto", -1, "-1"):
@@ -63,60 +63,55 @@ def _plain(config: DictConfig, name: str) -> Any:
     if OmegaConf.is_missing(config, name):
         return MISSING
     value = config._get_node(name)
-    return (
-        OmegaConf.to_container(value, resolve=name in RESOLVED)
-        if OmegaConf.is_config(value)
-        else config[name]
-    )
+    if not OmegaConf.is_config(value):
+        return config[name]
+    return OmegaConf.to_container(value, resolve=name in RESOLVED)
 
 
-def _check_values(config: DictConfig, values: Values) -> None:
-    """Every setting of a registered option is as its field allows; what others mean by a name is theirs to say."""
+def _check_fields(config: DictConfig, values: Values) -> None:
+    """Checks every setting of a registered option by the rule of its field; a user's own component has no rules."""
     check_fields(Config, "", _resolved(config, "", values))
     groups = sorted((name for name in OPTIONS if "/" not in name), key=lambda name: name != "model")
     for group in groups:  # the model first, whose name others take over
-        node = values[group] if values[group] != MISSING else {}
-        parts = {group: node} if isinstance(node, dict) and "_target_" in node else _named(group, node)
+        node = values[group] if values[group] not in (MISSING, None) else {}
+        # options of some groups add up: each is a part under a name of its own
+        parts = {group: node} if "_target_" in node else {f"{group}.{name}": node[name] for name in node}
         for key, part in parts.items():
             if option := option_of(group, part):
                 check_fields(OPTIONS[group][option], key, _resolved(config, key, part))
 
 
 def _resolved(config: DictConfig, prefix: str, values: Values) -> Values:
-    """The values, those looked up that refer to others."""
-    keys = {name: f"{prefix}.{name}".lstrip(".") for name in values}
-    refer = {name for name, value in values.items() if isinstance(value, str) and "${" in value}
-    return {name: OmegaConf.select(config, keys[name]) if name in refer else values[name] for name in values}
-
-
-def _named(group: str, node: Values | None) -> Values:
-    """The parts of a group whose options add up, by their keys."""
-    return {f"{group}.{name}": part for name, part in (node or {}).items()}
+    """The values, with those that refer to others looked up."""
+    found = dict(values)
+    for name, value in values.items():
+        if isinstance(value, str) and "${" in value:
+            found[name] = OmegaConf.select(config, f"{prefix}.{name}".lstrip("."))
+    return found
 
 
 def _check_groups(values: Values) -> None:
-    """Every group has an option, and what must be given is given."""
+    """Checks that every group has an option, and every setting without a default a value."""
     for group in (name for name in OPTIONS if "/" not in name):
-        node = values.get(group, MISSING)
+        node, options = values.get(group, MISSING), OPTIONS[group]
         if node in (MISSING, None) and group not in EMPTY:
-            raise ValueError(
-                f"no option of the group {group} is chosen; there are: {', '.join(OPTIONS[group])}"
-            )
-        for name, value in node.items() if isinstance(node, dict) else ():
-            if value == MISSING:
-                key = f"{group}.{name}"
-                fields = (field for option in OPTIONS[group].values() for field in fields_of(option, group))
-                doc = next((field.doc for field in fields if field.key == key), "")
-                raise ValueError(f"{key} has no value. {doc}".rstrip())
+            raise ValueError(f"no option of the group {group} is chosen; there are: {', '.join(options)}")
+        missing = [name for name, value in node.items() if value == MISSING] if isinstance(node, dict) else []
+        if missing:
+            key = f"{group}.{missing[0]}"
+            fields = (field for option in options.values() for field in fields_of(option, group))
+            doc = next((field.doc for field in fields if field.key == key), "")
+            raise ValueError(f"{key} has no value. {doc}".rstrip())
 
 
 def _check_schedule(scheduler: Values, trainer: Values) -> None:
-    """The phases fit into the run, where its number of steps does not depend on the data."""
+    """Checks that the phases fit into the run, where its number of steps does not depend on the data."""
     steps = trainer.get("max_steps", -1)
     if steps > 0 and target_of(scheduler) == "runner.optim.get_scheduler":
-        phases = {name: value for name, value in scheduler.items() if name != "_target_"}
+        phases = {**scheduler, "max_steps": steps}
+        phases.pop("_target_")
         try:
-            ThreePhaseSchedule(**phases, max_steps=steps)
+            ThreePhaseSchedule(**phases)
         except ValueError as error:
             raise ValueError(f"scheduler: {error}") from error
 
@@ -133,13 +128,12 @@ def _check_network(model: Values, data: Values) -> None:
     length = data.get("max_length")
     if option_of("data", data) and isinstance(length, int) and length > longest:
         raise ValueError(
-            f"data.max_length={length} is more than the model can take: "
-            f"model.max_position_embeddings={longest}"
+            f"data.max_length={length} is more than the model can take: model.max_position_embeddings={longest}"
         )
 
 
 def _check_task(values: Values) -> None:
-    """Objective, data and module are of one task."""
+    """Checks that objective, data and module are of one task."""
     data, objective = values["data"], option_of("objective", values["objective"])
     task = data.get("task") if option_of("data", data) else None
     if task is not None and task not in TASKS and not values["imports"]:

@@ -1,7 +1,6 @@
-"""A config with what every part of a run reads from it, also where a group has a class of Lightning or nothing."""
+"""Completes configs in which a group has a class of Lightning, or nothing."""
 
 from dataclasses import asdict
-from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -13,16 +12,16 @@ LIGHTNING = {
     "validate_every": "val_check_interval",
     "validation_batches": "limit_val_batches",
 }
-"""What Lightning's Trainer calls settings of ours."""
+"""Lightning's names for settings of our trainer."""
 
 EMPTY = ("callback", "logger")
-"""Groups of which nothing may be chosen."""
+"""Groups that may be empty."""
 
 
 def completed(config: DictConfig) -> DictConfig:
-    """A copy of a config that can be written to, with a trainer that has every setting of ours.
+    """A copy of a config that can be changed, with every setting of our trainer.
 
-    Those that a class of Lightning calls otherwise have its values; the rest are as in `trainer=auto`.
+    Settings that a class of Lightning has under another name have its values; the rest are as in `trainer=auto`.
     """
     copy = config.copy()
     OmegaConf.set_readonly(copy, False)
@@ -31,11 +30,10 @@ def completed(config: DictConfig) -> DictConfig:
         if OmegaConf.is_missing(copy, group) or copy.get(group) is None:
             copy[group] = {}
     if option_of("trainer", copy.trainer) is None:
-        found: dict[str, Any] = {
-            **asdict(Trainer()),
-            **({"max_steps": -1} if "max_epochs" in copy.trainer else {}),
-        }
-        for name, value in found.items():
+        defaults = asdict(Trainer())
+        if "max_epochs" in copy.trainer:
+            defaults["max_steps"] = -1
+        for name, value in defaults.items():
             if name not in copy.trainer and name != "_target_":
                 theirs = copy.trainer.get(LIGHTNING.get(name, name))
                 copy.trainer[name] = value if theirs is None else theirs

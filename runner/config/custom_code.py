@@ -1,7 +1,7 @@
-"""Configs, tokenizers, processors and models of transformers, which bring code of their own if their authors like.
+"""Loads configs, tokenizers, processors and models of transformers, which may bring code of their own.
 
-Left to itself transformers asks on the terminal whether to run it. Here it runs where `trust_remote_code` allows it, and
-is refused elsewhere; a model whose code transformers has as well is loaded with that.
+It runs only where `trust_remote_code` allows it; transformers would ask on the terminal. A model whose code transformers
+has as well is loaded with that.
 """
 
 from pathlib import Path
@@ -11,7 +11,7 @@ _allowed = False
 
 
 def allow_custom_code(allowed: bool) -> None:
-    """Says whether models may run code of their own from here on."""
+    """Sets whether models may run code of their own from now on."""
     global _allowed
     _allowed = allowed
 
@@ -22,12 +22,7 @@ def custom_code_allowed() -> bool:
 
 
 def from_pretrained(loader: Any, name_or_path: str | Path, **options: Any) -> Any:
-    """What `loader`, such as `AutoConfig`, finds under a name.
-
-    Raises:
-        ValueError: it needs code that its author has put beside it, which is not allowed.
-        Exception: what transformers raises where there is nothing, or nothing that fits.
-    """
+    """Loads a name or folder with `loader`, such as `AutoConfig`; raises CustomCodeRefused, or as transformers does."""
     try:
         return loader.from_pretrained(name_or_path, trust_remote_code=_allowed, **options)
     except ValueError as error:
@@ -40,4 +35,4 @@ def from_pretrained(loader: Any, name_or_path: str | Path, **options: Any) -> An
 
 
 class CustomCodeRefused(ValueError):
-    """What a name stands for cannot be loaded without running code of its author."""
+    """A model needs code that its author has put beside it, which is not allowed to run."""

@@ -1,4 +1,4 @@
-"""How a component that an option describes takes its many settings: as one typed object."""
+"""Gives a constructor all fields of an option as one typed object."""
 
 from collections.abc import Callable
 from dataclasses import fields
@@ -8,14 +8,11 @@ from typing import Any, TypeVar
 
 Made = TypeVar("Made")
 
-TAKEN = "settings"
-"""The parameter that the settings are bound to."""
-
 
 def takes_settings(option: type) -> Callable[[Callable[..., Made]], Callable[..., Made]]:
-    """Has a constructor or function be called with the fields of an option, by name, and get them as one `settings`.
+    """Lets a constructor or function be called with the fields of an option by name, and gets them as one `settings`.
 
-    Its signature names every field, all of them required: a misspelt or missing one is a TypeError, as of any other.
+    Its signature names every field, all of them required: a misspelt or missing one is a TypeError.
 
     Example:
         >>> from dataclasses import dataclass
@@ -32,13 +29,12 @@ def takes_settings(option: type) -> Callable[[Callable[..., Made]], Callable[...
 
     def decorated(function: Callable[..., Made]) -> Callable[..., Made]:
         written = signature(function)
-        given = [p for p in written.parameters.values() if p.name != TAKEN]
-        named = [Parameter(name, Parameter.KEYWORD_ONLY) for name in names]
-        others = [
-            p if p.kind is p.VAR_KEYWORD or p.name == "self" else p.replace(kind=p.KEYWORD_ONLY)
-            for p in given
-        ]
-        known = written.replace(parameters=sorted([*named, *others], key=lambda p: p.kind))
+        parameters = [Parameter(name, Parameter.KEYWORD_ONLY) for name in names]
+        for p in written.parameters.values():
+            if p.name != "settings":
+                as_it_is = p.kind is p.VAR_KEYWORD or p.name == "self"
+                parameters.append(p if as_it_is else p.replace(kind=p.KEYWORD_ONLY))
+        known = written.replace(parameters=sorted(parameters, key=lambda p: p.kind))
 
         @wraps(function)
         def taking(*args: Any, **values: Any) -> Made:
@@ -47,7 +43,7 @@ def takes_settings(option: type) -> Callable[[Callable[..., Made]], Callable[...
             except TypeError as error:
                 raise TypeError(f"{function.__qualname__}: {error}") from None
             settings = option(**{name: values.pop(name) for name in names})
-            return function(*args, **{TAKEN: settings}, **values)
+            return function(*args, settings=settings, **values)
 
         taking.__signature__ = known  # type: ignore[attr-defined]
         return taking

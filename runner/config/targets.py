@@ -1,12 +1,11 @@
 """Which targets a config may name, wherever the config is from: a recipe, a command, or a run that is resumed.
 
-A target is taken that is registered as an option, that the user has listed, that is in an installed plugin, or that is a
-class of the kind that its group is made of. A function of a library never is, but for the schedules of transformers that
-are named here: many functions run a command or load a file.
+Allowed are targets that are registered as options, that the user has listed, that are in an installed plugin, and classes
+of the kind of their group. Functions of libraries are not, but for `SCHEDULES`: many run a command or load a file.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -22,16 +21,11 @@ from iolaus.old_names import current_name
 OURS = ("iolaus", "runner")
 
 LIBRARIES = (
-    *OURS,
-    "torch",
-    "transformers",
-    "lightning",
-    "torchmetrics",
-    "pytorch_optimizer",
-    "hydra",
-    "hydra_plugins",
-)
-"""Packages that a target is looked up in to see what it is; a name in another one is not even imported."""
+    *OURS, "torch", "transformers", "lightning", "torchmetrics", "pytorch_optimizer", "hydra", "hydra_plugins",
+)  # fmt: skip
+"""Packages in which a target is looked up to see its kind; a name in another one is not even imported."""
+
+_NOT_THE_USERS = {*LIBRARIES, *sys.stdlib_module_names}
 
 KINDS = {
     "data": "lightning.pytorch.LightningDataModule",
@@ -56,38 +50,27 @@ SCHEDULES = frozenset(
     f"transformers.{module}get_{name}"
     for module in ("", "optimization.")
     for name in (
-        "constant_schedule",
-        "constant_schedule_with_warmup",
-        "cosine_schedule_with_warmup",
-        "cosine_with_hard_restarts_schedule_with_warmup",
-        "cosine_with_min_lr_schedule_with_warmup",
-        "inverse_sqrt_schedule",
-        "linear_schedule_with_warmup",
-        "polynomial_decay_schedule_with_warmup",
-        "wsd_schedule",
+        "constant_schedule", "constant_schedule_with_warmup", "cosine_schedule_with_warmup", "wsd_schedule",
+        "cosine_with_hard_restarts_schedule_with_warmup", "cosine_with_min_lr_schedule_with_warmup",
+        "inverse_sqrt_schedule", "linear_schedule_with_warmup", "polynomial_decay_schedule_with_warmup",
     )
-)
-"""Functions of transformers that make a scheduler of an optimizer and plain numbers, and do no more."""
+)  # fmt: skip
+"""Functions of transformers that make a scheduler from an optimizer and plain numbers, and do no more."""
 
 COLLECTIONS = ("callback", "logger", "hydra/callbacks")
-"""Groups whose components are found one level below, each by a name."""
+"""Groups whose components lie one level below, each under a name."""
 
-REFUSED = ("lightning.pytorch.demos", "torch.testing")
-"""Within the libraries: classes of a group's kind that are there for shows and tests, and download what they read."""
+REFUSED = ("lightning.pytorch.demos.", "torch.testing.")
+"""Within the libraries: demos and tests, whose classes of a group's kind download what they read."""
 
 _listed: tuple[str, ...] = ()
 
 
 def allow_targets(names: Iterable[str]) -> None:
-    """Takes the targets and the packages that the user lists, in place of those listed before.
-
-    Raises:
-        ValueError: the name is that of a library as a whole, with all that it could be made to run.
-    """
+    """Allows the targets and packages that the user lists, and no others; raises ValueError for a whole library."""
     global _listed
-    names = tuple(names)
-    for name in names:
-        if name in LIBRARIES or name in sys.stdlib_module_names:
+    for name in (names := tuple(names)):
+        if name in _NOT_THE_USERS:
             raise ValueError(
                 f"allowed_targets=[{name}] would allow whatever {name} has; name the targets themselves, "
                 f"such as {name}.NAME"
@@ -97,39 +80,34 @@ def allow_targets(names: Iterable[str]) -> None:
 
 def group_of(path: str) -> str | None:
     """The group that the node at a key is a component of; None inside of one, and elsewhere."""
+    head, _, name = path.rpartition(".")
     for group in KINDS:
-        prefix = group.replace("/", ".")
-        if group in COLLECTIONS:
-            head, _, name = path.rpartition(".")
-            if head == prefix and name:
-                return group
-        elif path == prefix:
+        if name and group.replace("/", ".") == (head if group in COLLECTIONS else path):
             return group
     return None
 
 
 def check_target(target: str, path: str) -> None:
-    """Checks that the node at this key of a config, such as `callback.mine`, may name a target.
+    """Raises ValueError where the node at this key of a config, such as `callback.mine`, may not name a target.
 
-    A name that is neither registered nor listed is looked up, in the libraries alone, to see what it is.
-
-    Raises:
-        ValueError: it may not.
-        ImportError: there is no such thing.
+    A name that is neither registered nor listed is looked up, in the libraries alone: an ImportError if it is not there.
     """
     group, target = group_of(path), current_name(target)
     if target in registered(group) or _is_listed(target):
         return
     if group is None or not _is_public(target) or not _is_of_kind(_located(target), group):
-        raise ValueError(_refusal(target, path, group))
+        what = "no registered option" + (f" of {group}, and no subclass of {KINDS[group]}" if group else "")
+        first = target.partition(".")[0]
+        own = first not in _NOT_THE_USERS and first.isidentifier()
+        hint = f"; if {first} is a package of yours, name it: allowed_targets=[{first}]" if own else ""
+        raise ValueError(f"{path or 'the node'}: the target {target!r} is not allowed: it is {what}{hint}")
 
 
 def locate(target: str, path: str) -> Callable[..., Any]:
-    """What the node at this key of a config names; raises as `check_target` does."""
+    """The class or function that the node at this key of a config names; raises as `check_target` does."""
     check_target(target, path)
-    target = current_name(target)
+    group, target = group_of(path), current_name(target)
     found: Callable[..., Any] = _located(target)
-    group = group_of(path)
     home = getattr(found, "__module__", None) or type(found).__name__
     own = target in registered(group) or target in _listed or _is_listed(current_name(home))
     if not callable(found) or not (own or _is_of_kind(found, group)):
@@ -138,37 +116,30 @@ def locate(target: str, path: str) -> Callable[..., Any]:
 
 
 def registered(group: str | None) -> frozenset[str]:
-    """The targets of a group's options; of no group, all of those that can stand inside a component."""
+    """The targets of a group's options; without a group those that may stand inside a component."""
     if group == "hydra/callbacks":
-        return frozenset(current_name(node["_target_"]) for node in HYDRA["callbacks"].values())
-    if group == "scheduler":
-        return SCHEDULES.union(*map(_targets_of, OPTIONS[group].values()))
-    if group is not None and group not in OPTIONS:
-        return frozenset()
+        return frozenset(_targets_in(HYDRA["callbacks"]))
     groups = [group] if group else [name for name in OPTIONS if "/" not in name]
-    return frozenset().union(*(_targets_of(option) for name in groups for option in OPTIONS[name].values()))
+    options = (option for name in groups for option in OPTIONS.get(name, {}).values())
+    schedules = SCHEDULES if group == "scheduler" else frozenset[str]()
+    return schedules.union(*map(_targets_of, options))
 
 
 @cache
 def _targets_of(option: type) -> frozenset[str]:
     """The targets that an option names, those of nodes in its fields too."""
-    return frozenset(_named(OmegaConf.to_container(OmegaConf.structured(option))))
+    return frozenset(_targets_in(OmegaConf.to_container(OmegaConf.structured(option))))
 
 
-def _named(values: Any) -> Iterator[str]:
+def _targets_in(values: Any) -> set[str]:
     if isinstance(values, dict):
-        for name, value in values.items():
-            if name == "_target_":
-                yield current_name(str(value))
-            else:
-                yield from _named(value)
-    elif isinstance(values, list):
-        for value in values:
-            yield from _named(value)
+        own = {current_name(values["_target_"])} if "_target_" in values else set[str]()
+        return own.union(*map(_targets_in, values.values()))
+    return set[str]().union(*map(_targets_in, values)) if isinstance(values, list) else set()
 
 
 def _is_listed(name: str) -> bool:
-    """Whether a name is one that the user lists, or in a package of such a name, or in an installed plugin."""
+    """Whether a name is one that the user lists, in a package of such a name, or in an installed plugin."""
     return any(name == listed or name.startswith(listed + ".") for listed in (*_listed, *_plugins()))
 
 
@@ -177,40 +148,29 @@ def _plugins() -> frozenset[str]:
     """The packages, or single modules, that have an entry point of ours: whoever installed them has trusted them."""
     modules = (plugin.module for plugin in entry_points(group="iolaus.plugins"))
     packages = {module.rpartition(".")[0] or module for module in modules}
-    return frozenset(name for name in packages if name.partition(".")[0] not in _NOT_PLUGINS)
-
-
-_NOT_PLUGINS = {*LIBRARIES, *sys.stdlib_module_names}
+    return frozenset(name for name in packages if name.partition(".")[0] not in _NOT_THE_USERS)
 
 
 def _is_public(target: str) -> bool:
-    """Whether a name is one of the libraries', and not of what they keep to themselves."""
+    """Whether a name is a public one of the libraries."""
     parts = target.split(".")
     hidden = any(part.startswith("_") or not part.isidentifier() for part in parts)
-    refused = any(target.startswith(prefix + ".") for prefix in REFUSED)
-    return parts[0] in LIBRARIES and len(parts) > 1 and not hidden and not refused
+    return parts[0] in LIBRARIES and len(parts) > 1 and not hidden and not target.startswith(REFUSED)
 
 
 def _located(target: str) -> Any:
-    """The module, class or function of a dotted name; `runner` is ours, where it has such a thing, else the user's."""
+    """The module, class or function of a dotted name; `runner.NAME` is ours, or the user's where there is none."""
     try:
-        if target.startswith("runner.") and find_spec(".".join(["iolaus", *target.split(".")[:2]])):
-            return _attribute(f"iolaus.{target}")
-        return _attribute(target)
+        ours = target.startswith("runner.") and find_spec(".".join(["iolaus", *target.split(".")[:2]]))
+        return _attribute(f"iolaus.{target}" if ours else target)
     except Exception as error:
         raise ImportError(f"cannot find the target {target!r}: {error}") from error
 
 
 def dotted(found: Any) -> Any:
-    """What the dotted name stands for that code, not a config, has given; anything but a name as it is.
-
-    Raises:
-        ImportError: there is no such thing.
-    """
-    if not isinstance(found, str):
-        return found
+    """The object of a dotted name that code, not a config, has given; anything but a string is returned as it is."""
     try:
-        return _attribute(found)
+        return _attribute(found) if isinstance(found, str) else found
     except (AttributeError, ImportError) as error:
         raise ImportError(f"cannot find {found!r}: {error}") from error
 
@@ -219,22 +179,12 @@ def _attribute(path: str) -> Any:
     name, *rest = path.split(".")
     found: Any = import_module(name)
     for part in rest:
-        name, outer = f"{name}.{part}", found
-        found = getattr(outer, part, None)
+        name, found = f"{name}.{part}", getattr(found, part, None)
         if found is None:
-            module = import_module(name)
-            found = getattr(outer, part, module)
+            found = import_module(name)
     return found
 
 
 def _is_of_kind(found: Any, group: str | None) -> bool:
     """Whether something is a class that components of the group may be of."""
     return group is not None and isinstance(found, type) and issubclass(found, _located(KINDS[group]))
-
-
-def _refusal(target: str, path: str, group: str | None) -> str:
-    what = "no registered option" + (f" of {group}, and no subclass of {KINDS[group]}" if group else "")
-    first = target.split(".")[0]
-    own = first not in LIBRARIES and first not in sys.stdlib_module_names and first.isidentifier()
-    hint = f"; if {first} is a package of yours, name it: allowed_targets=[{first}]" if own else ""
-    return f"{path or 'the node'}: the target {target!r} is not allowed: it is {what}{hint}"

@@ -1,15 +1,14 @@
 """From text, labelled rows and images to micro-batches.
 
-The way of a sample: source -> tokenizer -> `store` -> sampler (global batch k) -> partition (ranks, micro-batches) ->
-collator of the objective.
+A sample goes from source to tokenizer, `store`, sampler (global batch k), partition (ranks, micro-batches) and collator.
 
 - `micro_batch`: the types of flat samples, micro-batches and shares. Read it first.
 - `batches`: global batch k as a rank's micro-batches, and the loader of them.
 - `module`: the base class of data modules; `evaluated`: with labelled validation and test sets.
-- `handover`: batches from loader processes.
+- `handover`: serializes batches of loader processes.
 - `read`: files; `text`: documents for pretraining; `store`: token sequences on disk.
 - `labelled`: rows of finetuning tasks; `vision`: conversations about images; `energon`: streams of megatron-energon.
-- `demo`: data that is made here; `prepare_energon`: the command that writes an energon data set.
+- `demo`: generated data; `prepare_energon`: the command that writes an energon data set.
 
 The data modules for a plain `lightning.Trainer` are in `runner.loaders`.
 """

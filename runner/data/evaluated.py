@@ -8,9 +8,7 @@ from torch.utils.data import DataLoader
 
 from iolaus.conf.data.labelled import FinetuningData
 from iolaus.conf.data.vision import ImageText
-from iolaus.runner.data.batches import VALIDATION_STREAM, GatheredSequences, batch_loader
 from iolaus.runner.data.module import GlobalBatchDataModule
-from iolaus.runner.samplers import Sequential
 
 EVALUATED_AT_ONCE = 512
 """Samples of an evaluation that are sorted by length together; without gradients they fit into memory."""
@@ -21,9 +19,8 @@ class EvaluatedDataModule(GlobalBatchDataModule):
 
     train_set: Any
     task_name: str
-    """What the examples are examples of."""
     description: str
-    """Where the training examples are from."""
+    """The source of the training examples."""
 
     def __init__(self, settings: FinetuningData | ImageText) -> None:
         super().__init__(
@@ -35,11 +32,11 @@ class EvaluatedDataModule(GlobalBatchDataModule):
 
     @abstractmethod
     def counts(self, sequences: Any) -> str:
-        """How many examples and tokens a set has."""
+        """Numbers of examples and tokens of a set."""
 
     @abstractmethod
     def facts(self) -> dict[str, str]:
-        """What is known of labels or images, and of the vocabulary."""
+        """Facts about labels or images, and about the vocabulary."""
 
     def describe(self) -> dict[str, str]:
         """Counts for the summary at the start."""
@@ -62,25 +59,15 @@ class EvaluatedDataModule(GlobalBatchDataModule):
 
     def val_dataloader(self) -> list[DataLoader[Any]]:
         """One loader per validation set: every sample once, over all ranks."""
-        return [self._evaluation_loader(sequences) for sequences in self.validation.values()]
+        return self.evaluation_loaders(self.validation, EVALUATED_AT_ONCE)
 
     def test_dataloader(self) -> list[DataLoader[Any]]:
         """One loader per test set, like those of validation."""
-        return [self._evaluation_loader(sequences) for sequences in self.test.values()]
-
-    def _evaluation_loader(self, sequences: GatheredSequences) -> DataLoader[Any]:
-        size = min(EVALUATED_AT_ONCE, len(sequences))
-        sampler = Sequential(
-            dataset=sequences, num_epochs=1, num_batches=None, global_batch_size=size, seed=self.seed
-        )
-        batches = self._batches(sequences, sampler, VALIDATION_STREAM, *self._data_parallel())
-        return batch_loader(batches, 0, len(sampler), 0, self._pins())
+        return self.evaluation_loaders(self.test, EVALUATED_AT_ONCE)
 
 
 def by_name(sources: Any, name: str) -> dict[str, Any]:
     """Sets by name; a single one is called `name`."""
     if sources is None:
         return {}
-    if isinstance(sources, Mapping):
-        return dict(sources)
-    return {name: sources}
+    return dict(sources) if isinstance(sources, Mapping) else {name: sources}

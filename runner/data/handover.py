@@ -1,7 +1,4 @@
-"""Batches from a loader process: small tensors by value in one message, only large ones in shared memory.
-
-Torch shares every tensor by a file descriptor of its own, which takes about a millisecond each, whatever its size.
-"""
+"""Serializes batches of loader processes: small tensors by value, as each in shared memory takes a millisecond."""
 
 import pickle
 from collections.abc import Callable
@@ -19,7 +16,7 @@ LARGE = 1 << 20
 
 
 class SerializedBatch:
-    """A batch as it is written to the pipe; what is read from there is the batch itself."""
+    """A batch as bytes; it is unpickled as the batch itself."""
 
     def __init__(self, batch: Any) -> None:
         content = BytesIO()
@@ -33,7 +30,7 @@ class SerializedBatch:
 
 
 def serialize_batch(batch: Any) -> Any:
-    """What a loader process is to put on its way; elsewhere the batch as it is."""
+    """The batch, in a loader process as a `SerializedBatch`."""
     return batch if get_worker_info() is None else SerializedBatch(batch)
 
 

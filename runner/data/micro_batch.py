@@ -1,7 +1,6 @@
-"""The types of what passes from data to collators, from collators to models, and from loaders to the training step.
+"""Types of the dictionaries between data, collators, models and the training step.
 
-They are plain dictionaries at run time: `FlatSamples` go into a collator, a `MicroBatch` comes out and goes into a task
-model, and the micro-batches of one rank and one step are a `Share` of the global batch.
+A collator makes a `MicroBatch` of `FlatSamples` for a task model; those of one rank and one step are a `Share`.
 
 Letters in shapes: D documents (samples), T tokens of a row, N tokens of all documents together, M targets, W words,
 C classes, I images.
@@ -21,16 +20,13 @@ if TYPE_CHECKING:
 
 
 class FlatSamples(TypedDict, total=False):
-    """Tokenised documents end to end: what a collator reads in a run, and adds its targets to.
+    """Tokenised documents end to end: the input of a collator, which adds targets.
 
     `input_ids`, `lengths` and `keys` are always there; each task adds columns of its own.
 
     Example:
-        >>> flat: FlatSamples = {
-        ...     "input_ids": np.array([2, 7, 3, 2, 3]),
-        ...     "lengths": np.array([3, 2], dtype=np.int32),
-        ...     "keys": np.array([11, 12], dtype=np.uint64),
-        ... }
+        >>> ids, lengths = np.array([2, 7, 3, 2, 3]), np.array([3, 2], dtype=np.int32)
+        >>> flat: FlatSamples = {"input_ids": ids, "lengths": lengths, "keys": np.array([11, 12], dtype=np.uint64)}
     """
 
     input_ids: NDArray[np.int64]  # [N]
@@ -41,11 +37,11 @@ class FlatSamples(TypedDict, total=False):
     evaluation: bool  # whether they are evaluated and not trained on
     batch_places: NDArray[np.int64]  # [D], their places in the global batch
     batch_size: int  # documents of the global batch
-    batch_key: int  # what random choices of the global batch as a whole follow from
+    batch_key: int  # the seed of random choices for the global batch as a whole
     samples: NDArray[np.int64]  # [D], their numbers in an evaluated set
     token_type_ids: NDArray[np.int8]  # [N], 1 for the second text of a pair
 
-    # what collators add
+    # added by collators
     labels: NDArray[np.int64]  # [N], the target of each token, -100 for none
     target_weights: NDArray[np.float32]  # [N], the factor of each target's loss
     bits: NDArray[np.uint64]  # [N], the random bits of each token
@@ -59,7 +55,7 @@ class FlatSamples(TypedDict, total=False):
     char_starts: NDArray[np.int64]  # [N], first character of a token in the context; -1 outside it
     char_ends: NDArray[np.int64]  # [N], the character after its last
     answer_spans: NDArray[np.int64]  # [D, 2], first and last character of the answer; -1 without one
-    sample_weights: NDArray[np.float32]  # [D], what each window counts
+    sample_weights: NDArray[np.float32]  # [D], the weight of each window
     starts: NDArray[np.int64]  # [D], position of the answer's first token in its window; 0 for none
     ends: NDArray[np.int64]  # [D], position of its last token
     prompt_lengths: NDArray[np.int64]  # [D], tokens before the answer
@@ -70,29 +66,19 @@ class FlatSamples(TypedDict, total=False):
 
 
 class MicroBatch(TypedDict, total=False):
-    """Documents in rows, with their targets: what a task model takes in one forward pass.
+    """Documents in rows, with their targets: the input of a task model's forward pass.
 
     Padded rows [D, T] have an `attention_mask`. A packed row [1, T] has `position_ids`, `cu_seqlens` and `max_length`
     instead. `weight` is always there; the other entries are those of the objective.
 
     Example:
         >>> import torch
-        >>> padded: MicroBatch = {
-        ...     "input_ids": torch.tensor([[2, 4, 3], [2, 3, 0]]),
-        ...     "attention_mask": torch.tensor([[1, 1, 1], [1, 1, 0]]),
-        ...     "target_positions": torch.tensor([1]),
-        ...     "targets": torch.tensor([7]),
-        ...     "weight": 1.0,
-        ... }
-        >>> packed: MicroBatch = {
-        ...     "input_ids": torch.tensor([[2, 4, 3, 2, 3]]),
-        ...     "position_ids": torch.tensor([[0, 1, 2, 0, 1]]),
-        ...     "cu_seqlens": torch.tensor([0, 3, 5], dtype=torch.int32),
-        ...     "max_length": 3,
-        ...     "target_positions": torch.tensor([1]),
-        ...     "targets": torch.tensor([7]),
-        ...     "weight": 1.0,
-        ... }
+        >>> targets: MicroBatch = {"target_positions": torch.tensor([1]), "targets": torch.tensor([7]), "weight": 1.0}
+        >>> ids, mask = torch.tensor([[2, 4, 3], [2, 3, 0]]), torch.tensor([[1, 1, 1], [1, 1, 0]])
+        >>> padded: MicroBatch = {"input_ids": ids, "attention_mask": mask, **targets}
+        >>> ids, ends = torch.tensor([[2, 4, 3, 2, 3]]), torch.tensor([0, 3, 5], dtype=torch.int32)
+        >>> packed: MicroBatch = {"input_ids": ids, "cu_seqlens": ends, "max_length": 3, **targets}
+        >>> packed["position_ids"] = torch.tensor([[0, 1, 2, 0, 1]])
     """
 
     input_ids: Tensor  # int64 [D, T], or [1, T] if packed
@@ -108,7 +94,7 @@ class MicroBatch(TypedDict, total=False):
     targets: Tensor  # int64 [M]
     target_weights: Tensor  # float32 [M], the factor of each target's loss; 1 without it
     weight: float | Tensor  # the divisor of the loss, to be summed over the global batch
-    sample_keys: Tensor  # int64 [D], what the dropout of each document follows from
+    sample_keys: Tensor  # int64 [D], seeds of each document's dropout
     samples: Tensor  # int64 [D], their numbers in an evaluated set; -1 for fillers
 
     # enhanced masked language modelling
@@ -126,7 +112,7 @@ class MicroBatch(TypedDict, total=False):
     words: Tensor  # int64 [W], the number of each word in its set
     starts: Tensor  # question answering: int64 [D], position of the answer's first token in its window; 0 for none
     ends: Tensor  # int64 [D], position of its last token
-    sample_weights: Tensor  # float32 [D], what each window counts
+    sample_weights: Tensor  # float32 [D], the weight of each window
     in_context: Tensor  # bool like `input_ids`, the tokens that an answer may have
     # vision-language
     prompt_lengths: Tensor  # int64 [D], tokens before the answer
@@ -173,7 +159,7 @@ class TokenizerArguments(TypedDict):
 
 
 class TaskArguments(TypedDict, total=False):
-    """The arguments of a collator that only data for one task brings."""
+    """The arguments of a collator that data of one task adds."""
 
     labels: Sequence[str]  # classification: the labels' names, in the order of their numbers
     problem_type: str  # classification of texts: transformers' name for it
@@ -185,7 +171,7 @@ class TaskArguments(TypedDict, total=False):
 
 
 class CollatorArguments(TokenizerArguments, TaskArguments, total=False):
-    """What a data module tells the objective's collator: `collator(**data.collator_arguments())`."""
+    """The arguments that a data module gives the objective's collator."""
 
     text_column: str
     label_column: str | None

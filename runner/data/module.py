@@ -1,7 +1,6 @@
 """The base class of data modules: global batches in an exact order, validation sets by name, exact resume."""
 
 import logging
-import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -16,9 +15,9 @@ from iolaus.runner.data.batches import (
     VALIDATION_STREAM,
     GatheredSequences,
     GlobalBatches,
-    batch_loader,
 )
 from iolaus.runner.data.micro_batch import Collate
+from iolaus.runner.data.workers import StepLoader, StepSampler
 from iolaus.runner.run.replicas import replica_of
 from iolaus.runner.samplers import GlobalBatchSampler, Sequential
 
@@ -55,19 +54,17 @@ class GlobalBatchDataModule(pl.LightningDataModule):
         seed: int,
         accept_changes: bool,
     ) -> int:
-        """Takes the sampler and the objective; returns the number of global batches of the run.
-
-        Raises:
-            ValueError: neither or both of the two lengths of the run are given.
-        """
+        """Sets sampler and collator; returns the global batches of the run. ValueError for a run without a length."""
         self.collator, self.seed, self.accept_changes = collator, seed, accept_changes
         check_length(max_steps, max_epochs)
-        if max_steps > 0:
-            self.sampler = make_sampler(dataset=self.train, num_epochs=None, num_batches=max_steps)
-        else:
-            assert max_epochs is not None
-            self.sampler = make_sampler(dataset=self.train, num_epochs=max_epochs, num_batches=None)
+        self.sampler = self._sampler(make_sampler, max_steps, max_epochs)
         return len(self.sampler)
+
+    def _sampler(
+        self, make_sampler: Callable[..., GlobalBatchSampler], max_steps: int, max_epochs: float | None
+    ) -> GlobalBatchSampler:
+        length = (None, max_steps) if max_steps > 0 else (max_epochs, None)
+        return make_sampler(dataset=self.train, num_epochs=length[0], num_batches=length[1])
 
     def known_task(self) -> dict[str, Any]:
         """The settings of the task that predictions on other data need; none for pretraining."""
@@ -89,8 +86,7 @@ class GlobalBatchDataModule(pl.LightningDataModule):
 
     def train_dataloader(self) -> DataLoader[Any]:
         """Global batches from the first that is not yet consumed."""
-        batches = self.train_batches(*self._data_parallel())
-        return batch_loader(batches, self.start, len(self.sampler), self.num_workers, self._pins())
+        return self._loader(self.train, self.sampler, MASK_STREAM, self.start, self.num_workers)
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
         """The batch on `device`; on a CPU it is returned as it is."""
@@ -100,18 +96,26 @@ class GlobalBatchDataModule(pl.LightningDataModule):
 
     def train_batches(self, rank: int, num_ranks: int) -> GlobalBatches:
         """The shares of one of `num_ranks` ranks."""
-        return self._batches(self.train, self.sampler, MASK_STREAM, rank, num_ranks)
+        cut = self.partitioning
+        return GlobalBatches(
+            self.train, self.sampler, self.collator, self.seed, MASK_STREAM, rank, num_ranks, *cut
+        )
 
     def val_dataloader(self) -> list[DataLoader[Any]]:
         """One loader per validation set: every sample once, over all ranks."""
+        return self.evaluation_loaders(self.validation, self.sampler.global_batch_size)
+
+    def evaluation_loaders(
+        self, sets: Mapping[str, GatheredSequences], samples_at_once: int
+    ) -> list[DataLoader[Any]]:
+        """One loader per set: every sample once, over all ranks."""
         loaders = []
-        for sequences in self.validation.values():
-            size = min(self.sampler.global_batch_size, len(sequences))
+        for sequences in sets.values():
+            size = min(samples_at_once, len(sequences))
             sampler = Sequential(
                 dataset=sequences, num_epochs=1, num_batches=None, global_batch_size=size, seed=self.seed
             )
-            batches = self._batches(sequences, sampler, VALIDATION_STREAM, *self._data_parallel())
-            loaders.append(batch_loader(batches, 0, math.ceil(len(sequences) / size), 0, self._pins()))
+            loaders.append(self._loader(sequences, sampler, VALIDATION_STREAM, 0, 0))
         return loaders
 
     def state_dict(self) -> dict[str, Any]:
@@ -124,12 +128,7 @@ class GlobalBatchDataModule(pl.LightningDataModule):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resumes after the global batches that a checkpoint has consumed.
-
-        Raises:
-            ValueError: the data or the sampler is another one than the checkpoint's, unless `connect` was called with
-                `accept_changes`.
-        """
+        """Resumes after the global batches of a checkpoint; ValueError for another order unless changes are accepted."""
         ours = {"data": self.fingerprint(), **self.sampler.fingerprint()}
         theirs = {"data": state["data"], **state["sampler"]}
         if changed := [n for n in {**theirs, **ours} if ours.get(n) != theirs.get(n)]:
@@ -140,33 +139,25 @@ class GlobalBatchDataModule(pl.LightningDataModule):
             log.warning("%s; going on all the same", message)
         self.start = state["global_batches"]
 
-    def _batches(
+    @property
+    def partitioning(self) -> tuple[int | None, int | None, bool]:
+        """`micro_batch_tokens`, `micro_batch_size` and `packed` of `GlobalBatches`."""
+        size = 1 if self.layout == "single" else self.micro_batch_size
+        return self.micro_batch_tokens, size, self.layout == "packed"
+
+    def _loader(
         self,
         sequences: GatheredSequences,
         sampler: GlobalBatchSampler,
         stream: int,
-        rank: int,
-        num_ranks: int,
-    ) -> GlobalBatches:
-        return GlobalBatches(
-            sequences,
-            sampler,
-            self.collator,
-            self.seed,
-            stream,
-            rank,
-            num_ranks,
-            self.micro_batch_tokens,
-            1 if self.layout == "single" else self.micro_batch_size,
-            packed=self.layout == "packed",
-        )
-
-    def _data_parallel(self) -> tuple[int, int]:
-        """Rank and size of the data-parallel group: ranks that share a replica read the same data."""
+        start: int,
+        num_workers: int,
+    ) -> DataLoader[Any]:
+        """This rank's shares; ranks of one replica of the model have the same data."""
         assert self.trainer is not None
         rank, size, _ = replica_of(self.trainer)
-        return rank, size
-
-    def _pins(self) -> bool:
-        assert self.trainer is not None
-        return self.trainer.strategy.root_device.type == "cuda"
+        cut = self.partitioning
+        batches = GlobalBatches(sequences, sampler, self.collator, self.seed, stream, rank, size, *cut)
+        pin_memory = self.trainer.strategy.root_device.type == "cuda"
+        steps = StepSampler(start, len(sampler))
+        return StepLoader(batches, num_workers, sampler=steps, pin_memory=pin_memory)

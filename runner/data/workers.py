@@ -12,8 +12,9 @@ from types import FrameType
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, Sampler
+from torch.utils.data import DataLoader, Dataset, Sampler
 
+from iolaus.runner.data.handover import serialize_batch
 from iolaus.runner.run.orphans import end_with_parent
 from iolaus.runner.run.signals import STOPPING
 
@@ -24,7 +25,13 @@ END = object()
 
 
 class ForkSafeLoader(DataLoader[Any]):
-    """Forks its workers when the threads of a collective that has just ended have come to rest."""
+    """Loads whole batches; forks its workers when the threads of the last collective have stopped."""
+
+    def __init__(self, dataset: Dataset[Any], num_workers: int, **options: Any) -> None:
+        defaults: dict[str, Any] = {"batch_size": None, "collate_fn": serialize_batch}
+        if num_workers:
+            defaults |= {"worker_init_fn": set_up_worker, "prefetch_factor": 4}
+        super().__init__(dataset, num_workers=num_workers, **{**defaults, **options})
 
     def __iter__(self) -> Any:
         wait_before_fork(self.num_workers)
@@ -54,7 +61,7 @@ class StepLoader(ForkSafeLoader):
         RuntimeError: a loader process is killed again and again, or fails by itself.
 
     Example:
-        >>> loader = StepLoader(range(8), batch_size=None, sampler=StepSampler(2, 5))
+        >>> loader = StepLoader(range(8), num_workers=0, sampler=StepSampler(2, 5))
         >>> list(loader)
         [2, 3, 4]
     """
@@ -175,17 +182,15 @@ def _note_deaths() -> None:
 
 
 def wait_before_fork(num_workers: int) -> None:
-    """Waits until a fork is safe, if there will be any.
-
-    A worker forked while such a thread releases the interpreter lock hangs at its start: with gloo about once in 200.
-    """
+    """Waits until a fork is safe, if there will be any."""
+    # A worker that is forked while a thread of gloo releases the interpreter lock hangs, about once in 200 times.
     if num_workers and torch.distributed.is_initialized():
         time.sleep(0.05)
 
 
 @atexit.register
 def _end_all() -> None:
-    """Kills the loader processes that an error has left: they ignore the signal by which Python would end them."""
+    """Kills the loader processes that an error has left: they ignore Python's signal to end."""
     if left := multiprocessing.active_children():
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # torch takes a worker's death for a failure
         for process in left:
@@ -193,7 +198,7 @@ def _end_all() -> None:
 
 
 def set_up_worker(worker: int) -> None:
-    """Keeps a loader process out of the way: one thread, and signals are the training process's business."""
+    """Limits a loader process to one thread, and leaves the signals to the training process."""
     torch.set_num_threads(1)
     if parent := multiprocessing.parent_process():  # a batch in the pipe would keep this process for ever
         end_with_parent(parent.pid)

@@ -1,8 +1,8 @@
 """Predictions of a model, joined over ranks, measured and written to files.
 
-- `predictions`: the base class, which joins; one file per kind: `labels` (texts), `words`, `spans` (questions) and
-  `written_answers` (images).
-- `metrics`: the metrics of tasks, as torchmetrics; `squad`: how SQuAD compares answers.
+- `predictions`: the base class; one file per kind: `labels` (of texts), `words`, `spans` (of contexts) and
+  `written_answers` (on images).
+- `metrics`: the metrics of tasks, as torchmetrics; `squad`: SQuAD's comparison of answers.
 - `monitor`: the metric that chooses the best checkpoint.
 - `files`: predictions and tables in the run folder.
 """

@@ -12,15 +12,11 @@ from iolaus.runner.run.files import write_atomically
 def write_predictions(
     folder: Path, sets: Mapping[str, Predictions], metrics: Mapping[str, float], facts: Mapping[str, Any]
 ) -> None:
-    """Writes what was predicted for each set, by name (`val/validation`, `test/test`).
+    """Writes the predictions for each set, by name (`val/validation`, `test/test`).
 
     - `predictions.jsonl`: a line per example with `set`, `id`, `text`, `gold`, `predicted`, `probability`.
-    - `evaluation.json`: `facts`, and under `sets` for each name `examples`, its `metrics`, and the tables of its task:
-      `labels`, `confusion`, `per_class`, `entities`.
+    - `evaluation.json`: `facts`, and under `sets` for each name `examples`, `metrics`, and the tables of the task.
     - `answers-<set>.json` for questions: id -> text, the format of SQuAD's evaluation script.
-
-    Raises:
-        OSError: the folder cannot be written.
     """
     lines: list[str] = []
     evaluation: dict[str, Any] = {**facts, "sets": {}}

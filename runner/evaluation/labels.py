@@ -16,11 +16,7 @@ class ClassificationPredictions(Predictions):
 
     kind, monitor = "classification", "accuracy"
 
-    def size(self) -> int:
-        """Examples."""
-        return len(self.sequences)
-
-    def read(self, micro_batch: Mapping[str, Any], output: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The most probable label and its probability; for registered metrics also those of the others."""
         probabilities = output["logits"].softmax(-1)
         probability, predicted = probabilities.max(-1)
@@ -29,42 +25,34 @@ class ClassificationPredictions(Predictions):
 
     def scored(self) -> tuple[Any, Any]:
         """Probabilities [D, C], and class numbers [D]."""
-        known = self.seen & (self.sequences.labels >= 0)
-        return self.values["probabilities"][known], self.sequences.labels[known]
+        return self._of_known("probabilities")
 
-    def measure(self) -> dict[str, float]:
-        """Accuracy, macro-averages, Matthews' correlation."""
+    def compared(self) -> tuple[Any, Any]:
+        """Class numbers [D]."""
+        return self._of_known("predicted")
+
+    def _of_known(self, value: str) -> tuple[Any, Any]:
         known = self.seen & (self.sequences.labels >= 0)
-        names = self.sequences.names
-        return measured(self.kind, len(names), self.values["predicted"][known], self.sequences.labels[known])
+        return self.values[value][known], self.sequences.labels[known]
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Label names."""
         names = self.sequences.names
         for i in np.flatnonzero(self.seen):
-            gold = self.sequences.labels[i]
-            yield {
-                **_texts(self.sequences.examples[i]),
-                "gold": names[gold] if gold >= 0 else None,
-                "predicted": names[self.values["predicted"][i]],
-                "probability": round(float(self.values["probability"][i]), 6),
-            }
+            label, predicted = self.sequences.labels[i], names[self.values["predicted"][i]]
+            gold, probability = names[label] if label >= 0 else None, float(self.values["probability"][i])
+            yield _row(self.sequences.examples[i], gold, predicted, round(probability, 6))
 
     def tables(self) -> dict[str, Any]:
         """Per-class figures and the confusion matrix."""
-        known = self.seen & (self.sequences.labels >= 0)
-        names = self.sequences.names
-        return confusion_tables(names, self.sequences.labels[known], self.values["predicted"][known])
+        predicted, true = self.compared()
+        return confusion_tables(self.sequences.names, true, predicted)
 
 
 class LabelPredictions(Predictions):
     """Any number of labels per example."""
 
     kind, monitor = "multi_label", "micro_f1"
-
-    def size(self) -> int:
-        """Examples."""
-        return len(self.sequences)
 
     def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The probability of every label."""
@@ -75,31 +63,25 @@ class LabelPredictions(Predictions):
         known = self._known()
         return self.values["probability"][known], (self.sequences.labels[known] > 0.5).astype(np.int64)
 
-    def measure(self) -> dict[str, float]:
-        """F1 over labels and examples, and the share of examples with all labels right."""
+    def compared(self) -> tuple[Any, Any]:
+        """Whether each label is predicted, and whether it holds, bool [D, C]."""
         known = self._known()
-        predicted = self.values["probability"][known] > 0.5
-        return measured(self.kind, len(self.sequences.names), predicted, self.sequences.labels[known] > 0.5)
+        return self.values["probability"][known] > 0.5, self.sequences.labels[known] > 0.5
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Label names, and the probabilities of those predicted."""
         names = self.sequences.names
         labelled = self._known()
         for i in np.flatnonzero(self.seen):
-            probability = self.values["probability"][i]
+            probability, labels = self.values["probability"][i], self.sequences.labels[i]
             chosen = np.flatnonzero(probability > 0.5)
-            gold = np.flatnonzero(self.sequences.labels[i] > 0.5)
-            yield {
-                **_texts(self.sequences.examples[i]),
-                "gold": [names[c] for c in gold] if labelled[i] else None,
-                "predicted": [names[c] for c in chosen],
-                "probability": [round(float(probability[c]), 6) for c in chosen],
-            }
+            gold = [names[c] for c in np.flatnonzero(labels > 0.5)] if labelled[i] else None
+            rounded = [round(float(probability[c]), 6) for c in chosen]
+            yield _row(self.sequences.examples[i], gold, [names[c] for c in chosen], rounded)
 
     def tables(self) -> dict[str, Any]:
         """Per-label figures."""
-        known = self._known()
-        true, predicted = self.sequences.labels[known] > 0.5, self.values["probability"][known] > 0.5
+        predicted, true = self.compared()
         counts = (true & predicted).sum(0), predicted.sum(0), true.sum(0)
         return {"per_class": [scores(n, *c) for n, *c in zip(self.sequences.names, *counts, strict=True)]}
 
@@ -112,10 +94,6 @@ class NumberPredictions(Predictions):
 
     kind, monitor = "regression", "spearman"
 
-    def size(self) -> int:
-        """Examples."""
-        return len(self.sequences)
-
     def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The number."""
         return {"places": micro_batch["samples"], "predicted": output["logits"][:, 0]}
@@ -127,21 +105,17 @@ class NumberPredictions(Predictions):
         return predicted.astype(np.float64), true.astype(np.float64)
 
     def measure(self) -> dict[str, float]:
-        """Correlations, and the mean squared error."""
+        """Correlations and the mean squared error, also of a subclass with a kind of its own."""
         return measured("regression", 1, *self.scored())
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Numbers; there is no probability."""
         for i in np.flatnonzero(self.seen):
             gold, predicted = float(self.sequences.labels[i]), float(self.values["predicted"][i])
-            yield {
-                **_texts(self.sequences.examples[i]),
-                "gold": None if np.isnan(gold) else gold,
-                "predicted": predicted,
-                "probability": None,
-            }
+            yield _row(self.sequences.examples[i], None if np.isnan(gold) else gold, predicted, None)
 
 
-def _texts(example: Any) -> dict[str, Any]:
+def _row(example: Any, gold: Any, predicted: Any, probability: Any) -> dict[str, Any]:
     pair = {} if example.pair is None else {"pair": example.pair}
-    return {"id": example.id, "text": example.text, **pair}
+    known = {"gold": gold, "predicted": predicted, "probability": probability}
+    return {"id": example.id, "text": example.text, **pair, **known}

@@ -1,4 +1,4 @@
-"""Task metrics, as torchmetrics: their states add up over ranks to those of one process over the whole set."""
+"""Task metrics, as torchmetrics, whose states add up over ranks to those of one process over the whole set."""
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -18,45 +18,30 @@ ENTITY_FIGURES = ("entity_f1", "entity_precision", "entity_recall")
 
 
 def class_metrics(num_labels: int, **options: Any) -> dict[str, Metric]:
-    """Those of class numbers [D]."""
-    named = {
-        "accuracy": "accuracy",
-        "macro_f1": "f1",
-        "precision": "precision",
-        "recall": "recall",
-        "mcc": "mcc",
-    }
-    return {name: ClassScore(measure, num_labels, **options) for name, measure in named.items()}
+    """Metrics of class numbers [D]."""
+    return {name: ClassScore(name, num_labels, **options) for name in ClassScore.measures}
 
 
 def label_metrics(num_labels: int, **options: Any) -> dict[str, Metric]:
-    """Those of several labels per example, booleans [D, C]."""
-    names = ("accuracy", "micro_f1", "macro_f1", "precision", "recall")
-    return {name: LabelScore(name, num_labels, **options) for name in names}
+    """Metrics of several labels per example, booleans [D, C]."""
+    return {name: LabelScore(name, num_labels, **options) for name in LabelScore.measures}
 
 
 def number_metrics(num_labels: int, **options: Any) -> dict[str, Metric]:
-    """Those of numbers [D]."""
-    with (
-        warnings.catch_warnings()
-    ):  # that Spearman's needs all values at once, which are two numbers an example
-        warnings.simplefilter("ignore")
-        found: dict[str, Metric] = {
-            "pearson": PearsonCorrCoef(**options),
-            "spearman": SpearmanCorrCoef(**options),
-            "mse": MeanSquaredError(**options),
-        }
-    return {name: metric.set_dtype(torch.float64) for name, metric in found.items()}
+    """Metrics of numbers [D]."""
+    made = {"pearson": PearsonCorrCoef, "spearman": SpearmanCorrCoef, "mse": MeanSquaredError}
+    with warnings.catch_warnings(action="ignore"):  # Spearman's stores all values, two numbers an example
+        return {name: metric(**options).set_dtype(torch.float64) for name, metric in made.items()}
 
 
 def tag_metrics(num_labels: int, **options: Any) -> dict[str, Metric]:
-    """Those of the labels of words: class numbers [W] for the accuracy, tags of sentences for entities."""
+    """Metrics of the labels of words: class numbers [W] for the accuracy, tags of sentences for entities."""
     entities = {name: EntityScore(name.removeprefix("entity_"), **options) for name in ENTITY_FIGURES}
     return {"accuracy": ClassScore("accuracy", num_labels, **options), **entities}
 
 
 def answer_metrics(num_labels: int, **options: Any) -> dict[str, Metric]:
-    """Those of texts against accepted answers."""
+    """Metrics of texts against accepted answers."""
     return {name: AnswerOverlap(name, **options) for name in ("exact_match", "f1")}
 
 
@@ -67,16 +52,16 @@ KINDS: dict[str, Callable[..., dict[str, Metric]]] = {
     "token_classification": tag_metrics,
     "question_answering": answer_metrics,
 }
-"""The metrics of each kind of prediction."""
+"""Makers of the metrics of each kind of prediction."""
 
 
 def get_metrics_for_task(task: str, num_labels: int = 2, **options: Any) -> dict[str, Metric]:
     """The metrics of a kind of prediction by name, each between 0 and 1 (but for the squared error and correlations).
 
     `classification` and the token accuracy are updated with class numbers [D], `multi_label` with booleans [D, C],
-    `regression` with numbers [D]; entities with tags of sentences; `exact_match` and `f1` of question answering, which
-    count each question once, with texts: see `ClassScore`, `EntityScore` and `AnswerOverlap`. `options` go to every
-    metric. Counts are whole numbers, and everything computed of them is float64.
+    `regression` with numbers [D], entities with tags of sentences, and question answering with texts: see `ClassScore`,
+    `EntityScore` and `AnswerOverlap`. `options` go to every metric. Counts are integers, figures float64. An unknown task
+    is a ValueError with the known ones.
 
     Example:
         >>> metrics = get_metrics_for_task("classification", num_labels=3)
@@ -87,9 +72,6 @@ def get_metrics_for_task(task: str, num_labels: int = 2, **options: Any) -> dict
         >>> f1.update(["the green sea"], [["Green sea", "sea"]])
         >>> f1.compute().item()
         1.0
-
-    Raises:
-        ValueError: an unknown task; the message lists the known ones.
     """
     if task not in KINDS:
         raise ValueError(
@@ -99,11 +81,11 @@ def get_metrics_for_task(task: str, num_labels: int = 2, **options: Any) -> dict
 
 
 Score = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""What is computed of how often each of C classes was predicted rightly, predicted, and true: float64 [C] each."""
+"""A function of the times that each of C classes was predicted rightly, predicted, and true: float64 [C] each."""
 
 
 class CountedScore(Metric):
-    """A score of whole numbers that add up: how often each of C classes was `predicted`, `true`, and both (`correct`)."""
+    """A score of counts: how often each of C classes was `predicted`, `true`, and both (`correct`)."""
 
     full_state_update = False
     predicted: Tensor
@@ -124,17 +106,17 @@ class CountedScore(Metric):
 
 
 def ratio(part: Tensor, whole: Tensor) -> Tensor:
-    """`part / whole`, and 0 where there is nothing to divide by; float64."""
+    """`part / whole`, and 0 where `whole` is 0; float64."""
     return torch.where(whole > 0, part / whole.clamp(min=1), 0.0)
 
 
 def precision(correct: Tensor, predicted: Tensor, true: Tensor) -> Tensor:
-    """The share of what was predicted that is true."""
+    """The share of the predictions that are true."""
     return ratio(correct, predicted)
 
 
 def recall(correct: Tensor, predicted: Tensor, true: Tensor) -> Tensor:
-    """The share of what is true that was predicted."""
+    """The share of the true labels that were predicted."""
     return ratio(correct, true)
 
 
@@ -167,11 +149,11 @@ def matthews(correct: Tensor, predicted: Tensor, true: Tensor) -> Tensor:
 
 
 class ClassScore(CountedScore):
-    """A score of one class per example: `accuracy`, `mcc`, or the mean of `f1`, `precision` or `recall` over classes."""
+    """A score of one class per example: `accuracy`, `mcc`, or the mean of F1, `precision` or `recall` over classes."""
 
     measures: ClassVar[dict[str, Score]] = {
         "accuracy": micro(recall),
-        "f1": macro(f1),
+        "macro_f1": macro(f1),
         "precision": macro(precision),
         "recall": macro(recall),
         "mcc": matthews,
@@ -186,10 +168,7 @@ class ClassScore(CountedScore):
 
 
 class LabelScore(CountedScore):
-    """A score of several labels per example: `accuracy` is the share of examples with all labels right.
-
-    `macro_f1` is the mean over all labels, the rest is over labels and examples together.
-    """
+    """A score of several labels per example; `accuracy` is the share of examples with all labels right."""
 
     measures: ClassVar[dict[str, Score]] = {
         "accuracy": micro(recall),
@@ -213,10 +192,10 @@ class LabelScore(CountedScore):
 
 
 class EntityScore(CountedScore):
-    """`f1`, `precision` or `recall` of whole entities: right only if begin, end and type all agree.
+    """`f1`, `precision` or `recall` of whole entities, over all types together: right if begin, end and type agree.
 
-    So CoNLL's `conlleval` (2000) and seqeval have it, over all types together. An entity begins at `B-X`, and at an `I-X`
-    that follows no `X`; it goes on through `I-X`. Where there is nothing to divide by the value is 0.
+    As in CoNLL's `conlleval` (2000) and seqeval, an entity begins at `B-X`, and at an `I-X` that follows no `X`; it
+    continues through `I-X`.
     """
 
     measures: ClassVar[dict[str, Score]] = {
@@ -240,8 +219,7 @@ class EntityScore(CountedScore):
 class AnswerOverlap(Metric):
     """SQuAD's `exact_match` or `f1`, the best over a question's accepted answers, averaged over questions.
 
-    Texts are compared in lower case, without punctuation, articles and white space. A question without accepted answers
-    is right if left unanswered. Source: the official evaluation script of SQuAD 2.0 (arXiv 1806.03822).
+    A question without accepted answers is right if left unanswered (evaluation script of SQuAD 2.0, arXiv 1806.03822).
     """
 
     full_state_update = False

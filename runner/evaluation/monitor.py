@@ -1,7 +1,4 @@
-"""The figure that names the best checkpoint: it follows from the labels, and is known before the first step.
-
-Imports no torch.
-"""
+"""The figure that chooses the best checkpoint, known before the first step. Imports no torch."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,13 +10,7 @@ from iolaus.conf.values import suggest
 
 
 def choose_monitor(config: DictConfig, module: Any, data: Any) -> None:
-    """Fills in `checkpoint.monitor` and `.mode` where they are none, by the figures that validation will log.
-
-    Callbacks that follow them (`callback.early_stopping`) do so too.
-
-    Raises:
-        ValueError: something else is to be monitored; the message lists the figures there are.
-    """
+    """Fills in `checkpoint.monitor` and the modes of all monitors. Raises ValueError for a figure that is not logged."""
     figures = expected_figures(config, module, data)
     checkpoint = config.checkpoint
     if "monitor" in checkpoint:
@@ -34,17 +25,17 @@ def choose_monitor(config: DictConfig, module: Any, data: Any) -> None:
 
 
 def expected_figures(config: DictConfig, module: Any, data: Any) -> list[str]:
-    """What validation logs, the figure that names the best checkpoint first; empty where none will be, or is known."""
+    """The figures that validation will log, the one that chooses the best checkpoint first; empty if not known."""
     names = getattr(module, "figure_names", None)
     sets = getattr(data, "validation", None) if config.trainer.get("validate_every", 1) else None
     found = {name: names(sequences) for name, sequences in (sets or {}).items()} if names else {}
-    if not all(found.values()):  # a model of the user's own does not tell
+    if not all(found.values()):  # a model of the user's own need not name its figures
         return []
     return [f"val/{name}/{figure}" for name, figures in found.items() for figure in figures]
 
 
 def _check_monitor(setting: str, node: DictConfig, figures: Sequence[str]) -> None:
-    """Checks what a node monitors, and gives it a mode."""
+    """Checks the monitor of a node, and fills in its mode."""
     monitor = node.monitor
     if monitor is not None and figures and monitor not in figures:
         raise ValueError(
@@ -56,11 +47,9 @@ def _check_monitor(setting: str, node: DictConfig, figures: Sequence[str]) -> No
 
 
 def direction_of(config: DictConfig) -> str:
-    """`min` or `max`: which of a search's trials is the best, as far as the config of one tells before data is read."""
-    checkpoint = config.checkpoint
-    if checkpoint.get("mode"):
-        return str(checkpoint.mode)
-    if checkpoint.get("monitor"):
-        return better_when(str(checkpoint.monitor))
+    """`min` or `max` for the figure of a search, as far as the config of a trial tells before data is read."""
+    mode, monitor = config.checkpoint.get("mode"), config.checkpoint.get("monitor")
+    if mode or monitor:
+        return str(mode or better_when(str(monitor)))
     labelled = config.data.get("task") is not None or option_of("objective", config.objective) in TASKS
     return "max" if labelled else "min"

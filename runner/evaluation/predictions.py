@@ -1,4 +1,4 @@
-"""Predictions for numbered places of a data set, from all ranks, and the measures and tables that tasks share."""
+"""The base class of predictions for the places of a data set, and the metrics and tables that tasks share."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,25 +14,24 @@ from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.evaluation.metrics import KINDS, get_metrics_for_task
 
 Gather = Callable[[Any], list[Any]]
-"""Hands an object of every rank to every rank."""
-
+"""Gathers an object of every rank on every rank."""
 
 MakeMetric = Callable[[int], Metric]
-"""Makes a metric of the number of labels."""
+"""Makes a metric, given the number of labels."""
 
 
 class Predictions(ABC):
-    """Predictions for numbered places of a set (its examples, words or windows): `add`, then `join`, then the rest.
+    """Predictions for the numbered places of a set, its examples, words or windows: `add`, then `join`, then the rest.
 
-    After `join` every rank holds the predictions for the whole set, so every rank computes the same figures, and they
-    are those of one process. `registered` are further metrics by name, which `metrics` has beside the task's own.
+    After `join` every rank holds the predictions for the whole set and computes the same figures as one process would.
+    `registered` are further metrics by name, which `metrics` computes beside the task's own.
     """
 
     kind: ClassVar[str]
-    """What they predict: the name under which further metrics are registered for them."""
+    """The kind of prediction, for which metrics are registered."""
 
-    monitor: ClassVar[str]
-    """The figure that says which checkpoint is best."""
+    monitor: str
+    """The figure that chooses the best checkpoint."""
 
     def __init__(self, sequences: Any) -> None:
         self.sequences = sequences
@@ -44,34 +43,28 @@ class Predictions(ABC):
     def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """`places` [M], -1 for what must not count, and values [M, ...] predicted for them."""
 
-    @abstractmethod
     def size(self) -> int:
-        """How many places the set has."""
-
-    @abstractmethod
-    def measure(self) -> dict[str, float]:
-        """The task's own metrics; none where the set has no labels."""
-
-    def measured_names(self) -> list[str]:
-        """The names of what `measure` finds for this set, known before any prediction; of an own kind `monitor` alone."""
-        return [*get_metrics_for_task(self.kind, 1)] if self.kind in KINDS else [self.monitor]
+        """The number of places of the set."""
+        return len(self.sequences)
 
     def scored(self) -> tuple[Any, Any]:
-        """What a registered metric is updated with: predictions, and what is true, where that is known.
+        """Predictions and the truth, where it is known, for registered metrics; ValueError if there can be none."""
+        raise ValueError(f"{type(self).__name__} takes no registered metrics: it does not define `scored`")
 
-        Raises:
-            ValueError: these predictions are measured by their own metrics alone.
-        """
-        raise ValueError(
-            f"{type(self).__name__} takes no registered metrics: it does not say what they are of"
-        )
+    def compared(self) -> tuple[Any, Any]:
+        """Predictions and the truth, where it is known, for the task's own metrics."""
+        return self.scored()
+
+    def measure(self) -> dict[str, float]:
+        """The task's own metrics; none where the set has no labels."""
+        return measured(self.kind, self._num_labels(), *self.compared())
+
+    def measured_names(self) -> list[str]:
+        """The names of the metrics of `measure`, before any prediction; for a kind of your own `monitor` alone."""
+        return [*get_metrics_for_task(self.kind, 1)] if self.kind in KINDS else [self.monitor]
 
     def figure_names(self) -> list[str]:
-        """The names of the `metrics` of this set, known before any prediction, `monitor` first; empty where they are not.
-
-        Raises:
-            ValueError: a metric is registered under the name of another.
-        """
+        """The names of the `metrics`, `monitor` first; empty if not known. Raises ValueError for a name in use."""
         names = self.measured_names()
         if taken := [name for name in self.registered if name in names]:
             raise ValueError(
@@ -84,38 +77,38 @@ class Predictions(ABC):
         """The task's metrics, and those registered for it; none where the set has no labels."""
         found = self.measure()
         if found and self.registered:
-            num_labels = len(getattr(self.sequences, "names", ())) or 1
             values = [_as_tensor(one) for one in self.scored()]
-            found |= {
-                name: _computed(name, make(num_labels), values) for name, make in self.registered.items()
-            }
+            for name, make in self.registered.items():
+                found[name] = _computed(name, make(self._num_labels()), values)
         return found
+
+    def _num_labels(self) -> int:
+        return len(getattr(self.sequences, "names", ())) or 1
 
     @abstractmethod
     def rows(self) -> Iterator[dict[str, Any]]:
         """A line of `predictions.jsonl` for each example."""
 
     def tables(self) -> dict[str, Any]:
-        """What `evaluation.json` has beside the metrics; the report shows a list of rows as a table of that name."""
+        """Further entries of `evaluation.json`; the report shows a list of rows as a table of that name."""
         return {}
 
     def files(self) -> dict[str, str]:
-        """Further files of the run folder for this set: JSON by the beginning of their names."""
+        """Further files of the run folder for this set: JSON by the stems of their names."""
         return {}
 
     def add(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> None:
-        """Takes in what this rank predicts for a micro-batch."""
+        """Adds this rank's predictions for a micro-batch."""
         found = {name: value.cpu().numpy() for name, value in self.read(micro_batch, output).items()}
         counts = found["places"] >= 0
         self._parts.append({name: value[counts] for name, value in found.items()})
 
     def join(self, gather: Gather) -> None:
-        """Puts the predictions of all ranks into place; `seen` tells which places have one."""
+        """Joins the predictions of all ranks in `values`; `seen` marks the places that have one."""
         mine = {n: np.concatenate([part[n] for part in self._parts]) for n in (self._parts or [{}])[0]}
         self._parts = []
-        ranks = [rank for rank in gather(mine) if rank]
         self.seen = np.zeros(self.size(), dtype=bool)
-        for rank in ranks:
+        for rank in filter(None, gather(mine)):
             places = rank.pop("places")
             self.seen[places] = True
             for name, value in rank.items():
@@ -127,18 +120,14 @@ def measured(
     task: str, num_labels: int, predicted: Any, true: Any, only: Sequence[str] | None = None
 ) -> dict[str, float]:
     """The metrics of a task, or `only` some, computed by this process alone; none where there is nothing to measure."""
-    if not len(true):
-        return {}
-    found = {}
-    for name, metric in get_metrics_for_task(task, num_labels, sync_on_compute=False).items():
-        if only is None or name in only:
-            metric.update(*(_as_tensor(values) for values in (predicted, true)))
-            found[name] = float(metric.compute())
-    return found
+    metrics = get_metrics_for_task(task, num_labels, sync_on_compute=False) if len(true) else {}
+    values = _as_tensor(predicted), _as_tensor(true)
+    chosen = {name: metric for name, metric in metrics.items() if only is None or name in only}
+    return {name: _computed(name, metric, values) for name, metric in chosen.items()}
 
 
 def _computed(name: str, metric: Metric, values: Sequence[Any]) -> float:
-    """A registered metric of values that every rank has. Raises ValueError where it is not one number."""
+    """A metric of values that every rank has. Raises ValueError where it is not one number."""
     metric._to_sync = metric.sync_on_compute = False
     metric.update(*values)
     found = metric.compute()
@@ -157,7 +146,7 @@ def confusion_tables(
 ) -> dict[str, Any]:
     """`labels`, `confusion` (a row per true label, a column per predicted one) and `per_class` figures."""
     size = len(names)
-    confusion = np.bincount(true * size + predicted, minlength=size * size).reshape(size, size)
+    confusion = np.bincount(true * size + predicted, minlength=size**2).reshape(size, size)
     counts = zip(names, confusion.diagonal(), confusion.sum(0), confusion.sum(1), strict=True)
     return {
         "labels": list(names),

@@ -8,8 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.evaluation.metrics import get_metrics_for_task
-from iolaus.runner.evaluation.predictions import Gather, Predictions
+from iolaus.runner.evaluation.predictions import Gather, Predictions, measured
 
 
 class QuestionPredictions(Predictions):
@@ -21,17 +20,13 @@ class QuestionPredictions(Predictions):
         super().__init__(sequences)
         self.null_threshold = null_threshold
 
-    def size(self) -> int:
-        """Windows."""
-        return len(self.sequences)
-
     def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The best span of each window."""
         names = ("score", "null_score", "probability", "first", "last")
         return {"places": micro_batch["samples"], **{name: output[name] for name in names}}
 
     def join(self, gather: Gather) -> None:
-        """Also chooses between windows: the best score, against the least of their scores for no answer."""
+        """Also chooses each question's window: the best score, against the least of their scores for no answer."""
         super().join(gather)
         sequences, values = self.sequences, self.values
         seen = np.flatnonzero(self.seen)
@@ -40,44 +35,34 @@ class QuestionPredictions(Predictions):
         best = order[first]
         null = np.minimum.reduceat(values["null_score"][order], first)
         empty = sequences.may_be_empty & (null - values["score"][best] > self.null_threshold)
+        empty |= ~np.isfinite(values["score"][best])
         self.answers: dict[int, tuple[str, float]] = {}
-        for question, window, none in zip(
-            questions.tolist(), best, empty | ~np.isfinite(values["score"][best]), strict=True
-        ):
+        for question, window, none in zip(questions.tolist(), best, empty, strict=True):
             text = "" if none else self._text(window)
             self.answers[question] = (text, float(values["probability"][window]))
 
     def scored(self) -> tuple[Any, Any]:
         """Texts, and the accepted answers of each."""
-        accepted = self._accepted()
-        known = [i for i in self.answers if i in accepted]
-        return [self.answers[i][0] for i in known], [accepted[i] for i in known]
-
-    def _accepted(self) -> dict[int, list[str]]:
-        return {i: e.answers for i, e in enumerate(self.sequences.examples) if e.answers is not None}
+        examples = self.sequences.examples
+        known = [i for i in self.answers if examples[i].answers is not None]
+        return [self.answers[i][0] for i in known], [examples[i].answers for i in known]
 
     def measure(self) -> dict[str, float]:
         """Exact match and F1; apart for questions with and without an answer where there are both."""
-        accepted = self._accepted()
-        chosen = [i for i in self.answers if i in accepted]
-        found = self._overlap(chosen, accepted)
-        if self.sequences.may_be_empty:
-            for name, some in (
-                ("answerable", [i for i in chosen if accepted[i]]),
-                ("unanswerable", [i for i in chosen if not accepted[i]]),
-            ):
-                found |= {f"{measure}_{name}": v for measure, v in self._overlap(some, accepted).items()}
+        found = super().measure()
+        pairs = list(zip(*self.scored(), strict=True)) if self.sequences.may_be_empty else []
+        for name, has_answer in (("answerable", True), ("unanswerable", False)):
+            some = [(text, accepted) for text, accepted in pairs if bool(accepted) == has_answer]
+            part = measured(self.kind, 1, [text for text, _ in some], [accepted for _, accepted in some])
+            found |= {f"{figure}_{name}": value for figure, value in part.items()}
         return found
 
     def measured_names(self) -> list[str]:
         """Also those of questions with and without an answer, where there are both."""
         names = sorted(super().measured_names(), key=lambda name: name != self.monitor)
         answers = [e.answers for e in self.sequences.examples if e.answers is not None]
-        kinds = [
-            *(["answerable"] if any(answers) else []),
-            *(["unanswerable"] if not all(answers) else []),
-        ]
-        apart = kinds if self.sequences.may_be_empty else []
+        kinds = {"answerable": any(answers), "unanswerable": not all(answers)}
+        apart = [kind for kind, found in kinds.items() if found and self.sequences.may_be_empty]
         return [*names, *(f"{name}_{kind}" for kind in apart for name in names)]
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -104,11 +89,3 @@ class QuestionPredictions(Predictions):
         begin = sequences.char_starts[start + self.values["first"][window]]
         end = sequences.char_ends[start + self.values["last"][window]]
         return str(sequences.examples[sequences.questions[window]].context)[begin:end]
-
-    def _overlap(self, chosen: list[int], accepted: Mapping[int, list[str]]) -> dict[str, float]:
-        if not chosen:
-            return {}
-        metrics = get_metrics_for_task("question_answering", 0, sync_on_compute=False)
-        for metric in metrics.values():
-            metric.update([self.answers[i][0] for i in chosen], [accepted[i] for i in chosen])
-        return {name: float(metric.compute()) for name, metric in metrics.items()}

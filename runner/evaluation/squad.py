@@ -1,4 +1,4 @@
-"""How SQuAD compares answers: without case, punctuation, articles and white space (its evaluation script 2.0)."""
+"""SQuAD's comparison of answers: without case, punctuation, articles and white space (its evaluation script 2.0)."""
 
 import re
 import string

@@ -1,4 +1,4 @@
-"""Answers that a vision-language model has written, beside the best that one constant answer could do."""
+"""Answers of a vision-language model, compared with the best constant answer."""
 
 import base64
 import re
@@ -15,6 +15,8 @@ from iolaus.runner.data.vision.conversations import IMAGE_PLACE
 from iolaus.runner.evaluation.predictions import Gather, Predictions
 from iolaus.runner.evaluation.squad import exact_match, normalized
 
+FIGURES = ("exact_match", "constant_exact_match")
+
 SHOWN = 12
 """Examples whose images a report shows."""
 
@@ -27,10 +29,6 @@ class AnswerPredictions(Predictions):
 
     kind, monitor = "vision_language", "exact_match"
 
-    def size(self) -> int:
-        """Conversations."""
-        return len(self.sequences)
-
     def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The tokens written for the samples that were asked."""
         return {"places": output["asked"], "tokens": output["written"]}
@@ -38,10 +36,8 @@ class AnswerPredictions(Predictions):
     def join(self, gather: Gather) -> None:
         """Also turns tokens into texts."""
         super().join(gather)
-        encoder = self.sequences.encoder
-        self.answers: dict[int, str] = {}
-        for i in np.flatnonzero(self.seen).tolist():
-            self.answers[i] = encoder.written(self.values["tokens"][i].tolist())
+        written, seen = self.sequences.encoder.written, np.flatnonzero(self.seen).tolist()
+        self.answers: dict[int, str] = {i: written(self.values["tokens"][i].tolist()) for i in seen}
 
     def scored(self) -> tuple[Any, Any]:
         """Texts, and the accepted answers of each."""
@@ -51,32 +47,26 @@ class AnswerPredictions(Predictions):
         """Exact match, and that of each type; a type of which no question is asked has no figure."""
         kinds = sorted({example.kind or "other" for example in self.sequences.examples})
         apart = kinds if len(kinds) > 1 else []
-        names = ("exact_match", "constant_exact_match")
-        return [*names, *(_of_kind(name, kind) for name in names for kind in apart)]
+        return [*FIGURES, *(_of_kind(name, kind) for name in FIGURES for kind in apart)]
 
     def measure(self) -> dict[str, float]:
-        """Exact match as SQuAD has it, for all and for each type of question, each beside `constant_exact_match`: what
-        the best constant answer to each type would reach.
-        """
+        """SQuAD's exact match, also for each type of question, and that of the best constant answer to each type."""
         kinds = self.kinds()
-        total = max(sum(kind["examples"] for kind in kinds), 1)
         found = {}
-        for name in ("exact_match", "constant_exact_match"):
-            if kinds:
-                found[name] = sum(kind[name] * kind["examples"] for kind in kinds) / total
+        for name in FIGURES if kinds else ():
+            found[name] = sum(kind[name] * kind["examples"] for kind in kinds) / len(self.answers)
             if len(kinds) > 1:
                 found |= {_of_kind(name, kind["kind"]): kind[name] for kind in kinds}
         return found
 
     def kinds(self) -> list[dict[str, Any]]:
-        """For each type of question: how many examples, their exact match, the best constant answer, and its."""
+        """For each type of question: its examples, their exact match, the best constant answer, and its exact match."""
         by_kind: dict[str, list[int]] = defaultdict(list)
         for i in self.answers:
             by_kind[self.sequences.examples[i].kind or "other"].append(i)
         rows = []
         for kind, members in sorted(by_kind.items()):
-            accepted = [self.sequences.examples[i].accepted for i in members]
-            constant, times = best_constant(accepted)
+            constant, times = best_constant([self.sequences.examples[i].accepted for i in members])
             right = sum(self._is_right(i) for i in members)
             rows.append(
                 {
@@ -139,9 +129,7 @@ def _of_kind(figure: str, kind: str) -> str:
 
 def best_constant(accepted: Sequence[Sequence[str]]) -> tuple[str, int]:
     """The answer that is accepted for most of some questions, and for how many."""
-    counts: Counter[str] = Counter()
-    for answers in accepted:
-        counts.update(list(dict.fromkeys(normalized(answer) for answer in answers)))
+    counts = Counter(text for answers in accepted for text in dict.fromkeys(map(normalized, answers)))
     return counts.most_common(1)[0]
 
 

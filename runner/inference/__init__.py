@@ -1,7 +1,6 @@
 """Predictions of a trained model, and its export.
 
-- `labelled`: labels, labels of words, and answers in contexts.
-- `answering`: answers to questions about images; `infill`: tokens for masks.
+- `labelled`: labels, labels of words, and answers in contexts; `answering`: answers about images; `infill`: masks.
 - `export`: the model as a Hugging Face folder.
-- `opened_run`: a run opened in Python, with its figures, model and predictions.
+- `trained_model`: any of these models, and predictions for rows; `opened_run`: a run opened in Python.
 """

@@ -4,16 +4,18 @@ import json
 import shutil
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from iolaus.runner.models.positions import longest_text
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.run.model_folder import TASK
 
 INTERNAL = ("objective", "best_step")
-"""Figures that say how the run went, not what the model is."""
+"""Figures that the model card leaves out."""
 
 
 def export_model(
@@ -24,11 +26,10 @@ def export_model(
     weights: dict[str, Any] | None,
     task: dict[str, Any],
 ) -> Path | None:
-    """Writes `model/` in the run folder; `AutoModel...from_pretrained` loads it with nothing of this project.
+    """Writes `model/` in the run folder, which `AutoModel...from_pretrained` loads without this project.
 
-    `preprocessor`, the tokenizer or the processor of texts and images, goes beside it.
-    `weights` stand in for the model's own where those are in shards; `task` is noted if there is one. The folder
-    appears whole or not at all. Of a plain LightningModule it is the model of transformers in it, if it has one.
+    Of a plain LightningModule, the model of transformers in it is written, if there is one. `preprocessor` is a tokenizer
+    or processor; `weights` are given where the model's own are in shards; `task` holds the settings for `iolaus predict`.
 
     Raises:
         OSError: the folder cannot be written or is full.
@@ -37,24 +38,15 @@ def export_model(
     if not hasattr(model, "pretrained"):
         if (pretrained := exported_model(module)) is None:
             return None
-        model = PlainModel(pretrained)
+        architecture = f"of the architecture {pretrained.config.model_type}"
+        model = SimpleNamespace(pretrained=pretrained, describe=lambda: architecture)
     card = model_card(model, preprocessor, folder, results, module.trainer.global_step)
     with evaluated():
         return write_model(model, preprocessor, folder.path / "model", card, weights, task)
 
 
-class PlainModel(NamedTuple):
-    """A model of transformers as the export reads one."""
-
-    pretrained: PreTrainedModel
-
-    def describe(self) -> str:
-        """The architecture."""
-        return f"of the architecture {self.pretrained.config.model_type}"
-
-
 def exported_model(module: nn.Module) -> PreTrainedModel | None:
-    """The model of transformers in a module, the outermost one; None where there is none."""
+    """The outermost model of transformers in a module; None where there is none."""
     return next((part for part in module.modules() if isinstance(part, PreTrainedModel)), None)
 
 
@@ -66,19 +58,15 @@ def write_model(
     weights: dict[str, Any] | None,
     task: dict[str, Any],
 ) -> Path:
-    """Writes the folder `target`, which appears whole or not at all and takes the place of one that is there.
-
-    Without a `preprocessor` it holds the model alone.
-
-    Raises:
-        OSError: it cannot be written, or the disk is full.
-    """
+    """Writes or replaces the folder `target` atomically, with `preprocessor` if not None; raises OSError on failure."""
     temporary = target.with_name(f".{target.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         model.pretrained.save_pretrained(temporary, state_dict=weights)
         if preprocessor is not None:
-            know_longest_text(preprocessor, model.pretrained)
+            tokenizer = getattr(preprocessor, "tokenizer", preprocessor)
+            if longest := longest_text(model.pretrained):  # so that the tokenizer can truncate to it
+                tokenizer.model_max_length = min(tokenizer.model_max_length, longest)
             preprocessor.save_pretrained(temporary)
         if task:
             (temporary / TASK).write_text(json.dumps(task, indent=1))
@@ -93,32 +81,20 @@ def write_model(
     return target
 
 
-def know_longest_text(preprocessor: Any, pretrained: Any) -> None:
-    """Tells a tokenizer, or that of a processor, how long a text the model can read, so that it can truncate to that."""
-    from iolaus.runner.models.positions import longest_text
-
-    tokenizer, longest = getattr(preprocessor, "tokenizer", preprocessor), longest_text(pretrained)
-    if longest is not None:
-        tokenizer.model_max_length = min(tokenizer.model_max_length, longest)
-
-
-def model_card(
-    wrapped: Any, preprocessor: Any, folder: RunFolder, results: dict[str, float], step: int
-) -> str:
-    """The card: what the model is, what it reached, how it was made and how to load it."""
-    model = wrapped.pretrained
-    command = (folder.path / "command.txt").read_text().strip()
-    figures = "\n".join(
-        f"| {name} | {value:.4f} |" for name, value in sorted(results.items()) if name not in INTERNAL
-    )
-    config = (folder.path / "config.yaml").read_text()
+def model_card(model: Any, preprocessor: Any, run: RunFolder, results: dict[str, float], step: int) -> str:
+    """The README of a model: its architecture, command, figures, usage and config."""
+    name = type(model.pretrained).__name__
+    command = (run.path / "command.txt").read_text().strip()
+    shown = sorted((figure, value) for figure, value in results.items() if figure not in INTERNAL)
+    figures = "\n".join(f"| {figure} | {value:.4f} |" for figure, value in shown)
+    config = (run.path / "config.yaml").read_text()
     kind = "tokenizer" if isinstance(preprocessor, PreTrainedTokenizerBase) else "processor"
     return f"""---
 library_name: transformers
 tags: [iolaus]
 ---
 
-# {type(model).__name__}, {wrapped.describe()}
+# {name}, {model.describe()}
 
 Trained with Iolaus for {step:,} steps:
 
@@ -135,10 +111,10 @@ Losses are per target (a token, an example, a question); cross-entropies are in 
 ## Use
 
 ```python
-from transformers import Auto{kind.title()}, {type(model).__name__}
+from transformers import Auto{kind.title()}, {name}
 
 {kind} = Auto{kind.title()}.from_pretrained("<this folder>")
-model = {type(model).__name__}.from_pretrained("<this folder>")
+model = {name}.from_pretrained("<this folder>")
 ```
 
 ## Config

@@ -1,4 +1,4 @@
-"""Fills the masks of a text, or writes one from nothing, with a trained masked diffusion model or language model."""
+"""Fills in the masks of texts with a masked language model, by the sampler of masked diffusion."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -12,15 +12,11 @@ if TYPE_CHECKING:
     from iolaus.runner.models.diffusion import MaskedDiffusionLM
 
 MASK = "[MASK]"
-"""How masks are typed, whatever the tokenizer calls its own."""
+"""The mask in the texts of users, for every tokenizer."""
 
 
 def open_model(run: str) -> "tuple[Any, PreTrainedTokenizerBase]":
-    """Config and tokenizer of the model of a run folder or a Hugging Face folder.
-
-    Raises:
-        ValueError: nothing is there.
-    """
+    """Config and tokenizer of the model of a run folder or a Hugging Face folder; raises ValueError without a model."""
     from transformers import AutoConfig, AutoTokenizer
 
     from iolaus.runner.run.model_folder import model_folder
@@ -31,17 +27,12 @@ def open_model(run: str) -> "tuple[Any, PreTrainedTokenizerBase]":
     except CustomCodeRefused:
         raise
     except (OSError, ValueError) as error:
-        raise ValueError(
-            f"there is no trained model in {run!r}: expected a run folder with the model/ that a run writes at its end"
-        ) from error
+        expected = "expected a run folder with the model/ that a run writes at its end"
+        raise ValueError(f"there is no trained model in {run!r}: {expected}") from error
 
 
 def load(run: str) -> "tuple[MaskedDiffusionLM, PreTrainedTokenizerBase]":
-    """The model of a run folder or a Hugging Face folder, ready to sample, with its tokenizer.
-
-    Raises:
-        ValueError: nothing is there, or it is no masked language model.
-    """
+    """The masked language model of a run or a Hugging Face folder, and its tokenizer; ValueError for no such model."""
     from iolaus.runner.models.diffusion import MaskedDiffusionLM
     from iolaus.runner.models.encoder import load_encoder
 
@@ -63,11 +54,7 @@ def fill(
     order: str,
     seed: int,
 ) -> list[str]:
-    """The texts with a token in the place of every mask.
-
-    Raises:
-        ValueError: a text without a mask, or one longer than the model can take.
-    """
+    """The texts with every mask replaced by a token; raises ValueError for a text without masks or a too long one."""
     import torch
 
     from iolaus.runner.models.diffusion import infill
@@ -76,14 +63,12 @@ def fill(
     batch = tokenizer([t.replace(MASK, mask) for t in texts], padding=True, return_tensors="pt")
     ids, longest = batch["input_ids"], model.pretrained.config.max_position_embeddings
     if ids.shape[1] > longest:
-        raise ValueError(
-            f"the text has {ids.shape[1]} tokens, more than the {longest} that the model can take"
-        )
-    if not (ids == tokenizer.mask_token_id).any(dim=1).all():
-        raise ValueError(f"there is nothing to fill in: write {MASK} where a token shall stand")
+        found = f"the text has {ids.shape[1]} tokens"
+        raise ValueError(f"{found}, more than the {longest} that the model can take")
+    mask_id = int(tokenizer.mask_token_id)
+    if not (ids == mask_id).any(dim=1).all():
+        raise ValueError(f"there is nothing to fill in: write {MASK} in the place of a token")
     model.to("cuda" if torch.cuda.is_available() else "cpu")
     ids, attention_mask = (batch[name].to(model.special.device) for name in ("input_ids", "attention_mask"))
-    filled = infill(
-        model, ids, attention_mask, int(tokenizer.mask_token_id), num_steps, temperature, order, seed
-    )
+    filled = infill(model, ids, attention_mask, mask_id, num_steps, temperature, order, seed)
     return tokenizer.batch_decode(filled.cpu(), skip_special_tokens=True)

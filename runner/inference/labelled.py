@@ -1,4 +1,4 @@
-"""Predicts with a finetuned model: labels, labels of words, answers."""
+"""Predicts labels, labels of words, and answers with a finetuned model."""
 
 import json
 import logging
@@ -14,7 +14,7 @@ from iolaus.conf.registry import OPTIONS, TASKS
 from iolaus.runner.data.batches import VALIDATION_STREAM, GlobalBatches
 from iolaus.runner.data.evaluated import EVALUATED_AT_ONCE
 from iolaus.runner.data.labelled.examples import READER_SETTINGS, ExampleReader
-from iolaus.runner.data.micro_batch import MicroBatch
+from iolaus.runner.data.micro_batch import MicroBatch, tokenizer_arguments
 from iolaus.runner.data.read.formats import ROWS, ending_format
 from iolaus.runner.data.read.opened import AS_FOUND, Reading
 from iolaus.runner.data.read.rows import Row, Rows, read_rows
@@ -27,7 +27,7 @@ log = logging.getLogger("iolaus")
 
 
 class Predictor(NamedTuple):
-    """A model with its tokenizer and its task."""
+    """A finetuned model with its task, reader, tokenizer and collator."""
 
     task: Task
     reader: ExampleReader
@@ -35,22 +35,22 @@ class Predictor(NamedTuple):
     tokenizer: Any
     collator: Any
     settings: Mapping[str, Any]
-    """The data settings that it was trained with."""
+    """The data settings of its training."""
+
+
+def saved_task(run: str) -> dict[str, Any] | None:
+    """The settings of a model's task that were exported with it; None for pretrained models and those of others."""
+    file = Path(model_folder(run)) / TASK
+    return json.loads(file.read_text()) if file.is_file() else None
 
 
 def task_of(run: str, architectures: list[str]) -> Task | None:
-    """The task of a model: the one that is noted beside it, else that of its class; None for another kind of model.
-
-    Raises:
-        ValueError: the task that is noted is not registered here.
-    """
-    if noted := _noted(run):
-        name = noted["data"]["task"]
+    """The task that was exported with a model, else that of its class, or None; ValueError for an unregistered task."""
+    if saved := saved_task(run):
+        name = saved["data"]["task"]
         if name not in TASKS:
-            raise ValueError(
-                f"the model in {run!r} was trained for the task {name!r}, which is not registered here: name the module "
-                "that registers it by --import MODULE"
-            )
+            unknown = f"the model in {run!r} was trained for the task {name!r}, which is not registered here"
+            raise ValueError(f"{unknown}: name the module that registers it by --import MODULE")
         return get_task(name)
     for task in map(get_task, TASKS):
         kind = str(task.head).removeprefix("AutoModel")
@@ -60,23 +60,15 @@ def task_of(run: str, architectures: list[str]) -> Task | None:
 
 
 def load_predictor(run: str, task: Task, config: Any, tokenizer: Any) -> Predictor:
-    """The finetuned model of a run or of a Hugging Face folder, with the task it was trained for.
-
-    A model of others does not say which columns it was trained on: the defaults of `data=<task>` are taken.
-    """
-    known = _noted(run) or _assumed(task, config)
-    settings = {
-        **AS_FOUND._asdict(),
-        **{name: value for name, value in known["data"].items() if name != "task"},
-    }
+    """The finetuned model of a run or of a Hugging Face folder, with its columns or the defaults of `data=<task>`."""
+    known = saved_task(run) or _assumed(task, config)
+    settings = {**AS_FOUND._asdict(), **known["data"]}
+    settings.pop("task", None)
     reader = task.make_reader(settings)
     reader.restore(known["learnt"])
-    special = {"pad_token_id": tokenizer.pad_token_id, "mask_token_id": tokenizer.mask_token_id or 0}
     collator = task.objective(
-        **{**own_settings("objective", task.name), **known["objective"]},
-        **special,
-        vocab_size=len(tokenizer),
-        special_token_ids=tokenizer.all_special_ids,
+        **{**option_defaults("objective", task.name), **known["objective"]},
+        **tokenizer_arguments(tokenizer),
         text_column=settings["text_column"],
         label_column=settings["label_column"],
         max_sequence_length=min(settings["max_length"], tokenizer.model_max_length),
@@ -84,12 +76,6 @@ def load_predictor(run: str, task: Task, config: Any, tokenizer: Any) -> Predict
     )
     model = collator.task_model(task.load(model_folder(run))).eval()
     return Predictor(task, reader, model, tokenizer, collator, settings)
-
-
-def _noted(run: str) -> dict[str, Any] | None:
-    """What was noted of a model's task when it was exported; None for models of others, and for pretrained ones."""
-    file = Path(model_folder(run)) / TASK
-    return json.loads(file.read_text()) if file.is_file() else None
 
 
 def rows_of_file(predictor: Predictor, path: str) -> Rows:
@@ -100,54 +86,37 @@ def rows_of_file(predictor: Predictor, path: str) -> Rows:
 
 
 def rows_of_texts(predictor: Predictor, texts: list[str], second: str | None) -> Rows:
-    """A row for each text: it alone, or with `second` as a pair; a sentence of words; a question with its context.
-
-    Raises:
-        ValueError: the task wants a second text, or does not take one.
-    """
+    """A row for each text; raises ValueError unless `second` is given for pairs and questions alone."""
     settings, task = predictor.settings, predictor.task
-    wanted = settings[task.second] if task.second else None
-    if (second is None) != (wanted is None):
-        what = f"give the {wanted} with --second TEXT" if wanted else "--second is for pairs and questions"
+    column = settings[task.second] if task.second else None
+    if (second is None) != (column is None):
+        what = f"give the {column} with --second TEXT" if column else "--second is for pairs and questions"
         raise ValueError(f"this model is for {task.name.replace('_', ' ')}: {what}")
-    rows = []
-    for number, text in enumerate(texts, 1):
-        values = {settings["text_column"]: task.typed(text), **({wanted: second} if wanted else {})}
-        rows.append(Row(f"text {number}", values))
-    return Rows(rows, "texts")
+    others = {column: second} if column else {}
+    values = [{settings["text_column"]: task.typed(text), **others} for text in texts]
+    return Rows([Row(f"text {number}", value) for number, value in enumerate(values, 1)], "texts")
 
 
 class Predicted(NamedTuple):
-    """Predictions for some examples, with metrics where their labels are known."""
+    """Predictions for examples, with metrics where their labels are known."""
 
     rows: Iterator[dict[str, Any]]
-    """Of each example, in their order: `id`, the text, `predicted`, `probability`."""
+    """`id`, text, `predicted` and `probability` of each example, in their order."""
     figures: dict[str, float]
     """The metrics of a run's test, where there are labels."""
 
 
 @torch.no_grad()
 def predict(predictor: Predictor, rows: Rows, micro_batch_tokens: int) -> Predicted:
-    """What the model says of each example; measured, where the rows have labels that it knows."""
-    model, sequences = predictor.model, _sequences(predictor, rows)
+    """Predictions for rows, and their metrics where the rows have labels that the model knows."""
+    model, collator, sequences = predictor.model, predictor.collator, _sequences(predictor, rows)
     size = min(EVALUATED_AT_ONCE, len(sequences))
     sampler = Sequential(dataset=sequences, num_epochs=1, num_batches=None, global_batch_size=size, seed=0)
-    rows_alone = not may_be_padded(model)
-    batches = GlobalBatches(
-        sequences,
-        sampler,
-        predictor.collator,
-        0,
-        VALIDATION_STREAM,
-        0,
-        1,
-        micro_batch_tokens,
-        1 if rows_alone else None,
-        packed=False,
-    )
+    limits = (micro_batch_tokens, None if may_be_padded(model) else 1)  # tokens and rows of a micro-batch
+    batches = GlobalBatches(sequences, sampler, collator, 0, VALIDATION_STREAM, 0, 1, *limits, packed=False)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model.to(device)
-    predictions = predictor.task.predictions(sequences, predictor.collator)
+    predictions = predictor.task.predictions(sequences, collator)
     for step in range(len(sampler)):
         for micro_batch in batches[step]["micro_batches"]:
             moved = {n: v.to(device) if isinstance(v, Tensor) else v for n, v in micro_batch.items()}
@@ -158,37 +127,35 @@ def predict(predictor: Predictor, rows: Rows, micro_batch_tokens: int) -> Predic
 
 
 def _sequences(predictor: Predictor, rows: Rows) -> Any:
-    """The samples of rows; without their labels, with a line in the log, where these cannot be measured by."""
+    """The samples of rows; without their labels, with a warning, where the model does not know these."""
     reader, column = predictor.reader, predictor.settings["label_column"]
     length = min(predictor.settings["max_length"], predictor.tokenizer.model_max_length)
 
-    def made(rows: Rows) -> Any:
+    def tokenized(rows: Rows) -> Any:
         examples = reader.examples(rows, labelled=False)
         return reader.tokenize(examples, predictor.tokenizer, length, training=False)
 
     try:
-        return made(rows)
+        return tokenized(rows)
     except ValueError as error:
-        unlabelled = [
-            Row(row.where, {n: v for n, v in row.values.items() if n != column}) for row in rows.rows
-        ]
-        sequences = made(rows._replace(rows=unlabelled))  # raises again where the labels are not to blame
+        values = [{name: value for name, value in row.values.items() if name != column} for row in rows.rows]
+        unlabelled = [row._replace(values=kept) for row, kept in zip(rows.rows, values, strict=True)]
+        sequences = tokenized(rows._replace(rows=unlabelled))  # raises again if the labels are right
         log.warning("the labels are left out, and no figures computed: %s", error)
         return sequences
 
 
-def own_settings(group: str, option: str) -> dict[str, Any]:
-    """The defaults of an option, less its target; none where there is no such option."""
+def option_defaults(group: str, option: str) -> dict[str, Any]:
+    """The defaults of an option without its target; empty where there is no such option."""
     if option not in OPTIONS[group]:
         return {}
-    values = OmegaConf.to_container(OmegaConf.structured(OPTIONS[group][option]), resolve=False)
-    assert isinstance(values, dict)
-    return {str(name): value for name, value in values.items() if name != "_target_"}
+    values: Any = OmegaConf.to_container(OmegaConf.structured(OPTIONS[group][option]), resolve=False)
+    return {name: value for name, value in values.items() if name != "_target_"}
 
 
 def _assumed(task: Task, config: Any) -> dict[str, Any]:
-    """The task that a model's config implies."""
-    data = own_settings("data", task.name)
+    """The settings of a task as far as a model's config gives them, else the defaults."""
+    data = option_defaults("data", task.name)
     longest = getattr(config, "max_position_embeddings", None) or data["max_length"]
     settings = {name: data[name] for name in (*READER_SETTINGS, *Reading._fields)}
     settings["max_length"] = min(data["max_length"], longest)

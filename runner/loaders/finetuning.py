@@ -1,7 +1,8 @@
 """Labelled data for finetuning with a plain `lightning.Trainer`."""
 
-from collections.abc import Iterable, Mapping
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,8 @@ from iolaus.runner.data.read.formats import ROWS
 from iolaus.runner.data.read.hub import load_hub
 from iolaus.runner.data.read.rows import Rows, read_rows
 from iolaus.runner.data.text.tokenizer import load_tokenizer
-from iolaus.runner.loaders.base import PassesDataModule, check_sizes
+from iolaus.runner.loaders.base import PassesDataModule
 from iolaus.runner.loaders.passes import PassLoader, StoredPasses
-from iolaus.runner.objectives.row_batch import row_batch
 from iolaus.runner.run.model_folder import model_folder
 from iolaus.runner.tasks import get_trainer_task
 
@@ -28,12 +28,13 @@ LONGEST_STRIDE = 128
 """Tokens that neighbouring windows of a context share, unless they are short."""
 
 
+@dataclass(eq=False, repr=False)
 class FinetuningDataModule(PassesDataModule):
     """Training, validation and test examples of a task, as batches of its collator.
 
     They come from a folder with a file for each split, a data set that `datasets` has saved, a hub name, or from code
-    (`set_datasets`). Labels that are text are numbered in their order, by the training examples; integers keep their
-    numbers. `pair_column` names the second text of pairs to classify.
+    (`set_datasets`). Labels that are text are sorted and numbered; integers keep their numbers. `pair_column` names the
+    second text of pairs to classify.
 
     Example:
         >>> rows = [{"text": "seven herons", "label": 0}, {"text": "an old bridge", "label": 1}]
@@ -44,90 +45,71 @@ class FinetuningDataModule(PassesDataModule):
         [0, 1]
     """
 
-    def __init__(
-        self,
-        task: str,
-        pretrained_tokenizer_name_or_path: str,
-        dataset_name_or_path: str | None = None,
-        dataset_config_name: str | None = None,
-        max_sequence_length: int = 512,
-        train_split: str = "train",
-        val_split: str = "validation",
-        test_split: str = "test",
-        text_column: str = "text",
-        label_column: str = "label",
-        train_batch_size: int = 32,
-        val_batch_size: int = 32,
-        test_batch_size: int = 32,
-        num_workers: int = 0,
-        shuffle_train: bool = True,
-        collator_kwargs: dict[str, Any] | None = None,
-        pair_column: str | None = None,
-        seed: int = 0,
-    ) -> None:
-        super().__init__()
-        self.save_hyperparameters(logger=False)
-        self.task = get_trainer_task(task)
-        sizes = {"train": train_batch_size, "val": val_batch_size, "test": test_batch_size}
-        check_sizes(
-            **{f"{name}_batch_size": size for name, size in sizes.items()},
-            max_sequence_length=max_sequence_length,
-            num_workers=num_workers,
-        )
-        self.tokenizer_name = pretrained_tokenizer_name_or_path
-        self.path, self.config_name, self.max_sequence_length = (
-            None if dataset_name_or_path is None else str(dataset_name_or_path),
-            dataset_config_name,
-            max_sequence_length,
-        )
-        self.splits = {"train": train_split, "val": val_split, "test": test_split}
-        self.text_column, self.label_column, self.pair_column = text_column, label_column, pair_column
-        self.batch_sizes, self.num_workers = sizes, num_workers
-        self.shuffle_train, self.collator_kwargs, self.seed = shuffle_train, dict(collator_kwargs or {}), seed
+    task: str
+    pretrained_tokenizer_name_or_path: str
+    dataset_name_or_path: str | None = None
+    dataset_config_name: str | None = None
+    max_sequence_length: int = 512
+    train_split: str = "train"
+    val_split: str = "validation"
+    test_split: str = "test"
+    text_column: str = "text"
+    label_column: str = "label"
+    train_batch_size: int = 32
+    val_batch_size: int = 32
+    test_batch_size: int = 32
+    num_workers: int = 0
+    shuffle_train: bool = True
+    collator_kwargs: dict[str, Any] | None = None
+    pair_column: str | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._task = get_trainer_task(self.task)
         self.given: dict[str, Any] = {}
         self.sets: dict[str, TaskSequences] = {}
-        self._tokenizer: PreTrainedTokenizerBase | None = None
 
     def set_datasets(self, train: Any = None, val: Any = None, test: Any = None) -> None:
         """Takes data made in code, any set alone: a `datasets.Dataset`, or a list of dicts."""
         given = {"train": train, "val": val, "test": test}
-        self.given = {name: rows for name, rows in given.items() if rows is not None}
-        self.sets = {}
+        self.given, self.sets = {name: rows for name, rows in given.items() if rows is not None}, {}
 
     def prepare_data(self) -> None:
-        """Loads the data set and the tokenizer once, so that they are downloaded before other processes ask for them."""
+        """Downloads data set and tokenizer once, before other processes load them."""
         self._rows()
         assert self.tokenizer is not None
 
     def setup(self, stage: str | None = None) -> None:
         """Reads and tokenises all sets, for any stage.
 
-        Raises:
-            ValueError: no data, a split that is not there, or rows that are not of the task; they are named.
+        Raises ValueError for no data, an unknown split, or rows that are not of the task, and names them.
         """
         if self.sets:
             return
-        rows = self._rows()
+        rows, tokenizer = self._rows(), self.tokenizer
         self.reader = self._make_reader(rows)
-        examples = {
-            name: self.reader.examples(found, labelled=name != "test") for name, found in rows.items()
-        }
+        examples = {n: self.reader.examples(found, labelled=n != "test") for n, found in rows.items()}
         first = next(iter(rows))
         self.reader.learn(examples[first], rows[first])
         self.sets = {
-            name: self.reader.tokenize(
-                some, self.tokenizer, self.max_sequence_length, training=name == "train"
-            )
-            for name, some in examples.items()
+            n: self.reader.tokenize(some, tokenizer, self.max_sequence_length, training=n == "train")
+            for n, some in examples.items()
         }
-        self.collator = self._make_collator()
+        known: CollatorArguments = {
+            **tokenizer_arguments(tokenizer),
+            "special_token_ids": [i for i in tokenizer.all_special_ids if i != tokenizer.unk_token_id],
+            "text_column": self.text_column,
+            "label_column": self.label_column,
+            "max_sequence_length": self.max_sequence_length,
+            **self.reader.collator_arguments(),
+        }
+        self.collator: Any = self._task.objective(**{**known, **(self.collator_kwargs or {})})
 
-    @property
+    @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The tokenizer of the model to finetune."""
-        if self._tokenizer is None:
-            self._tokenizer = load_tokenizer(model_folder(self.tokenizer_name), needed=("pad",))
-        return self._tokenizer
+        return load_tokenizer(model_folder(self.pretrained_tokenizer_name_or_path), needed=("pad",))
 
     @property
     def label_names(self) -> list[str]:
@@ -138,9 +120,7 @@ class FinetuningDataModule(PassesDataModule):
     def train_dataloader(self) -> PassLoader | list[PassLoader]:
         """Batches of the training examples, each pass in another order; an empty list without any."""
         self.setup("fit")
-        if "train" not in self.sets:
-            return []
-        return self.training_loader(self._passes("train"), self.num_workers, uneven=False)
+        return self.training_loader(self._passes("train"), uneven=False) if "train" in self.sets else []
 
     def val_dataloader(self) -> PassLoader | list[PassLoader]:
         """Batches of the validation examples in their order; an empty list without any."""
@@ -155,116 +135,91 @@ class FinetuningDataModule(PassesDataModule):
         self.setup("fit")
         return {
             "data": self.sets["train"].fingerprint if "train" in self.sets else None,
-            "train_batch_size": self.batch_sizes["train"],
-            "ranks": self.ranks()[1],
-            "shuffle_train": self.shuffle_train,
-            "seed": self.seed,
+            "ranks": self.replica().size,
+            **{name: getattr(self, name) for name in ("train_batch_size", "shuffle_train", "seed")},
         }
 
     def samples_of(self, name: str, batch: int) -> Any:
-        """Which samples of an evaluated set its batch of that number has, on this rank."""
+        """The samples that a batch of an evaluated set has on this rank."""
         passes = self._passes(name)
-        return passes.order.epoch_order(0, *passes.bounds(batch))[passes.rank :: passes.num_ranks]
+        return passes.indices(0, batch)[passes.rank :: passes.num_ranks]
 
     def _evaluation(self, name: str) -> PassLoader | list[PassLoader]:
         self.setup()
-        if name not in self.sets:
-            return []
-        return PassLoader(self._passes(name), self.num_workers, repeats=True)
+        return PassLoader(self._passes(name), self.num_workers, repeats=True) if name in self.sets else []
 
     def _passes(self, name: str) -> StoredPasses:
-        training = name == "train"
+        training, replica = name == "train", self.replica()
         return StoredPasses(
-            self.sets[name],
-            partial(row_batch, collator=self.collator),
-            self.batch_sizes[name],
-            training and self.shuffle_train,
-            self.seed,
-            MASK_STREAM if training else VALIDATION_STREAM,
-            *self.ranks(),
+            sequences=self.sets[name],
+            collator=self.collator,
+            shuffle=training and self.shuffle_train,
+            batch_size=getattr(self, f"{name}_batch_size"),
+            seed=self.seed,
+            stream=MASK_STREAM if training else VALIDATION_STREAM,
+            rank=replica.rank,
+            num_ranks=replica.size,
         )
 
     def _make_reader(self, rows: Mapping[str, Rows]) -> ExampleReader:
-        options = self.collator_kwargs
-        stride = options.get("doc_stride", min(LONGEST_STRIDE, self.max_sequence_length // 4))
-        return self.task.make_reader(
+        options = self.collator_kwargs or {}
+        return self._task.make_reader(
             {
                 "text_column": self._column("text", self.text_column, rows),
                 "pair_column": self.pair_column,
                 "context_column": options.get("context_column", "context"),
                 "label_column": self._column("label", self.label_column, rows),
                 "id_column": None,
-                "labels": numbered_labels(rows, self.label_column, self.task.reader.label_per_word),
+                "labels": numbered_labels(rows, self.label_column, self._task.reader.label_per_word),
                 "problem_type": "auto",
                 "label_separator": None,
-                "doc_stride": stride,
+                "doc_stride": options.get("doc_stride", min(LONGEST_STRIDE, self.max_sequence_length // 4)),
             }
         )
 
     def _column(self, default: str, given: str, rows: Mapping[str, Rows]) -> str:
-        """The column that was given; the one that the task's data usually has, where the default is not there."""
-        option = OPTIONS["data"].get(self.task.name)
+        """The given column; the usual one of the task where a default column is missing."""
+        option = OPTIONS["data"].get(self._task.name)
         usual = str(getattr(option, f"{default}_column", given))
         first = next(iter(rows.values())).rows[0].values
         return usual if given == default and given not in first else given
 
-    def _make_collator(self) -> Any:
-        tokenizer = self.tokenizer
-        known: CollatorArguments = {
-            **tokenizer_arguments(tokenizer),
-            "special_token_ids": [i for i in tokenizer.all_special_ids if i != tokenizer.unk_token_id],
-            "text_column": self.text_column,
-            "label_column": self.label_column,
-            "max_sequence_length": self.max_sequence_length,
-            **self.reader.collator_arguments(),
-        }
-        return self.task.objective(**{**known, **self.collator_kwargs})
-
     def _rows(self) -> dict[str, Rows]:
-        """The rows of the sets there are, training first.
-
-        Raises:
-            ValueError: none at all, an empty one, or a split that was asked for and is not there.
-        """
-        found = {**({} if self.path is None else self._sources(self.path)), **self.given}
+        """The rows of each set, training first."""
+        path = self.dataset_name_or_path
+        found = {**({} if path is None else self._sources(str(path))), **self.given}
         if not found:
             raise ValueError("there is no data: give dataset_name_or_path, or call set_datasets")
         return {n: read_rows(found[n], setting=f"the {n} set") for n in DEFAULT_SPLITS if n in found}
 
     def _sources(self, path: str) -> dict[str, Any]:
-        """The splits of a path or hub name, by what they are for."""
+        """The splits of a path or hub name by `train`, `val` and `test`."""
         folder = Path(path).expanduser()
+        splits = {name: getattr(self, f"{name}_split") for name in DEFAULT_SPLITS}
         if folder.is_file():
             return {"train": path}
         if folder.is_dir():
             known: Any = splits_in(folder, ROWS)
-            there = {n: f"{path}@{s}" for n, s in self.splits.items() if split_files(folder, s, ROWS)}
+            there = {n: f"{path}@{s}" for n, s in splits.items() if split_files(folder, s, ROWS)}
         else:
-            known = load_hub(path, self.config_name, None)
-            there = {n: known[split] for n, split in self.splits.items() if split in known}
-        self._check_splits(path, {*there}, known)
-        return there
-
-    def _check_splits(self, path: str, found: set[str], known: Iterable[str]) -> None:
-        for name, split in self.splits.items():
+            known = load_hub(path, self.dataset_config_name, None)
+            there = {n: known[split] for n, split in splits.items() if split in known}
+        for name, split in splits.items():
             needed = name == "train" and "train" not in self.given
-            if name not in found and (needed or split != DEFAULT_SPLITS[name]):
+            if name not in there and (needed or split != DEFAULT_SPLITS[name]):
                 raise ValueError(
                     f"{path} has no split {split!r}; it has: {', '.join(known) or 'none'}. Set {name}_split"
                 )
+        return there
 
 
 def numbered_labels(rows: Mapping[str, Rows], label_column: str, per_word: bool) -> list[str] | None:
     """Names of labels that are integers, so that each keeps its number; None where they are something else."""
     if any(found.class_names.get(label_column) for found in rows.values()):
         return None
-    highest = -1
-    for found in rows.values():
-        for row in found.rows:
-            label = row.values.get(label_column)
-            labels = label if isinstance(label, list | tuple) and per_word else [label]
-            for one in labels:
-                if isinstance(one, bool) or not isinstance(one, int):
-                    return None
-                highest = max(highest, one)
-    return [str(number) for number in range(max(2, highest + 1))]
+    labels: list[Any] = [row.values.get(label_column) for found in rows.values() for row in found.rows]
+    if per_word:
+        labels = [one for label in labels for one in (label if isinstance(label, list | tuple) else [label])]
+    if any(isinstance(one, bool) or not isinstance(one, int) for one in labels):
+        return None
+    return [str(number) for number in range(max([1, *labels]) + 1)]

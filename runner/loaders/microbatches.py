@@ -1,4 +1,4 @@
-"""A global batch, already collated, into micro-batches for loops that accumulate gradients.
+"""Splits a collated global batch into micro-batches, for loops that accumulate gradients.
 
 Letters in shapes: N micro-batches, m samples of each, T tokens.
 """
@@ -16,13 +16,11 @@ def split_batch_into_microbatches(
 ) -> list[dict[str, Any]]:
     """A batch [N*m, ...] as N dicts with the same keys and [m, ...] values; tensors and arrays are views.
 
-    The batch length is that of the first tensor or array, or else of the first list. Tensors, arrays, lists and
-    tuples of that length are split along it, mappings inside, and so are tuples and lists of batched values; all else
-    is shared, a tensor of length 1 too (a mask for all samples). With `enforce_divisible=False` parts may differ by one
-    sample, the larger ones first, lists in step with tensors. Raises ValueError for a count below 1, a batch that does
-    not divide, one without any batched value, and a tensor that disagrees about the length.
-
-    On purpose unlike Megatron-Bridge's: with parts of two sizes its lists lose their tail and fall out of step.
+    The batch length is that of the first tensor or array, or else of the first list. Values of that length are split,
+    also inside mappings, tuples and lists; all else is shared, a tensor of length 1 too. With `enforce_divisible=False`
+    parts may differ by one sample, the larger ones first; unlike with Megatron-Bridge's, lists keep in step with tensors.
+    Raises ValueError for a count below 1, a batch that does not divide, one without any batched value, and a tensor that
+    disagrees about the length.
 
     Example:
         >>> batch = {"tokens": torch.zeros(16, 240), "names": list("abcdefghijklmnop"), "task": "caption"}
@@ -35,7 +33,7 @@ def split_batch_into_microbatches(
     length, owner = _batch_length(batch)
     size, larger = divmod(length, num_microbatches)
     bounds = [i * size + min(i, larger) for i in range(num_microbatches + 1)]
-    parts = _split(batch, "", owner, bounds)
+    parts = [_part(batch, slice(*part), "", owner, length) for part in pairwise(bounds)]
     if enforce_divisible and larger:
         raise ValueError(
             f"A batch of {length} samples does not divide into {num_microbatches} micro-batches: change one of "
@@ -52,9 +50,9 @@ def prepare_finetuning_batch(
 ) -> tuple[Iterator[dict[str, Any]] | None, int]:
     """Takes a global batch; returns its micro-batches and their sequence length, tokens.
 
-    The length is that of `batch[seq_key]` [N*m, T], which all micro-batches keep, or the default if there is none.
-    A rank that loads no data has no `data_iterator` and gets (None, the default). Raises StopIteration when the data is
-    at its end, and ValueError as `split_batch_into_microbatches` does and for sequences of different lengths.
+    The length is that of `batch[seq_key]` [N*m, T], or the default if there is none. A rank that loads no data has no
+    `data_iterator` and gets (None, the default). Raises StopIteration at the end of the data, and ValueError as
+    `split_batch_into_microbatches` does and for sequences of different lengths.
 
     Example:
         >>> batches = iter([{"tokens": torch.zeros(6, 100)}, {"tokens": torch.zeros(6, 80)}])
@@ -89,23 +87,23 @@ def _leaves(value: Mapping[Any, Any], name: str) -> Iterator[tuple[str, Any]]:
             yield f"{name}{key}", member
 
 
-def _split(value: Any, name: str, owner: str, bounds: list[int]) -> list[Any]:
-    """The part of a value for each micro-batch."""
-    num_parts = len(bounds) - 1
+def _part(value: Any, part: slice, name: str, owner: str, length: int) -> Any:
+    """The part of a value that a micro-batch gets."""
     if isinstance(value, Mapping):
-        parts = {key: _split(member, f"{name}.{key}", owner, bounds) for key, member in value.items()}
-        return [{key: column[i] for key, column in parts.items()} for i in range(num_parts)]
-    if hasattr(value, "_fields") or _holds_batches(value, bounds[-1]):
-        columns = [_split(member, f"{name}.{i}", owner, bounds) for i, member in enumerate(value)]
-        return [_like(value, [column[i] for column in columns]) for i in range(num_parts)]
-    if not _is_long(value, bounds[-1]):
-        return [value] * num_parts
-    if len(value) != bounds[-1]:
+        return {key: _part(member, part, f"{name}.{key}", owner, length) for key, member in value.items()}
+    if hasattr(value, "_fields") or _holds_batches(value, length):
+        members = [_part(member, part, f"{name}.{i}", owner, length) for i, member in enumerate(value)]
+        if hasattr(value, "_fields"):
+            return type(value)(*members)
+        return tuple(members) if isinstance(value, tuple) else members
+    if not _is_long(value, length):
+        return value
+    if len(value) != length:
         raise ValueError(
-            f"batch['{name.lstrip('.')}'] has length {len(value)}, but batch['{owner}'] has {bounds[-1]}: "
+            f"batch['{name.lstrip('.')}'] has length {len(value)}, but batch['{owner}'] has {length}: "
             "expected the same batch length in all tensors and arrays, or 1 to share one."
         )
-    return [value[start:stop] for start, stop in pairwise(bounds)]
+    return value[part]
 
 
 def _is_long(value: Any, length: int) -> bool:
@@ -125,13 +123,6 @@ def _holds_batches(value: Any, length: int) -> bool:
         for member in value
         if getattr(member, "ndim", 1)
     )
-
-
-def _like(value: Any, members: list[Any]) -> Any:
-    """Members in the kind of list or tuple that `value` is."""
-    if hasattr(value, "_fields"):
-        return type(value)(*members)
-    return tuple(members) if isinstance(value, tuple) else members
 
 
 def _sequence_length(sequences: Any, name: str) -> int:

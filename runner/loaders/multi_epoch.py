@@ -1,10 +1,10 @@
-"""Many epochs over one dataset, each in its own order, without a table of any (see `runner.order.permutation`)."""
+"""Many epochs over one dataset, each in an order of its own that is computed on access."""
 
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, SupportsIndex, TypeVar, overload
+from typing import Any, Generic, Protocol, SupportsIndex, TypeVar
 
 from torch.utils.data import Dataset
 
@@ -85,22 +85,11 @@ class IdentityMultiEpochDatasetWrapper(MultiEpochDatasetWrapper[T, T]):
 
 
 class Derived(int):
-    """A count that follows from other fields: `dataclasses.replace` computes it again.
-
-    Example:
-        >>> resampled = MultiEpochDatasetResampler(IdentityMultiEpochDatasetWrapper("abc"), num_epochs=2)
-        >>> isinstance(resampled.num_samples, Derived), isinstance(resampled.num_epochs, Derived)
-        (True, False)
-    """
+    """A count that follows from other fields, so that `dataclasses.replace` computes it again."""
 
 
 class EpochSeeds(Sequence[int]):
-    """The seed of each epoch's order, computed on access; epochs count from 0.
-
-    Example:
-        >>> EpochSeeds(0, num_epochs=10**9)[5]
-        5992333873874337775
-    """
+    """The seed of each epoch's order, computed on access; epochs count from 0."""
 
     def __init__(self, seed: int, num_epochs: int) -> None:
         self.seed, self.epochs = seed, range(num_epochs)
@@ -108,27 +97,20 @@ class EpochSeeds(Sequence[int]):
     def __len__(self) -> int:
         return len(self.epochs)
 
-    @overload
-    def __getitem__(self, index: int) -> int: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[int]: ...
-
-    def __getitem__(self, index: int | slice) -> int | list[int]:
-        if isinstance(index, slice):
-            return [epoch_seed(self.seed, epoch) for epoch in self.epochs[index]]
-        return epoch_seed(self.seed, self.epochs[index])
+    def __getitem__(self, index: Any) -> Any:
+        found: Any = self.epochs[index]
+        if isinstance(found, range):
+            return [epoch_seed(self.seed, epoch) for epoch in found]
+        return epoch_seed(self.seed, found)
 
 
 @dataclass
 class MultiEpochDatasetResampler(Dataset[T]):
     """A map-style dataset of several epochs, each shuffled by a seed of its own.
 
-    At most one of `num_epochs` and `num_samples` is given; neither means one epoch. With `num_samples` the
-    last epoch is cut. Raises ValueError for both, for a count below 1, and for an empty dataset.
-
-    On purpose unlike BioNeMo's: a dataset of one sample works, an empty one is no division by zero, and every order of
-    few samples occurs, where its permutation reaches some of them only.
+    Give at most one of `num_epochs` and `num_samples`, by default one epoch; `num_samples` may cut the last epoch.
+    Raises ValueError for both, for a count below 1, and for an empty dataset. Unlike with BioNeMo's, a dataset of one
+    sample works, and every order of few samples occurs.
 
     Example:
         >>> letters = IdentityMultiEpochDatasetWrapper("abc")
@@ -140,34 +122,29 @@ class MultiEpochDatasetResampler(Dataset[T]):
     """
 
     dataset: MultiEpochDataset[T]
-    """The samples of every epoch."""
     num_epochs: int | None = None
-    """Epochs; the last one may be cut by `num_samples`."""
     num_samples: int | None = None
-    """Samples of all epochs."""
     shuffle: bool = True
     """Whether each epoch has an order of its own, or the dataset's."""
     seed: int = 42
-    """What the orders follow from."""
 
     def __post_init__(self) -> None:
-        epochs, samples = (
-            None if isinstance(count, Derived) else count for count in (self.num_epochs, self.num_samples)
-        )
-        if epochs is not None and samples is not None:
+        counts = {"num_epochs": self.num_epochs, "num_samples": self.num_samples}
+        given = {n: c for n, c in counts.items() if c is not None and not isinstance(c, Derived)}
+        if len(given) == 2:
             raise ValueError(
                 "Only one of num_epochs and num_samples should be provided. "
                 f"They are {self.num_epochs} and {self.num_samples}."
             )
-        for name, count in (("num_epochs", epochs), ("num_samples", samples)):
-            if count is not None and count < 1:
+        for name, count in given.items():
+            if count < 1:
                 raise ValueError(f"{name} is {count}: expected 1 or more.")
         length = len(self.dataset)
         if length == 0:
             raise ValueError("The dataset to resample is empty: expected one sample or more.")
-        self.num_samples = Derived(length * (epochs or 1)) if samples is None else samples
-        self.num_epochs = Derived(-(-self.num_samples // length)) if epochs is None else epochs
-        self.epoch_seeds = EpochSeeds(self.seed, self.num_epochs)
+        self.num_samples = given.get("num_samples", Derived(length * given.get("num_epochs", 1)))
+        self.num_epochs = given.get("num_epochs", Derived(-(-self.num_samples // length)))
+        self.epoch_seeds: Sequence[int] = EpochSeeds(self.seed, self.num_epochs)
 
     def epoch_index(self, index: SupportsIndex) -> EpochIndex:
         """The epoch and sample at a position of the stream. Raises IndexError outside [0, len)."""

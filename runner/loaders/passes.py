@@ -1,11 +1,8 @@
-"""Passes over tokenised samples, one after the other, as a plain `DataLoader` gives them.
-
-Order, masks and packing are those of a run: the samplers', the keyed generator's and the partition's.
-"""
+"""Passes over tokenised samples for a plain `DataLoader`, with the order, masks and packing of a run."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
@@ -17,21 +14,31 @@ from iolaus.runner.data.batches import GatheredSequences, flat_samples
 from iolaus.runner.data.handover import serialize_batch
 from iolaus.runner.data.micro_batch import FlatSamples
 from iolaus.runner.data.workers import ForkSafeLoader, set_up_worker
+from iolaus.runner.objectives.row_batch import row_batch
 from iolaus.runner.order.partition import partition
 from iolaus.runner.samplers import Sequential, Shuffled
 
-Collate = Callable[[FlatSamples], dict[str, Any]]
-"""Makes a batch of flat samples."""
-
 WINDOW = 64
-"""Batches of documents that are packed into rows together: one row in so many may be half empty."""
+"""Batches of documents that are packed into rows together; one row of them may be half empty."""
 
 
+@dataclass(eq=False, kw_only=True)
 class Passes(IterableDataset[dict[str, Any]]):
     """The batches of one pass, number `epoch`, from batch `start` on; a subclass says which of them are this rank's.
 
     Batch k comes from loader process k modulo their number, so that the order is the same with any number of them.
+    A batch has `batch_size` samples of each rank. With `row_tokens` it is one row of whole samples, at most so many
+    tokens; `pad_rows` fills it up.
     """
+
+    collator: Any
+    batch_size: int
+    seed: int
+    stream: int
+    rank: int
+    num_ranks: int
+    row_tokens: int | None = None
+    pad_rows: bool = False
 
     epoch = 0
     start = 0
@@ -40,11 +47,15 @@ class Passes(IterableDataset[dict[str, Any]]):
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         worker = get_worker_info()
-        number, count = (worker.id, worker.num_workers) if worker else (0, 1)
-        return self.batches(lambda batch: batch >= self.start and (batch - self.start) % count == number)
+        number, workers = (worker.id, worker.num_workers) if worker else (0, 1)
+        return self.batches(lambda batch: batch >= self.start and (batch - self.start) % workers == number)
+
+    def collate(self, flat: FlatSamples) -> dict[str, Any]:
+        """The batch of flat samples."""
+        return row_batch(flat, self.collator, self.row_tokens if self.pad_rows else None)
 
     def batches(self, mine: Callable[[int], bool]) -> Iterator[dict[str, Any]]:
-        """The batches of this rank whose numbers are `mine`."""
+        """The batches of this rank in pass `epoch` whose numbers are `mine`."""
         raise NotImplementedError
 
     def filler(self) -> dict[str, Any]:
@@ -52,70 +63,56 @@ class Passes(IterableDataset[dict[str, Any]]):
         raise NotImplementedError
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class StoredPasses(Passes):
-    """Passes over samples that can be read in any order, in batches of `batch_size` for each rank.
-
-    The last batch of a pass may be small. With `row_tokens` a batch is one row of whole samples, at most so many tokens.
-    """
+    """Passes over samples that can be read in any order; the last batch of a pass may be small."""
 
     sequences: GatheredSequences
-    collate: Collate
-    batch_size: int
     shuffle: bool
-    seed: int
-    stream: int
-    rank: int
-    num_ranks: int
-    row_tokens: int | None = None
 
     def __post_init__(self) -> None:
         self.window = self.batch_size * self.num_ranks * (WINDOW if self.row_tokens else 1)
-        order = Shuffled if self.shuffle else Sequential
-        self.order = order(
-            self.sequences, num_epochs=1, num_batches=None, global_batch_size=1, seed=self.seed
-        )
+        kind = Shuffled if self.shuffle else Sequential
+        self.order = kind(self.sequences, num_epochs=1, num_batches=None, global_batch_size=1, seed=self.seed)
+        self.num_windows = -(-len(self.sequences) // self.window)
 
     def __len__(self) -> int:
         """Batches of a pass. Raises TypeError for packed rows, whose number differs from pass to pass."""
         if self.row_tokens is not None:
             raise TypeError("how many packed rows a pass has shows when it is packed")
-        return -(-len(self.sequences) // self.window)
+        return self.num_windows
 
     def batches(self, mine: Callable[[int], bool]) -> Iterator[dict[str, Any]]:
         """The batches of this rank in pass `epoch` whose numbers are `mine`."""
-        batch = -1
-        for window in range(-(-len(self.sequences) // self.window)):
-            if self.row_tokens is None and not mine(window):
+        packed, row_numbers = self.row_tokens is not None, count()
+        for window in range(self.num_windows):
+            if not packed and not mine(window):
                 continue
-            indices = self.order.epoch_order(self.epoch, *self.bounds(window))
+            indices = self.indices(self.epoch, window)
             samples = np.column_stack([np.full(len(indices), self.epoch), indices])
-            for rows in self.rows(samples):
-                batch = window if self.row_tokens is None else batch + 1
-                if mine(batch):
-                    packed = self.row_tokens is not None
-                    yield self.collate(
-                        flat_samples(self.sequences, window, samples, rows, self.seed, self.stream, packed)
-                    )
+            for rows in self._rows(indices):
+                if mine(next(row_numbers) if packed else window):
+                    drawn = (self.sequences, window, samples, rows, self.seed, self.stream, packed)
+                    yield self.collate(flat_samples(*drawn))
 
-    def bounds(self, window: int) -> tuple[int, int]:
-        """The first place of a batch, or of a window of packed rows, in its pass, and the place after its last."""
-        return window * self.window, min((window + 1) * self.window, len(self.sequences))
+    def indices(self, epoch: int, window: int) -> NDArray[np.int64]:
+        """The samples of a batch, or of a window of packed rows, of all ranks."""
+        start = window * self.window
+        return self.order.epoch_order(epoch, start, min(start + self.window, len(self.sequences)))
 
-    def rows(self, samples: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    def _rows(self, indices: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """This rank's places in a window of samples, batch by batch."""
         if self.row_tokens is None:
-            return [np.arange(self.rank, len(samples), self.num_ranks)]
-        lengths = self.sequences.lengths(samples[:, 1])
+            return [np.arange(self.rank, len(indices), self.num_ranks)]
+        lengths = self.sequences.lengths(indices)
         return partition(lengths, self.num_ranks, self.row_tokens, None, packed=True)[self.rank]
 
 
 class PassLoader(ForkSafeLoader):
-    """A `DataLoader` of which each iteration is the next pass; one that `repeats` has the same pass every time.
+    """A `DataLoader` of which each iteration is the next pass, or the same pass if it `repeats`.
 
-    `epoch` is the present pass, `handed` the number of its batches so far, those before a restored position included, and
-    `ended` whether it is over. With several ranks `any_has_more` is called for each batch: ranks without one left get
-    fillers until all have none.
+    `epoch` is the present pass, `served` the number of its batches so far, those before a restored position included.
+    With several ranks `any_has_more` is called for each batch: ranks without one left get fillers until all have none.
     """
 
     dataset: Passes
@@ -138,23 +135,21 @@ class PassLoader(ForkSafeLoader):
             pin_memory=torch.cuda.is_available(),
         )
         self.following, self.repeats, self.any_has_more = (epoch, start), repeats, any_has_more
-        self.epoch, self.handed, self.ended = epoch, start, False
+        self.epoch, self.served, self.ended = epoch, start, False
 
     def __iter__(self) -> Any:
         """The next pass; its workers start now, not at its first batch."""
-        self.epoch, self.handed = self.following
+        self.epoch, self.served = self.following
         self.ended = False
         self.following = self.following if self.repeats else (self.epoch + 1, 0)
         passes: Any = self.dataset
-        passes.epoch, passes.start = self.epoch, self.handed if passes.can_skip else 0
+        passes.epoch, passes.start = self.epoch, self.served if passes.can_skip else 0
         batches = super().__iter__()
-        return self._counted(batches if passes.can_skip else islice(batches, self.handed, None))
+        return self._counted(batches if passes.can_skip else islice(batches, self.served, None))
 
     def place(self, consumed: int) -> tuple[int, int]:
         """Pass and batch to resume at after `consumed` batches of this pass."""
-        if self.ended and consumed >= self.handed:
-            return self.epoch + 1, 0
-        return self.epoch, consumed
+        return (self.epoch + 1, 0) if self.ended and consumed >= self.served else (self.epoch, consumed)
 
     def _counted(self, batches: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         while True:
@@ -163,6 +158,6 @@ class PassLoader(ForkSafeLoader):
                 batch = self.dataset.filler()
             if batch is None:
                 break
-            self.handed += 1
+            self.served += 1
             yield batch
         self.ended = True

@@ -1,12 +1,14 @@
 """Text for pretraining with a plain `lightning.Trainer`."""
 
-import logging
-from functools import cached_property, partial
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from iolaus.conf.values import suggest
+from iolaus.conf.values import check_choice
 from iolaus.runner.data.batches import MASK_STREAM, VALIDATION_STREAM
 from iolaus.runner.data.micro_batch import tokenizer_arguments
 from iolaus.runner.data.read.documents import Source
@@ -15,26 +17,25 @@ from iolaus.runner.data.store.reader import TokenStore
 from iolaus.runner.data.text.chunking import Chunker
 from iolaus.runner.data.text.prepare import PreparedText, prepare_text
 from iolaus.runner.data.text.tokenizer import load_tokenizer
-from iolaus.runner.loaders.base import PassesDataModule, cache_folder, check_sizes
-from iolaus.runner.loaders.passes import Passes, PassLoader, StoredPasses
+from iolaus.runner.loaders.base import PassesDataModule
+from iolaus.runner.loaders.passes import PassLoader, StoredPasses
 from iolaus.runner.loaders.reading import open_splits, validation_sets
 from iolaus.runner.loaders.streaming import StreamedPasses
 from iolaus.runner.objectives import get_collator_cls
-from iolaus.runner.objectives.row_batch import row_batch
 from iolaus.runner.run.model_folder import model_folder
-
-log = logging.getLogger("iolaus")
 
 OBJECTIVES = ("mlm", "enhanced_mlm", "diffusion")
 
 
+@dataclass(eq=False, repr=False)
 class PretrainingDataModule(PassesDataModule):
     """Documents as batches of an objective, for `lightning.Trainer` or any loop over its loaders.
 
-    Text is tokenised once into `cache_dir`, or with `streaming` as it comes. Documents are cut at `max_sequence_length`.
+    Text is tokenised once into `cache_dir`, or while reading with `streaming`, and cut at `max_sequence_length`.
     With `packing` a batch is one row of whole documents, at most `max_sequence_length * train_batch_size` tokens.
+    `cache_dir` is by default the environment variable IOLAUS_CACHE, else ~/.cache/iolaus.
     `validation_documents`, a number or a share below 1, are held out of the training data if no validation set is named.
-    `text_unit` is what a document is in text files: `line`, `paragraph` or `file`.
+    `text_unit` is a document in text files: `line`, `paragraph` or `file`.
 
     Example:
         >>> data = PretrainingDataModule(text_file, tokenizer_folder, train_batch_size=4, max_sequence_length=32)
@@ -44,196 +45,148 @@ class PretrainingDataModule(PassesDataModule):
         ['attention_mask', 'input_ids', 'labels']
     """
 
-    def __init__(
-        self,
-        train_dataset_name_or_path: str | list[str],
-        pretrained_tokenizer_name_or_path: str,
-        objective: str = "mlm",
-        max_sequence_length: int = 512,
-        val_dataset_name_or_path: str | list[str] | None = None,
-        train_split: str | None = None,
-        val_split: str | list[str] | None = None,
-        file_format: str | None = None,
-        text_column: str = "text",
-        streaming: bool = False,
-        shuffle: bool = False,
-        num_shards: int | None = None,
-        train_batch_size: int = 32,
-        val_batch_size: int = 32,
-        num_workers: int = 0,
-        collator_kwargs: dict[str, Any] | None = None,
-        packing: bool = False,
-        packing_pad_to_budget: bool = False,
-        cache_dir: str | None = None,
-        data_kwargs: dict[str, Any] | None = None,
-        text_unit: str = "line",
-        validation_documents: float = 0,
-        shuffle_buffer_size: int = 10_000,
-        seed: int = 0,
-    ) -> None:
-        super().__init__()
-        self.save_hyperparameters(logger=False)
-        if objective not in OBJECTIVES:
-            raise ValueError(
-                f"objective={objective!r}; there are: {', '.join(OBJECTIVES)}"
-                + suggest(objective, OBJECTIVES)
-            )
-        check_sizes(
-            train_batch_size=train_batch_size,
-            val_batch_size=val_batch_size,
-            max_sequence_length=max_sequence_length,
-            num_workers=num_workers,
-        )
-        if streaming and validation_documents:
+    train_dataset_name_or_path: str | list[str]
+    pretrained_tokenizer_name_or_path: str
+    objective: str = "mlm"
+    max_sequence_length: int = 512
+    val_dataset_name_or_path: str | list[str] | None = None
+    train_split: str | None = None
+    val_split: str | list[str] | None = None
+    file_format: str | None = None
+    text_column: str = "text"
+    streaming: bool = False
+    shuffle: bool = False
+    num_shards: int | None = None
+    train_batch_size: int = 32
+    val_batch_size: int = 32
+    num_workers: int = 0
+    collator_kwargs: dict[str, Any] | None = None
+    packing: bool = False
+    packing_pad_to_budget: bool = False
+    cache_dir: str | None = None
+    data_kwargs: dict[str, Any] | None = None
+    text_unit: str = "line"
+    validation_documents: float = 0
+    shuffle_buffer_size: int = 10_000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("objective", self.objective, OBJECTIVES)
+        if self.streaming and self.validation_documents:
             raise ValueError(
                 "streaming holds no documents out, as it never knows them all: name a validation set"
             )
-        self.objective, self.max_sequence_length, self.tokenizer_name = (
-            objective,
-            max_sequence_length,
-            pretrained_tokenizer_name_or_path,
-        )
-        self.streaming, self.shuffle, self.num_shards = streaming, shuffle, num_shards or 1
-        self.train_batch_size, self.val_batch_size = train_batch_size, val_batch_size
-        self.num_workers, self.collator_kwargs = num_workers, dict(collator_kwargs or {})
-        self.packing, self.pad_to_budget = packing, packing_pad_to_budget
-        self.cache_dir, self.validation_documents = cache_folder(cache_dir), validation_documents
-        self.buffer_size, self.seed = shuffle_buffer_size, seed
-        reading: dict[str, Any] = {
-            "text_column": text_column,
-            "text_unit": text_unit,
-            "streaming": streaming,
-            "options": data_kwargs,
-            "reading": Reading(format=file_format or "auto"),
-        }
-        self.source: Source = open_splits(train_dataset_name_or_path, train_split, "train", **reading)
-        if val_split is not None and val_dataset_name_or_path is None:
-            if isinstance(train_dataset_name_or_path, list):
+        train, validation = self.train_dataset_name_or_path, self.val_dataset_name_or_path
+        if self.val_split is not None and validation is None:
+            if isinstance(train, list):
                 raise ValueError(
                     "val_split needs val_dataset_name_or_path, as there are several training sets"
                 )
-            val_dataset_name_or_path = train_dataset_name_or_path
+            validation = train
+        reading = {
+            "text_column": self.text_column,
+            "text_unit": self.text_unit,
+            "streaming": self.streaming,
+            "options": self.data_kwargs,
+            "reading": Reading(format=self.file_format or "auto"),
+        }
+        self.source: Source = open_splits(train, self.train_split, "train", **reading)
         self.validation_sources: dict[str, Source] = {
             name: open_splits(path, split, "validation", **reading)
-            for name, (path, split) in validation_sets(val_dataset_name_or_path, val_split).items()
+            for name, (path, split) in validation_sets(validation, self.val_split).items()
         }
         self.prepared: PreparedText | None = None
 
     def prepare_data(self) -> None:
-        """Tokenises into the cache, unless it has the result for these settings; does nothing for a stream."""
-        if not self.streaming:
-            self._prepare()
+        """Tokenises into the cache, unless it has these settings' result; does nothing for a stream."""
+        self.setup()
 
     def setup(self, stage: str | None = None) -> None:
         """Opens the result of `prepare_data`, for any stage."""
         if self.streaming or self.prepared is not None:
             return
-        self.prepared = self._prepare()
+        cache = self.cache_dir or os.environ.get("IOLAUS_CACHE") or "~/.cache/iolaus"
+        self.prepared = prepare_text(
+            self.source,
+            self.validation_sources,
+            validation_documents=self.validation_documents,
+            tokenizer=model_folder(self.pretrained_tokenizer_name_or_path),
+            tokenizer_kind="wordpiece",
+            vocab_size=0,
+            lowercase=False,
+            max_length=self.max_sequence_length,
+            long_documents="truncate",
+            cache_dir=Path(cache).expanduser(),
+            seed=self.seed,
+            keep_repeated=True,
+        )
         self.train = TokenStore(self.prepared.train)
         self.validation = {name: TokenStore(path) for name, path in self.prepared.validation.items()}
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The tokenizer of the texts."""
-        return load_tokenizer(model_folder(self.tokenizer_name))
+        return load_tokenizer(model_folder(self.pretrained_tokenizer_name_or_path))
 
     @cached_property
     def collator(self) -> Any:
         """The objective's collator, which knows all special tokens of the tokenizer."""
-        known = {
-            **tokenizer_arguments(self.tokenizer),
-            "max_sequence_length": self.max_sequence_length,
-        }
-        return get_collator_cls(self.objective)(**{**known, **self.collator_kwargs})
+        known = {**tokenizer_arguments(self.tokenizer), "max_sequence_length": self.max_sequence_length}
+        return get_collator_cls(self.objective)(**{**known, **(self.collator_kwargs or {})})
 
     @property
     def validation_names(self) -> list[str]:
         """The validation sets, in the order of their loaders."""
-        if self.prepared is not None:
-            return list(self.prepared.validation)
-        return list(self.validation_sources)
+        return list(self.validation_sources if self.prepared is None else self.prepared.validation)
 
     def train_dataloader(self) -> PassLoader:
         """Batches of `train_batch_size` documents; a pass is every document once, in order unless shuffled."""
         self.setup("fit")
-        passes = self._passes(None)
-        return self.training_loader(passes, self.num_workers, uneven=self.streaming)
+        return self.training_loader(self._passes(None), uneven=self.streaming)
 
     def val_dataloader(self) -> list[PassLoader]:
         """One loader for each validation set, with the same masks in every pass; none without a set."""
         self.setup("validate")
-        uneven = self.streaming
-        return [
-            PassLoader(
-                self._passes(name), self.num_workers, repeats=True, any_has_more=self.end_check(uneven)
-            )
-            for name in self.validation_names
-        ]
+        options: dict[str, Any] = {"repeats": True, "any_has_more": self.end_check(self.streaming)}
+        return [PassLoader(self._passes(name), self.num_workers, **options) for name in self.validation_names]
 
     def order(self) -> dict[str, Any]:
         """The settings that the order of the training batches depends on."""
         self.setup("fit")
         order = {
-            "objective": self.objective,
+            **{n: getattr(self, n) for n in ("objective", "train_batch_size", "seed", "shuffle", "packing")},
             "tokens of a document": self.max_sequence_length,
-            "train_batch_size": self.train_batch_size,
-            "ranks": self.ranks()[1],
-            "seed": self.seed,
-            "shuffle": self.shuffle,
-            "packing": self.packing,
+            "ranks": self.replica().size,
         }
-        if not self.streaming:
+        passes = self._passes(None)
+        if isinstance(passes, StoredPasses):
             return {**order, "data": self.train.fingerprint}
         workers = {"num_workers": self.num_workers} if self.packing else {}
-        settings = self._streamed(self.source, self.train_batch_size, True, None, MASK_STREAM).settings()
-        return {**order, **settings, **workers, "source": repr(settings["source"])}
+        return {**order, **passes.settings(), **workers, "source": repr(self.source.fingerprint())}
 
-    def _prepare(self) -> PreparedText:
-        return prepare_text(
-            self.source,
-            self.validation_sources,
-            validation_documents=self.validation_documents,
-            tokenizer=model_folder(self.tokenizer_name),
-            tokenizer_kind="wordpiece",
-            vocab_size=0,
-            lowercase=False,
-            max_length=self.max_sequence_length,
-            long_documents="truncate",
-            cache_dir=self.cache_dir,
-            seed=self.seed,
-            keep_repeated=True,
-        )
-
-    def _passes(self, name: str | None) -> Passes:
+    def _passes(self, name: str | None) -> StoredPasses | StreamedPasses:
         """Passes over the training data, or over the validation set of that name."""
         training = name is None
-        batch_size = self.train_batch_size if training else self.val_batch_size
-        stream = MASK_STREAM if training else VALIDATION_STREAM
-        row_tokens = self.max_sequence_length * batch_size if self.packing else None
-        filled = row_tokens if self.pad_to_budget else None
-        collate = partial(row_batch, collator=self.collator, row_tokens=filled)
-        if self.streaming:
-            source = self.source if name is None else self.validation_sources[name]
-            return self._streamed(source, batch_size, training, collate, stream)
-        sequences = self.train if name is None else self.validation[name]
+        batch_size, replica = self.train_batch_size if training else self.val_batch_size, self.replica()
+        shared: dict[str, Any] = {
+            "collator": self.collator,
+            "batch_size": batch_size,
+            "seed": self.seed,
+            "stream": MASK_STREAM if training else VALIDATION_STREAM,
+            "rank": replica.rank,
+            "num_ranks": replica.size,
+            "row_tokens": self.max_sequence_length * batch_size if self.packing else None,
+            "pad_rows": self.packing_pad_to_budget,
+        }
         shuffle = training and self.shuffle
-        return StoredPasses(
-            sequences, collate, batch_size, shuffle, self.seed, stream, *self.ranks(), row_tokens=row_tokens
-        )
-
-    def _streamed(
-        self, source: Source, batch_size: int, training: bool, collate: Any, stream: int
-    ) -> StreamedPasses:
-        backend = self.tokenizer.backend_tokenizer
+        if not self.streaming:
+            sequences = self.train if name is None else self.validation[name]
+            return StoredPasses(sequences=sequences, shuffle=shuffle, **shared)
         return StreamedPasses(
-            source,
-            Chunker(backend, self.max_sequence_length, "truncate"),
-            collate,
-            batch_size,
-            self.buffer_size if training and self.shuffle else 0,
-            self.num_shards if training else 1,
-            self.seed,
-            stream,
-            *self.ranks(),
-            row_tokens=self.max_sequence_length * batch_size if self.packing else None,
+            source=self.source if name is None else self.validation_sources[name],
+            chunker=Chunker(self.tokenizer.backend_tokenizer, self.max_sequence_length, "truncate"),
+            buffer_size=self.shuffle_buffer_size if shuffle else 0,
+            num_shards=(self.num_shards or 1) if training else 1,
+            **shared,
         )

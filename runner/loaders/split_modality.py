@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Sequence, Sized
-from operator import itemgetter
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import torch
 from torch.utils.data import Sampler
 
 from iolaus.runner.order.permutation import epoch_seed
+from iolaus.runner.run.replicas import find_replica
 from iolaus.runner.samplers.base import ResumableSampler, check_fingerprint, check_sizes
 from iolaus.runner.samplers.modality_batches import ModalityBatches, deal_evenly
 
@@ -22,13 +23,13 @@ _CHUNK = 1 << 19
 class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
     """This rank's examples of global batches of one modality: the `sampler` of a `DataLoader`.
 
-    The loader's batch size is `global_batch_size` divided by the ranks. Every rank must be made with the same
-    arguments but `rank`. A global batch is dealt to the ranks longest example first, each to the rank with the
-    fewest tokens so far, equally many to each. `num_repeated` says how many examples of an epoch are repeats that
-    fill up the last batch of a modality. The global batches are those of `SplitModality` with the same seed.
+    The loader's batch size is `global_batch_size` divided by the ranks; all arguments but `rank` must be the same on
+    every rank. A global batch is dealt to the ranks longest example first, each to the rank with the fewest tokens so
+    far, equally many to each. `num_repeated` examples of an epoch are repeats that fill up the last batch of a modality.
+    The global batches are those of `SplitModality` with the same seed.
 
-    On purpose unlike Prismatic's: its length is what an iterator gives; one modality alone, fewer examples than a batch
-    and `drop_last` work; seed 1 of epoch 0 is not seed 0 of epoch 1; and it resumes inside an epoch.
+    Unlike with Prismatic's, the length is what an iterator gives; one modality alone, fewer examples than a batch and
+    `drop_last` work; seed 1 of epoch 0 is not seed 0 of epoch 1; and it resumes inside an epoch.
 
     Example:
         >>> from torch.utils.data import DataLoader
@@ -54,15 +55,13 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
     ) -> None:
         """Takes (has an image, text tokens) of each example; an image counts `image_patches` tokens more.
 
-        The ranks are those of torch.distributed where they are not given. Raises ValueError for lengths that
-        are not those of the dataset, an empty dataset, a batch below 1 or that the ranks do not divide, and a
-        wrong rank.
+        By default the ranks are those of torch.distributed. Raises ValueError for lengths that are not those of the
+        dataset, an empty dataset, a batch below 1 or that the ranks do not divide, and a wrong rank.
         """
         check_sizes(global_batch_size, len(dataset))
-        if num_replicas is None or rank is None:
-            present = _distributed()
-            num_replicas = present[1] if num_replicas is None else num_replicas
-            rank = present[0] if rank is None else rank
+        present = find_replica(None, None)
+        num_replicas = present.size if num_replicas is None else num_replicas
+        rank = present.rank if rank is None else rank
         if len(modality_lengths) != len(dataset):
             raise ValueError(
                 f"modality_lengths has {len(modality_lengths)} entries, but the dataset has {len(dataset)} "
@@ -75,26 +74,29 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
                 f"global_batch_size is {global_batch_size}, which {num_replicas} ranks do not divide: "
                 f"set it to a multiple of {num_replicas}."
             )
-        has_image, lengths = _columns(modality_lengths)
-        lengths += has_image * image_patches
         super().__init__()
-        self.dataset = dataset
-        self.modality_lengths = modality_lengths
-        self.global_batch_size = global_batch_size
-        self.num_replicas = num_replicas
-        self.rank = rank
-        self.seed = seed
-        self.drop_last = drop_last
-        self.image_patches = image_patches
+        self.dataset, self.modality_lengths, self.seed = dataset, modality_lengths, seed
+        self.global_batch_size, self.num_replicas, self.rank = global_batch_size, num_replicas, rank
+        self.drop_last, self.image_patches = drop_last, image_patches
+        table = modality_lengths
+        if not isinstance(table, np.ndarray):
+            table = np.fromiter(chain.from_iterable(table), dtype=np.int64).reshape(-1, 2)
+        has_image = table[:, 0] != 0
+        lengths = table[:, 1].astype(np.int64) + has_image * image_patches
         self._batches = ModalityBatches(has_image, lengths, global_batch_size, drop_last)
         self.num_repeated = sum(self._batches.num_repeated)
         self.total_size = sum(self._batches.num_batches) * global_batch_size
         self.num_samples = self.total_size // num_replicas
-        self._report()
+        counts = zip(self._batches.num_repeated, self._batches.num_dropped, strict=True)
+        for name, (repeated, dropped) in zip(("with images", "without images"), counts, strict=True):
+            if repeated:
+                log.info("Each epoch repeats %d examples %s to fill up their last batch.", repeated, name)
+            if dropped:
+                log.info("Each epoch leaves out %d examples %s that fill no batch.", dropped, name)
 
     @staticmethod
     def reindex_batch(batch_idxs: list[int], idx2lengths: list[int], n_buckets: int) -> list[list[int]]:
-        """Deals indices to buckets of equal size: each, in the given order, to the one with the least so far.
+        """Deals indices to buckets of equal size: each, in the given order, to the one with the smallest sum so far.
 
         Raises ValueError where the buckets do not divide the batch.
 
@@ -107,10 +109,8 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
         if not batch_idxs:
             return [[] for _ in range(n_buckets)]
         owners = deal_evenly(np.array([[int(idx2lengths[i]) for i in batch_idxs]]), n_buckets)[:, 0]
-        return [
-            [index for index, owner in zip(batch_idxs, owners, strict=True) if owner == bucket]
-            for bucket in range(n_buckets)
-        ]
+        indices = np.array(batch_idxs)
+        return [indices[owners == bucket].tolist() for bucket in range(n_buckets)]
 
     def get_modality_and_length_grouped_indices(self, generator: torch.Generator) -> list[int]:
         """An epoch of all ranks, in an order that the generator alone decides; `total_size` indices.
@@ -118,32 +118,22 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
         Each slice of `global_batch_size` has one modality, and the ranks' examples one rank after the other.
         """
         seed = int(torch.randint(2**62, (), generator=generator))
-        words = self._batches.epoch(seed).words
-        step = max(1, _CHUNK // self.global_batch_size)
-        return [
-            index
-            for start in range(0, len(words), step)
-            for index in self._batches.dealt_to_all(words[start : start + step], self.num_replicas)
-            .ravel()
-            .tolist()
-        ]
+        dealt = (
+            self._batches.dealt_to_all(chunk, self.num_replicas).ravel()
+            for chunk in self._chunks(self._batches.epoch(seed).words)
+        )
+        return [index for indices in dealt for index in indices.tolist()]
 
     def fingerprint(self) -> dict[str, Any]:
-        """What the global batches depend on; the number of ranks is not part of it."""
-        return {
-            "sampler": type(self).__name__,
-            "seed": self.seed,
-            "global_batch_size": self.global_batch_size,
-            "dataset_length": len(self.dataset),
-            "image_patches": self.image_patches,
-            "drop_last": self.drop_last,
-        }
+        """The settings that the global batches depend on; the number of ranks is not one of them."""
+        own = {"image_patches": self.image_patches, "drop_last": self.drop_last}
+        return {**super().fingerprint(), **own}
 
     def state_dict(self, consumed: int | None = None) -> dict[str, Any]:
-        """The epoch, the examples of it this rank has had, and what must agree to go on.
+        """Epoch, position in it and fingerprint, as plain values.
 
-        A loader with workers reads ahead, and what it has read counts as had: `consumed` is how many examples of
-        this epoch the rank was trained on.
+        The position counts examples read. A loader with workers reads ahead: then `consumed` is the number of examples
+        of this epoch that the rank was trained on.
         """
         return {
             "epoch": self.epoch,
@@ -153,7 +143,7 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on where `state` was saved, on another number of ranks too if that was between global batches.
+        """Resumes where `state` was saved, on another number of ranks too if that was between global batches.
 
         Raises ValueError for a state of another order, and for one inside a batch dealt to other ranks.
         """
@@ -178,37 +168,13 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
         return self._examples(self._batches.epoch(epoch_seed(self.seed, self.epoch)).words, start)
 
     def _examples(self, words: np.ndarray, first: int) -> Iterator[int]:
-        step = max(1, _CHUNK // self.global_batch_size)
         batch, skipped = divmod(first, self.global_batch_size // self.num_replicas)
-        for start in range(batch, len(words), step):
-            indices = self._batches.dealt(words[start : start + step], self.num_replicas, self.rank)
+        for chunk in self._chunks(words[batch:]):
+            indices = self._batches.dealt(chunk, self.num_replicas, self.rank)
             yield from indices[skipped:].tolist()
             skipped = 0
 
-    def _report(self) -> None:
-        for name, repeated, dropped in zip(
-            ("with images", "without images"),
-            self._batches.num_repeated,
-            self._batches.num_dropped,
-            strict=True,
-        ):
-            if repeated:
-                log.info("Each epoch repeats %d examples %s to fill up their last batch.", repeated, name)
-            if dropped:
-                log.info("Each epoch leaves out %d examples %s that fill no batch.", dropped, name)
-
-
-def _columns(modality_lengths: Sequence[tuple[bool, int]] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Whether each example has an image, bool [N], and its text tokens, a new int64 [N]."""
-    if isinstance(modality_lengths, np.ndarray):
-        return modality_lengths[:, 0] != 0, modality_lengths[:, 1].astype(np.int64)
-    count = len(modality_lengths)
-    has_image = np.fromiter(map(itemgetter(0), modality_lengths), dtype=bool, count=count)
-    return has_image, np.fromiter(map(itemgetter(1), modality_lengths), dtype=np.int64, count=count)
-
-
-def _distributed() -> tuple[int, int]:
-    """Rank and number of ranks of the process group, (0, 1) without one."""
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_rank(), torch.distributed.get_world_size()
-    return 0, 1
+    def _chunks(self, words: np.ndarray) -> Iterator[np.ndarray]:
+        """Global batches of at most `_CHUNK` examples at a time."""
+        step = max(1, _CHUNK // self.global_batch_size)
+        return (words[start : start + step] for start in range(0, len(words), step))

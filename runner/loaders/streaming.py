@@ -1,8 +1,7 @@
-"""Passes over a stream of documents: shuffled in a bounded buffer, cut into batches for ranks and loader processes.
+"""Passes over a stream of documents, shuffled in a bounded buffer.
 
-Every process reads the whole stream, which is quick beside tokenising, and tokenises the batches that are its own. So
-batch k is the same with any number of loader processes, and a pass resumes at any batch without tokenising those
-before.
+Every process reads the whole stream, but tokenises only the batches that are its own. So batch k is the same with any
+number of loader processes, and a pass resumes at any batch without tokenising those before.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,35 +16,27 @@ from iolaus.runner.data.micro_batch import FlatSamples
 from iolaus.runner.data.read.documents import Source
 from iolaus.runner.data.text.chunking import Chunker
 from iolaus.runner.data.text.stream import Numbered, ShuffledStream
-from iolaus.runner.loaders.passes import WINDOW, Collate, Passes
+from iolaus.runner.loaders.passes import WINDOW, Passes
 from iolaus.runner.order.keyed import derive_seed
 from iolaus.runner.order.packing import pack
 from iolaus.runner.order.ranges import ranges
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class StreamedPasses(Passes):
-    """Passes over a source in batches of `batch_size` documents for each rank; nothing is kept on disk.
+    """Passes over a source of documents; nothing is kept on disk.
 
     `buffer_size` documents are held back and drawn from; 0 keeps the order. With `num_shards` above 1 document n goes to
-    shard n modulo that number, and batches are of one shard each, in turn. With `row_tokens` a batch is one row of whole
-    documents, packed out of a window of them; which rows there are then depends on the number of loader processes.
+    shard n modulo that number, and batches are of one shard each, in turn. Packed rows are made from a window of
+    documents, so which rows there are depends on the number of loader processes.
 
-    Raises:
-        ValueError: no shard, or a negative buffer.
+    Raises ValueError for no shard or a negative buffer.
     """
 
     source: Source
     chunker: Chunker
-    collate: Collate
-    batch_size: int
     buffer_size: int
     num_shards: int
-    seed: int
-    stream: int
-    rank: int
-    num_ranks: int
-    row_tokens: int | None = None
 
     def __post_init__(self) -> None:
         if self.num_shards < 1 or self.buffer_size < 0:
@@ -57,14 +48,14 @@ class StreamedPasses(Passes):
         self.can_skip = self.row_tokens is None
 
     def batches(self, mine: Callable[[int], bool]) -> Iterator[dict[str, Any]]:
-        """The batches of this rank in pass `epoch` whose numbers are `mine`; of packed rows, those of the windows."""
+        """The batches of this rank in pass `epoch` whose numbers, of packed rows the windows', are `mine`."""
         for number, documents in enumerate(self._windows()):
             turn, rank = divmod(number, self.num_ranks)
             if rank == self.rank and mine(turn):
                 yield from self._made(number, documents)
 
     def settings(self) -> dict[str, Any]:
-        """The settings that the order of the stream depends on, by names for the message that one has changed."""
+        """The settings that the order of the stream depends on, by their names in the message about a change."""
         return {
             "source": self.source.fingerprint(),
             "seed": self.seed,
@@ -83,15 +74,11 @@ class StreamedPasses(Passes):
                 yield self.filler()
             return
         starts = np.cumsum(lengths, dtype=np.int64) - lengths
+        key = derive_seed(self.seed, self.stream, number)
         for rows in self._rows(lengths):
-            flat = self._flat(
-                numbers[rows], ids[ranges(starts[rows], lengths[rows].astype(np.int64))], lengths[rows]
-            )
-            whole: FlatSamples = {
-                "batch_size": len(lengths),
-                "batch_key": derive_seed(self.seed, self.stream, number),
-            }
-            yield self.collate({**flat, **whole, "batch_places": rows})
+            tokens = ids[ranges(starts[rows], lengths[rows].astype(np.int64))]
+            flat = self._flat(numbers[rows], tokens, lengths[rows])
+            yield self.collate({**flat, "batch_size": len(lengths), "batch_key": key, "batch_places": rows})
 
     def filler(self) -> dict[str, Any]:
         """A batch of one token without a target."""
@@ -119,7 +106,7 @@ class StreamedPasses(Passes):
         numbers, contents = zip(*documents, strict=True)
         cut = self.chunker.tokens if self.source.tokenized else self.chunker.texts
         ids, lengths = cut(contents)
-        if len(lengths) < len(numbers):  # a text that the tokenizer makes nothing of gives no sequence
+        if len(lengths) < len(numbers):  # a text without tokens gives no sequence
             numbers = tuple(n for n, content in documents if len(cut([content])[1]))
         return np.array(numbers, dtype=np.int64), ids, lengths
 

@@ -1,6 +1,6 @@
-"""Loggers: metrics of a run.
+"""Loggers of a run's metrics.
 
-- `loggers`: `metrics.csv`, TensorBoard and the functions that configs name.
+- `loggers`: `metrics.csv`, TensorBoard, and the functions that configs name.
 - `wandb`: Weights & Biases, for runs that stop and resume.
 """
 

@@ -1,7 +1,6 @@
-"""Where metrics go: `metrics.csv` in the run folder, Weights & Biases, TensorBoard."""
+"""Loggers of metrics: `metrics.csv` in the run folder, Weights & Biases, TensorBoard."""
 
 import csv
-import io
 import netrc
 import os
 import secrets
@@ -19,18 +18,22 @@ from omegaconf import OmegaConf
 
 from iolaus.runner.logging.wandb import ResumableWandbLogger, finish_run
 from iolaus.runner.run.files import naming, replacing
+from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.run.metrics_file import FIXED_COLUMNS, logged_in, whole_rows
 from iolaus.runner.run.sweep_folder import read_sweep
 
-WHAT = "the metrics to "
-"""What a message says of the file that cannot be written."""
+METRICS = "the metrics to "
+"""Names the file in messages."""
 
 
 class MetricsFile(Logger):
-    """Writes `metrics.csv`: one row per call, on disk when the call returns; main process only.
+    """Writes `metrics.csv`: one row per call, on disk when the call returns, a column per metric; main process only.
 
-    A metric seen for the first time adds a column, for which the file is rewritten beside itself and renamed.
+    Example:
+        >>> MetricsFile("outputs/run").log_metrics({"train/loss": 2.5}, step=10)  # doctest: +SKIP
     """
+
+    name = version = None  # a run has one metrics file, also when it is resumed
 
     def __init__(self, folder: str | Path) -> None:
         super().__init__()
@@ -38,16 +41,6 @@ class MetricsFile(Logger):
         self._columns: list[str] = []
         self._kept: set[tuple[int, frozenset[str]]] = set()
         self._file: TextIO | None = None
-
-    @property
-    def name(self) -> str | None:
-        """None: a run has one metrics file, without a name of its own."""
-        return None
-
-    @property
-    def version(self) -> str | None:
-        """None: a resumed run goes on in the same file."""
-        return None
 
     @property
     def save_dir(self) -> str:
@@ -60,20 +53,21 @@ class MetricsFile(Logger):
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
-        """Adds a row with these values; without metrics it adds none, nor again what a resumed run has already.
+        """Adds a row, unless there are no metrics or a resumed run has the row already.
 
         Raises:
-            ValueError: no step is given, or a metric is named like one of the fixed columns.
+            ValueError: no step is given, or a metric is named `step` or `time`.
             OSError: the file cannot be written.
         """
         if not metrics or (step, frozenset(metrics)) in self._kept:
             return
         if step is None or not metrics.keys().isdisjoint(FIXED_COLUMNS):
-            what = "a row needs a step, and no metric may be named step or time"
-            raise ValueError(f"{what}: {step}, {[*metrics]}")
-        file = self._opened([key for key in metrics if key not in self._columns])
+            raise ValueError(
+                f"a row needs a step, and no metric may be named step or time: {step}, {[*metrics]}"
+            )
+        file = self._open_for(metrics)
         cells = [str(step), f"{time.time():.3f}", *(_cell(metrics.get(key)) for key in self._columns[2:])]
-        with naming(self.path, WHAT):
+        with naming(self.path, METRICS):
             file.write(",".join(cells) + "\n")
             file.flush()
 
@@ -86,40 +80,32 @@ class MetricsFile(Logger):
         columns, rows = whole_rows(self.path)
         kept = [row for row in rows if int(row[0]) <= step]
         self._rewrite(columns, kept)
-        # The validation after the last step is repeated where the run was killed behind it
-        for row in kept:
-            if int(row[0]) == step:
-                self._kept.add((step, frozenset(logged_in(columns, row))))
+        # A run that was killed after its last validation repeats it
+        self._kept |= {(step, frozenset(logged_in(columns, row))) for row in kept if int(row[0]) == step}
 
     @rank_zero_only
     def finalize(self, status: str) -> None:
         """Closes the file; a later row opens it again."""
         self._close()
 
-    def _opened(self, new_keys: list[str]) -> TextIO:
-        """The file, open for appending, with a column for every one of `new_keys`."""
-        if self._file is None or new_keys:
+    def _open_for(self, metrics: Iterable[str]) -> TextIO:
+        """The file, open for appending, with a column for each of these metrics."""
+        if self._file is None or not set(metrics).issubset(self._columns):
             self._close()
             columns, rows = whole_rows(self.path)
-            new_keys = [key for key in new_keys if key not in columns]
-            ended = self.path.exists() and self.path.read_bytes().endswith(b"\n")
-            if new_keys or not ended:
-                padding = [""] * len(new_keys)
-                columns = [*(columns or FIXED_COLUMNS), *new_keys]
-                self._rewrite(columns, [row + padding for row in rows])
+            new_keys = [key for key in metrics if key not in columns]
+            columns = [*(columns or FIXED_COLUMNS), *new_keys]
+            self._rewrite(columns, [[*row, *[""] * len(new_keys)] for row in rows])
             self._columns = columns
-            with naming(self.path, WHAT):
+            with naming(self.path, METRICS):
                 self._file = self.path.open("a", encoding="utf-8", newline="")
         return self._file
 
     def _rewrite(self, columns: list[str], rows: list[list[str]]) -> None:
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows([columns, *rows] if columns else [])
-        with replacing(self.path, WHAT) as temporary:
-            if not self.path.parent.exists():
-                self.path.parent.mkdir(parents=True)
+        with replacing(self.path, METRICS) as temporary:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
             with temporary.open("w", encoding="utf-8", newline="") as file:
-                file.write(text.getvalue())
+                csv.writer(file, lineterminator="\n").writerows([columns, *rows] if columns else [])
                 file.flush()
                 os.fsync(file.fileno())
 
@@ -132,30 +118,28 @@ class MetricsFile(Logger):
 def wandb_logger(
     project: str, group: str | None, tags: list[str], offline: str, folder: str | Path
 ) -> ResumableWandbLogger:
-    """A Weights & Biases logger; files and run id lie in the run folder, so a resumed run keeps its id.
-
-    The run has the resolved config without secrets, and some of its files.
+    """A Weights & Biases logger with the config; files and run id lie in the run folder, so a resumed run keeps its id.
 
     Raises:
         ValueError: `offline` is none of auto, true, false, or `false` while no key is known.
     """
     import wandb
 
-    if wandb.run is not None:  # an earlier run of this process, which would swallow the new one
+    if wandb.run is not None:  # an earlier run of this process, which would get the new one's rows
         finish_run(exit_code=0)
     folder = Path(folder)
-    sweep = folder.resolve().parent
-    in_sweep = "/".join(sweep.parts[-2:]) if read_sweep(sweep) else None
+    sweep, config = folder.resolve().parent, folder / "config.yaml"
+    in_sweep = RunFolder(sweep).name if read_sweep(sweep) else None
     logger = ResumableWandbLogger(
         folder=folder,
-        name="/".join(folder.resolve().parts[-2:]),
+        name=RunFolder(folder).name,
         project=project,
         id=_run_id(folder / "wandb_id.txt"),
         group=group or in_sweep,
         tags=tags,
         mode="offline" if _is_offline(offline) else "online",
-        config=_config_of(folder),
-        # its own facts hold the command line, secrets and all
+        config=OmegaConf.to_container(OmegaConf.load(config)) if config.exists() else {},
+        # W&B's own facts hold the command line, with its secrets
         settings=wandb.Settings(silent=True, console="off", disable_code=True, x_disable_meta=True),
     )
     logger._wandb_init.pop("anonymous", None)  # wandb warns of it even where it is None
@@ -170,30 +154,19 @@ def finish_loggers(loggers: Iterable[Any]) -> None:
 
 
 class TensorBoard(TensorBoardLogger):
-    """TensorBoard's event files; a resumed run takes back the steps that it does again."""
+    """TensorBoard's event files; a resumed run replaces the steps after its checkpoint."""
 
     def resume(self, step: int) -> None:
-        """Tells readers to forget what lies behind `step`."""
+        """Tells readers to drop what comes after `step`."""
         if step:
             self._kwargs["purge_step"] = step + 1
 
 
 def tensorboard_logger(folder: str | Path) -> TensorBoardLogger:
-    """A TensorBoard logger writing to the folder `tensorboard` of the run.
-
-    Raises:
-        ImportError: TensorBoard is not installed.
-    """
+    """A TensorBoard logger that writes to the folder `tensorboard` of the run; raises ImportError without TensorBoard."""
     if find_spec("tensorboard") is None:
         raise ImportError("logger=tensorboard needs the package tensorboard: pip install tensorboard")
     return TensorBoard(save_dir=str(folder), name="tensorboard", version="")
-
-
-def _config_of(folder: Path) -> dict[str, Any]:
-    """The config as it lies in the run folder, resolved and without secrets."""
-    file = folder / "config.yaml"
-    config: Any = OmegaConf.to_container(OmegaConf.load(file), resolve=False) if file.exists() else {}
-    return config if isinstance(config, dict) else {}
 
 
 def _cell(value: Any) -> str:
@@ -227,14 +200,9 @@ def _has_wandb_key() -> bool:
 
 def _run_id(file: Path) -> str:
     """The id kept in `file`; the main process makes one where there is none."""
-    if file.exists() and (kept := file.read_text().strip()):
-        return kept
-    made = secrets.token_hex(4)
-    _write_line(file, made)
-    return made
-
-
-@rank_zero_only
-def _write_line(file: Path, line: str) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(line + "\n")
+    kept = file.read_text().strip() if file.exists() else ""
+    run_id = kept or secrets.token_hex(4)
+    if not kept and rank_zero_only.rank == 0:  # type: ignore[attr-defined]
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(run_id + "\n")
+    return run_id

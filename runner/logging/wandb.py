@@ -1,8 +1,7 @@
 """Logs to Weights & Biases without losing rows when a run is stopped.
 
-W&B writes by a service process, which keeps rows in memory for a while, and SLURM sends its signals to every process of a
-job. So the service is started with those signals blocked that it does not handle itself; and where it has ended without
-finishing, by SIGTERM or with the machine, what it was handed is logged again from `metrics.csv` when the run goes on.
+W&B's service process keeps rows in memory, and SLURM sends its signals to every process of a job. So the service starts
+with these signals blocked, and the rows of one that has not finished are logged again from `metrics.csv` on resume.
 """
 
 import contextlib
@@ -21,16 +20,16 @@ from iolaus.runner.run.signals import shielded
 log = logging.getLogger("iolaus")
 
 UNFINISHED = "wandb_unfinished.txt"
-"""In the run folder, until W&B has everything: the first step that the service of this session was handed."""
+"""In the run folder, until W&B has every row: the first step that this session logged."""
 
 ATTACHED = (
     "config.yaml", "command.txt", "overrides.json", "environment.json", "parameter_groups.json", "metrics.csv",
 )  # fmt: skip
-"""Files of the run folder that a run at W&B gets at its end."""
+"""Files of the run folder that W&B gets at the end."""
 
 
 class ResumableWandbLogger(WandbLogger):
-    """Lightning's, for a run that may be stopped at any step and go on later."""
+    """Lightning's logger for a run that may be stopped at any step and resumed."""
 
     def __init__(self, folder: Path, **settings: Any) -> None:
         super().__init__(save_dir=str(folder), **settings)
@@ -41,10 +40,8 @@ class ResumableWandbLogger(WandbLogger):
     @property
     @rank_zero_experiment
     def experiment(self) -> Any:
-        """The run at W&B, begun where it is not yet."""
-        if self._experiment is not None:
-            return self._experiment
-        with shielded():
+        """The run at W&B, which the first call starts."""
+        with shielded() if self._experiment is None else contextlib.nullcontext():
             return super().experiment
 
     @rank_zero_only
@@ -59,17 +56,17 @@ class ResumableWandbLogger(WandbLogger):
             super().log_metrics(metrics, step)
         except ConnectionError:
             self._lost = True
-            log.warning("W&B's process has ended; it gets the rest from metrics.csv when the run goes on")
+            log.warning("W&B's process has ended; it gets the rest from metrics.csv when the run is resumed")
 
     @rank_zero_only
     def mark_preempting(self) -> None:
-        """Tells W&B that the run stops here to go on later."""
+        """Tells W&B that the run stops here and will be resumed."""
         with contextlib.suppress(ConnectionError):
             self.experiment.mark_preempting()
 
     @rank_zero_only
     def resume(self, step: int) -> None:
-        """Logs again what a session without an end has logged up to `step`."""
+        """Logs the rows of a session that was killed again, up to `step`."""
         if not (self.folder / UNFINISHED).exists():
             return
         first = int((self.folder / UNFINISHED).read_text())
@@ -81,24 +78,19 @@ class ResumableWandbLogger(WandbLogger):
 
     @rank_zero_only
     def finish(self, exit_code: int) -> None:
-        """Ends this session's part of the run, with the files that tell what it was."""
-        self._attach()
-        if finish_run(exit_code):
-            (self.folder / UNFINISHED).unlink(missing_ok=True)
-
-    def _attach(self) -> None:
+        """Ends the run at W&B, and attaches files of the run folder."""
         import wandb
 
-        if wandb.run is None or self._lost:
-            return
-        for name in ATTACHED:
+        for name in ATTACHED if wandb.run is not None and not self._lost else ():
             if (self.folder / name).is_file():
                 with contextlib.suppress(ConnectionError):
                     wandb.save(self.folder / name, base_path=self.folder, policy="now")
+        if finish_run(exit_code):
+            (self.folder / UNFINISHED).unlink(missing_ok=True)
 
 
 def finish_run(exit_code: int) -> bool:
-    """Ends the run that this process logs to W&B, if it does; whether W&B has it all."""
+    """Ends this process's run at W&B, if there is one; whether W&B has every row."""
     import wandb
     from wandb.sdk.lib.module import unset_globals
 

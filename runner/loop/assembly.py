@@ -1,7 +1,5 @@
 """Builds the parts of a run from its config: data, objective, model, and the module that trains it."""
 
-import inspect
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -11,7 +9,7 @@ from omegaconf import DictConfig
 from iolaus.conf.registry import option_of
 from iolaus.runner.build import bind, build
 from iolaus.runner.config.allowed import allow_code
-from iolaus.runner.config.calling import parameters
+from iolaus.runner.config.calling import Call, parameters
 from iolaus.runner.evaluation.monitor import choose_monitor
 
 if TYPE_CHECKING:
@@ -66,43 +64,65 @@ class Parts:
         return optimizer, self.module.make_scheduler(optimizer=optimizer, max_steps=self.max_steps)
 
 
+def serves_global_batches(data: Any) -> bool:
+    """Whether data is cut into global batches, as by `runner.data.module.GlobalBatchDataModule`."""
+    return hasattr(data, "connect")
+
+
+def trains_global_batches(module: Any) -> bool:
+    """Whether a module, or a class of modules, steps by global batches, as `runner.modules.TrainingModule` does."""
+    return bool(getattr(module, "trains_global_batches", False))
+
+
 def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
-    """Builds everything but the trainer; data is read, and tokenised into the cache where that is to be done.
+    """Builds everything but the trainer; data is read, and tokenised into the cache where it is not yet.
 
-    What the checkpoints monitor is filled into the config, as it follows from the data.
-    `began_layout` is the layout of rows that the run began in, where it goes on; `auto` is that one then.
-
-    Raises:
-        ValueError: parts that do not fit together, data that cannot be used, or a figure to monitor that nobody logs.
+    The figure that checkpoints monitor follows from the data, and is filled into the config. `began_layout` is the layout
+    of rows in which a continued run began: `auto` is that one then. Of a LightningDataModule of the user's own the groups
+    objective and sampler play no part; model, optimizer and scheduler do where the module takes them. Raises ValueError
+    for parts that do not fit together, data that cannot be used, or a figure to monitor that nobody logs.
     """
-    import torch
-
-    from iolaus.runner.loop.plain import make_model_of, make_optimizer_of, make_scheduler_of
-    from iolaus.runner.models import TaskModel
-    from iolaus.runner.models.packed.rows import choose_layout
+    from iolaus.runner.loop.plain import make_optimizer_of, make_scheduler_of
     from iolaus.runner.tasks import get_task, import_modules
 
     allow_code(config)
     import_modules(config.imports)
-    labelled = option_of("data", config.data) is not None and "task" in config.data
     make_data = bind(config.data)
-    if labelled:
+    if option_of("data", config.data) is not None and "task" in config.data:
         make_data = make_data.with_keywords({**make_data.keywords, "task": get_task(config.data.task)})
-    data = make_data()
-    if not hasattr(data, "connect"):
-        return _assemble_plain(config, data)
+    data, make_module = make_data(), bind(config.module)
+    if serves_global_batches(data):
+        objective, given = _global_batch_parts(config, data, make_module, began_layout)
+    else:
+        objective, given = None, _plain_parts(config, data, make_module)
+    module = make_module(
+        **given,
+        optimizer=make_optimizer_of(config.optimizer),
+        scheduler=make_scheduler_of(config.scheduler),
+        seed=config.seed,
+        log_every=config.trainer.log_every,
+    )
+    choose_monitor(config, module, data)
+    return Parts(data, objective, given.get("model"), module, given["max_steps"])
+
+
+def _global_batch_parts(
+    config: DictConfig, data: Any, make_module: Call, began_layout: str | None
+) -> tuple[Any, dict[str, Any]]:
+    """The objective, and the arguments of a module for data in global batches."""
+    import torch
+
+    from iolaus.runner.loop.plain import make_model_of
+    from iolaus.runner.models import TaskModel
+    from iolaus.runner.models.packed.rows import choose_layout
+
     data.prepare_data()
     torch.manual_seed(config.seed)  # the initial weights
     objective = build(config.objective, **data.collator_arguments())
     model = make_model_of(config.model, data.tokenizer, **objective.model_arguments())
-    max_steps = data.connect(
-        bind(config.sampler),
-        objective,
-        config.trainer.max_steps,
-        config.trainer.max_epochs,
-        config.seed,
-        accept_changes=config.resume_changed_data,
-    )
+    length = config.trainer.max_steps, config.trainer.max_epochs
+    changed = config.resume_changed_data
+    max_steps = data.connect(bind(config.sampler), objective, *length, config.seed, accept_changes=changed)
     task_model = objective.task_model(model)
     if not isinstance(task_model, TaskModel):
         raise ValueError(
@@ -110,51 +130,26 @@ def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
             "runner.models.TaskModel"
         )
     data.layout = choose_layout(data.layout, objective, task_model, began_layout)
-    make_module = bind(config.module)
-    module = make_module(
-        model=task_model,
-        optimizer=make_optimizer_of(config.optimizer),
-        scheduler=make_scheduler_of(config.scheduler),
-        max_steps=max_steps,
-        seed=config.seed,
-        log_every=config.trainer.log_every,
-        baselines=baselines_of(data, objective),
-        **evaluation_of(make_module, data, objective),
-    )
-    choose_monitor(config, module, data)
-    return Parts(data, objective, task_model, module, max_steps)
+    given = {"model": task_model, "max_steps": max_steps, "baselines": baselines_of(data, objective)}
+    return objective, given | evaluation_of(make_module, data, objective)
 
 
-def _assemble_plain(config: DictConfig, data: Any) -> Parts:
-    """The parts of a run on a LightningDataModule of the user's own, whose batches are its own too.
-
-    The groups objective and sampler play no part; those of model, optimizer and scheduler do where the module takes them.
-
-    Raises:
-        ValueError: the module reads global batches, which such data does not serve.
-    """
+def _plain_parts(config: DictConfig, data: Any, make_module: Call) -> dict[str, Any]:
+    """The arguments of a module for plain data; raises ValueError where the module reads global batches."""
     from lightning.pytorch import seed_everything
 
-    from iolaus.runner.loop.plain import make_model_of, make_optimizer_of, make_scheduler_of
+    from iolaus.runner.loop.plain import make_model_of
 
-    call = bind(config.module)
-    if getattr(call.func, "trains_global_batches", False):
+    if trains_global_batches(make_module.func):
         raise ValueError(
-            f"module: {call.name} reads global batches, and the data {type(data).__name__} is a plain "
+            f"module: {make_module.name} reads global batches, and the data {type(data).__name__} is a plain "
             "LightningDataModule with batches of its own: give module._target_ a LightningModule of yours"
         )
     seed_everything(config.seed, workers=True, verbose=False)
-    taken, steps = parameters(call.func)[0], int(config.trainer.max_steps)
-    given: dict[str, Any] = {"max_steps": steps, "seed": config.seed, "log_every": config.trainer.log_every}
-    if "model" in taken:
+    given: dict[str, Any] = {"max_steps": int(config.trainer.max_steps), "baselines": {}}
+    if "model" in parameters(make_module.func)[0]:
         given["model"] = make_model_of(config.model, getattr(data, "tokenizer", None))
-    if "optimizer" in taken:
-        given["optimizer"] = make_optimizer_of(config.optimizer)
-    if "scheduler" in taken:
-        given["scheduler"] = make_scheduler_of(config.scheduler)
-    module = call(**given, baselines={})
-    choose_monitor(config, module, data)
-    return Parts(data, None, given.get("model"), module, steps)
+    return given
 
 
 def baselines_of(data: Any, objective: Any) -> dict[str, float]:
@@ -163,33 +158,26 @@ def baselines_of(data: Any, objective: Any) -> dict[str, float]:
     return {**data.baselines(), **per_token()}
 
 
-def evaluation_of(make_module: Callable[..., Any], data: Any, objective: Any) -> dict[str, Any]:
-    """What a module that measures a task is given beside the rest: `make_predictions`, which collects those of a set.
-
-    Raises:
-        ValueError: the data is not labelled for a task.
-    """
+def evaluation_of(make_module: Call, data: Any, objective: Any) -> dict[str, Any]:
+    """`make_predictions` for labelled data; raises ValueError where the module measures a task and the data has none."""
     from iolaus.runner.tasks import get_task
 
-    parameters = inspect.signature(make_module).parameters
-    name = getattr(data, "task_name", None)
-    if name is None and "make_predictions" in parameters:
+    if (name := getattr(data, "task_name", None)) is not None:
+        return {"make_predictions": partial(get_task(name).predictions, objective=objective)}
+    if "make_predictions" in parameters(make_module.func)[0]:
         raise ValueError(
             f"the module measures a task, and {type(data).__name__} has none (task_name): choose module=pretraining, or "
             "labelled data"
         )
-    measures = any(p.name == "make_predictions" or p.kind == p.VAR_KEYWORD for p in parameters.values())
-    if name is None or not measures:
-        return {}
-    return {"make_predictions": partial(get_task(name).predictions, objective=objective)}
+    return {}
 
 
 def known_task(data: Any) -> dict[str, Any]:
-    """The task as it is saved beside an exported model; nothing for pretraining."""
+    """The task as it is saved beside an exported model; empty for pretraining."""
     task: dict[str, Any] = getattr(data, "known_task", dict)()
     return {**task, "objective": data.collator.settings()} if task else {}
 
 
 def preprocessor_of(data: Any) -> Any:
-    """What a model is exported with, to read its inputs by; None where the data has no such thing."""
+    """The processor or tokenizer that is exported beside the model; None where the data has none."""
     return getattr(data, "preprocessor", None) or getattr(data, "tokenizer", None)

@@ -10,35 +10,29 @@ from lightning.pytorch import Callback, LightningDataModule, LightningModule, Tr
 from iolaus.runner.checkpoints.callback import last_good
 from iolaus.runner.checkpoints.files import AtomicCheckpointIO
 from iolaus.runner.inference.export import exported_model
+from iolaus.runner.loop.assembly import serves_global_batches, trains_global_batches
 from iolaus.runner.run.errors import TrainingFailure
 from iolaus.runner.run.folder import RunFolder
 
-KEPT = (bool, int, float, str, list, tuple, dict)
-"""What hyperparameters in a checkpoint may be."""
+LOADABLE = (bool, int, float, str, list, tuple, dict, type(None))
+"""Types of hyperparameters that a checkpoint keeps: those that can be loaded without running code."""
 
 
 def is_plain(data: Any, module: Any) -> bool:
     """Whether Lightning trains by itself: the data does not serve global batches, or the module does not step by them."""
-    return not (hasattr(data, "connect") and getattr(module, "trains_global_batches", False))
+    return not (serves_global_batches(data) and trains_global_batches(module))
 
 
 def limits_of_plain(data: Any, module: Any) -> str:
     """What a run of these parts cannot do, in one line for its start."""
-    names = " and ".join(
-        type(part).__name__
-        for part, ours in (
-            (data, hasattr(data, "connect")),
-            (module, getattr(module, "trains_global_batches", False)),
-        )
-        if not ours
-    )
-    order = (
-        ""
-        if hasattr(data, "connect")
-        else "the order of samples is its own and a resumed run may repeat some, "
-    )
-    export = "" if exported_model(module) else "no model/ is exported (it holds no PreTrainedModel), "
-    return f"{names}: trained by Lightning's own loop; {order}{export}no order.txt, no batches cut for speed"
+    plain = [] if trains_global_batches(module) else [module]
+    limits = [] if exported_model(module) else ["no model/ is exported (it holds no PreTrainedModel)"]
+    if not serves_global_batches(data):
+        plain.insert(0, data)
+        limits.insert(0, "the order of samples is its own and a resumed run may repeat some")
+    names = " and ".join(type(part).__name__ for part in plain)
+    limits += ["no order.txt", "no batches cut for speed"]
+    return f"{names}: trained by Lightning's own loop; {', '.join(limits)}"
 
 
 def describe(part: Any) -> dict[str, str]:
@@ -52,53 +46,36 @@ def describe(part: Any) -> dict[str, str]:
 
 
 class LightningLoop(Callback):
-    """Gives a plain module what the other callbacks of a run ask of one; it is the first of them.
-
-    Signals and checkpoints by the clock are votes that each step adds up over the ranks.
-    """
+    """Gives a plain module what other callbacks read, and adds up the ranks' votes to stop or save; it comes first."""
 
     def __init__(self) -> None:
         self.figures: dict[str, float] = {}
 
-    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Adds what callbacks look for."""
-        module: Any = pl_module
-        module.votes, module.validated_step = (
-            {"stop": 0.0, "save": 0.0},
-            getattr(module, "validated_step", -1),
-        )
-        module.check_finite = partial(check_loss, Path(trainer.default_root_dir))
+    def setup(self, trainer: Trainer, pl_module: Any, stage: str) -> None:
+        """Adds the attributes that callbacks read."""
+        pl_module.votes = {"stop": 0.0, "save": 0.0}
+        pl_module.validated_step = getattr(pl_module, "validated_step", -1)
+        pl_module.check_finite = partial(check_loss, Path(trainer.default_root_dir))
 
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: Any, outputs: Any, *_: Any) -> None:
         """Adds up the votes, into the outputs that the other callbacks see."""
-        votes: dict[str, float] = pl_module.votes  # type: ignore[assignment]
-        together = trainer.strategy.reduce_boolean_decision
-        outputs["votes"] = {name: float(together(bool(vote), all=False)) for name, vote in votes.items()}
+        any_rank = partial(trainer.strategy.reduce_boolean_decision, all=False)
+        outputs["votes"] = {name: float(any_rank(bool(vote))) for name, vote in pl_module.votes.items()}
         outputs["grad_norm"] = outputs.get("loss", 0.0)
 
-    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Notes the figures."""
-        pl_module.validated_step = trainer.global_step  # type: ignore[assignment]
-        self._note(trainer)
+    def on_validation_end(self, trainer: Trainer, pl_module: Any) -> None:
+        """Keeps the figures, and the step they are of."""
+        pl_module.validated_step = trainer.global_step
+        self.on_train_end(trainer)
 
-    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Notes the figures."""
-        self._note(trainer)
-
-    def on_save_checkpoint(
-        self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
-    ) -> None:
-        """Leaves out hyperparameters that are objects, such as the makers of optimizers: they could not be loaded."""
-        for name in ("hyper_parameters", "datamodule_hyper_parameters"):
-            if name in checkpoint:
-                checkpoint[name] = {
-                    n: v for n, v in checkpoint[name].items() if isinstance(v, KEPT) or v is None
-                }
-
-    def _note(self, trainer: Trainer) -> None:
+    def on_train_end(self, trainer: Trainer, *_: Any) -> None:
+        """Keeps the figures."""
         self.figures |= {n: float(v) for n, v in trainer.callback_metrics.items() if v.numel() == 1}
+
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: Any, checkpoint: dict[str, Any]) -> None:
+        """Leaves out hyperparameters that are objects, such as the makers of optimizers: they could not be loaded."""
+        for name in {"hyper_parameters", "datamodule_hyper_parameters"} & checkpoint.keys():
+            checkpoint[name] = {n: v for n, v in checkpoint[name].items() if isinstance(v, LOADABLE)}
 
 
 def plain_results(trainer: Trainer) -> dict[str, float]:
@@ -113,14 +90,14 @@ def check_loss(folder: Path, loss: Any, step: int, batch: Any) -> None:
 
 
 class SavesForLightning(Callback):
-    """What a run asks of its checkpoints beside those of a `ModelCheckpoint`: one when it is stopped, and its results."""
+    """Adds to a `ModelCheckpoint` what a run needs: a checkpoint when it is stopped, and the best value as a result."""
 
     def __init__(self, checkpoint: Any, folder: Path) -> None:
         self.checkpoint, self.folder = checkpoint, folder
 
     @property
     def best_value(self) -> float | None:
-        """The best value of what is monitored, if anything is."""
+        """The best value of the monitored figure, if there is one."""
         score = getattr(self.checkpoint, "best_model_score", None)
         return None if score is None else float(score)
 
@@ -144,12 +121,8 @@ def savers(made: Callback, folder: Path) -> list[Any]:
 
 
 def one_epoch(data: LightningDataModule, max_steps: int, max_epochs: float | None) -> dict[str, Any]:
-    """How Lightning's loop counts: one epoch is the whole run where the data serves global batches.
-
-    Raises:
-        ValueError: a part of an epoch of data that is not ours.
-    """
-    if hasattr(data, "connect"):
+    """Lightning's keywords for the length; raises ValueError for a part of an epoch of data that is not ours."""
+    if serves_global_batches(data):  # one epoch of them is the whole run
         return {"max_epochs": 1, "max_steps": max_steps, "use_distributed_sampler": False}
     if max_steps < 0 and max_epochs != int(max_epochs or 0):
         raise ValueError(

@@ -13,19 +13,18 @@ from iolaus.runner.build import bind
 from iolaus.runner.config.calling import Call, parameters
 from iolaus.runner.models.encoder import checked_fields, special_tokens
 from iolaus.runner.optim.groups import parameter_groups
-from iolaus.runner.optim.hooks import LoopNeeds
 from iolaus.runner.optim.schedule.schedulers import ClosedFormScheduler
 from iolaus.runner.optim.state import check_same
 
-GROUPING = {"decay_embeddings": False, "layer_decay": 1.0, "overrides": ()}
-"""Settings of our parameter groups, with what they are where a plain optimizer's node does not name them."""
+GROUPING: dict[str, Any] = {"decay_embeddings": False, "layer_decay": 1.0, "overrides": ()}
+"""Settings of our parameter groups, with their values where a plain optimizer's node does not name them."""
 
 CYCLED = ("lr", "initial_lr", "max_lr", "min_lr", "momentum", "betas", "base_momentum", "max_momentum")
-"""What schedulers of torch change in the groups of an optimizer, and read again."""
+"""Settings in an optimizer's groups that schedulers of torch change, and read again."""
 
 
 def make_optimizer_of(node: Any) -> Callable[..., Optimizer]:
-    """What makes an optimizer of a `model`: the node's target, with parameter groups where it is a class of torch.
+    """A function from a `model` to its optimizer: the node's target, with parameter groups where it is a class of torch.
 
     Example:
         >>> from omegaconf import OmegaConf
@@ -37,16 +36,13 @@ def make_optimizer_of(node: Any) -> Callable[..., Optimizer]:
     """
     call = bind(node)
     names, _ = parameters(call.func)
-    if "model" in names or "params" not in names:
-        return call
-    return partial(_plain_optimizer, call, names)
+    return call if "model" in names or "params" not in names else partial(_plain_optimizer, call, names)
 
 
-def _plain_optimizer(call: Call, names: Mapping[str, Any], model: nn.Module) -> Optimizer:
+def _plain_optimizer(call: Call, names: Mapping[str, Any], model: nn.Module) -> Any:
     settings = dict(call.keywords)
     ours = {name: settings.pop(name) for name in GROUPING if name in settings and name not in names}
-    call = call.with_keywords(settings)
-    made = call.made(params=_groups(settings, ours, names, model))
+    made = call.with_keywords(settings).made(params=_groups(settings, ours, names, model))
     step = inspect.signature(made.step).parameters
     if "closure" in step and step["closure"].default is inspect.Parameter.empty:
         raise ValueError(
@@ -55,10 +51,7 @@ def _plain_optimizer(call: Call, names: Mapping[str, Any], model: nn.Module) -> 
     for group in made.param_groups:
         group["optimizer"] = call.func.__name__.lower()
     made.register_load_state_dict_pre_hook(lambda one, saved: check_same(one, saved["param_groups"]))
-    if callable(getattr(made, "train", None)) and callable(getattr(made, "eval", None)):
-        made.loop_needs = partial(TwoWeights, made)
-    optimizer: Optimizer = made
-    return optimizer
+    return made
 
 
 def _groups(
@@ -70,28 +63,12 @@ def _groups(
         return [{"name": "all", "params": list(named.values()), "param_names": list(named)}]
     rates = {n: settings.get(n, getattr(names.get(n), "default", None)) for n in ("lr", "weight_decay")}
     unknown = [name for name, value in rates.items() if not isinstance(value, int | float)]
-    grouping: dict[str, Any] = {**GROUPING, **ours}
-    groups = parameter_groups(model, **{**rates, **dict.fromkeys(unknown, 0.0)}, **grouping)
+    groups = parameter_groups(model, **{**rates, **dict.fromkeys(unknown, 0.0), **GROUPING, **ours})
     return [{name: value for name, value in group.items() if name not in unknown} for group in groups]
 
 
-class TwoWeights(LoopNeeds):
-    """Exchanges the weights around evaluation for an optimizer that keeps two sets: schedule-free ones do."""
-
-    def __init__(self, optimizer: Any) -> None:
-        self.optimizer = optimizer
-
-    def train_mode(self) -> None:
-        """The weights that are trained."""
-        self.optimizer.train()
-
-    def eval_mode(self) -> None:
-        """Those that are evaluated and exported."""
-        self.optimizer.eval()
-
-
 def make_scheduler_of(node: Any) -> Callable[..., Any]:
-    """What makes a scheduler of an `optimizer` and `max_steps`; it is stepped once per optimizer step.
+    """A function from an `optimizer` and `max_steps` to its scheduler, which is stepped once per optimizer step.
 
     Example:
         >>> import torch
@@ -119,11 +96,7 @@ def make_scheduler_of(node: Any) -> Callable[..., Any]:
 def put_back_cycled(
     scheduler: Any, optimizer: Optimizer, saved: list[dict[str, Any]], max_steps: int
 ) -> None:
-    """Gives the groups what a plain scheduler had made of them when they were saved, momentum included.
-
-    Raises:
-        ValueError: the scheduler ends before the run does, as it was saved by a shorter one.
-    """
+    """Restores rates and momenta that a plain scheduler had set; raises ValueError where a shorter run has saved it."""
     if isinstance(scheduler, ClosedFormScheduler):
         return
     if (getattr(scheduler, "total_steps", None) or max_steps) < max_steps:
@@ -137,11 +110,7 @@ def put_back_cycled(
 
 
 def make_model_of(node: Any, tokenizer: PreTrainedTokenizerBase | None, **arguments: Any) -> Any:
-    """The model of a node; `config` of a plain class of transformers may be a mapping of that class's settings.
-
-    Raises:
-        ValueError: a setting that the class's config does not have.
-    """
+    """The model of a node; raises ValueError for a setting in its `config` that the model's class does not have."""
     call = bind(node)
     if not (isinstance(call.func, type) and issubclass(call.func, PreTrainedModel)):
         taken = parameters(call.func)[0].get("tokenizer")

@@ -1,4 +1,4 @@
-"""Where the time of a step goes: a trace, and a table of the most expensive operators."""
+"""Profiles steps: a trace, and a table of the most expensive operators."""
 
 from pathlib import Path
 from typing import Any
@@ -7,37 +7,34 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from torch.profiler import ProfilerActivity, profile, schedule
 
 TRACE, TABLE = "profile.json", "profile.txt"
-WARM_UP = 2
-"""Steps before, in which caches and memory settle."""
+WARM_UP, STEPS = 2, 5
+"""Steps that only fill caches, and those that are measured after them."""
 OPERATORS = 10
 
 
 class Profile(Callback):
-    """Profiles a few steps of the first rank: `profile.json`, to be opened in ui.perfetto.dev, and `profile.txt`.
+    """Profiles steps of the first rank: `profile.json` for ui.perfetto.dev, the costliest operators in `profile.txt`."""
 
-    The table has the ten operators with most time of their own, on the device that trains.
-    """
-
-    def __init__(self, folder: Path, steps: int) -> None:
-        self.folder, self.steps = folder, steps
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self._profiler: profile | None = None
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Begins to count the steps."""
+        """Starts the profiler."""
         if not trainer.is_global_zero:
             return
-        on_gpu = module.device.type == "cuda"
-        activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
-        key = "self_device_time_total" if on_gpu else "self_cpu_time_total"
+        activities, key = [ProfilerActivity.CPU], "self_cpu_time_total"
+        if module.device.type == "cuda":
+            activities, key = [*activities, ProfilerActivity.CUDA], "self_device_time_total"
 
         def write(profiler: Any) -> None:
             profiler.export_chrome_trace(str(self.folder / TRACE))
             table = profiler.key_averages().table(sort_by=key, row_limit=OPERATORS)
-            (self.folder / TABLE).write_text(f"{self.steps} steps\n{table}\n")
+            (self.folder / TABLE).write_text(f"{STEPS} steps\n{table}\n")
 
         self._profiler = profile(
             activities=activities,
-            schedule=schedule(wait=0, warmup=WARM_UP, active=self.steps, repeat=1),
+            schedule=schedule(wait=0, warmup=WARM_UP, active=STEPS, repeat=1),
             on_trace_ready=write,
         )
         self._profiler.start()
@@ -48,7 +45,6 @@ class Profile(Callback):
             self._profiler.step()
 
     def on_train_end(self, *_: Any) -> None:
-        """Writes what there is of a run that was too short."""
+        """Writes the steps there are of a run that was too short."""
         if self._profiler is not None:
             self._profiler.stop()
-            self._profiler = None

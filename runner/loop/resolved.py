@@ -1,11 +1,9 @@
 """Resolves every setting that is `auto` once, when a run begins.
 
-The decisions stand in the run's `config.yaml` and `status.json` under `resolved`, and in each checkpoint. Where the run
-goes on, also on another machine or in a branch, a setting that is `auto` is what it was then, whatever `auto` would be
-here; a setting that is given a value has that value. What this machine cannot do ends with one line.
+The values are written to the run's `config.yaml` and `status.json` under `resolved`, and to each checkpoint. A run that
+is continued, also on another machine or as a branch, takes them over for every setting that is still `auto`.
 """
 
-import logging
 from importlib.util import find_spec
 from typing import Any
 
@@ -22,14 +20,11 @@ from iolaus.runner.models.packed.attention import FLASH_KERNELS, gpu_has_flash
 from iolaus.runner.run.cluster import member, num_nodes, processes_per_node
 from iolaus.runner.run.folder import RunFolder
 
-log = logging.getLogger("iolaus")
-
 Resolved = dict[str, Any]
-"""`accelerator`, `precision`, `layout`, `attention`, `micro_batch_tokens`, `micro_batch_size`, `compile`, `processes` and
-`threads` (of each on a CPU), by name."""
+"""Settings by name; `resolve` lists them."""
 
 RECORD = "resolved"
-"""What the decisions are called in `config.yaml`, `status.json` and checkpoints."""
+"""Their key in `config.yaml`, `status.json` and checkpoints."""
 
 HALF = ("bf16-mixed", "16-mixed", "bf16-true", "16-true")
 
@@ -45,27 +40,22 @@ def recorded(folder: RunFolder, checkpoint: ResumePoint | None) -> Resolved:
 def choose_hardware(config: DictConfig, before: Resolved) -> DictConfig:
     """A copy of `config`, completed, in which accelerator, precision and attention kernel are no longer `auto`.
 
-    Raises:
-        ValueError: this machine cannot do what is asked for, or what was decided `before`.
+    Raises ValueError where this machine lacks what the config asks for, or what the run began with.
     """
     chosen = completed(config)
-    trainer = chosen.trainer
-    trainer.accelerator = _accelerator(trainer, before)
-    trainer.precision = _precision(trainer, before)
-    trainer.attention = _kernel(trainer, before)
+    for name, choose in (("accelerator", _accelerator), ("precision", _precision), ("attention", _kernel)):
+        chosen.trainer[name] = choose(chosen.trainer, before)
     return chosen
 
 
 def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: Any, module: Any) -> Resolved:
-    """What a chosen config, its assembled data and module compute with.
+    """The settings of a run, from its config with the hardware chosen, its data and its module.
 
     A precision that `auto` has chosen here becomes fp32 in the config where the model cannot be computed in it.
     """
     trainer, layout, model = config.trainer, getattr(data, "layout", None), getattr(module, "model", None)
     attention = None
-    if layout is not None and hasattr(
-        model, "pretrained"
-    ):  # else those of a plain LightningModule, or of its data
+    if layout is not None and hasattr(model, "pretrained"):  # neither is a plain part of Lightning
         if asked.trainer.get("precision", "auto") == "auto" and "precision" not in before:
             trainer.precision = usable_precision(trainer.precision, model, layout)
         attention = attention_of(model, layout, trainer)
@@ -74,8 +64,7 @@ def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: Any, 
         "precision": trainer.precision,
         "layout": layout,
         "attention": attention,
-        "micro_batch_tokens": getattr(data, "micro_batch_tokens", None),
-        "micro_batch_size": getattr(data, "micro_batch_size", None),
+        **{name: getattr(data, name, None) for name in ("micro_batch_tokens", "micro_batch_size")},
         "compile": bool(config.module.get("compile_model")),
         "processes": processes_per_node(trainer) * num_nodes(trainer),
         "threads": torch.get_num_threads() if trainer.accelerator == "cpu" else None,
@@ -83,10 +72,10 @@ def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: Any, 
 
 
 def attention_of(model: Any, layout: str, trainer: Any) -> str:
-    """The kernel of attention in training, by name: transformers' own of padded rows, else the way of packed ones.
+    """The attention in training, by name: that of transformers for padded rows, else ours for packed rows.
 
-    `documents`: one document after another, on a CPU; `flash_attn`, `varlen_attn`: flash attention on a GPU (which knows
-    no dropout of attention); `padded_documents`: on a GPU that has none for this precision.
+    `documents`: one document after another, on a CPU; `flash_attn`, `varlen_attn`: flash attention on a GPU (without
+    dropout of attention); `padded_documents`: on a GPU without flash attention for this precision.
     """
     if layout != "packed":
         return str(getattr(model.pretrained.config, "_attn_implementation", None))
@@ -98,15 +87,15 @@ def attention_of(model: Any, layout: str, trainer: Any) -> str:
 
 
 def note(folder: RunFolder, values: Resolved) -> None:
-    """Writes the decisions into the run's `config.yaml` and `status.json`; ranks but the first leave it to that."""
-    if (here := member()) is not None and here.rank:
-        return
-    folder.update_status(**{RECORD: values})
-    folder.add_to_config({RECORD: values})
+    """Writes the settings into the run's `config.yaml` and `status.json`, on the first rank."""
+    here = member()
+    if here is None or here.rank == 0:
+        folder.update_status(**{RECORD: values})
+        folder.add_to_config({RECORD: values})
 
 
 def changes(before: Resolved, now: Resolved) -> list[str]:
-    """A line for each decision that is another where a run goes on, and one where the old one is slow here."""
+    """A line for each setting that changes where a run goes on, and one where the precision is slow here."""
     lines = [
         f"{name} changes from {before[name]} to {now[name]} where this run goes on"
         for name in now
@@ -120,19 +109,18 @@ def changes(before: Resolved, now: Resolved) -> list[str]:
 
 
 def described(config: DictConfig, before: Resolved, now: Resolved) -> dict[str, str]:
-    """What was decided, for the summary at the start: each value, and who has chosen it where `auto` is asked for."""
+    """The settings for the summary at the start; one that is `auto` with the reason for its value."""
     asked = {"precision": config.trainer.get("precision", "auto"), "layout": config.data.get("layout")}
-    shown = {}
-    for name in ("precision", "layout", "attention"):
-        if now[name] is None:
-            continue
-        by = "as the run began" if before.get(name) == now[name] else "chosen for this machine"
-        shown[name] = f"{now[name]}, {by}" if asked.get(name) == "auto" else str(now[name])
+    shown = {name: str(now[name]) for name in (*asked, "attention") if now[name] is not None}
+    for name in shown:
+        if asked.get(name) == "auto":
+            began = before.get(name) == now[name]
+            shown[name] += ", as the run began" if began else ", chosen for this machine"
     return shown
 
 
 class Record(Callback):
-    """Saves the resolved settings in every checkpoint, and checks that all ranks agree on them."""
+    """Saves the resolved settings in every checkpoint, and checks that all ranks have the same."""
 
     def __init__(self, resolved: Resolved) -> None:
         self.resolved = resolved
@@ -145,24 +133,24 @@ class Record(Callback):
             check_agreement(found)
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: Any, checkpoint: dict[str, Any]) -> None:
-        """Adds the decisions."""
+        """Adds the settings."""
         checkpoint[RECORD] = self.resolved
 
 
 def check_agreement(found: list[Resolved]) -> None:
-    """Raises ValueError, naming the first difference, unless the ranks, in order, have all decided alike."""
-    settings = {"layout": "data.layout", "compile": "module.compile_model"}
+    """Raises ValueError, naming the first difference, unless all ranks have the same settings."""
+    keys = {"layout": "data.layout", "compile": "module.compile_model"}
     for rank, theirs in enumerate(found):
         for name, value in found[0].items():
             if theirs[name] != value and name != "threads":  # nodes may have other numbers of cores
                 raise ValueError(
                     f"rank 0 would train with {name} {value}, rank {rank} with {theirs[name]}: the machines differ, "
-                    f"so set {settings.get(name, f'trainer.{name}')} to one that all of them have"
+                    f"so set {keys.get(name, f'trainer.{name}')} to one that all of them have"
                 )
 
 
 def _accelerator(trainer: Any, before: Resolved) -> str:
-    """For `auto` the one before; with `devices=auto` what there is, by which the processes were counted."""
+    """For `auto` the one before; with `devices=auto` that of this machine, whose devices the launcher has counted."""
     was = before.get("accelerator")
     if trainer.accelerator != "auto" or was is None or trainer.devices in ("auto", -1, "-1"):
         return resolve_accelerator(trainer.accelerator)
@@ -186,15 +174,16 @@ def _precision(trainer: Any, before: Resolved) -> str:
 
 
 def _kernel(trainer: Any, before: Resolved) -> str:
-    """Which flash attention packed rows go through on a GPU; elsewhere nothing depends on it."""
+    """The flash attention of packed rows on a GPU; elsewhere the setting has no effect."""
+    wanted, was, began = str(trainer.attention), before.get("attention"), ""
     if trainer.accelerator != "gpu":
-        return str(trainer.attention)
-    was, same = before.get("attention"), before.get("accelerator") == trainer.accelerator
-    taken = was if trainer.attention == "auto" and was in FLASH_KERNELS and same else None
+        return wanted
     here = [name for name in FLASH_KERNELS if name != "flash_attn" or find_spec(name)]
-    wanted = str(taken or (here[0] if trainer.attention == "auto" else trainer.attention))
+    if wanted == "auto" and was in FLASH_KERNELS and before.get("accelerator") == "gpu":
+        wanted, began = str(was), "the run began with "
+    elif wanted == "auto":
+        wanted = here[0]
     if wanted not in here:
-        began = "the run began with " if taken else ""
         raise ValueError(
             f"{began}trainer.attention={wanted}, whose package is not installed here; install it, or set "
             f"trainer.attention={here[0]}"

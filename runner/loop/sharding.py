@@ -1,13 +1,11 @@
 """Training in shards: FSDP2, and tensor parallelism where a model has a plan for it.
 
-Every transformer layer is one shard unit, the rest (embeddings, head) another. Every rank writes its own shards, beside
-the training (`runner.checkpoints.sharded`), and any number of processes can go on from them, with shards or without; nor
-does any rank need memory for more than its share. Only the export gathers whole weights, one tensor at a time.
+Every transformer layer is one shard unit, the rest (embeddings, head) another. Every rank writes its own shards
+(`runner.checkpoints.sharded`), and any number of processes can go on from them. Only the export gathers whole weights.
 """
 
 import math
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +21,8 @@ from torch.optim import Optimizer
 from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from iolaus.runner.checkpoints.files import AtomicCheckpointIO
 from iolaus.runner.checkpoints.sharded import read_shares
+from iolaus.runner.models.task_model import TaskModel
 
 SHARDABLE = ("adam", "adamw", "adagrad", "lion", "rmsprop", "sgd")
 """Optimizers that treat each weight by itself, and so need not see a whole matrix or its norm."""
@@ -32,19 +30,11 @@ SHARDABLE = ("adam", "adamw", "adagrad", "lion", "rmsprop", "sgd")
 STYLES = {"colwise": ColwiseParallel, "rowwise": RowwiseParallel}
 
 
-def shard(model: nn.Module, mesh: DeviceMesh) -> None:
-    """Shards `model` in place over the mesh's `data_parallel` ranks, its matrices first over the `tensor_parallel` ones.
-
-    Every rank brings the same whole weights; what it keeps is its share of them.
-
-    Raises:
-        ValueError: tensor parallelism of a model without a plan, or by a number that its heads cannot be divided by.
-    """
-    pretrained = model.pretrained
-    assert isinstance(pretrained, PreTrainedModel)
+def shard(model: TaskModel, mesh: DeviceMesh) -> None:
+    """Shards a model that is whole on every rank over those of `data_parallel`, matrices over `tensor_parallel` first."""
     if mesh["tensor_parallel"].size() > 1:
-        split_matrices(pretrained, mesh["tensor_parallel"])
-    layers = [m for m in pretrained.modules() if isinstance(m, GradientCheckpointingLayer)]
+        split_matrices(model.pretrained, mesh["tensor_parallel"])
+    layers = [m for m in model.pretrained.modules() if isinstance(m, GradientCheckpointingLayer)]
     for part in [*reversed(layers), model]:  # inner ones first
         fully_shard(part, mesh=mesh["data_parallel"])
     if hasattr(model, "generate"):
@@ -52,13 +42,13 @@ def shard(model: nn.Module, mesh: DeviceMesh) -> None:
 
 
 def split_matrices(pretrained: PreTrainedModel, mesh: DeviceMesh) -> None:
-    """Splits attention and feed-forward matrices by the plan that transformers has for the architecture."""
+    """Splits matrices by the plan of transformers; raises ValueError without one, or if heads cannot be divided."""
     config = pretrained.config
     plan, setting = getattr(config, "base_model_tp_plan", None), f"trainer.tensor_parallel_size={mesh.size()}"
     if not plan or not set(plan.values()) <= set(STYLES):
         raise ValueError(
-            f"{setting}: transformers has no plan to split the matrices of "
-            f"{config.model_type}; use 1, or a model such as model.architecture=eurobert"
+            f"{setting}: transformers has no plan to split the matrices of {config.model_type}; use 1, or a model such "
+            "as model.architecture=eurobert"
         )
     for name in ("num_attention_heads", "num_key_value_heads", "intermediate_size"):
         if (size := getattr(config, name, None) or 0) % mesh.size():
@@ -101,31 +91,26 @@ def whole(tensor: Tensor) -> Tensor:
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
-def gather(state: Any, keep: bool) -> Any:
-    """Nested state with shards replaced by whole tensors on the CPU, where `keep`, else by None; collective.
-
-    Weights that are tied stay one tensor.
-    """
+def gather(state: Mapping[str, Tensor], keep: bool) -> dict[str, Any]:
+    """The state with whole tensors on the CPU for shards, or None unless `keep`; tied ones stay one; collective."""
     known: dict[int, Tensor | None] = {}
-
-    def gathered(value: Any) -> Any:
+    gathered: dict[str, Any] = dict(state)
+    for name, value in state.items():
         if isinstance(value, DTensor):
-            key = id(value) if not value.to_local().numel() else value.to_local().data_ptr()
+            key = value.to_local().data_ptr() if value.to_local().numel() else id(value)
             if key not in known:
                 full = whole(value.detach())
                 known[key] = full.cpu() if keep else None
-            return known[key]
-        if isinstance(value, Mapping):
-            return {name: gathered(item) for name, item in value.items()}
-        return [gathered(item) for item in value] if isinstance(value, list) else value
-
-    return gathered(state)
+            gathered[name] = known[key]
+    return gathered
 
 
-def own_share(full: Tensor, like: DTensor) -> Tensor:
-    """The part that this rank holds of `like`, of a tensor that is whole or is that part already."""
+def own_share(full: Tensor, like: Tensor) -> Tensor:
+    """This rank's part of a tensor that is whole or in shards, cut as `like` is; all of it if `like` is whole."""
     if isinstance(full, DTensor):
         return full.to_local()
+    if not isinstance(like, DTensor):
+        return full
     shape, offset = compute_local_shape_and_global_offset(like.shape, like.device_mesh, like.placements)
     part = full[tuple(slice(start, start + size) for start, size in zip(offset, shape, strict=True))]
     return part.to(like.to_local().device)
@@ -134,25 +119,9 @@ def own_share(full: Tensor, like: DTensor) -> Tensor:
 class ShardedStrategy(ModelParallelStrategy):
     """Lightning's model parallelism, with the project's own checkpoints: written in shards, read in shards or whole."""
 
-    def __init__(
-        self, num_processes: int, tensor_parallel_size: int, accelerator: str, timeout: timedelta
-    ) -> None:
-        """Raises ValueError for a size that does not divide the number of processes."""
-        if tensor_parallel_size < 1 or num_processes % tensor_parallel_size:
-            raise ValueError(
-                f"trainer.tensor_parallel_size={tensor_parallel_size} does not divide the {num_processes} processes"
-            )
-        super().__init__(
-            data_parallel_size=num_processes // tensor_parallel_size,
-            tensor_parallel_size=tensor_parallel_size,
-            save_distributed_checkpoint=False,
-            process_group_backend="nccl" if accelerator == "gpu" else "gloo",
-            timeout=timeout,
-        )
-
     @property
     def lightning_restore_optimizer(self) -> bool:
-        """True: Lightning hands the saved state to `load_optimizer_state_dict`."""
+        """True: Lightning gives the saved state to `load_optimizer_state_dict`."""
         return True
 
     def lightning_module_state_dict(self) -> dict[str, Any]:
@@ -166,9 +135,7 @@ class ShardedStrategy(ModelParallelStrategy):
 
     def save_checkpoint(self, checkpoint: dict[str, Any], filepath: Any, storage_options: Any = None) -> None:
         """Has every rank write its shards; collective."""
-        io = self.checkpoint_io
-        assert isinstance(io, AtomicCheckpointIO)
-        io.save_shards(checkpoint, Path(filepath), self.is_global_zero)
+        self.checkpoint_io.save_shards(checkpoint, Path(filepath), self.is_global_zero)  # type: ignore[attr-defined]
 
     def load_checkpoint(self, checkpoint_path: Any, weights_only: bool | None = None) -> dict[str, Any]:
         """This rank's share of a checkpoint in shards; of one of whole tensors, all of it."""
@@ -176,23 +143,21 @@ class ShardedStrategy(ModelParallelStrategy):
         if not path.is_dir():
             return Strategy.load_checkpoint(self, path, weights_only)
         self.checkpoint_io.wait()  # type: ignore[attr-defined]
-        assert self.lightning_module is not None
-        parameters = list(map(_parameters, self.optimizers))
-        return read_shares(path, self.lightning_module.state_dict(), parameters)
+        return read_shares(path, self.lightning_module_state_dict(), list(map(_parameters, self.optimizers)))
 
     @torch.no_grad()
     def load_model_state_dict(self, checkpoint: Mapping[str, Any], strict: bool = True) -> None:
         """Takes this rank's share of every weight."""
         for name, tensor in self.lightning_module_state_dict().items():
-            saved, sharded = checkpoint["state_dict"][name], isinstance(tensor, DTensor)
-            (tensor.to_local() if sharded else tensor).copy_(own_share(saved, tensor) if sharded else saved)
+            local = tensor.to_local() if isinstance(tensor, DTensor) else tensor
+            local.copy_(own_share(checkpoint["state_dict"][name], tensor))
 
     def load_optimizer_state_dict(self, checkpoint: Mapping[str, Any]) -> None:
         """Takes this rank's share of every state that is shaped as its weight."""
         for optimizer, saved in zip(self.optimizers, checkpoint["optimizer_states"], strict=True):
             parameters = _parameters(optimizer)
             state = {
-                number: {name: _shared(value, parameters[number]) for name, value in entries.items()}
+                number: {name: _as_shard(value, parameters[number]) for name, value in entries.items()}
                 for number, entries in saved["state"].items()
             }
             optimizer.load_state_dict({**saved, "state": state})
@@ -202,9 +167,10 @@ def _parameters(optimizer: Any) -> list[Tensor]:
     return [p for group in optimizer.param_groups for p in group["params"]]
 
 
-def _shared(value: Any, parameter: Tensor) -> Any:
-    like_weight = isinstance(value, Tensor) and value.shape == parameter.shape
-    if not like_weight or isinstance(value, DTensor) or not isinstance(parameter, DTensor):
+def _as_shard(value: Any, parameter: Tensor) -> Any:
+    """This rank's shard of a whole state that is shaped as its sharded weight; any other value as it is."""
+    is_whole = isinstance(value, Tensor) and not isinstance(value, DTensor)
+    if not is_whole or not isinstance(parameter, DTensor) or value.shape != parameter.shape:
         return value
     share, mesh, placements = own_share(value, parameter).clone(), parameter.device_mesh, parameter.placements
     shape, stride = parameter.shape, parameter.stride()

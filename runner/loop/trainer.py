@@ -1,4 +1,4 @@
-"""Lightning's Trainer as this project drives it, with devices, precision and strategy chosen for the hardware."""
+"""Lightning's Trainer, with devices, precision and strategy chosen for the hardware."""
 
 import inspect
 import logging
@@ -19,9 +19,9 @@ from iolaus.conf import trainer as options
 from iolaus.runner.build import bind
 from iolaus.runner.checkpoints.callback import ResumePoint
 from iolaus.runner.checkpoints.files import AtomicCheckpointIO
-from iolaus.runner.config.calling import parameters
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.logging.loggers import MetricsFile
+from iolaus.runner.loop.assembly import Parts
 from iolaus.runner.loop.lightning_loop import describe
 from iolaus.runner.loop.profiling import Profile
 from iolaus.runner.loop.sharding import ShardedStrategy
@@ -31,31 +31,15 @@ from iolaus.runner.run.cluster import cluster_environment, num_nodes, processes_
 from iolaus.runner.run.folder import RunFolder
 
 EXPECTED_WARNINGS = (
-    ".*`srun` command is available.*",
-    ".*dataloader is not resumable.*",
-    ".*does not have many workers.*",
-    ".*Checkpoint directory.*exists and is not empty.*",
-    ".*smaller than the logging interval.*",
-    ".*It is recommended to use `self.log.*sync_dist=True.*",
-    ".*`broadcast_buffers` is deprecated.*",
-    ".*torch.utils._pytree.*",
-    ".*LeafSpec.*",
-)
-"""What Lightning warns of that this project does on purpose."""
+    "`srun` command is available", "dataloader is not resumable", "does not have many workers",
+    "Checkpoint directory.*exists and is not empty", "smaller than the logging interval",
+    "It is recommended to use `self.log.*sync_dist=True", "`broadcast_buffers` is deprecated",
+    "torch.utils._pytree", "LeafSpec",
+)  # fmt: skip
+"""Warnings of Lightning about what this project does on purpose."""
 
-PROFILED_STEPS = 5
-
-SHARED = (
-    "accelerator",
-    "devices",
-    "num_nodes",
-    "strategy",
-    "precision",
-    "max_steps",
-    "max_epochs",
-    "plugins",
-)
-"""Settings of Lightning's Trainer that a run decides for all of its parts, from the values in the config."""
+SHARED = "accelerator", "devices", "num_nodes", "strategy", "precision", "max_steps", "max_epochs", "plugins"
+"""Settings of Lightning's Trainer that other parts of a run depend on: their resolved values count."""
 
 
 @takes_settings(options.Trainer)
@@ -65,21 +49,23 @@ def build_trainer(
     loggers: dict[str, Any],
     folder: RunFolder,
     resumed_step: int,
-    epochs: dict[str, Any] | None = None,
+    epochs: dict[str, Any],
     make: Callable[..., Trainer] = Trainer,
 ) -> Trainer:
-    """A Trainer whose one epoch is the whole run: batch k of its loader is global batch k.
+    """A Trainer for this hardware; `epochs` are Lightning's keywords for its length, `make` takes all of its keywords.
 
-    Models go through the flash attention that `attention` names from now on. `epochs` are keywords for data that is read
-    in epochs of its own; `make` is called with what Lightning's Trainer is made of.
-
-    Raises:
-        ValueError: an accelerator or precision that is not there.
+    Models use the flash attention that `attention` names from now on. Beside any logger `metrics.csv` is written, which
+    the report is drawn from; loggers drop the rows that a resumed run writes again. Raises ValueError where the machine
+    has no such accelerator, or the processes cannot be divided as asked.
     """
     accelerator = resolve_accelerator(settings.accelerator)
     use_kernel(None if settings.attention == "auto" else settings.attention)
     quiet_libraries()
-    _prepare_loggers(loggers, folder, resumed_step)
+    if loggers:
+        loggers.setdefault("csv", MetricsFile(str(folder.path)))
+    for logger in loggers.values():
+        if hasattr(logger, "resume"):
+            logger.resume(resumed_step)
     processes = processes_per_node({"devices": settings.devices, "accelerator": accelerator})
     nodes = num_nodes({"num_nodes": settings.num_nodes})
     trainer = make(
@@ -89,7 +75,7 @@ def build_trainer(
         strategy=_strategy(settings, processes * nodes, accelerator),
         inference_mode=settings.strategy != "fsdp",  # weights gathered in it could not be trained on
         precision=resolve_precision(settings.precision, accelerator),
-        **(epochs or {"max_steps": settings.max_steps, "max_epochs": 1, "use_distributed_sampler": False}),
+        **epochs,
         check_val_every_n_epoch=None,
         val_check_interval=settings.validate_every or None,
         limit_val_batches=settings.validation_batches if settings.validate_every else 0.0,
@@ -99,7 +85,7 @@ def build_trainer(
         enable_checkpointing=any(isinstance(callback, LightningCheckpoint) for callback in callbacks),
         enable_progress_bar=any(isinstance(callback, ProgressBar) for callback in callbacks),
         enable_model_summary=False,
-        callbacks=[*callbacks, *([Profile(folder.path, PROFILED_STEPS)] if settings.profile else [])],
+        callbacks=[*callbacks, *([Profile(folder.path)] if settings.profile else [])],
         logger=list(loggers.values()),
         plugins=[AtomicCheckpointIO(), cluster_environment()],
         default_root_dir=str(folder.path),
@@ -108,24 +94,13 @@ def build_trainer(
     return trainer
 
 
-def _prepare_loggers(loggers: dict[str, Any], folder: RunFolder, resumed_step: int) -> None:
-    """Adds `metrics.csv`, which the report is drawn from, to any logger, and takes back what a resumed run does again."""
-    if loggers:
-        loggers.setdefault("csv", MetricsFile(str(folder.path)))
-    for logger in loggers.values():
-        if hasattr(logger, "resume"):
-            logger.resume(resumed_step)
+def make_trainer(asked: DictConfig, resolved: DictConfig, **given: Any) -> Trainer:
+    """The Trainer of the node `asked`, with its values as `resolved`.
 
-
-def make_trainer(asked: DictConfig, settled: DictConfig, **given: Any) -> Trainer:
-    """The Trainer of the node `asked`, with the values it has been `settled` to.
-
-    Lightning's class and its subclasses have settings by Lightning's names; those left out are as in `trainer=auto`.
-
-    Raises:
-        ValueError: a setting that is not Lightning's, or that another group has.
+    A node of Lightning's class, or of a subclass, has Lightning's names; settings left out are as in `trainer=auto`.
+    Raises ValueError for a setting that is not Lightning's, or that another group has.
     """
-    own = OmegaConf.create({"trainer": {name: settled[name] for name in asked}})
+    own = OmegaConf.create({"trainer": {name: resolved[name] for name in asked}})
     call = bind(own.trainer)
     if not (isinstance(call.func, type) and issubclass(call.func, Trainer)):
         trainer: Trainer = call(**given)
@@ -133,30 +108,24 @@ def make_trainer(asked: DictConfig, settled: DictConfig, **given: Any) -> Traine
     for name, group in (("callbacks", "callback"), ("logger", "logger")):
         if name in call.keywords:
             raise ValueError(f"trainer.{name}: choose them by the group {group}, such as {group}=...")
-    names, _ = parameters(call.func)
-    theirs = {name: value for name, value in call.keywords.items() if name not in SHARED}
-    plain = call.with_keywords(theirs)
-
-    def make(**ours: Any) -> Trainer:
-        made: Trainer = plain.made(**{n: v for n, v in ours.items() if n in names and n not in theirs})
-        return made
-
+    plain = call.with_keywords({n: value for n, value in call.keywords.items() if n not in SHARED})
     known = inspect.signature(build_trainer).parameters
-    return build_trainer(**{**{n: settled[n] for n in known if n in settled}, **given}, make=make)
+    return build_trainer(**{**{n: resolved[n] for n in known if n in resolved}, **given}, make=plain)
 
 
 def leave_signals_alone(trainer: Trainer) -> None:
-    """Keeps Lightning from handling signals: its handlers communicate between the ranks at any moment, which can hang
-    (Lightning 21406), and its loop broadcasts a flag at every step; `runner.callbacks.Preemption` does both better.
+    """Turns off Lightning's signal handlers and its flag at every step; `runner.callbacks.Preemption` replaces both.
+
+    The handlers communicate between the ranks at any moment, which can hang (Lightning 21406).
     """
     trainer._signal_connector.register_signal_handlers = lambda: None  # type: ignore[method-assign]
     trainer.fit_loop.epoch_loop._broadcast_sigterm_tensor = lambda: None  # type: ignore[method-assign]
 
 
 def quiet_libraries() -> None:
-    """Leaves the screen to this project's own summary and progress; warnings of substance still come through."""
+    """Silences libraries where this project's summary and progress say the same; other warnings still show."""
     for message in EXPECTED_WARNINGS:
-        warnings.filterwarnings("ignore", message)
+        warnings.filterwarnings("ignore", f".*{message}")
     for library in ("lightning.pytorch", "lightning.fabric"):
         logging.getLogger(library).setLevel(logging.WARNING)
     logging.getLogger("torch.distributed.tensor").setLevel(logging.ERROR)
@@ -167,59 +136,41 @@ def resolve_precision(precision: str, accelerator: str) -> str:
     """`precision` with `auto` replaced: bf16 autocast where the hardware multiplies in bf16, else fp32."""
     if precision != "auto":
         return precision
-    multiplies = {"gpu": torch.cuda.is_bf16_supported, "cpu": cpu_has_bf16}.get(accelerator)
-    return "bf16-mixed" if multiplies is not None and multiplies() else "32-true"
+    on_gpu = accelerator == "gpu" and torch.cuda.is_bf16_supported()
+    return "bf16-mixed" if on_gpu or (accelerator == "cpu" and cpu_has_bf16()) else "32-true"
 
 
 def cpu_has_bf16() -> bool:
     """Whether the CPU has bf16 matrix units (AMX or AVX512-BF16)."""
-    probes = ("_is_amx_tile_supported", "_is_avx512_bf16_supported")
-    return any(getattr(torch.cpu, probe)() for probe in probes if hasattr(torch.cpu, probe))
+    return torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
 
 
 def final_validation(trainer: Trainer, module: Any, data: Any) -> None:
     """Validates at the last step, where no validation fell on it."""
-    if (
-        not trainer.enable_validation
-        or getattr(data, "validation_names", None) == []
-        or module.validated_step == trainer.global_step
-    ):
-        return
-    trainer.validate(module, data, verbose=False)
+    has_sets = getattr(data, "validation_names", None) != []
+    if trainer.enable_validation and has_sets and module.validated_step != trainer.global_step:
+        trainer.validate(module, data, verbose=False)
 
 
 def describe_run(
-    trainer: Trainer,
-    module: Any,
-    data: Any,
-    folder: RunFolder,
-    checkpoint: ResumePoint | None,
-    decided: dict[str, str],
+    trainer: Trainer, parts: Parts, folder: RunFolder, checkpoint: ResumePoint | None, decided: dict[str, str]
 ) -> dict[str, dict[str, str]]:
-    """What the summary at the start shows, by section; `decided` is what `auto` has come to."""
+    """The summary at the start, by section; `decided` are the values of settings that are `auto`."""
     device = trainer.strategy.root_device
     on_gpu = device.type == "cuda"
     name = torch.cuda.get_device_name(device) if on_gpu else f"CPU, {torch.get_num_threads()} threads"
-    return {
-        "data": describe(data),
-        "model": describe(module),
-        "run": {
-            "steps": (f"{trainer.max_steps:,}" if trainer.max_steps > 0 else f"{trainer.max_epochs} epochs")
-            + _origin(folder, checkpoint),
-            "device": f"{name} x {trainer.world_size}" if trainer.world_size > 1 else name,
-            **decided,
-            "folder": str(typed_path(folder.path)),
-        },
+    steps = f"{trainer.max_steps:,}" if trainer.max_steps > 0 else f"{trainer.max_epochs} epochs"
+    if checkpoint is not None and folder.is_same(checkpoint.path):
+        steps += f", continuing at step {checkpoint.step:,}"
+    elif checkpoint is not None:
+        steps += f", branching off at step {checkpoint.step:,} of {checkpoint.path.parent.parent.resolve()}"
+    run = {
+        "steps": steps,
+        "device": f"{name} x {trainer.world_size}" if trainer.world_size > 1 else name,
+        **decided,
+        "folder": str(typed_path(folder.path)),
     }
-
-
-def _origin(folder: RunFolder, checkpoint: ResumePoint | None) -> str:
-    """Where a resumed run goes on from, in words."""
-    if checkpoint is None:
-        return ""
-    if folder.is_same(checkpoint.path):
-        return f", continuing at step {checkpoint.step:,}"
-    return f", branching off at step {checkpoint.step:,} of {checkpoint.path.parent.parent.resolve()}"
+    return {"data": describe(parts.data), "model": describe(parts.module), "run": run}
 
 
 def resolve_accelerator(name: str) -> str:
@@ -238,18 +189,18 @@ COLLECTIVE_TIMEOUTS = 1.5
 
 
 def _strategy(settings: options.Trainer, world_size: int, accelerator: str) -> str | Strategy:
-    name, tensor_parallel_size = settings.strategy, settings.tensor_parallel_size
-    timeout = timedelta(seconds=COLLECTIVE_TIMEOUTS * settings.timeout)
-    if tensor_parallel_size != 1 and name != "fsdp":
-        raise ValueError(f"trainer.tensor_parallel_size={tensor_parallel_size} needs trainer=fsdp")
-    if name == "fsdp":
-        alone = world_size == 1 and tensor_parallel_size <= 1  # one process has all of it anyway
-        return "auto" if alone else ShardedStrategy(world_size, tensor_parallel_size, accelerator, timeout)
+    name, num_shared = settings.strategy, settings.tensor_parallel_size
+    setting = f"trainer.tensor_parallel_size={num_shared}"
+    backend = "nccl" if accelerator == "gpu" else "gloo"
+    timeout = COLLECTIVE_TIMEOUTS * timedelta(seconds=settings.timeout)
+    group: dict[str, Any] = {"process_group_backend": backend, "timeout": timeout}
+    if num_shared != 1 and name != "fsdp":
+        raise ValueError(f"{setting} needs trainer=fsdp")
+    if world_size % num_shared:
+        raise ValueError(f"{setting} does not divide the {world_size} processes")
+    if name == "fsdp" and world_size > 1:
+        sizes = world_size // num_shared, num_shared
+        return ShardedStrategy(*sizes, save_distributed_checkpoint=False, **group)
     if name == "ddp" or (name == "auto" and world_size > 1):
-        return DDPStrategy(
-            process_group_backend="nccl" if accelerator == "gpu" else "gloo",
-            timeout=timeout,
-            gradient_as_bucket_view=True,
-            broadcast_buffers=False,
-        )
-    return name
+        return DDPStrategy(gradient_as_bucket_view=True, broadcast_buffers=False, **group)
+    return "auto" if name == "fsdp" else name  # one process has all of the model anyway

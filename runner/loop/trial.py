@@ -1,6 +1,7 @@
-"""Measures what a step costs by running a part of one: time, and memory by purpose. The weights change."""
+"""Measures the cost of a step by running a part of it: time, and memory by purpose. The weights change."""
 
 import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -15,7 +16,7 @@ from iolaus.runner.models.packed.dropout_keys import dropout_keys
 from iolaus.runner.optim import loop_needs
 
 TRIED = 3
-"""Micro-batches that are run for the time of a step; all take about the same."""
+"""Micro-batches that are run to measure the time of one."""
 
 
 class Cost(NamedTuple):
@@ -30,76 +31,64 @@ class Cost(NamedTuple):
 
     @property
     def memory(self) -> int:
-        """All of it."""
+        """The sum of the four, in bytes."""
         return self.weights + self.gradients + self.optimizer + self.activations
 
 
 def try_step(module: Any, optimizer: Optimizer, share: Share, device: torch.device, precision: str) -> Cost:
-    """The cost of a step on a share of a global batch.
-
-    The first micro-batch runs twice: for its memory, which also warms up, and for its time.
-    """
+    """The cost of a step on a share of a global batch; the first micro-batch runs once before, for its memory."""
     module.to(device).train()
     micro_batches = move_data_to_device(share["micro_batches"], device)
     mixed, dtype = precision.endswith("-mixed"), autocast_dtype(precision)
     weight, needs = max(float(share["weight"]), 1e-12), loop_needs(optimizer)
 
-    def run(micro_batch: MicroBatch) -> None:
+    def run(micro_batches: list[MicroBatch]) -> None:
         """Both passes inside autocast, and dropout by keys, as in `TrainingModule.training_step`."""
-        with torch.autocast(device.type, dtype, enabled=mixed), dropout_keys(micro_batch, 0) as keys:
-            loss = module.model(micro_batch)["loss"]
-            if keys is not None:
-                keys.computing_again = True
-            (loss / weight).backward(create_graph=needs.create_graph)
-            needs.after_backward()
+        for micro_batch in micro_batches:
+            with torch.autocast(device.type, dtype, enabled=mixed), dropout_keys(micro_batch, 0) as keys:
+                loss = module.model(micro_batch)["loss"]
+                if keys is not None:
+                    keys.computing_again = True
+                (loss / weight).backward(create_graph=needs.create_graph)
+                needs.after_backward()
+
+    def seconds(work: Callable[[], object]) -> float:
+        began = time.perf_counter()
+        work()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        return time.perf_counter() - began
 
     with needs.step(0):
-        activations = _kept_bytes(module, lambda: run(micro_batches[0]), device)
+        activations = _activation_bytes(module, lambda: run(micro_batches[:1]), device)
         tried = micro_batches[:TRIED]
-        began = time.perf_counter()
-        for micro_batch in tried:
-            run(micro_batch)
-        _wait(device)
-        per_micro_batch = (time.perf_counter() - began) / len(tried)
-        began = time.perf_counter()
-        optimizer.step()
-        _wait(device)
-        update = time.perf_counter() - began
-    parameters, states = list(module.model.parameters()), list(optimizer.state.values())
+        per_micro_batch = seconds(lambda: run(tried)) / len(tried)
+        update = seconds(optimizer.step)
+    parameters, states = list(module.model.parameters()), tree_leaves(list(optimizer.state.values()))
     return Cost(
-        weights=sum(map(_bytes, parameters)),
-        gradients=sum(_bytes(p.grad) for p in parameters if p.grad is not None),
-        optimizer=sum(_bytes(t) for t in tree_leaves(states) if isinstance(t, Tensor)),
+        weights=sum(p.nbytes for p in parameters),
+        gradients=sum(p.grad.nbytes for p in parameters if p.grad is not None),
+        optimizer=sum(state.nbytes for state in states if isinstance(state, Tensor)),
         activations=activations,
         step_seconds=per_micro_batch * len(micro_batches) + update,
     )
 
 
-def _kept_bytes(module: Any, work: Any, device: torch.device) -> int:
-    """What `work` keeps for the backward pass beside the weights; each storage counts once."""
+def _activation_bytes(module: Any, work: Callable[[], None], device: torch.device) -> int:
+    """Bytes that `work` keeps for the backward pass beside the weights; each storage counts once."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)
         work()
-        return int(torch.cuda.max_memory_allocated(device) - before)
+        return torch.cuda.max_memory_allocated(device) - before
     weights = {p.untyped_storage().data_ptr() for p in module.model.parameters()}
     kept: dict[int, int] = {}
 
     def note(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
-        if storage.data_ptr() not in weights:
-            kept[storage.data_ptr()] = storage.nbytes()
+        kept[storage.data_ptr()] = storage.nbytes()
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
         work()
-    return sum(kept.values())
-
-
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
-def _bytes(tensor: Tensor) -> int:
-    return tensor.numel() * tensor.element_size()
+    return sum(size for storage, size in kept.items() if storage not in weights)

@@ -1,4 +1,4 @@
-"""Whether a model can be computed in autocast: some of transformers mask with a number that bf16 does not have."""
+"""Whether a model can be computed in autocast: some mask with a number that bf16 does not have."""
 
 import logging
 from typing import Any
@@ -24,13 +24,13 @@ def usable_precision(precision: str, task_model: Any, layout: str) -> str:
 
 
 def autocast_dtype(precision: str) -> torch.dtype:
-    """What autocast computes in at a mixed precision."""
+    """The type that autocast computes in at a mixed precision."""
     return torch.bfloat16 if precision.startswith("bf16") else torch.float16
 
 
 @torch.no_grad()
 def _failure(task_model: Any, layout: str, dtype: torch.dtype | None) -> str | None:
-    """What the model raises for random documents in autocast to `dtype`, or in fp32; None where it raises nothing."""
+    """The model's error for random documents in autocast to `dtype`, or in fp32; None if there is none."""
     config, device = task_model.pretrained.config, task_model.pretrained.device
     try:
         with evaluating(task_model), torch.autocast(device.type, dtype, enabled=dtype is not None):

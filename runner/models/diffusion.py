@@ -29,7 +29,7 @@ class MaskedDiffusionLM(SparseMaskedLM):
 
     @property
     def sums(self) -> tuple[str, ...]:
-        """With the number of targets."""
+        """As those of masked language models, and the number of `targets`."""
         return (*super().sums, "targets")
 
     def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
@@ -38,7 +38,7 @@ class MaskedDiffusionLM(SparseMaskedLM):
         return sums | {"targets": torch.tensor(len(micro_batch["targets"]), device=sums["loss"].device)}
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """What the model's head makes of hidden states [N, H]: [N, V], minus infinity at special tokens."""
+        """Logits [N, V] of hidden states [N, H]; minus infinity at special tokens."""
         return super().logits(hidden).masked_fill(self.special, -math.inf)
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:
@@ -59,11 +59,10 @@ def infill(
     order: str,
     seed: int,
 ) -> Tensor:
-    """Token ids [B, T] with every mask token replaced, over `num_steps` steps from t = 1 to 0; the rest is left alone.
+    """Token ids [B, T] with every mask token replaced, over `num_steps` steps from t = 1 to 0.
 
     `random`: the ancestral sampler of MDLM; each step reveals each masked token with probability 1 / steps left.
-    `confidence`: each step reveals an equal share, those of which the model is surest. Temperature 0 takes the likeliest
-    token. Steps that reveal nothing cost nothing. The result follows from the seed.
+    `confidence`: each step reveals an equal share, the most probable ones. Temperature 0 takes the likeliest token.
 
     Raises:
         ValueError: an unknown order, no step, or a negative temperature.

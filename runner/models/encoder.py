@@ -15,7 +15,7 @@ from iolaus.runner.models.head import MASKED_LM, Head
 from iolaus.runner.run.model_folder import model_folder
 
 SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
-"""Of the layers, as config classes call them."""
+"""Sizes of layers, as config classes name them."""
 
 DROPOUT_FIELDS = (
     "hidden_dropout_prob",
@@ -25,7 +25,7 @@ DROPOUT_FIELDS = (
     "mlp_dropout",
     "dropout",
 )
-"""What the config classes call dropout."""
+"""Names of dropout in config classes."""
 
 
 @takes_settings(Encoder)
@@ -42,16 +42,15 @@ def build_encoder(
     Raises:
         ValueError: an unknown architecture or config field, sizes that do not fit together, or no vocabulary.
     """
-    architecture, heads, config = settings.architecture, settings.num_attention_heads, settings.config
+    architecture, config = settings.architecture, settings.config
+    size, heads = settings.hidden_size, settings.num_attention_heads
     if architecture not in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
         raise ValueError(
             f"model.architecture={architecture!r} is no masked language model of transformers"
             + suggest(architecture, MODEL_FOR_MASKED_LM_MAPPING_NAMES)
         )
-    if settings.hidden_size % heads:
-        raise ValueError(
-            f"model.hidden_size={settings.hidden_size} is not divisible by model.num_attention_heads={heads}"
-        )
+    if size % heads:
+        raise ValueError(f"model.hidden_size={size} is not divisible by model.num_attention_heads={heads}")
     known = AutoConfig.for_model(architecture)
     fields: dict[str, Any] = {name: getattr(settings, name) for name in (*SIZES, "max_position_embeddings")}
     fields |= {name: settings.dropout for name in DROPOUT_FIELDS if hasattr(known, name)}
@@ -78,7 +77,7 @@ def load_encoder(
     path = model_folder(name_or_path)
     try:
         known = from_pretrained(AutoConfig, path)
-    except Exception as error:  # of the hub, of json, and of the checks of each field
+    except Exception as error:  # of the hub, json or the config
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ValueError(f"cannot load the model {name_or_path!r}: {reason}") from error
     changes = checked_fields(config, known)
@@ -107,7 +106,7 @@ def trained_labels(name_or_path: str) -> int | None:
 
 
 def special_tokens(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
-    """Size of the vocabulary and ids of the special tokens, as config classes call them."""
+    """Size of the vocabulary and ids of the special tokens, as config classes name them."""
     names = ("pad_token_id", "bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id")
     return {"vocab_size": len(tokenizer), **{name: getattr(tokenizer, name, None) for name in names}}
 

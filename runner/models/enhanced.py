@@ -1,4 +1,4 @@
-"""RetroMAE's enhanced decoder (arXiv 2205.12035, section 3.3) on top of any encoder of transformers.
+"""RetroMAE's enhanced decoder (arXiv 2205.12035, section 3.3) on any encoder of transformers.
 
 Letters in shapes: B sequences, T tokens, H hidden, E width of the input embeddings.
 """
@@ -18,10 +18,9 @@ from iolaus.runner.models.sparse_head import SparseMaskedLM, rows_at
 
 
 class EnhancedMaskedLM(SparseMaskedLM):
-    """Guesses every token from the sentence embedding and a few of the other tokens, besides masked language modelling.
+    """Predicts every token from the sentence embedding and a few other tokens, and masked tokens if `masks_encoder`.
 
-    Both go through the model's own head. The decoder serves training alone and is not exported. With
-    `masks_encoder` the encoder has to guess tokens too; what one of its targets weighs follows from the share of them.
+    Both go through the model's own head. The decoder is not exported.
     """
 
     def __init__(
@@ -34,12 +33,12 @@ class EnhancedMaskedLM(SparseMaskedLM):
         max_sequence_length: int,
     ) -> None:
         super().__init__(pretrained)
-        config, embeddings = pretrained.config, pretrained.get_input_embeddings()
+        embeddings = pretrained.get_input_embeddings()
         assert isinstance(embeddings, nn.Embedding)
         self.masks_encoder, self.pooling = masks_encoder, pooling
         self.encoder_loss_weight = encoder_loss_weight
         sizes = (embeddings.embedding_dim, max_sequence_length)
-        self.decoder = EnhancedDecoder(config, *sizes, masking=decoder_masking)
+        self.decoder = EnhancedDecoder(pretrained.config, *sizes, masking=decoder_masking)
 
     @property
     def sums(self) -> tuple[str, ...]:
@@ -48,20 +47,18 @@ class EnhancedMaskedLM(SparseMaskedLM):
         return (*super().sums, *(encoder if self.masks_encoder else ()))
 
     def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
-        """Sums over the micro-batch: `loss` of decoder and encoder by their factors, `correct` of the decoder.
+        """Sums over the micro-batch: the weighted `loss` of decoder and encoder, `correct` of the decoder.
 
         With masking on the encoder's side also `decoder_loss`, `encoder_loss`, `encoder_correct`, `encoder_targets`.
         """
-        own = "encoder_input_ids" in micro_batch
-        ids = micro_batch.get("encoder_input_ids", micro_batch["input_ids"])
+        ids, positions, targets = self.masked(micro_batch)
         hidden = self.encode({**micro_batch, "input_ids": ids})
         embeddings = self.pretrained.get_input_embeddings()(micro_batch["input_ids"])
         decoded = self.decode(hidden, embeddings, micro_batch)
         sums = self.score(rows_at(decoded, micro_batch["target_positions"]), micro_batch["targets"], None)
-        if not own:
+        if "encoder_input_ids" not in micro_batch:
             return sums
-        targets = micro_batch["encoder_targets"]
-        encoder = self.score(rows_at(hidden, micro_batch["encoder_target_positions"]), targets, None)
+        encoder = self.score(rows_at(hidden, positions), targets, None)
         weight = self.encoder_loss_weight
         return {
             "loss": (sums["loss"] + weight / micro_batch["encoder_rate"] * encoder["loss"]) / (1 + weight),
@@ -73,7 +70,7 @@ class EnhancedMaskedLM(SparseMaskedLM):
         }
 
     def masked(self, micro_batch: MicroBatch) -> tuple[Tensor, Tensor, Tensor]:
-        """The encoder's own masks; no position where it has none and sees every token."""
+        """The encoder's ids, positions of targets and targets; no targets where it sees every token."""
         if "encoder_input_ids" not in micro_batch:
             nothing = micro_batch["targets"][:0]
             return micro_batch["input_ids"], nothing, nothing
@@ -81,7 +78,7 @@ class EnhancedMaskedLM(SparseMaskedLM):
         return micro_batch["encoder_input_ids"], positions, targets
 
     def decode(self, hidden: Tensor, embeddings: Tensor, micro_batch: MicroBatch) -> Tensor:
-        """Decoded states [B, T, H] of hidden states [B, T, H] and embeddings [B, T, E]; packed ones padded meanwhile."""
+        """Decoded states [B, T, H] of hidden states [B, T, H] and embeddings [B, T, E], or of packed rows."""
         seeds = micro_batch["row_seeds"]
         if "cu_seqlens" not in micro_batch:
             mask = micro_batch["attention_mask"]
@@ -92,7 +89,7 @@ class EnhancedMaskedLM(SparseMaskedLM):
         return packed_again(self.decoder(sentence, padded, mask, seeds), micro_batch)
 
     def flop_counts(self) -> FlopCounts:
-        """With the attention of the decoder, whose matrices read every token."""
+        """With the decoder's matrices and attention over every token."""
         return super().flop_counts().plus(FlopCounts(0.0, 12.0 * self.pretrained.config.hidden_size, 0.0))
 
     def head_tokens(self, micro_batch: MicroBatch) -> int:
@@ -107,10 +104,7 @@ class EnhancedMaskedLM(SparseMaskedLM):
         return torch.einsum("bth,bt->bh", hidden, share.to(hidden.dtype))
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:
-        """The weighted mean of both losses; accuracy and perplexity of the decoder; loss and accuracy of each side.
-
-        While training the encoder's targets are counted by their expected number, here by their number.
-        """
+        """The weighted mean of both losses; accuracy and perplexity of the decoder; loss and accuracy of each side."""
         decoder = super().figures({**totals, "loss": totals.get("decoder_loss", totals["loss"])})
         if "encoder_targets" not in totals:
             return decoder
@@ -127,15 +121,14 @@ class EnhancedMaskedLM(SparseMaskedLM):
 
 
 class EnhancedDecoder(nn.Module):
-    """One transformer layer in which no token sees itself, but for what the sentence embedding tells of it.
+    """One transformer layer in which no token sees itself; in a second one it would, through the others.
 
-    Queries are the sentence embedding plus positions, keys and values the input embeddings plus positions; the
-    embedding also takes the place of the first key, which every token sees. The residual follows the queries. It must
-    stay one layer: a second one would see each token through the others.
+    Queries are the sentence embedding plus positions, keys and values the input embeddings plus positions; the sentence
+    embedding is also the first key, which every token sees. The residual follows the queries.
     """
 
     def __init__(self, config: Any, embedding_size: int, num_positions: int, masking: float) -> None:
-        """Takes the encoder's `config`, whose width, heads and range of first weights are the decoder's."""
+        """Takes the encoder's `config` for width, heads and the standard deviation of initial weights."""
         super().__init__()
         hidden_size, std = config.hidden_size, getattr(config, "initializer_range", 0.02)
         self.num_heads, self.masking = config.num_attention_heads, masking
@@ -173,8 +166,7 @@ class EnhancedDecoder(nn.Module):
 def visible_pairs(row_seeds: Tensor, masking: float) -> Tensor:
     """Which tokens [B, T, T] each token sees: the first, and each other with probability 1 - masking, never itself.
 
-    A pair's fate is a hash of the row's seed (int32 [B, T]) and the column (Wellons' 32-bit `lowbias32`), so it does not
-    depend on padding or on the other sequences.
+    A pair is decided by a hash of the row's seed (int32 [B, T]) and the column (Wellons' 32-bit `lowbias32`).
     """
     columns = torch.arange(1, row_seeds.shape[1] + 1, dtype=torch.int32, device=row_seeds.device)
     hashed = row_seeds[:, :, None] ^ columns * -1640531527  # 2**32 / golden ratio

@@ -1,4 +1,4 @@
-"""Task models: a micro-batch to the sum of its losses, and what evaluation needs of the outputs.
+"""Task models of finetuning: a micro-batch to the sum of its losses, and outputs for evaluation.
 
 Letters in shapes: D rows, T tokens, C labels, M targets, W words.
 """
@@ -13,67 +13,59 @@ from transformers import PreTrainedModel
 from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models.packed.rows import packed_row, padded_rows, unpacked
 from iolaus.runner.models.packed.trials import TOLERANCE, evaluating, relative_difference, trial_documents
-from iolaus.runner.models.sparse_head import encoder_giving
+from iolaus.runner.models.sparse_head import encoder_returning
 from iolaus.runner.models.wrapped import WrappedModel
 
-_NEVER = -1e4
-"""The logit of a place that is none."""
+_PADDING_LOGIT = -1e4
+"""The logit of padding."""
 
 
 class HeadedModel(WrappedModel):
-    """A model of transformers with its own head; the loss is ours, a sum in fp32 whatever the precision."""
+    """A model of transformers with its own head; the loss is a sum in fp32 whatever the precision."""
 
     inputs = (*WrappedModel.inputs, "token_type_ids")
 
     @torch.autocast("cpu", enabled=False)
     def pack_rows(self) -> None:
-        """Sets the model up for packed rows, for good.
-
-        Raises:
-            ValueError: encoder or head make something else of packed samples than of each alone.
-        """
+        """As `TaskModel.pack_rows`, after a trial of encoder and head on random samples."""
         config = self.pretrained.config
-        samples, before, packed = trial_documents(config), config._attn_implementation, False
+        samples, before = trial_documents(config), config._attn_implementation
         try:
             with torch.no_grad(), evaluating(self):
-                expected = torch.cat([self.tried(padded_rows([s], config)).flatten() for s in samples])
+                alone = torch.cat([self.tried(padded_rows([s], config)).flatten() for s in samples])
                 super().pack_rows()
-                difference = self._difference(samples, expected)
-                if not difference <= TOLERANCE:  # the head may read more tokens than was thought
+                difference = relative_difference(self.outputs(packed_row(samples))[0].flatten(), alone)
+                if not difference <= TOLERANCE:  # the head may read more tokens than `read_by_head` says
                     self.last_layer.remove()
-                    difference = self._difference(samples, expected)
-                packed = difference <= TOLERANCE
-        finally:
-            if not packed:  # it goes on with other rows
-                self.pretrained.set_attn_implementation(before)
-                self.position_offset = None
-        if not packed:
-            raise ValueError(
-                f"the head of {type(self.pretrained).__name__} makes something else of packed samples (by "
-                f"{difference:.2g}, relative to the largest); set data.layout=padded"
-            )
-
-    def _difference(self, samples: list[Tensor], expected: Tensor) -> float:
-        return relative_difference(self.outputs(packed_row(samples))[0].flatten(), expected)
+                    difference = relative_difference(self.outputs(packed_row(samples))[0].flatten(), alone)
+            if not difference <= TOLERANCE:
+                raise ValueError(
+                    f"the head of {type(self.pretrained).__name__} makes something else of packed samples (by "
+                    f"{difference:.2g}, relative to the largest); set data.layout=padded"
+                )
+        except BaseException:  # the model continues with padded rows
+            self.pretrained.set_attn_implementation(before)
+            self.position_offset = None
+            raise
 
     def outputs(self, micro_batch: MicroBatch) -> Any:
-        """What the model makes of rows [D, T]; of a packed one [1, T] the head is given the hidden states as they are."""
+        """The model's outputs for rows [D, T], or for a packed row [1, T] as one sequence."""
         if "cu_seqlens" not in micro_batch:
             return self.pretrained(**self.arguments(micro_batch))
-        with encoder_giving(self.pretrained, self.encode_packed(micro_batch)):
+        with encoder_returning(self.pretrained, self.encode_packed(micro_batch)):
             return self.pretrained(input_ids=None)
 
     def encode_packed(self, micro_batch: MicroBatch) -> Tensor:
-        """Hidden states [1, T, H] of a packed row, right where the head reads them."""
+        """Hidden states [1, T, H] of a packed row, exact at the tokens that the head reads."""
         with self.last_layer.at(self.read_by_head(micro_batch)):
             return self.pretrained.base_model(**self.arguments(micro_batch))[0]
 
     def read_by_head(self, micro_batch: MicroBatch) -> Tensor | None:
-        """Which tokens [M] of a packed row the head reads; None stands for all."""
+        """Positions [M] of a packed row that the head reads; None for all."""
         return None
 
     def tried(self, rows: MicroBatch) -> Tensor:
-        """What a trial looks at: the first thing that the head makes of each token of padded rows [D, T, ...]."""
+        """The head's first output for padded rows [D, T, ...]."""
         return self.outputs(rows)[0]
 
 
@@ -85,7 +77,7 @@ class SequenceClassifier(HeadedModel):
         self.problem_type = problem_type
 
     def read_by_head(self, micro_batch: MicroBatch) -> Tensor | None:
-        """The first of each sample, unless the trial finds a head that pools in another way."""
+        """The first of each sample; `pack_rows` finds heads that pool in another way."""
         return micro_batch["cu_seqlens"][:-1].long()
 
     def tried(self, rows: MicroBatch) -> Tensor:
@@ -93,14 +85,14 @@ class SequenceClassifier(HeadedModel):
         return super().tried(rows)[:, None]
 
     def outputs(self, micro_batch: MicroBatch) -> Any:
-        """As for all tasks, but the head is given packed samples [D, T] one under the other, which it pools."""
+        """As for all tasks, but the head pools packed samples as padded rows [D, T]."""
         if "cu_seqlens" not in micro_batch:
             return super().outputs(micro_batch)
         hidden = unpacked(self.encode_packed(micro_batch), micro_batch, 0.0)
         mask = unpacked(torch.ones_like(micro_batch["input_ids"]), micro_batch, 0)
         pooler = getattr(self.pretrained.base_model, "pooler", None)
         pooled = [] if pooler is None else [pooler(hidden)]
-        with encoder_giving(self.pretrained, hidden, *pooled):
+        with encoder_returning(self.pretrained, hidden, *pooled):
             return self.pretrained(input_ids=None, attention_mask=mask)
 
     def head_tokens(self, micro_batch: MicroBatch) -> int:
@@ -120,9 +112,10 @@ class SequenceClassifier(HeadedModel):
             if self.problem_type == "regression":
                 losses = functional.mse_loss(logits, targets, reduction="none").sum(-1)
             else:
-                losses = functional.binary_cross_entropy_with_logits(logits, targets, reduction="none")
-                losses = losses.mean(-1)
-            loss = losses.masked_fill(unknown.any(-1), 0).sum()  # to choose rows would keep a GPU waiting
+                losses = functional.binary_cross_entropy_with_logits(logits, targets, reduction="none").mean(
+                    -1
+                )
+            loss = losses.masked_fill(unknown.any(-1), 0).sum()  # selecting rows would wait for a GPU
         return {"loss": loss, "logits": logits.detach()}
 
 
@@ -130,7 +123,7 @@ class TokenClassifier(HeadedModel):
     """Classifies tokens."""
 
     def read_by_head(self, micro_batch: MicroBatch) -> Tensor | None:
-        """Those with a target, and those that words are judged by."""
+        """Tokens with a target, and the first piece of each word."""
         return micro_batch.get("read_positions")
 
     def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
@@ -150,7 +143,7 @@ class QuestionAnswerer(HeadedModel):
         self.max_answer_tokens = max_answer_tokens
 
     def head_tokens(self, micro_batch: MicroBatch) -> int:
-        """All of them."""
+        """All tokens."""
         return micro_batch["input_ids"].numel()
 
     def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
@@ -163,11 +156,11 @@ class QuestionAnswerer(HeadedModel):
         starts, ends = output.start_logits.float(), output.end_logits.float()
         in_context = micro_batch["in_context"]
         if "cu_seqlens" in micro_batch:
-            starts, ends = (unpacked(logits, micro_batch, _NEVER) for logits in (starts, ends))
+            starts, ends = (unpacked(logits, micro_batch, _PADDING_LOGIT) for logits in (starts, ends))
             in_context = unpacked(in_context, micro_batch, False)
         else:
             padding = micro_batch["attention_mask"] == 0
-            starts, ends = (logits.masked_fill(padding, _NEVER) for logits in (starts, ends))
+            starts, ends = (logits.masked_fill(padding, _PADDING_LOGIT) for logits in (starts, ends))
         losses = functional.cross_entropy(starts, micro_batch["starts"], reduction="none")
         losses = losses + functional.cross_entropy(ends, micro_batch["ends"], reduction="none")
         result = {"loss": (losses * micro_batch["sample_weights"]).sum() / 2}

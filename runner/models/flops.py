@@ -1,7 +1,6 @@
-"""How many floating point operations a step needs, and how many a device could do: model FLOPs utilisation (MFU).
+"""Floating point operations of a step and of a device, for model FLOPs utilisation (arXiv 2204.02311, appendix B).
 
-Counted are the multiplications and additions of all networks of a task's model, forward and twice that backward
-(arXiv 2204.02311, appendix B); nothing that is computed again or on padding.
+The backward pass counts twice the forward pass; recomputed activations and padding do not count.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,11 +21,7 @@ PEAK_TFLOPS = {
     "RTX 5090": 209.5, "RTX 4090": 165.2, "RTX 3090": 71.0, "RTX 6000 Ada": 364.0,
     "MI355X": 2300.0, "MI325X": 1307.0, "MI300X": 1307.0, "MI250X": 383.0,
 }  # fmt: skip
-"""Dense tensor throughput in half precision by a part of the device's name, from the makers' data sheets; the first match
-counts."""
-
-HALF = ("bf16", "16-")
-"""What the names of half precisions begin with."""
+"""Dense tensor throughput in half precision by a part of the device's name, from data sheets; the first match counts."""
 
 
 class FlopCounts(NamedTuple):
@@ -52,7 +47,7 @@ class FlopCounts(NamedTuple):
 
 
 def network_flops(model: nn.Module) -> FlopCounts:
-    """What all networks in a module need: models of transformers, each with its head; other matrices for each token."""
+    """Operations of all models of transformers in a module, each with its head; other matrices count for each token."""
     networks = list(outermost(model))
     inside = {id(p) for network in networks for p in network.parameters()}
     tables = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
@@ -71,14 +66,14 @@ def outermost(model: nn.Module) -> Iterator[PreTrainedModel]:
 
 
 def step_flops(model: "TaskModel", counts: FlopCounts, share: Mapping[str, Any]) -> float:
-    """Operations of a share of a global batch, by what the model says of tokens that its heads read, and of images."""
+    """Operations of a share of a global batch."""
     micro_batches = share["micro_batches"]
     targets, images = (sum(map(count, micro_batches)) for count in (model.head_tokens, model.num_images))
     return counts.step(share["tokens"], share["token_pairs"], targets, images)
 
 
 def count_flops(pretrained: PreTrainedModel) -> FlopCounts:
-    """What a model needs, from its parameters and its config; of a vision-language model its language model alone."""
+    """Operations of a model, from its parameters and config; of a vision-language model its language model alone."""
     sees = hasattr(pretrained.config, "vision_config")
     encoder = pretrained.get_decoder() if sees else pretrained.base_model
     tables = {id(m.weight) for m in encoder.modules() if isinstance(m, nn.Embedding)}
@@ -95,6 +90,6 @@ def count_flops(pretrained: PreTrainedModel) -> FlopCounts:
 
 def peak_flops(device_name: str, precision: str) -> float | None:
     """Operations per second of one device in a half precision; None for other precisions and unknown devices."""
-    if not precision.startswith(HALF):
+    if not precision.startswith(("bf16", "16-")):
         return None
     return next((peak * 1e12 for name, peak in PEAK_TFLOPS.items() if name in device_name), None)

@@ -1,4 +1,4 @@
-"""Which class of transformers a model is built as, and what of its config the task decides."""
+"""The class of transformers that a model is built as, and the config fields that its task sets."""
 
 import logging
 from typing import Any, NamedTuple
@@ -28,16 +28,15 @@ class Head(NamedTuple):
         try:
             return self.auto.from_config(config, trust_remote_code=custom_code_allowed(), **model_kwargs)
         except ValueError as error:
-            raise ValueError(
-                f"transformers has no {self.auto.__name__} for the architecture {config.model_type!r}"
-            ) from error
+            told = f"transformers has no {self.auto.__name__} for the architecture {config.model_type!r}"
+            raise ValueError(told) from error
 
     def load(self, path: str, known: PretrainedConfig, changes: dict[str, Any]) -> PreTrainedModel:
         """The model with the weights in `path`, whose config is `known`; new weights are named in the log.
 
         Raises:
             ValueError: the weights are not those of this model, or cannot be read; or they have a head trained for other
-                labels, and `fresh` does not say to drop it.
+                labels, and not `fresh`.
         """
         kind = self.auto.__name__.removeprefix("AutoModel")
         trained = any(kind in name for name in known.architectures or [])
@@ -52,10 +51,10 @@ class Head(NamedTuple):
             new = [name for name, _ in model.named_parameters() if not name.startswith(inside)]
         if new:
             log.info("starting anew: %s", ", ".join(dict.fromkeys(name.rpartition(".")[0] for name in new)))
-        return model.train()  # as one with random weights is; dropout is off in one that has been loaded
+        return model.train()  # a loaded model is in evaluation mode
 
     def _check_labels(self, path: str, known: PretrainedConfig) -> None:
-        """A head trained before goes on only with the labels it knows, in their order."""
+        """Refuses a trained head whose labels are not those of the data, in their order."""
         ours = [*self.config.get("id2label", {}).values()]
         theirs = [name for _, name in sorted((known.id2label or {}).items())]
         if "id2label" in self.config and theirs != ours:
@@ -67,4 +66,4 @@ class Head(NamedTuple):
 
 
 MASKED_LM = Head()
-"""What pretraining puts on an encoder."""
+"""The head of pretraining."""

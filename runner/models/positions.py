@@ -5,9 +5,9 @@ from transformers import PreTrainedModel
 
 
 def longest_text(pretrained: PreTrainedModel) -> int | None:
-    """Tokens that a model can read, special ones included; None where it has no such bound.
+    """Tokens that a model can read, special ones included; None if unbounded.
 
-    RoBERTa and its like count positions from behind that of padding, so fewer fit than their tables have rows.
+    Models such as RoBERTa count positions from the one after padding's, so fewer fit than their tables have rows.
     """
     longest = getattr(pretrained.config.get_text_config(), "max_position_embeddings", None)
     if not isinstance(longest, int) or longest < 1:

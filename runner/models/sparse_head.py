@@ -16,14 +16,13 @@ from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models.wrapped import WrappedModel
 
 LOGITS_AT_ONCE = 2**25
-"""Logits made at a time: 128 MiB in fp32. More targets go through the head in chunks."""
+"""Logits computed at a time: 128 MiB in fp32."""
 
 
 class SparseMaskedLM(WrappedModel):
-    """Wraps any masked language model of transformers; the logits of other positions are never made.
+    """Wraps any masked language model of transformers whose head treats positions one by one.
 
-    The model's own head is given the hidden states of the N targets as if they were one sequence, so it may be
-    whatever the architecture has, as long as it treats positions one by one.
+    The head is given the hidden states of the N targets as one sequence.
     """
 
     def __init__(self, pretrained: PreTrainedModel) -> None:
@@ -33,20 +32,17 @@ class SparseMaskedLM(WrappedModel):
 
     @property
     def sums(self) -> tuple[str, ...]:
-        """What `forward` gives of a micro-batch, and the `weight`."""
+        """The names of `forward`'s sums, and `weight`."""
         return ("loss", "correct", "weight")
 
     def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
-        """Sums over the micro-batch: `loss` in nats, weighted by `target_weights` where given, and `correct` targets.
-
-        While training nobody asks how many are correct, and it is 0.
-        """
+        """Sums over the micro-batch: `loss` in nats, weighted by `target_weights` if given; `correct`, 0 in training."""
         positions = micro_batch["target_positions"]
         chosen = rows_at(self.encode(micro_batch, positions), positions)
         return self.score(chosen, micro_batch["targets"], micro_batch.get("target_weights"))
 
     def masked(self, micro_batch: MicroBatch) -> tuple[Tensor, Tensor, Tensor]:
-        """The encoder's task in a micro-batch: token ids [B, T] that it sees, positions [N] of targets, targets [N]."""
+        """The encoder's token ids [B, T], positions [N] of targets, and targets [N]."""
         return micro_batch["input_ids"], micro_batch["target_positions"], micro_batch["targets"]
 
     def encode(self, micro_batch: MicroBatch, positions: Tensor | None = None) -> Tensor:
@@ -55,10 +51,9 @@ class SparseMaskedLM(WrappedModel):
             return self.pretrained.base_model(**self.arguments(micro_batch))[0]
 
     def score(self, hidden: Tensor, targets: Tensor, weights: Tensor | None) -> dict[str, Tensor]:
-        """Sums of `loss` and `correct` over hidden states [N, H] with targets [N] and factors [N].
+        """Sums of `loss` (in fp32) and `correct` over hidden states [N, H] with targets [N] and factors [N].
 
-        The loss is in fp32 whatever the precision. Chunks are computed anew in the backward pass, so that no more than
-        `LOGITS_AT_ONCE` are ever kept.
+        Chunks are computed again in the backward pass, so that no more than `LOGITS_AT_ONCE` are kept.
         """
         if weights is None:
             weights = torch.ones_like(targets, dtype=torch.float32)
@@ -72,8 +67,8 @@ class SparseMaskedLM(WrappedModel):
         return {"loss": loss, "correct": correct}
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """What the model's head makes of hidden states [N, H]: [N, V]."""
-        with encoder_giving(self.pretrained, hidden[None]):
+        """Logits [N, V] of hidden states [N, H]."""
+        with encoder_returning(self.pretrained, hidden[None]):
             return self.pretrained(input_ids=None).logits[0]
 
     def figure_names(self) -> list[str]:
@@ -81,7 +76,7 @@ class SparseMaskedLM(WrappedModel):
         return list(self.figures(defaultdict(lambda: 1.0, dict.fromkeys(self.sums, 1.0))))
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:
-        """What to report of an evaluation, from the sums of `forward`'s entries and of the weights."""
+        """Figures of an evaluation, from the sums of `forward`'s entries and of the weights."""
         loss, accuracy = (totals[name] / max(totals["weight"], 1.0) for name in ("loss", "correct"))
         return {"loss": loss, "accuracy": accuracy, "perplexity": math.exp(min(loss, 700.0))}
 
@@ -98,8 +93,8 @@ def rows_at(hidden: Tensor, positions: Tensor) -> Tensor:
     return hidden.reshape(-1, hidden.shape[-1]).index_select(0, positions)
 
 
-class _Given(nn.Module):
-    """Stands where an encoder was and returns what it was given; other attributes are the encoder's own."""
+class _FixedEncoder(nn.Module):
+    """Returns given states in place of an encoder; other attributes are the encoder's own."""
 
     def __init__(self, encoder: nn.Module, *states: Tensor) -> None:
         super().__init__()
@@ -114,7 +109,7 @@ class _Given(nn.Module):
 
 
 class _Output(tuple[Tensor, ...]):
-    """Hidden states, what the encoder pools of them if it does, and None for whatever else its output may have."""
+    """Hidden states, pooled ones if there are any, and None as any other attribute."""
 
     @property
     def last_hidden_state(self) -> Tensor:
@@ -130,12 +125,12 @@ class _Output(tuple[Tensor, ...]):
 
 
 @contextmanager
-def encoder_giving(pretrained: PreTrainedModel, *states: Tensor) -> Iterator[None]:
-    """Within it the model's encoder gives hidden states [B, T, H], and [B, H] pooled of them, without running."""
+def encoder_returning(pretrained: PreTrainedModel, *states: Tensor) -> Iterator[None]:
+    """A context in which the model's encoder returns given hidden states [B, T, H], and pooled ones [B, H]."""
     prefix = pretrained.base_model_prefix
     encoder = pretrained._modules[prefix]
     assert isinstance(encoder, nn.Module)
-    pretrained._modules[prefix] = _Given(encoder, *states)
+    pretrained._modules[prefix] = _FixedEncoder(encoder, *states)
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""What an objective trains: a module that maps micro-batches to sums, and what the step and evaluation ask of it."""
+"""The base class of all models that are trained: it maps micro-batches to sums."""
 
 from torch import Tensor, nn
 from transformers import PreTrainedModel
@@ -10,8 +10,7 @@ from iolaus.runner.models.flops import FlopCounts, network_flops
 class TaskModel(nn.Module):
     """Maps a micro-batch to the *sum* of its losses; `task_model` of a `Collator` makes one.
 
-    A subclass has `forward`; the rest has a default, but for rows that are packed or padded. `WrappedModel` knows how to
-    lay out rows for any encoder of transformers.
+    A subclass defines `forward`; all else has a default. `WrappedModel` lays out rows for any encoder of transformers.
 
     Example:
         >>> class Sum(TaskModel):
@@ -30,7 +29,7 @@ class TaskModel(nn.Module):
         self.pretrained = pretrained
 
     def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
-        """Sums over the micro-batch: `loss`, and whatever the figures are made of; what predictions are read from."""
+        """Sums over the micro-batch: `loss`, and others for the figures; outputs to read predictions from."""
         raise NotImplementedError
 
     def describe(self) -> str:
@@ -43,22 +42,19 @@ class TaskModel(nn.Module):
         return []
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:
-        """What to report of a pretraining validation, from the sums of `forward`'s entries and of the `weight`."""
+        """Figures of a pretraining validation, from the sums of `forward`'s entries and of the `weight`."""
         return {"loss": totals["loss"] / max(totals["weight"], 1e-12)}
 
     def pack_rows(self) -> None:
-        """Sets the model up for packed rows, for good; raises ValueError where it cannot read them."""
+        """Sets the model up for packed rows, for good; raises ValueError if their results differ."""
         raise ValueError(f"{type(self).__name__} does not read packed rows; set data.layout=padded")
 
     def try_padding(self) -> str:
-        """Tries whether rows may be padded; returns why that could not be tried, or nothing.
-
-        Raises ValueError where padding changes what the model makes of a document.
-        """
+        """Why padded rows could not be tried, or an empty string; raises ValueError if padding changes results."""
         return ""
 
     def tried(self, rows: MicroBatch) -> Tensor:
-        """What such a trial looks at: of each token of padded rows [D, T, ...], what the model makes of it."""
+        """The outputs that a trial compares: those of each token of padded rows [D, T, ...]."""
         states: Tensor = self.pretrained.base_model(**rows)[0]
         return states
 
@@ -67,11 +63,11 @@ class TaskModel(nn.Module):
         self.pretrained.gradient_checkpointing_enable()
 
     def compile_core(self) -> None:
-        """Compiles what goes over the tokens."""
+        """Compiles the encoder."""
         self.pretrained.base_model.compile(dynamic=True)
 
     def flop_counts(self) -> FlopCounts:
-        """What training on a token, a pair of tokens, a target and an image takes."""
+        """Operations of training per token, pair of tokens, target and image."""
         return network_flops(self)
 
     def head_tokens(self, micro_batch: MicroBatch) -> int:
@@ -79,5 +75,5 @@ class TaskModel(nn.Module):
         return len(micro_batch["targets"])
 
     def num_images(self, micro_batch: MicroBatch) -> float:
-        """Images of a micro-batch, in those of the size that `flop_counts` is given for."""
+        """Images of a micro-batch, in units of the image size that `flop_counts` holds for."""
         return 0.0

@@ -1,4 +1,4 @@
-"""Weights of models of transformers, loaded strictly: left to itself the library takes what fits, and no more is said."""
+"""Strict loading of weights: by itself transformers loads those that fit and does not mention the others."""
 
 import logging
 import re
@@ -17,16 +17,11 @@ from iolaus.runner.optim.roles import parts
 log = logging.getLogger("iolaus")
 
 PREFIXES = {r"^(?:(?:module|_orig_mod)\.)+": "", r"\.(?:(?:module|_orig_mod)\.)+": "."}
-"""What DDP and torch.compile put into the names of weights."""
+"""Parts that DDP and torch.compile add to the names of weights."""
 
 
 def load_trained(auto: Any, path: str) -> PreTrainedModel:
-    """The model under `path`, whose head must be there too.
-
-    Raises:
-        ValueError: as `load_weights`; or weights of the head are missing.
-        CustomCodeRefused: the model brings code of its own, which is not allowed.
-    """
+    """The model under `path`; raises as `load_weights`, and ValueError where weights of the head are missing."""
     model, new = load_weights(auto, path)
     if new:
         raise ValueError(
@@ -38,11 +33,11 @@ def load_trained(auto: Any, path: str) -> PreTrainedModel:
 def load_weights(
     auto: Any, path: str, new_head: bool = False, **options: Any
 ) -> tuple[PreTrainedModel, list[str]]:
-    """The model that `auto`, a class such as AutoModelForMaskedLM, makes of `path`, and new weights of its head by name.
+    """The model of the class `auto`, such as AutoModelForMaskedLM, from `path`, and the names of its head's new weights.
 
-    All weights of its body must be there, in their shapes, and the file must hold no others of the body. Those of a head
-    that the model does not have are left out; those of its own head may be missing, and in a `new_head` be of other
-    shapes. Prefixes that DDP and torch.compile leave in names are taken off, and the log says so.
+    The body's weights must all be there, in their shapes, and no others of a body. Weights of another head are left out;
+    those of the model's head may be missing, and in a `new_head` have other shapes. Prefixes of DDP and torch.compile
+    are removed from names.
 
     Raises:
         ValueError: something is missing, left over or of another shape; or the files cannot be read.
@@ -59,51 +54,44 @@ def load_weights(
     head = _names_of_head(model)
     missing = [name for name in found["missing_keys"] if name not in head]
     unexpected = [name for name in found["unexpected_keys"] if _is_of_body(name, model)]
-    other = {name: (theirs, ours) for name, theirs, ours in found["mismatched_keys"]}
     shapes = [
         f"{name} is {_sides(theirs)} there, {_sides(ours)} in the model"
-        for name, (theirs, ours) in other.items()
+        for name, theirs, ours in found["mismatched_keys"]
         if not (new_head and name in head)
     ]
-    found_wrong = {
-        "are missing": missing,
-        "are not known to the model": unexpected,
-        "have another shape": shapes,
-    }
-    problems = [
-        f"{len(names)} {what} ({few(sorted(names), 3)})" for what, names in found_wrong.items() if names
-    ]
+    wrong = {"are missing": missing, "are not known to the model": unexpected, "have another shape": shapes}
+    problems = [f"{len(names)} {what} ({few(sorted(names), 3)})" for what, names in wrong.items() if names]
     if problems:
         raise ValueError(
             f"the weights in {path!r} are not those of {type(model).__name__}: " + "; ".join(problems)
         )
-    return model, sorted(name for name in {*found["missing_keys"], *other} if name in head)
+    reshaped = {name for name, *_ in found["mismatched_keys"]}
+    return model, sorted(reshaped.union(found["missing_keys"]) & head)
 
 
 def _read(auto: Any, path: str, options: dict[str, Any]) -> tuple[PreTrainedModel, dict[str, Any]]:
-    """The model, and what transformers notes of names that do not fit."""
+    """The model, and the loading info of transformers."""
     try:
         with _quiet():
             strictly = {"ignore_mismatched_sizes": True, "output_loading_info": True}
             model, found = from_pretrained(auto, path, **options, **strictly)
     except CustomCodeRefused:
         raise
-    except Exception as error:  # of safetensors, pickle, the checks of a config and the model itself
+    except Exception as error:  # of safetensors, pickle, config or model
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ValueError(f"cannot load the model {path!r}: {reason}") from error
     return model, found
 
 
 def _names_of_head(model: PreTrainedModel) -> set[str]:
-    """Names of all weights outside the body, and of what serves the head alone inside it."""
+    """Names of all weights outside the body, and of those inside that only the head uses."""
     body = {id(tensor) for tensor in _tensors(model.base_model).values()}
-    serving = {id(tensor) for child in _serving_head(model).values() for tensor in _tensors(child).values()}
-    body -= serving
+    body -= {id(tensor) for child in _head_inside_body(model).values() for tensor in _tensors(child).values()}
     return {name for name, tensor in _tensors(model).items() if id(tensor) not in body}
 
 
-def _serving_head(model: PreTrainedModel) -> dict[str, nn.Module]:
-    """Modules of the body that come after its layers and turn hidden states into something else, such as poolers."""
+def _head_inside_body(model: PreTrainedModel) -> dict[str, nn.Module]:
+    """Modules of the body behind its layers, such as poolers."""
     roles = {id(part.parameter): part for part in parts(model).values()}
     found = {}
     for name, child in model.base_model.named_children():
@@ -122,7 +110,7 @@ def _is_of_body(name: str, model: PreTrainedModel) -> bool:
         return False
     beside = {child for child, _ in model.named_children()} if body is not model else set()
     first = inner.partition(".")[0]
-    known = dict(body.named_children()).keys() - _serving_head(model).keys()
+    known = dict(body.named_children()).keys() - _head_inside_body(model).keys()
     return first in known and (name != inner or first not in beside)
 
 
@@ -136,13 +124,13 @@ def _sides(shape: Sequence[int]) -> str:
 
 
 def few(names: Sequence[Any], count: int) -> str:
-    """The first names of many, in words."""
+    """The first `count` names, separated by commas."""
     return ", ".join(map(str, names[:count])) + (", ..." if len(names) > count else "")
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without transformers' table of what it did not find."""
+    """Silences transformers' loading report and progress bar."""
     before, bars = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()

@@ -1,4 +1,4 @@
-"""What every module around a model of transformers has: rows padded or packed for its encoder, and its description."""
+"""The base class of task models around an encoder of transformers."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -18,7 +18,7 @@ class WrappedModel(TaskModel):
     """A model of transformers that reads micro-batches, in padded or packed rows."""
 
     inputs: ClassVar[tuple[str, ...]] = ("input_ids", "attention_mask")
-    """Fields of a micro-batch that the encoder takes under the same name, where they are there."""
+    """Fields of a micro-batch that the encoder takes under the same name."""
 
     def __init__(self, pretrained: PreTrainedModel) -> None:
         super().__init__(pretrained)
@@ -27,27 +27,19 @@ class WrappedModel(TaskModel):
 
     @property
     def core(self) -> nn.Module:
-        """What goes over the tokens: of a model with a vision tower its language model."""
+        """The encoder; of a model with a vision tower its language model."""
         return self.pretrained.base_model
 
     def pack_rows(self) -> None:
-        """Sets the encoder up for packed rows, for good.
-
-        Raises:
-            ValueError: this architecture lets packed documents see each other, or cannot place them.
-        """
+        """As `TaskModel.pack_rows`, after a trial on random documents."""
         self.position_offset = set_up_packed_rows(self.pretrained)
 
     def try_padding(self) -> str:
-        """Tries whether rows may be padded; returns why that could not be tried, or nothing.
-
-        Raises:
-            ValueError: padding changes what the model makes of a document.
-        """
+        """As `TaskModel.try_padding`, on random documents."""
         return try_padded_rows(self)
 
     def tried(self, rows: MicroBatch) -> Tensor:
-        """What a trial looks at: the hidden states [D, T, H] of padded rows."""
+        """The hidden states [D, T, H] of padded rows."""
         return self.pretrained.base_model(**self.arguments(rows))[0]
 
     def arguments(self, micro_batch: MicroBatch) -> dict[str, Any]:
@@ -61,17 +53,14 @@ class WrappedModel(TaskModel):
         return read | encoder_inputs(micro_batch, self.position_offset)
 
     def recompute_activations(self) -> None:
-        """Keeps no activations of layers but computes them again in the backward pass, which knows no positions.
-
-        So the last layer is computed whole.
-        """
+        """Computes activations of layers again in the backward pass, and the last layer for all tokens."""
         self.last_layer.remove()
-        self.pretrained.gradient_checkpointing_enable()
+        super().recompute_activations()
 
     def compile_core(self) -> None:
-        """Compiles the encoder; gathering and head stay outside, where shapes change with every batch.
+        """Compiles the encoder, whose last layer is then computed for all tokens, in shapes that are known.
 
-        The last layer is computed whole, in shapes that the compiler knows.
+        Gathering and head stay outside, where shapes change with every batch.
         """
         self.last_layer.remove()
         self.core.compile(dynamic=True)

@@ -3,14 +3,13 @@
 `PretrainingRun`, `FinetuningRun` and `VisionLanguageModule` take the parts of a run and its global batches:
 
 - `base`: the model, placed and compiled; `training`: the step that all objectives share. Read these first.
-- `pretraining`, `finetuning`, `vision_language`: validation, and what follows the training.
+- `pretraining`, `finetuning`, `vision_language`: validation, and the files written after the training.
 - `samples`: guesses for masked tokens; `texts`: micro-batches as text.
 
-`PretrainingModule` and `FinetuningModule` take keyword arguments and batches of a collator, for a plain
-`lightning.Trainer`:
+`PretrainingModule` and `FinetuningModule` take keyword arguments and batches of a collator, for a plain Trainer:
 
-- `automatic`: what they share; `automatic_pretraining`, `automatic_finetuning`: the modules.
-- `task_models`: the model of a task by name; `set_figures`: loss and metrics of an evaluated set.
+- `automatic`: their base class; `automatic_pretraining`, `automatic_finetuning`: the modules.
+- `set_figures`: loss and metrics of an evaluated set.
 """
 
 from typing import TYPE_CHECKING

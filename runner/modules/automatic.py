@@ -1,7 +1,7 @@
 """LightningModules on the batches of a collator: Lightning's own Trainer takes the steps, on the mean loss per target."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from iolaus.conf.values import suggest
+from iolaus.conf.values import check_choice
 from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.inference.export import write_model
 from iolaus.runner.loop.sharding import check_shardable, whole
@@ -20,54 +20,47 @@ from iolaus.runner.optim import OPTIMIZERS, get_optimizer, loop_needs
 from iolaus.runner.run.replicas import replica_of
 
 Batch = dict[str, Any]
-"""What a collator makes of a list of samples: tensors of rows [B, T], or of one packed row [1, T]."""
+"""A collator's batch of samples: tensors of rows [B, T], or of one packed row [1, T]."""
 
-EXPORTED = "huggingface"
-"""Folder of the exported models, below the trainer's log_dir."""
+Output = dict[str, Tensor]
+"""The task model's output for a micro-batch: `loss`, and what figures are made of."""
 
 
 class AutomaticModule(ModelModule):
-    """Trains a task model with an optimizer by name; a subclass turns batches into micro-batches and sets the schedule.
+    """Trains a task model with an optimizer by name; a subclass makes the micro-batches and the schedule.
 
-    A mean over targets is that over the batches of all ranks, so how a batch is dealt to them does not show.
+    The loss is the mean over the targets of all ranks' batches, so how they are split over ranks does not matter.
     """
 
     model: Any
-    """A task model: a micro-batch to the sum of its losses; `pretrained` is the model of transformers in it."""
 
     def __init__(
         self,
         model: TaskModel,
+        tokenizer: Any,
         compile_model: bool,
         gradient_checkpointing: bool,
+        optimizer_class: str | None,
         learning_rate: float | None,
         weight_decay: float | None,
-        optimizer_class: str | None,
         optimizer_kwargs: Mapping[str, Any] | None,
         optimizer_quantized: bool,
-        tokenizer: Any,
     ) -> None:
         super().__init__(model, compile_model, gradient_checkpointing)
-        self.optimizer_name = optimizer_class or "adamw"
-        if self.optimizer_name not in OPTIMIZERS:
-            raise ValueError(
-                f"optimizer_class={optimizer_class!r}; there are: {', '.join(OPTIMIZERS)}"
-                + suggest(self.optimizer_name, OPTIMIZERS)
-            )
+        self.optimizer_class, self.quantized = optimizer_class or "adamw", optimizer_quantized
+        check_choice("optimizer_class", self.optimizer_class, OPTIMIZERS)
         rate = {} if learning_rate is None else {"lr": learning_rate}
         self.optimizer_kwargs = {**rate, "weight_decay": weight_decay or 0.0, **(optimizer_kwargs or {})}
-        self.optimizer_quantized = optimizer_quantized
         self._tokenizer = tokenizer
         self._seed = torch.initial_seed() % 2**63
         self._step = contextlib.ExitStack()
         self._in_step = False
+        self._sets: dict[int, Any] = {}
 
     @property
     def tokenizer(self) -> Any:
         """The model's tokenizer, else the data module's; None where neither has one."""
-        if self._tokenizer is None and self._trainer is not None:
-            return getattr(self.trainer.datamodule, "tokenizer", None)  # type: ignore[attr-defined]
-        return self._tokenizer
+        return getattr(self.datamodule, "tokenizer", None) if self._tokenizer is None else self._tokenizer
 
     @property
     def in_loop(self) -> bool:
@@ -75,71 +68,51 @@ class AutomaticModule(ModelModule):
         return self._trainer is not None and self.trainer.state.stage is not None
 
     def micro_batch(self, batch: Batch) -> MicroBatch:
-        """What the task model takes, with the `weight` that the sum of its losses is divided by."""
+        """The task model's input, with the `weight` that the sum of its losses is divided by."""
         raise NotImplementedError
 
     def configure_model(self) -> None:
-        """Places the model, and compiles the compute core once; data in packed rows is made ready for before."""
-        if self._trainer is not None and getattr(self.trainer.datamodule, "packing", False):  # type: ignore[attr-defined]
+        """Sets the model up for packed rows if the data has them, places it, and compiles its compute core, once."""
+        if getattr(self.datamodule, "packing", False):
             self._take_packed_rows()
         super().configure_model()
 
     def make_optimizer(self) -> Optimizer:
         """The optimizer over the model's parameter groups: biases and norms do not decay."""
-        optimizer = get_optimizer(
-            self.optimizer_name, self.model, self.optimizer_kwargs, self.optimizer_quantized
-        )
+        optimizer = get_optimizer(self.optimizer_class, self.model, self.optimizer_kwargs, self.quantized)
         if self.device_mesh is not None:
             check_shardable(optimizer)
         return optimizer
 
     def num_steps(self) -> int | None:
-        """Optimizer steps of the whole training, as far as the trainer knows; None without one.
+        """Optimizer steps of the whole training; None without a trainer.
 
-        Raises:
-            ValueError: the data has no length, and the trainer no `max_steps`.
+        Raises ValueError where neither the data has a length nor the trainer `max_steps`.
         """
         if self._trainer is None:
             return None
-        if self.trainer.max_steps > 0 and self.trainer.max_epochs in (None, -1):
-            return self.trainer.max_steps
         steps = self.trainer.estimated_stepping_batches
         if not 0 < steps < float("inf"):
             raise ValueError(
-                "the schedule needs to know how long the training is: set max_steps of the Trainer, as this data has no "
-                "length"
+                "the schedule needs to know how long the training is: set max_steps of the Trainer, as this data has "
+                "no length"
             )
         return int(steps)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """The mean loss per target of a batch."""
-        with self._own_randomness():
+        """The mean loss per target of a batch; in a loop its dropout follows from seed, batch and rank alone."""
+        if not self.in_loop:
+            return self._mean_loss(batch)[0]
+        with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
+            rank, number = replica_of(self.trainer).rank, self.trainer.fit_loop.total_batch_idx
+            seed_generators(step_seed(self._seed, number, rank), self.device)
             loss, _, _ = self._mean_loss(batch)
-        self._log(
-            "train/loss",
-            loss.detach(),
-            batch,
-            prog_bar=True,
-            sync_dist=self.in_loop and self.trainer.world_size > 1,
-        )
+        options: dict[str, Any] = {"prog_bar": True, "sync_dist": self.trainer.world_size > 1}
+        self.log("train/loss", loss.detach(), batch_size=len(batch["input_ids"]), **options)
         return loss
 
-    @contextlib.contextmanager
-    def _own_randomness(self) -> Iterator[None]:
-        """Within it what is drawn (dropout) follows from the seed, the batch and the rank, also in a resumed training.
-
-        Torch's generators stay as they are.
-        """
-        if not self.in_loop:
-            yield
-            return
-        with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
-            batch = self.trainer.fit_loop.total_batch_idx
-            seed_generators(step_seed(self._seed, batch, replica_of(self.trainer).rank), self.device)
-            yield
-
-    def _mean_loss(self, batch: Batch) -> tuple[Tensor, MicroBatch, dict[str, Tensor]]:
-        """The mean loss over the targets of all ranks' batches, the micro-batch, and what the model makes of it."""
+    def _mean_loss(self, batch: Batch) -> tuple[Tensor, MicroBatch, Output]:
+        """The mean loss over the targets of all ranks' batches, the micro-batch, and the model's output for it."""
         if "cu_seqlens" in batch:
             self._take_packed_rows()
         micro_batch = self.micro_batch(batch)
@@ -149,7 +122,7 @@ class AutomaticModule(ModelModule):
             _, size, group = replica_of(self.trainer)
             weight = weight.clone()
             torch.distributed.all_reduce(weight, group=group)
-            weight = weight / size
+            weight /= size
         return output["loss"] / weight.clamp(min=1e-12), micro_batch, output
 
     def _take_packed_rows(self) -> None:
@@ -187,17 +160,44 @@ class AutomaticModule(ModelModule):
         self._in_step = False
         self._step.close()
 
+    def on_validation_start(self) -> None:
+        """Starts the figures of the evaluated sets, with the weights to evaluate."""
+        self._sets = {}
+        self.begin_evaluation()
+
+    def validation_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
+        """The mean loss per target of a batch, which is added to the figures of its set."""
+        loss, micro_batch, output = self._mean_loss(batch)
+        if self.in_loop:
+            self.add_batch(dataloader_idx, batch_idx, micro_batch, output)
+        return loss
+
+    def on_validation_epoch_end(self) -> None:
+        """Logs the figures (loss, accuracy, ...) of every set, over all ranks."""
+        for number, name in enumerate(self.set_names()):
+            if number in self._sets:
+                figures = self.set_figures(number)
+                self.publish({f"{name}/{figure}": value for figure, value in figures.items()})
+
+    def add_batch(self, number: int, batch_idx: int, micro_batch: MicroBatch, output: Output) -> None:
+        """Adds a batch to the evaluated set of that number."""
+        raise NotImplementedError
+
+    def set_figures(self, number: int) -> dict[str, float]:
+        """The figures of the evaluated set of that number, over all ranks."""
+        raise NotImplementedError
+
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Takes up the seed."""
+        """Restores the seed."""
         self._seed = checkpoint.get("seed", self._seed)
 
     def on_save_checkpoint(self, *args: Any, **kwargs: Any) -> None:
-        """Leaves the model, with its tokenizer, as a Hugging Face folder below the trainer's log_dir as well."""
+        """Also writes model and tokenizer into the folder `huggingface` below the trainer's log_dir."""
         for checkpoint in args[:1]:
             checkpoint["seed"] = self._seed
         if self._trainer is None:
             return
-        folder = Path(self.trainer.log_dir or self.trainer.default_root_dir) / EXPORTED
+        folder = Path(self.trainer.log_dir or self.trainer.default_root_dir) / "huggingface"
         with self.evaluation_weights():
             weights = self.gathered_weights()
             if self.trainer.is_global_zero:
@@ -206,25 +206,22 @@ class AutomaticModule(ModelModule):
                 write_model(self.model, self.tokenizer, target, self._card(), weights, {})
 
     def _card(self) -> str:
-        name = type(self.model.pretrained).__name__
-        step = self.trainer.global_step
         return (
             "---\nlibrary_name: transformers\ntags: [iolaus]\n---\n\n"
-            f"# {name}, {self.model.describe()}\n\n"
-            f"Trained for {step:,} steps with `runner.modules.{type(self).__name__}`.\n"
+            f"# {type(self.model.pretrained).__name__}, {self.model.describe()}\n\n"
+            f"Trained for {self.trainer.global_step:,} steps with `runner.modules.{type(self).__name__}`.\n"
         )
 
-    def _log(self, name: str, value: Any, batch: Batch, **options: Any) -> None:
-        if self.in_loop:
-            self.log(name, value, batch_size=len(batch["input_ids"]), **options)
+    @property
+    def stage(self) -> str:
+        """The prefix of an evaluation's figures: `val` or `test`."""
+        return "test" if self.trainer.testing else "val"
 
-    def set_names(self, stage: str) -> list[str]:
-        """What the figures of each evaluated set begin with: `val`, or with several sets `val/<name>`."""
-        loaders = self.trainer.num_test_batches if stage == "test" else self.trainer.num_val_batches
-        kind = "test_names" if stage == "test" else "validation_names"
-        names = list(getattr(self.trainer.datamodule, kind, []))  # type: ignore[attr-defined]
-        if len(loaders) < 2:
-            return [stage]
-        if len(names) != len(loaders):
-            names = [str(number) for number in range(len(loaders))]
-        return [f"{stage}/{name}" for name in names]
+    def set_names(self) -> list[str]:
+        """The prefix of each evaluated set's figures: the stage, or with several sets `<stage>/<name>`."""
+        kind = "test_names" if self.trainer.testing else "validation_names"
+        count = len(getattr(self.trainer, f"num_{self.stage}_batches"))
+        names = list(getattr(self.datamodule, kind, []))
+        if count < 2:
+            return [self.stage]
+        return [f"{self.stage}/{name}" for name in (names if len(names) == count else range(count))]

@@ -1,14 +1,14 @@
 """Finetuning with a plain `lightning.Trainer`."""
 
+from contextlib import suppress
 from functools import partial
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
 
 from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.data.text.tokenizer import load_tokenizer
-from iolaus.runner.modules.automatic import AutomaticModule, Batch
+from iolaus.runner.modules.automatic import AutomaticModule, Batch, Output
 from iolaus.runner.modules.set_figures import SetFigures
 from iolaus.runner.optim.schedule.schedulers import ClosedFormScheduler
 from iolaus.runner.optim.schedule.warmup_decay import check_warmup_decay, warmup_decay_factor
@@ -24,8 +24,8 @@ class FinetuningModule(AutomaticModule):
     """Finetunes a model of transformers on a task: labels or numbers for texts, labels for tokens, answers in contexts.
 
     The rate follows `scheduler_type` over the trainer's steps, after a linear warm-up from 0 of `warmup_steps`, or of a
-    share `warmup_ratio` of the steps. Losses, and the task's metrics over whole sets, are logged under `train`, `val` and
-    `test`. A head that was trained for another number of labels starts anew.
+    share `warmup_ratio` of the steps. Losses and the task's metrics are logged under `train`, `val` and `test`. A head
+    that was trained for another number of labels starts anew.
 
     Example:
         >>> module = FinetuningModule("classification", model_folder, num_labels=3, compile_model=False)
@@ -34,6 +34,8 @@ class FinetuningModule(AutomaticModule):
         >>> bool(module.training_step(batch, 0) > 0)
         True
     """
+
+    _sets: dict[int, SetFigures]
 
     def __init__(
         self,
@@ -53,34 +55,24 @@ class FinetuningModule(AutomaticModule):
         gradient_checkpointing: bool = False,
     ) -> None:
         found = get_trainer_task(task)
-        check_warmup_decay(scheduler_type or "constant", scheduler_kwargs or {}, warmup_steps, warmup_ratio)
-        tokenizer = own_tokenizer(pretrained_model_name_or_path)
-        super().__init__(
-            found.model(pretrained_model_name_or_path, num_labels, tokenizer),
-            compile_model=compile_model,
-            gradient_checkpointing=gradient_checkpointing,
-            learning_rate=learning_rate,
-            weight_decay=weight_decay,
-            optimizer_class=optimizer_class,
-            optimizer_kwargs=optimizer_kwargs,
-            optimizer_quantized=optimizer_quantized,
-            tokenizer=tokenizer,
-        )
+        schedule = (scheduler_type or "constant", dict(scheduler_kwargs or {}), warmup_steps, warmup_ratio)
+        check_warmup_decay(*schedule)
+        tokenizer = None
+        with suppress(FileNotFoundError):
+            tokenizer = load_tokenizer(model_folder(pretrained_model_name_or_path), needed=())
+        model = found.model(pretrained_model_name_or_path, num_labels, tokenizer)
+        optimizer = (optimizer_class, learning_rate, weight_decay, optimizer_kwargs, optimizer_quantized)
+        super().__init__(model, tokenizer, compile_model, gradient_checkpointing, *optimizer)
         self.save_hyperparameters()
-        self.task, self.scheduler_type = found, scheduler_type or "constant"
-        self.scheduler_kwargs = dict(scheduler_kwargs or {})
-        self.warmup_steps, self.warmup_ratio = warmup_steps, warmup_ratio
+        self.task, self.schedule = found, schedule
 
     def setup(self, stage: str) -> None:
-        """Takes over the names of the labels from the data module, where the model has none of its own.
+        """Gives the model the data module's names of labels, if it has none of its own.
 
-        Raises:
-            ValueError: the data has more labels than the model.
+        Raises ValueError if the data has more labels than the model.
         """
-        names = list(getattr(self.trainer.datamodule, "label_names", None) or [])  # type: ignore[attr-defined]
+        names = list(getattr(self.datamodule, "label_names", None) or [])
         config: Any = self.model.pretrained.config
-        if not names:
-            return
         if len(names) > config.num_labels:
             raise ValueError(
                 f"the data has {len(names)} labels, the model {config.num_labels}: set num_labels={len(names)}"
@@ -92,20 +84,13 @@ class FinetuningModule(AutomaticModule):
     def configure_optimizers(self) -> Any:
         """The optimizer, and its schedule per step unless the rate stays; biases and norms do not decay.
 
-        Raises:
-            ValueError: a schedule over all steps, of which nobody knows the number.
+        Raises ValueError where the schedule needs the number of steps and it is not known.
         """
         optimizer = self.make_optimizer()
-        if self.scheduler_type == "constant" and not self.warmup_steps and not self.warmup_ratio:
+        kind, _, *warmup = self.schedule
+        if kind == "constant" and not any(warmup):
             return optimizer
-        factor = warmup_decay_factor(
-            self.scheduler_type,
-            self.scheduler_kwargs,
-            self.warmup_steps,
-            self.warmup_ratio,
-            float(optimizer.param_groups[0]["lr"]),
-            self.num_steps,
-        )
+        factor = warmup_decay_factor(*self.schedule, float(optimizer.param_groups[0]["lr"]), self.num_steps)
         scheduler = ClosedFormScheduler(optimizer, factor)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
 
@@ -113,56 +98,31 @@ class FinetuningModule(AutomaticModule):
         """The batch by the names of the task's model, with the number of its targets as `weight`."""
         return self.task.micro_batch(batch, self.model, self.tokenizer)
 
-    def on_validation_start(self) -> None:
-        """Starts the figures of the evaluated sets, with the weights to evaluate."""
-        self._figures: dict[int, SetFigures] = {}
-        self.begin_evaluation()
+    on_test_start = AutomaticModule.on_validation_start
+    test_step = AutomaticModule.validation_step
+    on_test_epoch_end = AutomaticModule.on_validation_epoch_end
 
-    def validation_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
-        """The mean loss per target of a batch, which is added to the figures of its set."""
-        loss, micro_batch, output = self._mean_loss(batch)
-        if not self.in_loop:
-            return loss
-        stage = "test" if self.trainer.testing else "val"
-        if dataloader_idx not in self._figures:
-            config: Any = self.model.pretrained.config
-            names = [name for _, name in sorted(config.id2label.items())]
-            decode = (
-                None if self.tokenizer is None else partial(self.tokenizer.decode, skip_special_tokens=True)
-            )
-            figures = SetFigures(self.task, names, self._windows(stage), decode)
-            self._figures[dataloader_idx] = figures
-        figures = self._figures[dataloader_idx]
+    def add_batch(self, number: int, batch_idx: int, micro_batch: MicroBatch, output: Output) -> None:
+        """Adds a batch to the loss and the metrics of its set."""
+        if number not in self._sets:
+            self._sets[number] = self._new_figures()
+        figures = self._sets[number]
         if figures.predictions is not None:
-            samples = torch.full((len(batch["input_ids"]),), -1, device=loss.device)
-            numbers = self.trainer.datamodule.samples_of(stage, batch_idx)  # type: ignore[attr-defined]
+            samples = torch.full((len(micro_batch["input_ids"]),), -1, device=self.device)
+            numbers = self.datamodule.samples_of(self.stage, batch_idx)
             samples[: len(numbers)] = torch.from_numpy(numbers)
             micro_batch["samples"] = samples
         figures.add(micro_batch, output)
-        return loss
 
-    def on_validation_epoch_end(self) -> None:
-        """Logs loss and metrics of every set, over all ranks."""
-        for number, name in enumerate(self.set_names("test" if self.trainer.testing else "val")):
-            if number in self._figures:
-                found = self._figures[number].figures(self.sum_over_ranks, self.gather_objects)
-                self.publish({f"{name}/{figure}": value for figure, value in found.items()})
+    def set_figures(self, number: int) -> dict[str, float]:
+        """Loss and metrics of a set, over all ranks."""
+        return self._sets[number].figures(self.sum_over_ranks, self.gather_objects)
 
-    on_test_start, test_step, on_test_epoch_end = (
-        on_validation_start,
-        validation_step,
-        on_validation_epoch_end,
-    )
-
-    def _windows(self, stage: str) -> Any:
-        """Where windows are joined to questions: over those of our own data module, which knows them."""
-        sets = getattr(self.trainer.datamodule, "sets", {})  # type: ignore[attr-defined]
-        return self.task.joined(sets[stage]) if stage in sets else None
-
-
-def own_tokenizer(name_or_path: str) -> Any:
-    """The model's tokenizer; None where it has none."""
-    try:
-        return load_tokenizer(model_folder(name_or_path), needed=())
-    except FileNotFoundError:
-        return None
+    def _new_figures(self) -> SetFigures:
+        """Figures of a set before its first batch; windows of a question are joined if the data module is our own."""
+        config: Any = self.model.pretrained.config
+        names = [name for _, name in sorted(config.id2label.items())]
+        tokenizer, sets = self.tokenizer, getattr(self.datamodule, "sets", {})
+        decode = None if tokenizer is None else partial(tokenizer.decode, skip_special_tokens=True)
+        joined = self.task.joined(sets[self.stage]) if self.stage in sets else None
+        return SetFigures(self.task, names, joined, decode)

@@ -2,42 +2,33 @@
 
 from typing import Any, Literal, cast
 
-import torch
-from torch import Tensor
+from lightning.pytorch.utilities import move_data_to_device
 from transformers import AutoConfig, PreTrainedModel
 
-from iolaus.conf.values import suggest
-from iolaus.runner.data.micro_batch import MicroBatch
+from iolaus.conf.values import check_choice
+from iolaus.runner.data.micro_batch import MicroBatch, tokenizer_arguments
 from iolaus.runner.data.text.tokenizer import load_tokenizer
+from iolaus.runner.loaders.pretraining import OBJECTIVES
 from iolaus.runner.models import build_encoder
-from iolaus.runner.modules.automatic import AutomaticModule, Batch
+from iolaus.runner.models.encoder import SIZES
+from iolaus.runner.modules.automatic import AutomaticModule, Batch, Output
+from iolaus.runner.modules.base import add_sums
 from iolaus.runner.objectives import get_collator_cls
 from iolaus.runner.objectives.layout import IGNORED
 from iolaus.runner.optim import get_scheduler
 from iolaus.runner.run.model_folder import model_folder
 
-OBJECTIVES = ("mlm", "enhanced_mlm", "diffusion")
-
 WarmupKind = Literal["constant", "linear", "cosine", "exponential"]
 CooldownKind = Literal["constant", "linear", "cosine", "exponential", "inverse-sqrt"]
-
-SPECIAL_IDS = (
-    "pad_token_id",
-    "mask_token_id",
-    "bos_token_id",
-    "eos_token_id",
-    "cls_token_id",
-    "sep_token_id",
-)
 
 
 class PretrainingModule(AutomaticModule):
     """Trains an encoder with random weights on one of the pretraining objectives.
 
-    `model_config_kwargs`: `architecture` (bert if it is not given) and fields of its config class; those left out keep
-    their defaults there, but without dropout. Vocabulary and special tokens are those of the tokenizer; without one
-    `vocab_size` must be given, and for diffusion `mask_token_id`. `objective_kwargs` are settings of the objective that
-    concern its model, such as `pooling` of enhanced_mlm; those of masking belong to the data module's collator.
+    `model_config_kwargs`: `architecture` (default bert) and fields of its config class, whose defaults hold but without
+    dropout. Vocabulary and special tokens are those of the tokenizer; without one `vocab_size` must be given, and for
+    diffusion `mask_token_id`. `objective_kwargs`: settings of the objective for its model, such as `pooling` of
+    enhanced_mlm; those of masking belong to the data module's collator.
 
     Example:
         >>> sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
@@ -72,55 +63,38 @@ class PretrainingModule(AutomaticModule):
         model_kwargs: dict[str, Any] | None = None,
         objective_kwargs: dict[str, Any] | None = None,
     ) -> None:
-        if objective not in OBJECTIVES:
-            raise ValueError(
-                f"objective={objective!r}; there are: {', '.join(OBJECTIVES)}"
-                + suggest(objective, OBJECTIVES)
-            )
+        check_choice("objective", objective, OBJECTIVES)
         tokenizer = None
         if pretrained_tokenizer_name_or_path is not None:
             tokenizer = load_tokenizer(model_folder(pretrained_tokenizer_name_or_path))
-        pretrained = new_encoder(model_config_kwargs or {}, tokenizer, model_kwargs or {})
-        collator = _collator(
-            objective, pretrained, tokenizer, model_config_kwargs or {}, objective_kwargs or {}
-        )
-        super().__init__(
-            collator.task_model(pretrained),
-            compile_model=bool(compile_model),
-            gradient_checkpointing=gradient_checkpointing,
-            learning_rate=learning_rate,
-            weight_decay=weight_decay,
-            optimizer_class=optimizer_class,
-            optimizer_kwargs=optimizer_kwargs,
-            optimizer_quantized=optimizer_quantized,
-            tokenizer=tokenizer,
-        )
+        fields = model_config_kwargs or {}
+        pretrained = new_encoder(fields, tokenizer, model_kwargs or {})
+        known = _collator_arguments(objective, pretrained, tokenizer, fields)
+        collator = get_collator_cls(objective)(**known, **(objective_kwargs or {}))
+        model = collator.task_model(pretrained)
+        optimizer = (optimizer_class, learning_rate, weight_decay, optimizer_kwargs, optimizer_quantized)
+        super().__init__(model, tokenizer, bool(compile_model), gradient_checkpointing, *optimizer)
         self.save_hyperparameters()
-        self.collator = collator
-        self.warmup = {
+        self.objective, self.collator = objective, collator
+        self.phases: dict[str, Any] = {
             "warmup_kind": scheduler_warmup_kind or "linear",
             "warmup_steps": (scheduler_warmup_steps or 0) if scheduler_warmup_kind else 0,
             "warmup_decay": scheduler_warmup_decay,
-        }
-        self.training_phase = {
             "training_kind": scheduler_training_kind,
             "training_steps": scheduler_training_steps,
             "training_decay": scheduler_training_decay,
-        }
-        self.cooldown = {
             "cooldown_kind": scheduler_cooldown_kind,
             "cooldown_steps": scheduler_cooldown_steps,
             "cooldown_decay": scheduler_cooldown_decay,
         }
 
     def configure_optimizers(self) -> Any:
-        """The optimizer, and the three phases of its rate; without a length of its own training lasts to the cool-down.
+        """The optimizer, and the three phases of its rate; with training_steps=-1 training lasts until the cool-down.
 
-        Raises:
-            ValueError: a cool-down, or a training phase that falls, of which nobody knows the end.
+        Raises ValueError for a cool-down, or a training phase that decays, without a known end.
         """
         optimizer = self.make_optimizer()
-        phases: dict[str, Any] = {**self.warmup, **self.training_phase, **self.cooldown}
+        phases = dict(self.phases)
         endless = phases["training_kind"] in ("constant", "exponential") and not phases["cooldown_steps"]
         if phases["training_steps"] == -1 and not endless and (steps := self.num_steps()) is not None:
             phases["max_steps"] = steps
@@ -128,10 +102,10 @@ class PretrainingModule(AutomaticModule):
         return [optimizer], [{"scheduler": scheduler, "interval": "step"}]
 
     def micro_batch(self, batch: Batch) -> MicroBatch:
-        """The batch with its targets one after the other; seeds of an enhanced decoder that it lacks are drawn."""
-        if self.hparams["objective"] == "enhanced_mlm" and "row_seeds" not in batch:
+        """The batch with its targets end to end; draws the seeds of an enhanced decoder if it has none."""
+        if self.objective == "enhanced_mlm" and "row_seeds" not in batch:
             made = self.collator.compute_labels({n: v for n, v in batch.items() if n != "labels"})
-            batch = {**batch, **{n: _moved(v, batch) for n, v in made.items() if n not in batch}}
+            batch = {**move_data_to_device(made, batch["input_ids"].device), **batch}
         labels = batch["labels"].flatten()
         positions = (labels != IGNORED).nonzero()[:, 0]
         micro_batch = cast(MicroBatch, {"weight": float(len(positions)), **batch})
@@ -140,35 +114,19 @@ class PretrainingModule(AutomaticModule):
             micro_batch["target_weights"] = batch["target_weights"].flatten()[positions]
         return micro_batch
 
-    def on_validation_start(self) -> None:
-        """Starts the sums over the validation sets, with the weights to evaluate."""
-        self._sums: dict[int, dict[str, Tensor]] = {}
-        self.begin_evaluation()
+    def add_batch(self, number: int, batch_idx: int, micro_batch: MicroBatch, output: Output) -> None:
+        """Adds a batch to the sums over its set."""
+        add_sums(self._sets.setdefault(number, {}), micro_batch, output)
 
-    def validation_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
-        """The mean loss per target of a batch, which is added to the sums of its set."""
-        loss, micro_batch, output = self._mean_loss(batch)
-        if self.in_loop:
-            sums = self._sums.setdefault(dataloader_idx, {})
-            weight = torch.as_tensor(micro_batch["weight"], dtype=torch.float64)
-            for name, value in {**output, "weight": weight}.items():
-                sums[name] = sums.get(name, 0) + value.detach().double().to(loss.device)
-        return loss
-
-    def on_validation_epoch_end(self) -> None:
-        """Logs the model's figures (loss, accuracy, ...) of every set, over all ranks."""
-        for number, name in enumerate(self.set_names("val")):
-            if number in self._sums:
-                totals = self.sum_over_ranks({n: float(v) for n, v in self._sums[number].items()})
-                figures = self.model.figures(totals)
-                self.publish({f"{name}/{n}": value for n, value in figures.items()})
+    def set_figures(self, number: int) -> dict[str, float]:
+        """The model's figures of a set, over all ranks."""
+        return self.model_figures(self._sets[number])
 
 
 def new_encoder(fields: dict[str, Any], tokenizer: Any, model_kwargs: dict[str, Any]) -> PreTrainedModel:
-    """An encoder with random weights: sizes as `fields` say, else as its architecture's config class has them.
+    """An encoder with random weights, its sizes those of `fields`, else the defaults of its config class.
 
-    Raises:
-        ValueError: an unknown architecture or field, or neither a tokenizer nor `vocab_size`.
+    Raises ValueError for an unknown architecture or field, or neither a tokenizer nor `vocab_size`.
     """
     fields = {name: value for name, value in fields.items() if name != "mask_token_id"}
     architecture = fields.pop("architecture", "bert")
@@ -176,16 +134,15 @@ def new_encoder(fields: dict[str, Any], tokenizer: Any, model_kwargs: dict[str, 
         known = AutoConfig.for_model(architecture)
     except ValueError as error:
         raise ValueError(f"architecture={architecture!r} is none of transformers") from error
-    hidden = fields.pop("hidden_size", known.hidden_size)
+    hidden = fields.get("hidden_size", known.hidden_size)
+    usual = {"intermediate_size": 4 * hidden, "max_position_embeddings": 512}
+    sizes = {
+        name: fields.pop(name, getattr(known, name, usual.get(name)))
+        for name in (*SIZES, "max_position_embeddings")
+    }
     return build_encoder(
         architecture=architecture,
-        hidden_size=hidden,
-        num_hidden_layers=fields.pop("num_hidden_layers", known.num_hidden_layers),
-        num_attention_heads=fields.pop("num_attention_heads", known.num_attention_heads),
-        intermediate_size=fields.pop("intermediate_size", getattr(known, "intermediate_size", 4 * hidden)),
-        max_position_embeddings=fields.pop(
-            "max_position_embeddings", getattr(known, "max_position_embeddings", 512)
-        ),
+        **sizes,
         dropout=fields.pop("dropout", 0.0),
         config={**fields.pop("config", {}), **fields},
         tokenizer=tokenizer,
@@ -193,18 +150,13 @@ def new_encoder(fields: dict[str, Any], tokenizer: Any, model_kwargs: dict[str, 
     )
 
 
-def _collator(
-    objective: str,
-    pretrained: PreTrainedModel,
-    tokenizer: Any,
-    fields: dict[str, Any],
-    objective_kwargs: dict[str, Any],
-) -> Any:
-    """The objective's collator over the model's vocabulary, which knows what the model is trained as."""
-    config = pretrained.config.get_text_config()
+def _collator_arguments(
+    objective: str, pretrained: PreTrainedModel, tokenizer: Any, fields: dict[str, Any]
+) -> dict[str, Any]:
+    """The collator's arguments that follow from the tokenizer, else from the fields of the model's config."""
+    config, known = pretrained.config.get_text_config(), dict[str, Any]()
     if tokenizer is not None:
-        ids = {"pad_token_id": tokenizer.pad_token_id, "mask_token_id": tokenizer.mask_token_id}
-        special = tokenizer.all_special_ids
+        known |= tokenizer_arguments(tokenizer)
         pretrained.config.mask_token_id = tokenizer.mask_token_id
     else:
         if objective == "diffusion" and fields.get("mask_token_id") is None:
@@ -213,17 +165,8 @@ def _collator(
                 "among model_config_kwargs"
             )
         pad = config.pad_token_id or 0
-        ids = {"pad_token_id": pad, "mask_token_id": fields.get("mask_token_id", pad)}
-        special = [fields[name] for name in SPECIAL_IDS if fields.get(name) is not None]
+        known |= {"pad_token_id": pad, "mask_token_id": fields.get("mask_token_id", pad)}
+        special = (fields.get(f"{role}_token_id") for role in ("pad", "mask", "bos", "eos", "cls", "sep"))
+        known["special_token_ids"] = [number for number in special if number is not None]
     longest = getattr(config, "max_position_embeddings", None) or 512
-    return get_collator_cls(objective)(
-        **ids,
-        vocab_size=config.vocab_size,
-        special_token_ids=special,
-        max_sequence_length=longest,
-        **objective_kwargs,
-    )
-
-
-def _moved(value: Any, batch: Batch) -> Any:
-    return value.to(batch["input_ids"].device) if isinstance(value, Tensor) else value
+    return {**known, "vocab_size": config.vocab_size, "max_sequence_length": longest}

@@ -1,7 +1,6 @@
-"""What every LightningModule here has: a task model, where it is placed and compiled, and its weights."""
+"""The base class of the LightningModules: a task model, its placement and compilation, and sums over ranks."""
 
 import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 import lightning.pytorch as pl
@@ -9,10 +8,11 @@ import torch
 from torch import Tensor
 from torch.distributed.fsdp import FSDPModule
 
+from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.loop.sharding import gather, shard
 from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.optim import loop_needs
-from iolaus.runner.run.replicas import replica_of
+from iolaus.runner.run.replicas import gathered, replica_of
 
 
 class ModelModule(pl.LightningModule):
@@ -26,6 +26,11 @@ class ModelModule(pl.LightningModule):
         self._evaluation: Any = contextlib.ExitStack()
         if gradient_checkpointing:
             model.recompute_activations()
+
+    @property
+    def datamodule(self) -> Any:
+        """The trainer's data module; None without one."""
+        return getattr(self._trainer, "datamodule", None)
 
     def configure_model(self) -> None:
         """Shards the model where the strategy asks for it, and compiles the compute core."""
@@ -44,38 +49,42 @@ class ModelModule(pl.LightningModule):
         torch.distributed.all_reduce(packed, group=group)
         return dict(zip(values, packed.tolist(), strict=True))
 
+    def model_figures(self, sums: dict[str, Tensor]) -> dict[str, float]:
+        """The model's figures (loss, accuracy, ...) of sums over an evaluated set, over all ranks."""
+        return self.model.figures(self.sum_over_ranks({name: float(value) for name, value in sums.items()}))
+
     def publish(self, figures: dict[str, float], **options: Any) -> None:
         """Logs the figures of an evaluation, in full: Lightning would make float32 of a float."""
         self.log_dict({n: torch.tensor(v, dtype=torch.float64) for n, v in figures.items()}, **options)
 
     def gather_objects(self, mine: Any) -> list[Any]:
-        """What every rank brings, on every rank."""
-        _, size, group = replica_of(self.trainer)
-        if size == 1:
-            return [mine]
-        ranks: list[Any] = [None] * size
-        torch.distributed.all_gather_object(ranks, mine, group=group)
-        return ranks
+        """The objects of all ranks, on every rank."""
+        return gathered(mine, replica_of(self.trainer))
 
     def gathered_weights(self) -> dict[str, Tensor] | None:
-        """The network's weights as the first rank exports them, where each rank has but a shard of them; collective."""
+        """The weights that the first rank exports, where each rank has a shard of them, else None; collective."""
         if self.device_mesh is None:
             return None
         return gather(self.model.pretrained.state_dict(), self.trainer.is_global_zero)
 
-    @contextlib.contextmanager
-    def evaluation_weights(self) -> Iterator[None]:
-        """Within it the parameters are those to evaluate and export, where an optimizer keeps two sets."""
+    def evaluation_weights(self) -> contextlib.AbstractContextManager[None]:
+        """A context in which the parameters are those to evaluate and export, where an optimizer keeps two sets."""
         optimizers = self.trainer.optimizers
-        with loop_needs(optimizers[0]).evaluation() if optimizers else contextlib.nullcontext():
-            yield
+        return loop_needs(optimizers[0]).evaluation() if optimizers else contextlib.nullcontext()
 
     def begin_evaluation(self) -> None:
-        """Takes the weights to evaluate, until the evaluation ends."""
+        """Switches to the weights to evaluate, until the evaluation ends."""
         self._evaluation.enter_context(self.evaluation_weights())
 
     def on_validation_end(self) -> None:
-        """Goes back to the weights that are trained."""
+        """Switches back to the weights that are trained."""
         self._evaluation.close()
 
     on_test_end = on_validation_end
+
+
+def add_sums(sums: dict[str, Tensor], micro_batch: MicroBatch, output: dict[str, Tensor]) -> None:
+    """Adds a micro-batch's `weight` and the model's output for it to the sums over an evaluated set, in float64."""
+    weight = torch.as_tensor(micro_batch["weight"], dtype=torch.float64)
+    for name, value in {**output, "weight": weight}.items():
+        sums[name] = sums.get(name, 0) + value.detach().to(output["loss"].device, torch.float64)

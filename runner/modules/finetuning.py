@@ -1,4 +1,4 @@
-"""Finetuning: the shared step, evaluation by the task's metrics, and a last word with the best weights."""
+"""Finetuning: the shared step, evaluation by the task's metrics, and a final test of the best weights."""
 
 import fnmatch
 import logging
@@ -9,75 +9,49 @@ from typing import Any
 import torch
 from torch import nn
 
+from iolaus.conf import module as options
 from iolaus.conf.values import suggest
+from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.micro_batch import MicroBatch, Share
 from iolaus.runner.evaluation.files import write_predictions
 from iolaus.runner.evaluation.predictions import Predictions
-from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.modules.training import TrainingModule
 from iolaus.runner.run.folder import RunFolder
 
 log = logging.getLogger("iolaus")
 
 SUMS = ("loss", "weight", "correct")
-"""What is added up over an evaluated set."""
+"""The sums over an evaluated set."""
 
 
 class FinetuningRun(TrainingModule):
-    """Trains a model on the labels of a task; afterwards evaluates, and leaves, the best checkpoint.
+    """Trains a model on the labels of a task; then loads the best checkpoint, tests it and writes the predictions.
 
-    `freeze`: patterns of parameter names that keep their weights; `load_best`: whether the best checkpoint (by
-    `checkpoint.monitor`) rather than the last weights is tested and exported; `make_predictions` makes the empty
-    collection of what the task predicts for a set.
+    `make_predictions` makes the empty collection of what the task predicts for a set.
     """
 
+    @takes_settings(options.Finetuning)
     def __init__(
-        self,
-        model: TaskModel,
-        optimizer: Callable[..., Any],
-        scheduler: Callable[..., Any],
-        max_grad_norm: float,
-        compile_model: bool,
-        gradient_checkpointing: bool,
-        log_parameter_norms: bool,
-        freeze: Sequence[str],
-        load_best: bool,
-        max_steps: int,
-        seed: int,
-        log_every: int,
-        baselines: dict[str, float],
-        make_predictions: Callable[[Any], Predictions],
+        self, settings: options.Finetuning, make_predictions: Callable[[Any], Predictions], **given: Any
     ) -> None:
-        freeze_parameters(model, freeze)
-        super().__init__(
-            model=model,
-            optimizer=optimizer,
-            scheduler=scheduler,
-            max_grad_norm=max_grad_norm,
-            compile_model=compile_model,
-            gradient_checkpointing=gradient_checkpointing,
-            log_parameter_norms=log_parameter_norms,
-            max_steps=max_steps,
-            seed=seed,
-            log_every=log_every,
-            baselines=baselines,
-        )
-        self.load_best, self.make_predictions = load_best, make_predictions
+        freeze_parameters(given["model"], settings.freeze)
+        super().__init__(settings, **given)
+        self.load_best, self.make_predictions = settings.load_best, make_predictions
         self.predictions: dict[str, Predictions] = {}
         self.test_metrics: dict[str, float] = {}
         self._concluding = False
 
     def figure_names(self, sequences: Any) -> list[str]:
-        """Figures of a validation set, the one that names the best checkpoint first; none where they are not known."""
+        """Figures of a validation set, first the one that chooses the best checkpoint; none if they are not known."""
         metrics = self.make_predictions(sequences).figure_names()
         return [*metrics, *self.figures(dict.fromkeys(SUMS, 1.0))] if metrics else []
 
     def on_validation_start(self) -> None:
-        """Starts collecting, with the weights to evaluate."""
-        self._begin({f"val/{name}": s for name, s in self.trainer.datamodule.validation.items()})  # type: ignore[attr-defined]
+        """Starts collecting predictions, with the weights to evaluate."""
+        self._begin("val", self.datamodule.validation)
 
     def validation_step(self, batch: Share, batch_idx: int, dataloader_idx: int = 0) -> None:
-        """Takes in this rank's share of a batch."""
+        """Adds this rank's share of a batch."""
         for micro_batch in batch["micro_batches"]:
             output = self.output(micro_batch, dataloader_idx)
             weight = torch.tensor(micro_batch["weight"], dtype=torch.float64, device=self.device)
@@ -93,8 +67,8 @@ class FinetuningRun(TrainingModule):
             self.log_metrics(self.last_metrics, step)
 
     def on_test_start(self) -> None:
-        """Starts collecting, with the weights to evaluate."""
-        self._begin({f"test/{name}": s for name, s in self.trainer.datamodule.test.items()})  # type: ignore[attr-defined]
+        """Starts collecting predictions, with the weights to evaluate."""
+        self._begin("test", self.datamodule.test)
 
     test_step = validation_step
 
@@ -103,8 +77,8 @@ class FinetuningRun(TrainingModule):
         self.test_metrics = self._finish()
 
     def after_training(self, folder: RunFolder) -> None:
-        """Takes the best weights, evaluates and tests them, and writes the predictions into the run folder."""
-        trainer, data = self.trainer, self.trainer.datamodule  # type: ignore[attr-defined]
+        """Loads the best weights, evaluates and tests them, and writes the predictions into the run folder."""
+        trainer, data = self.trainer, self.datamodule
         step = self._take_best(folder) if self.load_best else None
         self._concluding = True
         evaluated = trainer.limit_val_batches != 0
@@ -118,20 +92,20 @@ class FinetuningRun(TrainingModule):
             write_predictions(folder.path, self.predictions, metrics, facts)
 
     def output(self, micro_batch: MicroBatch, number: int) -> dict[str, torch.Tensor]:
-        """What the model makes of a micro-batch of evaluated set `number`."""
+        """The model's output for a micro-batch of evaluated set `number`."""
         return self.model(micro_batch)
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:
-        """What to report of the sums over a set of `loss`, `weight` and (where the model counts) `correct` targets."""
+        """The figures of a set, from its sums of `loss`, `weight` and (where the model counts) `correct` targets."""
         return {"loss": totals["loss"] / max(totals["weight"], 1e-12)}
 
     def results(self) -> dict[str, float]:
-        """The figures of the weights that are exported, and the baselines to hold them against."""
+        """The figures of the exported weights, and the baselines to compare them with."""
         return {**self.last_metrics, **self.test_metrics, **self.baselines}
 
     def _take_best(self, folder: RunFolder) -> int | None:
         """Loads the best checkpoint, unless it is the last state anyway; returns its step."""
-        self.trainer.strategy.barrier()  # the first rank has seen the last checkpoint reach the disk
+        self.trainer.strategy.barrier()  # until the last checkpoint is on disk
         path = folder.checkpoints / "best.ckpt"
         if not path.exists() or path.resolve().stem == f"step-{self.trainer.global_step:08d}":
             return None
@@ -140,8 +114,8 @@ class FinetuningRun(TrainingModule):
         self.trainer.strategy.load_optimizer_state_dict(checkpoint)  # some hold the weights to evaluate
         return int(checkpoint["global_step"])
 
-    def _begin(self, sets: dict[str, Any]) -> None:
-        self._sets = [(name, self.make_predictions(sequences)) for name, sequences in sets.items()]
+    def _begin(self, stage: str, sets: dict[str, Any]) -> None:
+        self._sets = [(f"{stage}/{name}", self.make_predictions(s)) for name, s in sets.items()]
         self._sums = [torch.zeros(len(SUMS), dtype=torch.float64, device=self.device) for _ in sets]
         self.begin_evaluation()
 
@@ -158,19 +132,15 @@ class FinetuningRun(TrainingModule):
 
 
 def freeze_parameters(model: nn.Module, patterns: Sequence[str]) -> None:
-    """Keeps the parameters whose names match from being trained.
+    """Freezes the parameters whose names match.
 
-    Patterns match whole names, `*` for anything; `re:...` is a regular expression anywhere in them.
-
-    Raises:
-        ValueError: a pattern that matches nothing.
+    Patterns match whole names, `*` for anything; `re:...` is a regular expression anywhere in them. Raises ValueError
+    for a pattern that matches nothing.
     """
     names = dict(model.named_parameters())
     for pattern in patterns:
-        if pattern.startswith("re:"):
-            matching = [name for name in names if re.search(pattern[3:], name)]
-        else:
-            matching = [name for name in names if fnmatch.fnmatchcase(name, pattern)]
+        regular = pattern[3:] if pattern.startswith("re:") else rf"\A{fnmatch.translate(pattern)}"
+        matching = [name for name in names if re.search(regular, name)]
         if not matching:
             raise ValueError(
                 f"module.freeze: the pattern {pattern!r} matches no parameter; they have names such as "
@@ -180,6 +150,5 @@ def freeze_parameters(model: nn.Module, patterns: Sequence[str]) -> None:
             names[name].requires_grad_(False)
     if patterns:
         frozen = sum(p.numel() for p in names.values() if not p.requires_grad)
-        log.info(
-            "%s of %s parameters are frozen", f"{frozen:,}", f"{sum(p.numel() for p in names.values()):,}"
-        )
+        total = sum(p.numel() for p in names.values())
+        log.info("%s of %s parameters are frozen", f"{frozen:,}", f"{total:,}")

@@ -1,29 +1,35 @@
-"""Pretraining: the shared step, and validation by what the task's model makes of its sums."""
+"""Pretraining: the shared step, validation by the model's own figures, and its guesses for masked tokens."""
 
+import json
 import math
 from typing import Any
 
-import torch
 from torch import Tensor
 
+from iolaus.conf import module as options
+from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.micro_batch import MicroBatch, Share
 from iolaus.runner.models.sparse_head import SparseMaskedLM
-from iolaus.runner.modules.samples import Sample, guessed_samples, write_samples
+from iolaus.runner.modules.base import add_sums
+from iolaus.runner.modules.samples import Sample, guessed_samples
 from iolaus.runner.modules.training import TrainingModule
+from iolaus.runner.run.files import write_atomically
 from iolaus.runner.run.folder import RunFolder
 
 
 class PretrainingRun(TrainingModule):
     """Trains an encoder on one of the pretraining objectives, on the global batches of a run."""
 
+    __init__ = takes_settings(options.Pretraining)(TrainingModule.__init__)
+
     def figure_names(self, sequences: Any) -> list[str]:
-        """Figures of a validation set, the loss first; none where the model does not tell."""
+        """Figures of a validation set, the loss first; none if the model does not name them."""
         names = self.model.figure_names()
         per_byte = any(name.endswith("/tokens_per_byte") for name in self.baselines)
         return [*names, *(["bits_per_byte"] if names and per_byte else [])]
 
     def on_fit_start(self) -> None:
-        """Has no samples yet."""
+        """Starts without samples."""
         self._samples: dict[str, list[Sample]] = {}
 
     def on_validation_start(self) -> None:
@@ -37,18 +43,15 @@ class PretrainingRun(TrainingModule):
         if batch_idx == 0:
             self._take_samples(batch["micro_batches"][0], dataloader_idx)
         for micro_batch in batch["micro_batches"]:
-            weight = torch.tensor(micro_batch["weight"], dtype=torch.float64, device=self.device)
-            for name, value in {**self.model(micro_batch), "weight": weight}.items():
-                sums[name] = sums.get(name, 0) + value.double()
+            add_sums(sums, micro_batch, self.model(micro_batch))
 
     def on_validation_epoch_end(self) -> None:
         """Reduces the sums over the ranks and logs the model's figures (loss, accuracy, ...) of every set."""
         metrics = {}
-        for i, name in enumerate(self.trainer.datamodule.validation_names):  # type: ignore[attr-defined]
+        for i, name in enumerate(self.datamodule.validation_names):
             if i not in self._sums:
                 continue
-            totals = self.sum_over_ranks({key: float(value) for key, value in self._sums[i].items()})
-            figures = self.model.figures(totals)
+            figures = self.model_figures(self._sums[i])
             if tokens_per_byte := self.baselines.get(f"val/{name}/tokens_per_byte"):
                 figures["bits_per_byte"] = figures["loss"] / math.log(2) * tokens_per_byte
             metrics.update({f"val/{name}/{figure}": value for figure, value in figures.items()})
@@ -58,14 +61,13 @@ class PretrainingRun(TrainingModule):
         self.log_metrics(metrics, step)
 
     def after_training(self, folder: RunFolder) -> None:
-        """Writes what the model guessed for masked tokens of each validation set."""
-        if self.trainer.is_global_zero:
-            write_samples(folder.path, self._samples)
+        """Writes the model's guesses for masked tokens of each validation set."""
+        if self.trainer.is_global_zero and any(self._samples.values()):
+            write_atomically(folder.path / "samples.json", json.dumps(self._samples, ensure_ascii=False))
 
     def _take_samples(self, micro_batch: MicroBatch, number: int) -> None:
-        """Has the model guess a few samples; one in shards cannot be asked by one rank alone."""
+        """Lets the model guess a few samples; one rank alone cannot run a model in shards."""
         alone = self.trainer.is_global_zero and self.device_mesh is None
         if alone and isinstance(self.model, SparseMaskedLM):
-            data = self.trainer.datamodule  # type: ignore[attr-defined]
-            name = data.validation_names[number]
-            self._samples[name] = guessed_samples(self.model, micro_batch, data.tokenizer)
+            name, tokenizer = self.datamodule.validation_names[number], self.datamodule.tokenizer
+            self._samples[name] = guessed_samples(self.model, micro_batch, tokenizer)

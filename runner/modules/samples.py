@@ -1,8 +1,6 @@
-"""What a pretrained model guesses for masked tokens of held-out text: `samples.json` in the run folder."""
+"""A pretrained model's guesses for masked tokens of held-out text: `samples.json` in the run folder."""
 
-import json
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,9 +9,6 @@ from transformers import PreTrainedTokenizerBase
 
 from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models.sparse_head import SparseMaskedLM, rows_at
-from iolaus.runner.run.files import write_atomically
-
-FILE = "samples.json"
 
 NUM_SAMPLES = 5
 """Samples of each validation set."""
@@ -28,30 +23,24 @@ Sample = list[str | dict[str, Any]]
 """A text in pieces: as it stands, or a target: `true`, and `guesses`, pairs of text and probability."""
 
 
-def write_samples(folder: Path, samples: dict[str, list[Sample]]) -> None:
-    """Writes the samples of each validation set; nothing where there is none."""
-    if any(samples.values()):
-        write_atomically(folder / FILE, json.dumps(samples, ensure_ascii=False))
-
-
 @torch.no_grad()
 def guessed_samples(
     model: SparseMaskedLM, micro_batch: MicroBatch, tokenizer: PreTrainedTokenizerBase
 ) -> list[Sample]:
-    """The first samples of a micro-batch that have targets, cut to `LONGEST` tokens, with what the model guesses."""
+    """The first samples of a micro-batch that have targets, cut to `LONGEST` tokens, with the model's guesses."""
     ids, positions, targets = model.masked(micro_batch)
     first, spans = first_documents({**micro_batch, "input_ids": ids})
     answers = dict(zip(positions.tolist(), targets.tolist(), strict=True))
-    spans = [span for span in spans if any(i in answers for i in span)]
     wanted = [i for span in spans for i in span if i in answers]
     if not wanted:
         return []
     chosen = rows_at(model.encode(first), torch.tensor(wanted, device=ids.device))
     probabilities, likeliest = model.logits(chosen).float().softmax(-1).topk(NUM_GUESSES)
-    guessed = zip(likeliest.tolist(), probabilities.tolist(), strict=True)
-    guesses = dict(zip(wanted, guessed, strict=True))
-    flat = ids.flatten().tolist()
-    return [_in_pieces(span, flat, answers, guesses, tokenizer) for span in spans]
+    guesses = dict(zip(wanted, zip(likeliest.tolist(), probabilities.tolist(), strict=True), strict=True))
+    whole = {i: answers.get(i, token) for i, token in enumerate(ids.flatten().tolist())}
+    special = set(tokenizer.all_special_ids)
+    shown = [[i for i in span if i in answers or whole[i] not in special] for span in spans]
+    return [_in_pieces(places, whole, guesses, tokenizer) for places in shown if guesses.keys() & {*places}]
 
 
 def first_documents(micro_batch: MicroBatch) -> tuple[MicroBatch, list[range]]:
@@ -63,9 +52,8 @@ def first_documents(micro_batch: MicroBatch) -> tuple[MicroBatch, list[range]]:
     if "cu_seqlens" not in micro_batch:
         mask = micro_batch["attention_mask"][:NUM_SAMPLES]
         width = ids.shape[1]
-        spans = [
-            range(row * width, row * width + min(n, LONGEST)) for row, n in enumerate(mask.sum(1).tolist())
-        ]
+        lengths = mask.sum(1).clamp(max=LONGEST).tolist()
+        spans = [range(row * width, row * width + length) for row, length in enumerate(lengths)]
         return {"input_ids": ids[:NUM_SAMPLES], "attention_mask": mask}, spans
     ends = micro_batch["cu_seqlens"][: NUM_SAMPLES + 1]
     bounds, stop = ends.tolist(), int(ends[-1])
@@ -79,30 +67,19 @@ def first_documents(micro_batch: MicroBatch) -> tuple[MicroBatch, list[range]]:
 
 
 def _in_pieces(
-    span: range,
-    ids: list[int],
-    answers: dict[int, int],
-    guesses: dict[int, tuple[list[int], list[float]]],
-    tokenizer: PreTrainedTokenizerBase,
+    places: list[int], ids: dict[int, int], guesses: dict[int, Any], tokenizer: PreTrainedTokenizerBase
 ) -> Sample:
-    """One sample as text, its special tokens left out."""
-    special = set(tokenizer.all_special_ids)
-    shown = [i for i in span if i in answers or ids[i] not in special]
-    whole = [answers.get(i, ids[i]) for i in shown]
+    """The tokens at some places as text; those with guesses are targets."""
     pieces: Sample = []
     before = ""
-    for n, i in enumerate(shown, start=1):
-        so_far = _text(tokenizer, whole[:n])
-        piece = so_far[len(before) :]
-        before = so_far
-        if i in answers:
+    for n, i in enumerate(places, start=1):
+        text = _text(tokenizer, [ids[place] for place in places[:n]])
+        piece, before = text[len(before) :], text
+        if i in guesses:
             tokens, shares = guesses[i]
-            found = [
-                [_text(tokenizer, [token]).strip(), round(share, 3)]
-                for token, share in zip(tokens, shares, strict=True)
-            ]
-            right = tokens[0] == answers[i]
-            pieces.append({"true": piece, "right": right, "guesses": found})
+            words = (_text(tokenizer, [token]).strip() for token in tokens)
+            found = [[word, round(share, 3)] for word, share in zip(words, shares, strict=True)]
+            pieces.append({"true": piece, "right": tokens[0] == ids[i], "guesses": found})
         elif pieces and isinstance(pieces[-1], str):
             pieces[-1] += piece
         else:

@@ -1,8 +1,10 @@
-"""Loss and metrics of one evaluated set, from what a task's model makes of its batches."""
+"""Loss and metrics of one evaluated set."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
 from torchmetrics import Metric
 
@@ -12,24 +14,23 @@ from iolaus.runner.evaluation.predictions import Predictions
 from iolaus.runner.tasks.base import Evaluated, Measured, TrainerTask
 
 
+@dataclass(eq=False)
 class SetFigures:
     """Adds up batches of one set: sums for the loss, and the task's metrics, whose states are joined over the ranks.
 
-    `names` are those of the labels. With `predictions` windows of questions are joined as those say; without, each window
-    counts by itself.
+    `names` are those of the labels. `predictions` join the windows of a question; without them each window counts by
+    itself.
     """
 
-    def __init__(
-        self,
-        task: TrainerTask,
-        names: Sequence[str],
-        predictions: Predictions | None,
-        decode: Callable[[Tensor], str] | None,
-    ) -> None:
-        self.task, self.names, self.predictions, self.decode = task, list(names), predictions, decode
-        self.loss, self.weight = 0.0, 0.0
-        self.metrics: dict[str, Metric] = {}
-        self._made: dict[str, dict[str, Metric]] = {}
+    task: TrainerTask
+    names: Sequence[str]
+    predictions: Predictions | None
+    decode: Callable[[Tensor], str] | None
+    loss: float = 0.0
+    weight: float = 0.0
+    metrics: dict[str, Metric] = field(default_factory=dict)
+    known: dict[str, dict[str, Metric]] = field(default_factory=dict)
+    """All metrics of each kind; `metrics` are those of them that the task wants."""
 
     def add(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> None:
         """Takes in a batch."""
@@ -39,9 +40,10 @@ class SetFigures:
             self.predictions.add(micro_batch, output)
             return
         for measured in self.task.measured(Evaluated(micro_batch, output, self.names, self.decode)):
-            for name in self._started(measured, output["loss"]):
+            for name, metric in self._metrics(measured, output["loss"].device).items():
+                self.metrics[name] = metric
                 if len(measured.true):
-                    self.metrics[name].update(measured.predicted, measured.true)
+                    metric.update(measured.predicted, measured.true)
 
     def figures(
         self,
@@ -56,12 +58,10 @@ class SetFigures:
             return found | self.predictions.metrics()
         return found | {name: float(metric.compute()) for name, metric in self.metrics.items()}
 
-    def _started(self, measured: Measured, like: Tensor) -> list[str]:
-        """The names of the metrics that are meant, which are made at the first batch."""
-        if measured.kind not in self._made:
-            found = get_metrics_for_task(measured.kind, max(2, len(self.names)))
-            self._made[measured.kind] = {name: metric.to(like.device) for name, metric in found.items()}
-        made = self._made[measured.kind]
-        names = [name for name in made if measured.only is None or name in measured.only]
-        self.metrics |= {name: made[name] for name in names}
-        return names
+    def _metrics(self, measured: Measured, device: torch.device) -> dict[str, Metric]:
+        """The metrics by name that predictions are for, made at the first batch."""
+        if measured.kind not in self.known:
+            made = get_metrics_for_task(measured.kind, max(2, len(self.names)))
+            self.known[measured.kind] = {name: metric.to(device) for name, metric in made.items()}
+        known = self.known[measured.kind]
+        return {name: known[name] for name in known if measured.only is None or name in measured.only}

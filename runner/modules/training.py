@@ -1,4 +1,4 @@
-"""The step that every objective shares: one global batch, cut anyhow, divided by the weight of all of it."""
+"""The training step that all objectives share: one optimizer step on a global batch."""
 
 import contextlib
 import logging
@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from iolaus.conf import module as options
 from iolaus.runner.checkpoints.callback import last_good
 from iolaus.runner.data.batches import figures_of
 from iolaus.runner.data.micro_batch import MicroBatch, Share
@@ -27,38 +28,34 @@ log = logging.getLogger("iolaus")
 
 
 class TrainingModule(ModelModule):
-    """Trains `model`, a module that maps a micro-batch to the *sum* of its losses, on global batches.
+    """Trains a model, which maps a micro-batch to the *sum* of its losses, on global batches.
 
-    The step runs every micro-batch of this rank's share, scales each loss by `ranks / weight of the global batch`
-    and synchronises gradients once, so how a global batch was cut does not show in the update. `baselines` are figures
-    of the data to hold the results against.
+    Each loss is scaled by `ranks / weight of the global batch` and gradients are synchronised once, so the update does
+    not depend on how a global batch is cut. `baselines` are figures of the data to compare the results with.
     """
 
     trains_global_batches = True
 
     def __init__(
         self,
+        settings: options.Pretraining,
         model: TaskModel,
         optimizer: Callable[..., Any],
         scheduler: Callable[..., Any],
-        max_grad_norm: float,
-        compile_model: bool,
-        gradient_checkpointing: bool,
-        log_parameter_norms: bool,
         max_steps: int,
         seed: int,
         log_every: int,
         baselines: dict[str, float],
     ) -> None:
-        super().__init__(model, compile_model, gradient_checkpointing)
+        super().__init__(model, settings.compile_model, settings.gradient_checkpointing)
         self.automatic_optimization = False
+        self.settings = settings
         self.make_optimizer, self.make_scheduler = optimizer, scheduler
-        self.max_grad_norm, self.log_parameter_norms = max_grad_norm, log_parameter_norms
         self.max_steps, self.seed, self.log_every = max_steps, seed, log_every
         self.baselines = baselines
         self._flops = model.flop_counts()
         self.votes = {"stop": 0.0, "save": 0.0}
-        """What this rank wishes to happen after the step; callbacks set it, the step adds it up over the ranks."""
+        """What this rank asks for after the step; callbacks set it, the step adds it up over the ranks."""
         self._saved_groups: list[dict[str, Any]] | None = None
         self.validated_step = -1
         self.last_metrics: dict[str, float] = {}
@@ -83,22 +80,27 @@ class TrainingModule(ModelModule):
         with needs.step(step):
             loss = self._backward(batch["micro_batches"], totals["weight"], needs, dropout_seed)
             grad_norm = self._clip()
-            if (
-                grad_norm.device.type == "cpu" or (step + 1) % self.log_every == 0
-            ):  # a look keeps a GPU waiting
+            logged = (step + 1) % self.log_every == 0
+            if logged or grad_norm.device.type == "cpu":  # the host would wait for a GPU
                 self.check_finite(grad_norm, step, batch)
             with torch.autocast(self.device.type, enabled=False):  # Lightning's is around the whole step
                 optimizer.step()  # type: ignore[union-attr]
         optimizer.zero_grad()  # type: ignore[union-attr]
-        rates = self._rates()
+        groups = self.trainer.optimizers[0].param_groups
+        rates = {f"optim/lr/{group.get('name', i)}": float(group["lr"]) for i, group in enumerate(groups)}
         self.lr_schedulers().step()  # type: ignore[union-attr]
-        if (step + 1) % self.log_every == 0 or step + 1 == self.max_steps:
-            self._log_step(step + 1, loss, grad_norm, rates, totals)
-        order = f"{int(totals['hash_high']) % 2**24:06x}{int(totals['hash_low']) % 2**24:06x}"
-        counts = {name: int(totals[name]) for name in ("tokens", "padded_tokens")}
-        votes = {name: totals[name] for name in self.votes}
-        counted = {**counts, "flops": totals["flops"]}
-        return {"loss": loss, "grad_norm": grad_norm, "order": order, "votes": votes, **counted}
+        if logged or step + 1 == self.max_steps:
+            losses = {"train/loss": float(loss), "optim/grad_norm": float(grad_norm)}
+            self._log_step(step + 1, losses | rates)
+        return {
+            "loss": loss,
+            "grad_norm": grad_norm,
+            "order": f"{int(totals['hash_high']) % 2**24:06x}{int(totals['hash_low']) % 2**24:06x}",
+            "votes": {name: totals[name] for name in self.votes},
+            "tokens": int(totals["tokens"]),
+            "padded_tokens": int(totals["padded_tokens"]),
+            "flops": totals["flops"],
+        }
 
     def _backward(
         self, micro_batches: list[MicroBatch], weight: float, needs: LoopNeeds, dropout_seed: int
@@ -124,34 +126,27 @@ class TrainingModule(ModelModule):
         return total / max(weight, 1e-12)
 
     def _clip(self) -> Tensor:
-        groups = self.trainer.optimizers[0].param_groups  # which are quicker to go through than the modules
+        """Scales the gradients to at most `max_grad_norm`; returns their total norm before, 0-dim."""
+        groups = self.trainer.optimizers[0].param_groups  # quicker to iterate over than the modules
         parameters = [p for group in groups for p in group["params"] if p.grad is not None]
-        limit = self.max_grad_norm or math.inf
-        if self.log_parameter_norms:
-            self._parameter_norms = {
-                n: whole(p.grad.norm()) for n, p in self.named_parameters() if p.grad is not None
-            }
+        limit = self.settings.max_grad_norm or math.inf
+        if self.settings.log_parameter_norms:
+            graded = ((n, p.grad) for n, p in self.named_parameters() if p.grad is not None)
+            self._parameter_norms = {f"optim/grad_norm/{n}": whole(grad.norm()) for n, grad in graded}
         if self.device_mesh is not None:
             return clip_shards(parameters, limit)
         norm = torch.nn.utils.get_total_norm([p.grad for p in parameters])
         if norm.device.type != "cpu" or not norm <= limit:
-            # on a CPU to multiply all by 1 takes as long; a GPU is not asked, it would be waited for
+            # a CPU skips multiplying by 1; for a GPU the test would wait, so it always multiplies
             torch.nn.utils.clip_grads_with_norm_(parameters, limit, norm)
         return norm
 
-    def _rates(self) -> dict[str, float]:
-        groups = self.trainer.optimizers[0].param_groups
-        return {f"optim/lr/{group.get('name', i)}": float(group["lr"]) for i, group in enumerate(groups)}
-
-    def _log_step(
-        self, step: int, loss: Tensor, grad_norm: Tensor, rates: dict[str, float], totals: dict[str, float]
-    ) -> None:
-        metrics = {"train/loss": float(loss), "optim/grad_norm": float(grad_norm), **rates}
-        metrics["train/epoch"] = self.trainer.datamodule.epoch_at(step)  # type: ignore[attr-defined]
+    def _log_step(self, step: int, metrics: dict[str, float]) -> None:
+        metrics["train/epoch"] = self.datamodule.epoch_at(step)
         for callback in self.trainer.callbacks:  # type: ignore[attr-defined]
             metrics.update(getattr(callback, "metrics", dict)())
-        if self.log_parameter_norms:
-            metrics.update({f"optim/grad_norm/{n}": float(v) for n, v in self._parameter_norms.items()})
+        if self.settings.log_parameter_norms:
+            metrics.update({name: float(norm) for name, norm in self._parameter_norms.items()})
         self.log_metrics(metrics, step)
 
     def check_finite(self, grad_norm: Tensor, step: int, batch: Share) -> None:
@@ -164,7 +159,7 @@ class TrainingModule(ModelModule):
             )
 
     def log_metrics(self, metrics: dict[str, float], step: int) -> None:
-        """Hands one row to every logger."""
+        """Logs the metrics of a step with every logger."""
         for logger in self.loggers:
             logger.log_metrics(metrics, step)
 
@@ -173,47 +168,37 @@ class TrainingModule(ModelModule):
         check_same_model(self.state_dict(), checkpoint["state_dict"])
         self._saved_groups = checkpoint["optimizer_states"][0]["param_groups"]
         loop, step = checkpoint["loops"]["fit_loop"], checkpoint["global_step"]
-        for counts in (loop["epoch_progress"]["total"], loop["epoch_progress"]["current"]):
-            counts.update(
-                ready=1, started=1, processed=0, completed=0
-            )  # in the one epoch that is the whole run
-        for counts in (
-            loop["epoch_loop.batch_progress"]["total"],
-            loop["epoch_loop.batch_progress"]["current"],
-        ):
-            counts.update(dict.fromkeys(("ready", "started", "processed", "completed"), step))
+        batches = dict.fromkeys(("ready", "started", "processed", "completed"), step)
+        for scope in ("total", "current"):  # the whole run is one epoch
+            loop["epoch_progress"][scope].update(ready=1, started=1, processed=0, completed=0)
+            loop["epoch_loop.batch_progress"][scope].update(batches)
         loop["epoch_loop.batch_progress"]["is_last_batch"] = False
         loop["epoch_loop.state_dict"]["_batches_that_stepped"] = step
 
     def after_training(self, folder: RunFolder) -> None:
-        """What follows the training, on every rank, before the model is exported: nothing, unless a task needs it."""
+        """Runs on every rank after training, before the model is exported; a subclass may evaluate and write files."""
 
     def results(self) -> dict[str, float]:
-        """The last validation figures and the baselines to hold them against."""
+        """The last validation figures, and the baselines to compare them with."""
         return {**self.last_metrics, **self.baselines}
 
     def on_train_start(self) -> None:
-        """Warns where a branch takes up another learning rate than the checkpoint was trained at."""
+        """Warns where the learning rate is not that of the checkpoint."""
         if self._saved_groups is None:
             return
         optimizer, saved = self.trainer.optimizers[0], self._saved_groups
         put_back_cycled(self.lr_schedulers(), optimizer, saved, self.max_steps)
-        theirs, ours = (
-            [float(group["lr"]) for group in groups] for groups in (saved, optimizer.param_groups)
-        )
-        if theirs != ours:
-            before, after = (
-                " and ".join(f"{rate:.3g}" for rate in dict.fromkeys(rates)) for rates in (theirs, ours)
-            )
+        both = (saved, optimizer.param_groups)
+        before, after = ([float(group["lr"]) for group in groups] for groups in both)
+        if before != after:
             log.warning(
                 "the learning rate changes from %s to %s at step %d, where this run goes on",
-                before,
-                after,
+                *(" and ".join(f"{r:.3g}" for r in dict.fromkeys(rates)) for rates in (before, after)),
                 self.trainer.global_step,
             )
 
     def describe(self) -> dict[str, str]:
-        """Model and schedule in words, for the summary at the start."""
+        """The model in words, for the summary at the start."""
         parameters = sum(p.numel() for p in self.model.parameters() if p.requires_grad)
         return {"network": self.model.describe(), "parameters": f"{parameters:,} trainable"}
 
@@ -236,8 +221,7 @@ def step_seed(seed: int, step: int, rank: int) -> int:
 def seed_generators(seed: int, device: torch.device) -> None:
     """Seeds the generators of a step.
 
-    `torch.manual_seed` notes the seed for every kind of accelerator that is not there, with a traceback: 2 ms a call, and
-    notes that pile up.
+    `torch.manual_seed` takes 2 ms, and keeps the seed with a traceback for each kind of accelerator that is not there.
     """
     if device.type not in ("cpu", "cuda"):
         torch.manual_seed(seed)
@@ -249,13 +233,15 @@ def seed_generators(seed: int, device: torch.device) -> None:
 
 def check_same_model(ours: dict[str, Tensor], saved: dict[str, Tensor]) -> None:
     """Raises ValueError, naming the first difference, unless a checkpoint holds the weights of this very model."""
-    for name, tensor in ours.items():
+    for name in {**ours, **saved}:
         if name not in saved:
-            raise ValueError(f"the checkpoint is of another model: it has no {name!r}")
-        if saved[name].shape != tensor.shape:
-            have, want = tuple(saved[name].shape), tuple(tensor.shape)
-            raise ValueError(
-                f"the checkpoint is of another model: {name!r} has shape {have} there, {want} here"
+            difference = f"it has no {name!r}"
+        elif name not in ours:
+            difference = f"it has {name!r}, which this one lacks"
+        elif saved[name].shape != ours[name].shape:
+            difference = (
+                f"{name!r} has shape {tuple(saved[name].shape)} there, {tuple(ours[name].shape)} here"
             )
-    if extra := next((name for name in saved if name not in ours), None):
-        raise ValueError(f"the checkpoint is of another model: it has {extra!r}, which this one lacks")
+        else:
+            continue
+        raise ValueError(f"the checkpoint is of another model: {difference}")

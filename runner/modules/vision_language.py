@@ -19,36 +19,33 @@ log = logging.getLogger("iolaus")
 
 
 class VisionLanguageModule(FinetuningRun):
-    """Finetunes a model of images and text, and has it answer `generated_samples` of each evaluated set (all if 0).
+    """Finetunes a model of images and text, which answers `generated_samples` of each evaluated set (all if 0).
 
-    Samples with an image that cannot be decoded count for nothing; more than `data.max_undecodable` end the run.
+    Samples with an image that cannot be decoded are left out; more than `data.max_undecodable` end the run.
     """
 
     model: VisionLanguageModel
 
     @takes_settings(options.VisionLanguage)
     def __init__(self, settings: options.VisionLanguage, **given: Any) -> None:
-        shared = {
-            f.name: getattr(settings, f.name) for f in fields(options.Finetuning) if f.name != "_target_"
-        }
-        super().__init__(**shared, **given)
+        names = (f.name for f in fields(options.Finetuning) if f.name != "_target_")
+        super().__init__(**{name: getattr(settings, name) for name in names}, **given)
         self.generated_samples, self.max_new_tokens = settings.generated_samples, settings.max_new_tokens
         self.votes["undecodable"] = 0.0
         self._undecodable: set[int] = set()
 
     def training_step(self, batch: Share, batch_idx: int) -> dict[str, Any]:
-        """The shared step, after a look at which images could not be decoded."""
+        """The shared step; also counts the images that cannot be decoded."""
         found = {int(i) for micro in batch["micro_batches"] for i in micro["undecodable"]} - self._undecodable
         self.votes["undecodable"] = float(len(found))
         outputs = super().training_step(batch, batch_idx)
         if outputs["votes"]["undecodable"]:
-            for others in self.gather_objects(sorted(found)):
-                self._undecodable.update(others)
-            self._check_undecodable(sorted(found))
+            self._undecodable.update(*self.gather_objects(found))
+            self._check_undecodable(found)
         return outputs
 
     def output(self, micro_batch: MicroBatch, number: int) -> dict[str, Tensor]:
-        """Also `written` [M, K], what the model answers to the samples `asked` [M] (-1 does not count)."""
+        """Also `written` [M, K], the model's answers to the samples `asked` [M] (-1 does not count)."""
         rows = sample_rows(micro_batch)
         size = self._sets[number][1].size()
         chosen = [i for i, sample in enumerate(micro_batch["samples"].tolist()) if self._asks(sample, size)]
@@ -63,22 +60,18 @@ class VisionLanguageModule(FinetuningRun):
         return {**super().output(micro_batch, number), "asked": asked, "written": written}
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:
-        """Mean loss per token of the answers, and the share of them that is guessed right."""
+        """Mean loss per token of the answers, and the share of these tokens that is guessed right."""
         found = super().figures(totals)
         return {**found, "token_accuracy": totals["correct"] / max(totals["weight"], 1e-12)}
 
     def _asks(self, sample: int, size: int) -> bool:
-        """Whether a sample of a set is one of those, drawn once and for all, that are answered."""
+        """Whether a sample is among the `generated_samples` of its set, which are always the same."""
         return sample >= 0 and permute(sample, size, 0) < (self.generated_samples or size)
 
-    def _check_undecodable(self, found: list[int]) -> None:
-        """Names the new ones.
-
-        Raises:
-            TrainingFailure: there are more than may be.
-        """
-        sequences = self.trainer.datamodule.train  # type: ignore[attr-defined]
-        for index in found:
+    def _check_undecodable(self, found: set[int]) -> None:
+        """Warns of each new one; raises TrainingFailure for more than `data.max_undecodable`."""
+        sequences = self.datamodule.train
+        for index in sorted(found):
             log.warning("%s has an image that cannot be decoded: left out", sequences.examples[index].name())
         if len(self._undecodable) > sequences.max_undecodable:
             raise TrainingFailure(
@@ -88,7 +81,7 @@ class VisionLanguageModule(FinetuningRun):
 
 
 def sample_rows(micro_batch: MicroBatch) -> list[Tensor]:
-    """The tokens of each sample of a micro-batch of either layout; padded ones with the padding behind them."""
+    """The tokens of each sample of a micro-batch, of padded rows with their padding."""
     ids = micro_batch["input_ids"]
     if "cu_seqlens" not in micro_batch:
         return list(ids)
@@ -96,7 +89,7 @@ def sample_rows(micro_batch: MicroBatch) -> list[Tensor]:
 
 
 def images_of(micro_batch: MicroBatch, chosen: list[int]) -> dict[str, Tensor]:
-    """What the model is given of some samples' images; nothing where they have none."""
+    """The inputs of the vision tower for some samples' images; empty if they have none."""
     counts = micro_batch["image_counts"]
     if "images" not in micro_batch or not counts[chosen].any():
         return {}

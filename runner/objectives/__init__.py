@@ -2,14 +2,12 @@
 
 - `base`: `Collator` and `FlatCollator`, the base classes, and `get_collator_cls`.
 - `mlm`, `enhanced_mlm`, `diffusion`: pretraining.
-- `classification`, `token_classification`, `question_answering`: finetuning; `finetuning` has what they share.
+- `classification`, `token_classification`, `question_answering`: finetuning; `finetuning` has their shared functions.
 - `vision_language`: conversations about images.
 - `layout`: places of tokens in padded and packed rows, and the hashes of samples.
-- `rows`: lists of samples as padded rows, and rows as flat samples; `row_batch`: flat samples as the batch of a
-  `DataLoader`.
+- `rows`: lists of samples as padded rows; `row_batch`: flat samples as the batch of a `DataLoader`.
 
 Read `base`, then `mlm`.
-- `by_name`: the collator of an option.
 """
 
 from typing import TYPE_CHECKING
@@ -17,8 +15,7 @@ from typing import TYPE_CHECKING
 from iolaus.runner.run.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from iolaus.runner.objectives.base import Collator
-    from iolaus.runner.objectives.by_name import get_collator_cls
+    from iolaus.runner.objectives.base import Collator, get_collator_cls
     from iolaus.runner.objectives.classification import SequenceClassificationCollator
     from iolaus.runner.objectives.diffusion import MaskedDiffusionCollator
     from iolaus.runner.objectives.enhanced_mlm import EnhancedMaskedLanguageModelingCollator

@@ -1,9 +1,5 @@
-"""The base classes of objectives: collators of lists of samples for a `DataLoader`, and of flat samples for a run.
+"""The base classes of objectives. Letters in shapes: B or D samples, T tokens of a row, N tokens of all samples."""
 
-Letters in shapes: B or D samples, T tokens of a row, N tokens of all samples together.
-"""
-
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, cast, overload
@@ -15,19 +11,23 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from iolaus.conf.values import suggest
+import iolaus.conf  # noqa: F401  registers the options
+from iolaus.conf.registry import OPTIONS
+from iolaus.conf.values import rules_of, suggest
+from iolaus.runner.config.calling import parameters
+from iolaus.runner.config.targets import locate
 from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch, TaskArguments
 from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.objectives.layout import IGNORED, flat_places, lay_out, sample_hashes, spread
-from iolaus.runner.objectives.rows import column_of, flatten, label_tensor, pad_samples, real_tokens
+from iolaus.runner.objectives.layout import IGNORED, Places, Shape, lay_out, sample_hashes, spread
+from iolaus.runner.objectives.rows import column_of, flat_column, label_tensor, pad_samples
 
 
 class Collator(ABC):
-    """Makes a batch of tokenised samples with the targets of an objective: `collate_fn` of a `DataLoader`.
+    """Makes a batch of tokenised samples with the targets of an objective: the `collate_fn` of a `DataLoader`.
 
     Samples have `input_ids` and optionally an `attention_mask`, lists or tensors of any length. A subclass defines the
-    targets by `compute_labels`; with a `label_column` that column is `labels`. A sample's random choices follow from its
-    `key`, an integer, if it has one, else from torch's default generator.
+    targets by `compute_labels`; a `label_column` becomes `labels`. A sample's integer `key` seeds its random choices;
+    without one they are drawn from torch's default generator.
 
     Example:
         >>> class Copy(Collator):
@@ -37,18 +37,15 @@ class Collator(ABC):
         >>> batch["input_ids"].tolist(), batch["labels"].tolist()
         ([[7, 8], [9, 0]], [[7, 8], [9, -100]])
 
-    A run calls it with flat samples (`FlatSamples`) instead, and gets a micro-batch; see `micro_batch`.
+    A run calls it with `FlatSamples` and gets a `MicroBatch`; see `micro_batch`.
     """
 
     packs = False
     """Whether the objective's model takes packed rows as well."""
 
     nats_per_token: ClassVar[bool] = False
-    """Whether the validation loss is in nats per token of the text.
-
-    Such a loss is compared with the entropy of the tokens' frequencies, and reported in bits per byte. It is not
-    inherited, as a subclass may add to the loss.
-    """
+    """Whether the validation loss is in nats per token of the text: it is then compared with the unigram entropy and
+    reported in bits per byte. Not inherited, as a subclass may add to the loss."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -79,13 +76,20 @@ class Collator(ABC):
         """`special_token_ids` are never chosen and never inserted, nor are padding and mask.
 
         `extra_columns` of the samples, as long as their tokens, are copied into the batch, such as `token_type_ids`.
-        Raises ValueError for a special token outside the vocabulary, and for `foreign`: arguments that the collator does
-        not have, and those of data for another objective.
+        `foreign` arguments, unknown ones and those of data for another objective, are a ValueError. A subclass takes the
+        last three as `**shared`.
         """
-        self._refuse(foreign)
-        for name, token in (("mask_token_id", mask_token_id), ("pad_token_id", pad_token_id)):
+        name = type(self).__name__
+        for wrong in foreign.keys() - TaskArguments.__annotations__.keys():
+            raise ValueError(f"{name} has no argument {wrong!r}" + suggest(wrong, parameters(type(self))[0]))
+        if foreign:
+            raise ValueError(
+                f"{name} does not train on this data, which comes with {', '.join(foreign)}; "
+                "choose an objective that fits the data, such as objective=classification for data=classification"
+            )
+        for role, token in (("mask", mask_token_id), ("pad", pad_token_id)):
             if not 0 <= token < vocab_size:
-                raise ValueError(f"{name} {token} is not in the vocabulary of {vocab_size}")
+                raise ValueError(f"{role}_token_id {token} is not in the vocabulary of {vocab_size}")
         self.pad_token_id, self.mask_token_id, self.vocab_size = pad_token_id, mask_token_id, vocab_size
         self.text_column, self.label_column = text_column, label_column
         self.max_sequence_length, self.extra_columns = max_sequence_length, tuple(extra_columns)
@@ -93,16 +97,12 @@ class Collator(ABC):
         self.is_special[[*special_token_ids, pad_token_id, mask_token_id]] = True
         self.ordinary_ids = np.flatnonzero(~self.is_special)
 
-    def _refuse(self, foreign: Mapping[str, object]) -> None:
-        """Raises ValueError for arguments that this collator does not have."""
-        name, known = type(self).__name__, inspect.signature(type(self)).parameters
-        for wrong in foreign.keys() - TaskArguments.__annotations__.keys():
-            raise ValueError(f"{name} has no argument {wrong!r}" + suggest(wrong, known))
-        if foreign:
-            raise ValueError(
-                f"{name} does not train on this data, which comes with {', '.join(foreign)}; "
-                "choose an objective that fits the data, such as objective=classification for data=classification"
-            )
+    def check_settings(self, option: type) -> None:
+        """Raises ValueError for an attribute whose value the field of that name in the option does not allow."""
+        for name, rules in rules_of(option).items():
+            value, allowed = getattr(self, name, None), rules.get("allowed")
+            if allowed and value is not None and allowed.problem(value):
+                raise ValueError(f"objective.{name} must be {allowed}, not {value!r}")
 
     @abstractmethod
     def compute_labels(self, tokenized: dict[str, Any]) -> dict[str, Any]:
@@ -114,41 +114,34 @@ class Collator(ABC):
     @overload
     def __call__(self, samples: Mapping[str, Any]) -> MicroBatch: ...
 
-    def __call__(
-        self, samples: Sequence[Mapping[str, Any]] | Mapping[str, Any]
-    ) -> dict[str, Any] | MicroBatch:
-        """The batch of a list of samples, or the micro-batch of flat ones.
+    def __call__(self, samples: Any) -> dict[str, Any] | MicroBatch:
+        """The batch of a list of samples, int64 [B, T] with T up to `max_sequence_length`; a micro-batch of flat samples.
 
-        `input_ids`, `attention_mask` and the targets, int64 [B, T] with T the longest sample's tokens, at most
-        `max_sequence_length`. Raises ValueError for samples that cannot be laid out, naming the first of them.
+        Raises ValueError for samples that cannot be laid out, naming the first of them.
         """
-        if not isinstance(samples, Mapping):
-            return self._batch(samples)
-        if "lengths" not in samples:
+        if isinstance(samples, Mapping) and "lengths" in samples:
+            return self.micro_batch(cast(FlatSamples, samples))
+        if isinstance(samples, Mapping):
             raise ValueError(
                 f"expected a list of samples, not a mapping of {', '.join(samples)}; "
                 "compute_labels takes rows that are padded already"
             )
-        return self.micro_batch(cast(FlatSamples, samples))
-
-    def _batch(self, samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         read = dict.fromkeys((*self.columns, *self.extra_columns))
         padded = pad_samples(samples, self.pad_token_id, self.max_sequence_length, list(read))
         self.check_tokens(padded["input_ids"])
-        labels: dict[str, Any] = {}
         if self.label_column is not None:
-            labels = self.labels_of_column(samples, padded["input_ids"].shape[1])
-        made = self.compute_labels({**padded, **labels})
+            padded |= self.labels_of_column(samples, padded["input_ids"].shape[1])
+        made = self.compute_labels(dict(padded))
         kept = ("input_ids", "attention_mask", "labels", *self.extra_columns)
-        dropped = {"keys", *self.columns} - set(self.extra_columns)
-        batch = {name: value for name, value in {**padded, **labels}.items() if name in kept}
+        dropped = {"keys", *self.columns} - {*self.extra_columns}
+        batch = {name: value for name, value in padded.items() if name in kept}
         return batch | {name: value for name, value in made.items() if name not in dropped}
 
     def check_tokens(self, ids: Tensor) -> None:
         """Raises ValueError for a token outside the vocabulary."""
-        if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < self.vocab_size:
-            wrong = int(ids.min()) if int(ids.min()) < 0 else int(ids.max())
-            raise ValueError(f"token {wrong} is not in the vocabulary of {self.vocab_size}")
+        for token in map(int, torch.aminmax(ids)) if ids.numel() else ():
+            if not 0 <= token < self.vocab_size:
+                raise ValueError(f"token {token} is not in the vocabulary of {self.vocab_size}")
 
     def labels_of_column(self, samples: Sequence[Mapping[str, Any]], width: int) -> dict[str, Any]:
         """`labels` of the samples as the label column has them: int64 or float32 [B], or [B, T] with -100 beyond."""
@@ -157,30 +150,29 @@ class Collator(ABC):
         return {"labels": label_tensor(values, [len(sample["input_ids"]) for sample in samples], width)}
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
-        """The model's `input_ids` [N], and `labels` [N], -100 for no target.
+        """The model's `input_ids` [N], and `labels` [N], -100 for no target; here those of `compute_labels`.
 
-        May add `target_weights` [N] float32, the factor of each target's loss, and what `extra_fields` reads. By default
-        the results of `compute_labels` on padded rows; a subclass may be faster.
+        A subclass may add `target_weights` [N] float32, the factor of each target's loss, and fields for `extra_fields`.
         """
-        lengths = tokenized["lengths"].astype(np.int64)
-        shape = (len(lengths), int(lengths.max()))
-        places = flat_places(lengths, shape[1])
-        made = self.compute_labels(
-            {
-                "input_ids": spread(tokenized["input_ids"], places, shape, self.pad_token_id),
-                "attention_mask": spread(np.ones_like(places), places, shape, 0),
-                "keys": torch.from_numpy(tokenized["keys"].view(np.int64)),
-            }
-        )
-        made = {"input_ids": tokenized["input_ids"], **made}
+        places, shape, extent = lay_out(tokenized["lengths"].astype(np.int64), packed=False)
+        padded = {
+            "input_ids": spread(tokenized["input_ids"], places, shape, self.pad_token_id),
+            "keys": torch.from_numpy(tokenized["keys"].view(np.int64)),
+            **extent,
+        }
+        made = {"input_ids": padded["input_ids"], **self.compute_labels(padded)}
         ids, labels = (np.asarray(made[name]).reshape(-1)[places] for name in ("input_ids", "labels"))
         return {"input_ids": ids, "labels": labels}
 
-    def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
-        """The module that maps micro-batches of this objective to the sum of their losses.
+    def labelled(self, tokenized: FlatSamples) -> FlatSamples:
+        """Flat samples with their targets, of which fillers have none."""
+        labelled: FlatSamples = {**tokenized, **self.flat_labels(tokenized)}
+        if tokenized.get("filler"):
+            labelled["labels"] = np.full_like(labelled["labels"], IGNORED)
+        return labelled
 
-        Raises ValueError unless a subclass overrides it: a run needs one, a `DataLoader` does not.
-        """
+    def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
+        """The module that maps micro-batches to the sum of their losses; ValueError unless a subclass overrides it."""
         raise ValueError(f"{type(self).__name__} has no task_model, which says how a run trains with it")
 
     def model_arguments(self) -> dict[str, Any]:
@@ -200,25 +192,17 @@ class Collator(ABC):
         return {}
 
     def weight(self, labelled: FlatSamples) -> float:
-        """The number of targets, or another divisor of the sum of the losses; it is summed over the global batch."""
+        """The divisor of the sum of the losses, summed over the global batch: here the number of targets."""
         return float(np.count_nonzero(labelled["labels"] != IGNORED))
 
-    def extra_fields(
-        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
-    ) -> MicroBatch:
-        """Fields that the objective adds; token i of the flat samples is at `places[i]` in rows of `shape`."""
+    def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
+        """Fields that the objective adds to a micro-batch with the tokens at `places` in rows of `shape`."""
         return {}
 
     def micro_batch(self, tokenized: FlatSamples) -> MicroBatch:
-        """The micro-batch of D flat samples: rows padded to the longest, T tokens, or all in one row of T tokens.
-
-        `runner.data.micro_batch.MicroBatch` documents its fields.
-        """
-        labelled: FlatSamples = {**tokenized, **self.flat_labels(tokenized)}
-        if tokenized.get("filler"):
-            labelled["labels"] = np.full_like(labelled["labels"], IGNORED)
+        """The `MicroBatch` of D flat samples: in rows padded to the longest, T tokens, or all in one row of T tokens."""
+        labelled = self.labelled(tokenized)
         lengths = labelled["lengths"].astype(np.int64)
-        num_tokens = int(lengths.sum())
         places, shape, extent = lay_out(lengths, bool(tokenized.get("packed")))
         is_target = labelled["labels"] != IGNORED
         batch: MicroBatch = {
@@ -236,7 +220,7 @@ class Collator(ABC):
         counts = not tokenized.get("filler")
         low, high = sample_hashes(labelled) if counts else (0, 0)
         figures: MicroBatch = {
-            "tokens": num_tokens if counts else 0,
+            "tokens": int(lengths.sum()) if counts else 0,
             "padded_tokens": shape[0] * shape[1] if counts else 0,
             "token_pairs": int((lengths**2).sum()) if counts else 0,
             "hash_low": low,
@@ -262,24 +246,46 @@ class FlatCollator(Collator):
         """The model's `input_ids` [N] and `labels` [N]; see `Collator.flat_labels`."""
 
     def compute_labels(self, tokenized: dict[str, Any]) -> dict[str, Any]:
-        """The results of `flat_labels` for the real tokens of padded rows [B, T], in such rows.
-
-        Raises ValueError for a token outside the vocabulary.
-        """
-        self.check_tokens(torch.as_tensor(tokenized["input_ids"]))
-        real = real_tokens(tokenized)
+        """The results of `flat_labels` for padded rows [B, T]. Raises ValueError for a token outside the vocabulary."""
+        ids = torch.as_tensor(tokenized["input_ids"])
+        self.check_tokens(ids)
+        mask = tokenized.get("attention_mask")
+        real = torch.as_tensor(torch.ones_like(ids) if mask is None else mask).cpu().numpy() > 0
         flat = self.flat_samples(tokenized, real)
         return self.rows({**flat, **self.flat_labels(flat)}, np.flatnonzero(real), real.shape)
 
     def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> FlatSamples:
-        """The `real` [B, T] tokens of padded rows as `flat_labels` takes them."""
-        return flatten(tokenized, real)
+        """The `real` [B, T] tokens of padded rows; keys that are not given are drawn from torch's default generator."""
+        given = tokenized.get("keys")
+        drawn = torch.randint(2**62, (len(real),)) if given is None else torch.as_tensor(given).cpu()
+        keys = drawn.numpy().view(np.uint64)
+        return {
+            "input_ids": flat_column(tokenized, "input_ids", real).astype(np.int64),
+            "lengths": real.sum(1).astype(np.int32),
+            "keys": keys,
+            "batch_key": int(np.bitwise_xor.reduce(keys)),
+        }
 
-    def rows(
-        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
-    ) -> dict[str, Any]:
-        """`input_ids` and `labels` in rows of `shape`; token i of the flat samples is at `places[i]`."""
+    def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> dict[str, Any]:
+        """`input_ids` and `labels` of the tokens at `places` in rows of `shape`."""
         return {
             "input_ids": spread(labelled["input_ids"], places, shape, self.pad_token_id),
             "labels": spread(labelled["labels"], places, shape, IGNORED),
         }
+
+
+def get_collator_cls(objective: str) -> type[Collator]:
+    """The collator class of an objective by its config name. Raises ValueError for an unknown one, with the known ones.
+
+    Example:
+        >>> get_collator_cls("mlm").__name__
+        'MaskedLanguageModelingCollator'
+    """
+    options = OPTIONS["objective"]
+    if objective not in options:
+        raise ValueError(
+            f"unknown objective {objective!r}; there are: {', '.join(options)}" + suggest(objective, options)
+        )
+    target = locate(options[objective]._target_, "objective")  # type: ignore[attr-defined]
+    assert isinstance(target, type)
+    return target

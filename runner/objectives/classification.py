@@ -10,16 +10,9 @@ from transformers import PreTrainedModel
 
 from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
 from iolaus.runner.models.task_model import TaskModel
+from iolaus.runner.objectives import finetuning
 from iolaus.runner.objectives.base import FlatCollator
-from iolaus.runner.objectives.finetuning import (
-    check_labelled,
-    check_length,
-    given_labels,
-    label_config,
-    sample_numbers,
-    token_types,
-)
-from iolaus.runner.objectives.layout import IGNORED
+from iolaus.runner.objectives.layout import IGNORED, Places, Shape
 from iolaus.runner.objectives.rows import column_of
 
 
@@ -27,10 +20,8 @@ class SequenceClassificationCollator(FlatCollator):
     """Classifies texts: `labels` are the names of the labels, `problem_type` is transformers' name for their kind.
 
     The loss is cross-entropy, binary cross-entropy averaged over the labels, or the squared error. `new_head` replaces
-    the head of a model that was trained for other labels.
-
-    Labels of a list of samples are integers, numbers, or one truth value per label where several may hold at once.
-    Numbers stay numbers: bertblocks makes integers of them.
+    the head of a model that was trained for other labels. Labels of a list of samples are integers, numbers, or one truth
+    value per label where several may hold at once.
 
     Example:
         >>> collator = SequenceClassificationCollator(0, 4, 50)
@@ -53,15 +44,12 @@ class SequenceClassificationCollator(FlatCollator):
         new_head: bool = False,
         labels: Sequence[str] = (),
         problem_type: str = "",
-        special_token_ids: Sequence[int] = (),
-        extra_columns: Sequence[str] = (),
-        **foreign: object,
+        **shared: Any,
     ) -> None:
         super().__init__(
-            pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length,
-            special_token_ids, extra_columns, **foreign,
-        )  # fmt: skip
-        check_labelled(self, "classification")
+            pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length, **shared
+        )
+        finetuning.check_labelled(self, "classification")
         self.new_head, self.labels, self.problem_type = new_head, list(labels), problem_type
 
     def labels_of_column(self, samples: Sequence[Mapping[str, Any]], width: int) -> dict[str, Any]:
@@ -73,7 +61,7 @@ class SequenceClassificationCollator(FlatCollator):
 
     def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> FlatSamples:
         """The real tokens, and the labels of the samples."""
-        labels = torch.as_tensor(given_labels(self, tokenized)).numpy()
+        labels = torch.as_tensor(finetuning.given_labels(self, tokenized)).numpy()
         return {**super().flat_samples(tokenized, real), "example_labels": labels}
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
@@ -91,30 +79,26 @@ class SequenceClassificationCollator(FlatCollator):
             return float(np.count_nonzero(labels != IGNORED))
         return float(len(labels) - np.isnan(labels.reshape(len(labels), -1)).any(1).sum())
 
-    def extra_fields(
-        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
-    ) -> MicroBatch:
+    def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
         """`example_labels` [D] or [D, C], `samples` [D], and `token_type_ids` [D, T] for pairs."""
         return {
             "example_labels": torch.from_numpy(labelled["example_labels"]),
-            "samples": sample_numbers(labelled),
-            **token_types(labelled, places, shape),
+            "samples": finetuning.sample_numbers(labelled),
+            **finetuning.token_types(labelled, places, shape),
         }
 
-    def rows(
-        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
-    ) -> dict[str, Any]:
+    def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> dict[str, Any]:
         """`input_ids` [B, T], and `labels` of the samples."""
         labels = torch.from_numpy(labelled["example_labels"])
         return super().rows(labelled, places, shape) | {"labels": labels}
 
     def head_config(self) -> dict[str, Any]:
         """The names of the labels, and the kind of problem."""
-        return {**label_config(self.labels or ["value"]), "problem_type": self.problem_type}
+        return {**finetuning.label_config(self.labels or ["value"]), "problem_type": self.problem_type}
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """The model with its head and loss."""
         from iolaus.runner.models.finetuning import SequenceClassifier
 
-        check_length(pretrained, self.max_sequence_length)
+        finetuning.check_length(pretrained, self.max_sequence_length)
         return SequenceClassifier(pretrained, self.problem_type)

@@ -1,6 +1,5 @@
 """Masked diffusion (MDLM, arXiv 2406.07524): masked tokens at every rate, weighted so that the loss bounds -ln p."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,10 +7,11 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
+from iolaus.conf.objective import MaskedDiffusion
 from iolaus.runner.data.micro_batch import FlatSamples
 from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.objectives.base import FlatCollator
-from iolaus.runner.objectives.layout import IGNORED
+from iolaus.runner.objectives.layout import IGNORED, Places, Shape, positions
 from iolaus.runner.order.keyed import mix64, token_bits, uniform
 
 TIME_SALT = np.uint64(0x7469_6D65)
@@ -21,18 +21,15 @@ TIME_SALT = np.uint64(0x7469_6D65)
 class MaskedDiffusionCollator(FlatCollator):
     """Each sequence gets a time t; each ordinary token becomes the mask token with probability (1 - noise_eps) t.
 
-    Times lie on a grid of `num_steps` from `sampling_eps` to 1, one in each of B equal strata for a global batch of B:
-    the stratum of a sequence follows from the batch and its place in it, the time within the stratum from the sample's
-    key, so the times do not depend on how the batch is cut. With the log-linear schedule the loss of a masked token
-    weighs 1/t; divided by the number of *ordinary* tokens that is nats per token, over the times trained on.
+    Times are on a grid of `num_steps` from `sampling_eps` to 1, one in each of B equal strata for a global batch of B;
+    the place in the batch decides the stratum, the sample's key the time inside it, so times do not depend on
+    micro-batches. With the log-linear schedule the loss of a masked token weighs 1/t; divided by the number of *ordinary*
+    tokens that is nats per token, over the times trained on.
 
     With `time_weighting` off, every masked token weighs the same and the loss is the mean over them. `min_masked` and
-    `max_masked` bound the number of masked tokens per sequence (all, where it has fewer), at the price of the bound.
+    `max_masked` limit the number of masked tokens per sequence (all, where it has fewer); the loss is then no bound.
 
-    Evaluation depends on none of these settings: see `_evaluation`.
-
-    On purpose unlike in bertblocks, only masked tokens have labels, and `min_masked` beyond a text's length masks all of
-    its ordinary tokens, never padding.
+    Only masked tokens have labels. Evaluation depends on none of these settings: see `_evaluation`.
 
     Example:
         >>> collator = MaskedDiffusionCollator(0, 4, 50, min_masked=2, special_token_ids=[1, 2, 3])
@@ -60,33 +57,19 @@ class MaskedDiffusionCollator(FlatCollator):
         max_masked: int | None = None,
         time_weighting: bool = True,
         evaluation_copies: int = 4,
-        label_column: str | None = None,
-        special_token_ids: Sequence[int] = (),
-        extra_columns: Sequence[str] = (),
-        **foreign: object,
+        **shared: Any,
     ) -> None:
         super().__init__(
-            pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length,
-            special_token_ids, extra_columns, **foreign,
+            pad_token_id, mask_token_id, vocab_size, text_column, max_sequence_length=max_sequence_length, **shared
         )  # fmt: skip
-        if num_steps < 2:
-            raise ValueError(f"objective.num_steps must be at least 2, not {num_steps}")
-        if not 0 < sampling_eps < 1:
-            raise ValueError(f"objective.sampling_eps must be in (0, 1), not {sampling_eps}")
-        if not 0 <= noise_eps < 1:
-            raise ValueError(f"objective.noise_eps must be in [0, 1), not {noise_eps}")
-        if evaluation_copies < 1:
-            raise ValueError(f"objective.evaluation_copies must be at least 1, not {evaluation_copies}")
-        for name, bound in (("min_masked", min_masked), ("max_masked", max_masked)):
-            if bound is not None and bound < 1:
-                raise ValueError(f"objective.{name} must be at least 1 token, not {bound}")
+        self.num_steps, self.sampling_eps, self.noise_eps = num_steps, sampling_eps, noise_eps
+        self.min_masked, self.max_masked = min_masked, max_masked
+        self.time_weighting, self.evaluation_copies = time_weighting, evaluation_copies
+        self.check_settings(MaskedDiffusion)
         if min_masked and max_masked and min_masked > max_masked:
             raise ValueError(
                 f"objective.min_masked={min_masked} is more than objective.max_masked={max_masked}"
             )
-        self.num_steps, self.sampling_eps, self.noise_eps = num_steps, sampling_eps, noise_eps
-        self.min_masked, self.max_masked = min_masked, max_masked
-        self.time_weighting, self.evaluation_copies = time_weighting, evaluation_copies
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
         """Masked `input_ids` [N], `labels` [N], `target_weights` [N], and `denominator`, the divisor of the loss."""
@@ -105,26 +88,25 @@ class MaskedDiffusionCollator(FlatCollator):
             masked = lowest(drawn, ordinary, document, np.minimum(number, total))
         weights = (1 / times)[document] if self.time_weighting else np.ones(len(ids))
         denominator = int(np.count_nonzero(ordinary if self.time_weighting else masked))
-        return self._labelled(ids, masked, weights, denominator)
+        return self._masked(ids, masked, weights, denominator)
 
     def times(self, tokenized: FlatSamples) -> NDArray[np.float64]:
         """The time t of each sample, float64 [D]."""
         keys = tokenized["keys"]
         size = tokenized.get("batch_size", len(keys))
         places = tokenized.get("batch_places", np.arange(len(keys)))
-        strata = np.argsort(
-            mix64(np.arange(size, dtype=np.uint64) ^ np.uint64(tokenized.get("batch_key", 0)))
-        )
+        batch_key = np.uint64(tokenized.get("batch_key", 0))
+        strata = np.argsort(mix64(np.arange(size, dtype=np.uint64) ^ batch_key))
         share = (strata[places] + uniform(mix64(keys ^ TIME_SALT)).astype(np.float64)) / size
         step = np.minimum((share * self.num_steps).astype(np.int64), self.num_steps - 1)
         return self.sampling_eps + (1 - self.sampling_eps) * step / (self.num_steps - 1)
 
     def _evaluation(self, tokenized: FlatSamples) -> FlatSamples:
-        """The bound on -ln p itself, for t over all of (0, 1] and without noise, by an estimate with less variance.
+        """The bound on -ln p, for t over all of (0, 1] and without noise, estimated with less variance.
 
-        Drawing t uniformly, masking with probability t and weighting by 1/t is in expectation the same as drawing the
-        *number* n of masked tokens uniformly from 1 to L, masking n of them and weighting by L/n. Each sample comes in
-        `evaluation_copies` copies whose n are stratified; all follows from the sample's key.
+        Drawing t uniformly, masking with probability t and weighting by 1/t has the same expectation as drawing the
+        *number* n of masked tokens uniformly from 1 to L, masking n of them and weighting by L/n. Each sample has
+        `evaluation_copies` copies with stratified n; its key seeds all of them.
         """
         copies, lengths = self.evaluation_copies, tokenized["lengths"]
         copy = np.repeat(np.arange(copies), len(lengths))
@@ -137,15 +119,11 @@ class MaskedDiffusionCollator(FlatCollator):
         number = np.minimum(1 + ((copy + jitter) / copies * total).astype(np.int64), total)
         masked = lowest(uniform(token_bits(keys, lengths)), ordinary, document, number)
         weights = (total / np.maximum(number, 1))[document]
-        labelled = self._labelled(ids, masked, weights, int(ordinary.sum()))
-        return {**labelled, "lengths": lengths, "keys": keys}
+        made = self._masked(ids, masked, weights, int(ordinary.sum()))
+        return {**made, "lengths": lengths, "keys": keys}
 
-    def _labelled(
-        self,
-        ids: NDArray[np.int64],
-        masked: NDArray[np.bool_],
-        weights: NDArray[np.float64],
-        denominator: int,
+    def _masked(
+        self, ids: NDArray[np.int64], masked: NDArray[np.bool_], weights: NDArray[Any], denominator: int
     ) -> FlatSamples:
         return {
             "input_ids": np.where(masked, self.mask_token_id, ids),
@@ -158,13 +136,8 @@ class MaskedDiffusionCollator(FlatCollator):
         """The number of ordinary tokens; of masked ones without `time_weighting`."""
         return 0.0 if labelled.get("filler") else float(labelled["denominator"])
 
-    def rows(
-        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
-    ) -> dict[str, Any]:
-        """`input_ids` and `labels` [B, T], `target_weights` float32 [B, T], and `weight`, their divisor.
-
-        The loss is the sum of each target's cross-entropy times its weight, divided by `weight`, a float32 scalar.
-        """
+    def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> dict[str, Any]:
+        """`input_ids` and `labels` [B, T], `target_weights` float32 [B, T], and `weight`, the divisor of the loss."""
         weights = np.zeros(shape[0] * shape[1], dtype=np.float32)
         weights[places] = np.where(labelled["labels"] == IGNORED, 0, labelled["target_weights"])
         return super().rows(labelled, places, shape) | {
@@ -189,7 +162,6 @@ def lowest(
     allowed = np.flatnonzero(among)
     order = allowed[np.lexsort((values[allowed], document[allowed]))]
     totals = np.bincount(document[allowed], minlength=len(number))
-    rank = np.arange(len(order)) - np.repeat(np.cumsum(totals) - totals, totals)
     marked = np.zeros(len(values), dtype=bool)
-    marked[order[rank < np.repeat(number, totals)]] = True
+    marked[order[positions(totals) < np.repeat(number, totals)]] = True
     return marked

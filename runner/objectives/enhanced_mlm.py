@@ -1,36 +1,30 @@
 """RetroMAE's enhanced decoding (arXiv 2205.12035, section 3.3): the seeds of the masks, which the model applies."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
+from iolaus.conf.objective import EnhancedMaskedLanguageModeling
 from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
 from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.objectives.base import FlatCollator
-from iolaus.runner.objectives.layout import IGNORED, spread
-from iolaus.runner.objectives.mlm import check_rate, mask_tokens
+from iolaus.runner.objectives.layout import IGNORED, Places, Shape, spread
+from iolaus.runner.objectives.mlm import mask_tokens
 from iolaus.runner.order.keyed import mix64, token_bits
-
-POOLINGS = ("cls", "mean")
 
 
 class EnhancedMaskedLanguageModelingCollator(FlatCollator):
-    """Makes every ordinary token a target of a decoder, which masks its own input.
+    """Makes every ordinary token a target of a one-layer decoder, which masks its own input.
 
-    A one-layer decoder must guess each token from the sentence embedding and a random subset of the other tokens, so the
-    embedding has to hold the sentence. `decoder_masking` is the share of the others that a token does not see. With
-    `encoder_mlm_probability` above 0 the encoder reads a masked copy of the input and has a masked language modelling
-    loss of its own; in validation `validation_mlm_probability` of the tokens are masked for it.
+    The decoder predicts each token from the sentence embedding and a random subset of the other tokens; `decoder_masking`
+    is the share that it does not see. With `encoder_mlm_probability` above 0 the encoder reads a masked input and has a
+    masked language modelling loss of its own; in validation `validation_mlm_probability` of its tokens are masked.
 
     The loss is the mean of the decoder's loss per ordinary token and the encoder's loss per target, weighted 1 to
-    `encoder_loss_weight`. The encoder's targets are counted by their expected number, the share that is masked times the
-    ordinary tokens, so that one denominator, the number of ordinary tokens, serves the whole global batch.
-
-    A batch of a list of samples has the fields of `extra_fields` as well.
+    `encoder_loss_weight`. The number of the encoder's targets is the expected one, the masked share of the ordinary
+    tokens, so that one denominator, the number of ordinary tokens, holds for the whole global batch.
 
     Example:
         >>> collator = EnhancedMaskedLanguageModelingCollator(0, 4, 50, special_token_ids=[1, 2, 3])
@@ -57,52 +51,31 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
         validation_mlm_probability: float = 0.15,
         encoder_loss_weight: float = 1.0,
         pooling: str = "cls",
-        special_token_ids: Sequence[int] = (),
-        extra_columns: Sequence[str] = (),
-        **foreign: object,
+        **shared: Any,
     ) -> None:
         super().__init__(
-            pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length,
-            special_token_ids, extra_columns, **foreign,
-        )  # fmt: skip
-        if not 0 <= decoder_masking <= 1:
-            raise ValueError(f"objective.decoder_masking must be in [0, 1], not {decoder_masking}")
-        if not 0 <= encoder_mlm_probability <= 1:
-            raise ValueError(
-                f"objective.encoder_mlm_probability must be in [0, 1], not {encoder_mlm_probability}"
-            )
-        check_rate("validation_mlm_probability", validation_mlm_probability)
-        if encoder_loss_weight < 0:
-            raise ValueError(f"objective.encoder_loss_weight must not be negative: {encoder_loss_weight}")
-        if pooling not in POOLINGS:
-            raise ValueError(f"objective.pooling={pooling!r}; there are: {', '.join(POOLINGS)}")
+            pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length, **shared
+        )
         self.decoder_masking, self.encoder_mlm_probability = decoder_masking, encoder_mlm_probability
         self.validation_mlm_probability = validation_mlm_probability
         self.encoder_loss_weight, self.pooling = encoder_loss_weight, pooling
+        self.check_settings(EnhancedMaskedLanguageModeling)
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
-        """The unchanged `input_ids` [N], and every ordinary token as its own label; `extra_fields` does the rest."""
+        """The unchanged `input_ids` [N], every ordinary token as its own label, and the random `bits` of the masks."""
         ids = tokenized["input_ids"]
         bits = token_bits(tokenized["keys"], tokenized["lengths"])
         return {"input_ids": ids, "labels": np.where(self.is_special[ids], IGNORED, ids), "bits": bits}
 
-    def encoder_rate(self, evaluation: bool) -> float:
-        """The share of the tokens that the encoder does not see: 0 without masking."""
-        validation = self.validation_mlm_probability if self.encoder_mlm_probability else 0.0
-        return validation if evaluation else self.encoder_mlm_probability
-
-    def extra_fields(
-        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
-    ) -> MicroBatch:
-        """`row_seeds` int32 in rows like the tokens: the decoder derives from them which tokens each token sees.
-
-        With masking in the encoder also `encoder_input_ids`, `encoder_target_positions` and
-        `encoder_targets` [M], and `encoder_rate`, the share of the tokens that are masked.
+    def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
+        """`row_seeds` int32 in rows like the tokens, the seeds of the decoder's masks; with masking in the encoder also
+        `encoder_input_ids`, `encoder_target_positions` and `encoder_targets` [M], and `encoder_rate`.
         """
         ids, bits = labelled["input_ids"], labelled["bits"]
         seeds = (mix64(bits) >> np.uint64(32)).astype(np.uint32).view(np.int32)
         batch: MicroBatch = {"row_seeds": spread(seeds, places, shape, 0).to(torch.int32)}
-        if rate := self.encoder_rate(bool(labelled.get("evaluation"))):
+        if rate := self.encoder_mlm_probability:
+            rate = self.validation_mlm_probability if labelled.get("evaluation") else rate
             masked, labels = mask_tokens(self, ids, bits, rate)
             chosen = np.flatnonzero((labels != IGNORED) & (labelled["labels"] != IGNORED))
             batch["encoder_input_ids"] = spread(masked, places, shape, self.pad_token_id)
@@ -111,9 +84,7 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
             batch["encoder_rate"] = torch.tensor(rate)
         return batch
 
-    def rows(
-        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
-    ) -> dict[str, Any]:
+    def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> dict[str, Any]:
         """`input_ids` and `labels` [B, T], and the fields of `extra_fields`."""
         return {**super().rows(labelled, places, shape), **self.extra_fields(labelled, places, shape)}
 

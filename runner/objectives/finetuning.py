@@ -1,16 +1,15 @@
-"""What the objectives of finetuning share: the head, checks, and fields of the micro-batch."""
+"""Shared functions of the objectives of finetuning: the head, checks, and fields of the micro-batch."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
 from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
 from iolaus.runner.objectives.base import Collator
-from iolaus.runner.objectives.layout import spread
+from iolaus.runner.objectives.layout import Places, Shape, spread
 
 
 def label_config(names: Sequence[str]) -> dict[str, Any]:
@@ -49,7 +48,7 @@ def sample_numbers(labelled: FlatSamples) -> torch.Tensor:
     return torch.from_numpy(np.full_like(samples, -1) if labelled.get("filler") else samples)
 
 
-def token_types(labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]) -> MicroBatch:
+def token_types(labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
     """`token_type_ids` [D, T] if the samples have them."""
     if "token_type_ids" not in labelled:
         return {}

@@ -1,7 +1,4 @@
-"""Places of flat tokens in the rows of a micro-batch.
-
-Letters in shapes: D samples, T tokens of a row, N tokens of all samples together.
-"""
+"""Places of flat tokens in rows. Letters in shapes: D samples, T tokens of a row, N tokens of all samples."""
 
 from typing import Any
 
@@ -12,64 +9,57 @@ from torch import Tensor
 
 from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
 from iolaus.runner.order.keyed import mix64
+from iolaus.runner.order.ranges import ranges
 
 IGNORED = -100
 """The label of a token without a target, as in torch's losses."""
 
+Places = NDArray[np.int64]
+"""The place of each flat token [N] in the rows, counted row by row."""
 
-def flat_places(lengths: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-    """The place of each token of flat samples [N] in rows of `width`, counted row by row."""
-    starts = np.cumsum(lengths) - lengths
-    shifts = np.arange(len(lengths)) * width - starts
-    places: NDArray[np.int64] = np.arange(lengths.sum()) + np.repeat(shifts, lengths)
-    return places
+Shape = tuple[int, int]
+"""The number of rows, and the tokens of each."""
 
 
-def packed_extent(lengths: NDArray[np.int64], places: NDArray[np.int64]) -> MicroBatch:
-    """Positions and bounds of samples of `lengths` [D] in one packed row with `places` [T]."""
-    ends = np.cumsum(lengths)
-    return {
-        "position_ids": torch.from_numpy(places - np.repeat(ends - lengths, lengths))[None],
-        "cu_seqlens": torch.from_numpy(np.concatenate([[0], ends]).astype(np.int32)),
-        "max_length": int(lengths.max()),
-    }
+def positions(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The position of each flat token [N] in its sample, from 0."""
+    return ranges(np.zeros_like(lengths), lengths)
 
 
-def lay_out(
-    lengths: NDArray[np.int64], packed: bool
-) -> tuple[NDArray[np.int64], tuple[int, int], MicroBatch]:
+def lay_out(lengths: NDArray[np.int64], packed: bool) -> tuple[Places, Shape, MicroBatch]:
     """Places [N] of the tokens of samples of `lengths` [D], the shape of the rows, and the fields that describe them.
 
-    The fields are an `attention_mask` for padded rows, and those of `packed_extent` for a packed row.
+    The fields are an `attention_mask` for padded rows; `position_ids`, `cu_seqlens` and `max_length` for a packed row.
     """
+    longest = int(lengths.max())
     if packed:
         places = np.arange(int(lengths.sum()))
-        return places, (1, len(places)), packed_extent(lengths, places)
-    shape = (len(lengths), int(lengths.max()))
-    places = flat_places(lengths, shape[1])
+        bounds = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+        extent: MicroBatch = {
+            "position_ids": torch.from_numpy(positions(lengths))[None],
+            "cu_seqlens": torch.from_numpy(bounds),
+            "max_length": longest,
+        }
+        return places, (1, len(places)), extent
+    shape = (len(lengths), longest)
+    places = ranges(np.arange(len(lengths)) * longest, lengths)
     return places, shape, {"attention_mask": spread(np.ones_like(places), places, shape, 0)}
 
 
 def sample_hashes(labelled: FlatSamples) -> tuple[int, int]:
     """Two sums of 24-bit halves of a hash per sample, over its key, tokens and labels.
 
-    Sums do not depend on how samples are grouped, so those of a global batch are the same for every cut; they stay
-    below 2**53 and add up exactly in float64.
+    Sums do not depend on micro-batches; they stay below 2**53 and add up exactly in float64.
     """
     lengths = labelled["lengths"].astype(np.int64)
-    starts = np.cumsum(lengths) - lengths
-    position = (np.arange(lengths.sum()) - np.repeat(starts, lengths)).astype(np.uint64)
-    tokens = labelled["input_ids"].astype(np.uint64) + (labelled["labels"] + 101).astype(
-        np.uint64
-    ) * np.uint64(2**31)
-    hashes = mix64(tokens ^ position << np.uint64(48))
-    samples = mix64(np.add.reduceat(hashes, starts) ^ labelled["keys"])
-    low = samples & np.uint64(2**24 - 1)
-    high = samples >> np.uint64(40)
-    return int(low.sum()), int(high.sum())
+    labels = (labelled["labels"] + 101).astype(np.uint64) * np.uint64(2**31)
+    tokens = labelled["input_ids"].astype(np.uint64) + labels
+    hashes = mix64(tokens ^ positions(lengths).astype(np.uint64) << np.uint64(48))
+    samples = mix64(np.add.reduceat(hashes, np.cumsum(lengths) - lengths) ^ labelled["keys"])
+    return int((samples & np.uint64(2**24 - 1)).sum()), int((samples >> np.uint64(40)).sum())
 
 
-def spread(values: NDArray[Any], places: NDArray[np.int64], shape: tuple[int, int], fill: int) -> Tensor:
+def spread(values: NDArray[Any], places: Places, shape: Shape, fill: int) -> Tensor:
     """Values of flat tokens [N] at their places in rows of `shape`, and `fill` elsewhere, int64."""
     rows = np.full(shape[0] * shape[1], fill, dtype=np.int64)
     rows[places] = values

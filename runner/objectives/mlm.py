@@ -1,11 +1,12 @@
 """Masked language modelling (arXiv 1810.04805, section 3.1), with masks keyed by sample."""
 
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
+from iolaus.conf.objective import MaskedLanguageModeling
 from iolaus.runner.data.micro_batch import FlatSamples
 from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.objectives.base import Collator, FlatCollator
@@ -16,8 +17,8 @@ from iolaus.runner.order.keyed import token_bits, uniform
 class MaskedLanguageModelingCollator(FlatCollator):
     """Each ordinary token is a target with probability `mlm_probability`, in validation `validation_mlm_probability`.
 
-    Of the targets 80 % become the mask token, 10 % a random ordinary token and 10 % stay. Special tokens are never
-    chosen and never inserted, on purpose unlike in bertblocks.
+    Of the targets 80 % become the mask token, 10 % a random ordinary token and 10 % stay. Special tokens are never chosen
+    and never inserted.
 
     Example:
         >>> from torch.utils.data import DataLoader
@@ -42,18 +43,13 @@ class MaskedLanguageModelingCollator(FlatCollator):
         max_sequence_length: int = 1024,
         mlm_probability: float = 0.3,
         validation_mlm_probability: float = 0.15,
-        label_column: str | None = None,
-        special_token_ids: Sequence[int] = (),
-        extra_columns: Sequence[str] = (),
-        **foreign: object,
+        **shared: Any,
     ) -> None:
         super().__init__(
-            pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length,
-            special_token_ids, extra_columns, **foreign,
+            pad_token_id, mask_token_id, vocab_size, text_column, max_sequence_length=max_sequence_length, **shared
         )  # fmt: skip
-        check_rate("mlm_probability", mlm_probability)
-        check_rate("validation_mlm_probability", validation_mlm_probability)
         self.mlm_probability, self.validation_mlm_probability = mlm_probability, validation_mlm_probability
+        self.check_settings(MaskedLanguageModeling)
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
         """Masked `input_ids` [N] and `labels` [N]."""
@@ -69,12 +65,6 @@ class MaskedLanguageModelingCollator(FlatCollator):
         return SparseMaskedLM(pretrained)
 
 
-def check_rate(name: str, rate: float) -> None:
-    """Raises ValueError for a share of tokens that cannot be masked."""
-    if not 0 < rate <= 1:
-        raise ValueError(f"objective.{name} must be in (0, 1], not {rate}")
-
-
 def mask_tokens(
     collator: Collator, ids: NDArray[np.int64], bits: NDArray[np.uint64], probability: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -82,13 +72,13 @@ def mask_tokens(
     chosen = np.flatnonzero((uniform(bits) < probability) & ~collator.is_special[ids])
     labels = np.full_like(ids, IGNORED)
     labels[chosen] = ids[chosen]
-    # `uniform` reads the upper bits; the fate of a target and its replacement come from the lower ones
+    # `uniform` reads the upper bits; what replaces a target comes from the lower ones
     low = bits[chosen] & np.uint64(2**40 - 1)
-    fate = low & np.uint64(2**12 - 1)
+    share = low & np.uint64(2**12 - 1)
     ordinary = collator.ordinary_ids
-    drawn = (low >> np.uint64(12)) * np.uint64(len(ordinary)) >> np.uint64(28)
+    drawn = ordinary[(low >> np.uint64(12)) * np.uint64(len(ordinary)) >> np.uint64(28)]
     masked = ids.copy()
     masked[chosen] = np.where(
-        fate < 3277, collator.mask_token_id, np.where(fate < 3686, ordinary[drawn], ids[chosen])
+        share < 3277, collator.mask_token_id, np.where(share < 3686, drawn, ids[chosen])
     )
     return masked, labels

@@ -8,30 +8,25 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
+from iolaus.conf.objective import QuestionAnswering
 from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
 from iolaus.runner.models.task_model import TaskModel
+from iolaus.runner.objectives import finetuning
 from iolaus.runner.objectives.base import FlatCollator
-from iolaus.runner.objectives.finetuning import (
-    check_labelled,
-    check_length,
-    given_labels,
-    sample_numbers,
-    token_types,
-)
-from iolaus.runner.objectives.layout import IGNORED
+from iolaus.runner.objectives.layout import IGNORED, Places, Shape, positions, spread
 from iolaus.runner.objectives.rows import column_of, flat_column
 
 
 class QuestionAnsweringCollator(FlatCollator):
-    """Finds the tokens of the answer in the context; the weights of a question's windows add up to 1.
+    """Finds the first and last token of the answer in the context; the weights of a question's windows add up to 1.
 
-    The targets are the first and the last token of the answer; the first token of the window if the answer is not in it.
-    For predictions: no answer is longer than `max_answer_tokens`, and a question has no answer if the training data has
-    such questions and the first token scores more than `null_threshold` above the best span.
+    Both are the first token of a window that does not hold the answer. No predicted answer is longer than
+    `max_answer_tokens`; it is empty if the training data has such questions and the first token scores more than
+    `null_threshold` above the best span.
 
     Samples in a list are the output of a fast tokenizer for (question, context) with `return_offsets_mapping=True`, and
-    `answers` in SQuAD's form, of which the first is the target. Whoever tokenises makes the windows; `doc_stride` is only
-    stored. (In bertblocks every answer is at token 1.)
+    `answers` in SQuAD's form, of which the first is the target. The tokenizer makes the windows; `doc_stride` is only
+    stored.
 
     Example:
         >>> collator = QuestionAnsweringCollator(0, 4, 50)
@@ -59,19 +54,15 @@ class QuestionAnsweringCollator(FlatCollator):
         doc_stride: int = 128,
         max_answer_tokens: int = 30,
         null_threshold: float = 0.0,
-        special_token_ids: Sequence[int] = (),
-        extra_columns: Sequence[str] = (),
-        **foreign: object,
+        **shared: Any,
     ) -> None:
         super().__init__(
-            pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length,
-            special_token_ids, extra_columns, **foreign,
-        )  # fmt: skip
-        check_labelled(self, "question_answering")
-        if max_answer_tokens < 1:
-            raise ValueError(f"objective.max_answer_tokens must be at least 1, not {max_answer_tokens}")
+            pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length, **shared
+        )
+        finetuning.check_labelled(self, "question_answering")
         self.max_answer_tokens, self.null_threshold = max_answer_tokens, null_threshold
         self.context_column, self.doc_stride = context_column, doc_stride
+        self.check_settings(QuestionAnswering)
 
     def labels_of_column(self, samples: Sequence[Mapping[str, Any]], width: int) -> dict[str, Any]:
         """The answers of each sample."""
@@ -86,14 +77,14 @@ class QuestionAnsweringCollator(FlatCollator):
             )
         if not real.any(1).all():
             raise ValueError(f"sample {int(real.any(1).argmin())} has no tokens")
-        kind = "sequence_ids" if "sequence_ids" in tokenized else "token_type_ids"
+        side = "sequence_ids" if "sequence_ids" in tokenized else "token_type_ids"
         starts, ends = flat_column(tokenized, "offset_mapping", real).T
-        inside = (flat_column(tokenized, kind, real) == 1) & (ends > starts)
+        inside = (flat_column(tokenized, side, real) == 1) & (ends > starts)
         return {
             **super().flat_samples(tokenized, real),
             "char_starts": np.where(inside, starts, -1),
             "char_ends": np.where(inside, ends, -1),
-            "answer_spans": np.array([_span(answers) for answers in given_labels(self, tokenized)]),
+            "answer_spans": np.array(list(map(_span, finetuning.given_labels(self, tokenized)))),
         }
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
@@ -101,7 +92,7 @@ class QuestionAnsweringCollator(FlatCollator):
         ids, lengths = tokenized["input_ids"], tokenized["lengths"].astype(np.int64)
         first = np.cumsum(lengths) - lengths
         spans = np.repeat(tokenized["answer_spans"], lengths, axis=0)
-        position = np.arange(len(ids)) - np.repeat(first, lengths)
+        position = positions(lengths)
         inside = tokenized["char_starts"] >= 0
         begun = inside & (tokenized["char_starts"] <= spans[:, 0])
         finished = inside & (tokenized["char_ends"] >= spans[:, 1]) & (spans[:, 1] >= 0)
@@ -115,17 +106,14 @@ class QuestionAnsweringCollator(FlatCollator):
             "ends": np.where(found, ends, 0),
         }
 
-    def rows(
-        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
-    ) -> dict[str, Any]:
+    def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> dict[str, Any]:
         """`input_ids` [B, T]; `start_positions` and `end_positions` [B], places in the rows."""
         first = np.cumsum(labelled["lengths"].astype(np.int64)) - labelled["lengths"]
-        starts, ends = (
-            torch.from_numpy(np.where(labelled["ends"] > 0, places[first + position] % shape[1], 0))
-            for position in (labelled["starts"], labelled["ends"])
-        )
-        ids = super().rows(labelled, places, shape)["input_ids"]
-        return {"input_ids": ids, "start_positions": starts, "end_positions": ends}
+        rows = {"input_ids": super().rows(labelled, places, shape)["input_ids"]}
+        for name, position in (("start_positions", labelled["starts"]), ("end_positions", labelled["ends"])):
+            in_row = places[first + position] % shape[1]
+            rows[name] = torch.from_numpy(np.where(labelled["ends"] > 0, in_row, 0))
+        return rows
 
     def settings(self) -> dict[str, Any]:
         """The settings of decoding."""
@@ -135,35 +123,28 @@ class QuestionAnsweringCollator(FlatCollator):
         """The number of questions: the sum of the weights of the windows."""
         return 0.0 if labelled.get("filler") else float(labelled["sample_weights"].sum(dtype=np.float64))
 
-    def extra_fields(
-        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
-    ) -> MicroBatch:
+    def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
         """`starts`, `ends`, `sample_weights`, `samples` [D]; `in_context`, `token_type_ids` [D, T]."""
-        in_context = torch.zeros(shape[0] * shape[1], dtype=torch.bool)
-        in_context[torch.from_numpy(places)] = torch.from_numpy(labelled["char_starts"] >= 0)
-        counts = 0.0 if labelled.get("filler") else 1.0
+        counts = np.float32(not labelled.get("filler"))
         return {
             "starts": torch.from_numpy(labelled["starts"]),
             "ends": torch.from_numpy(labelled["ends"]),
-            "sample_weights": torch.from_numpy(labelled["sample_weights"] * np.float32(counts)),
-            "samples": sample_numbers(labelled),
-            "in_context": in_context.view(shape),
-            **token_types(labelled, places, shape),
+            "sample_weights": torch.from_numpy(labelled["sample_weights"] * counts),
+            "samples": finetuning.sample_numbers(labelled),
+            "in_context": spread(labelled["char_starts"] >= 0, places, shape, 0).bool(),
+            **finetuning.token_types(labelled, places, shape),
         }
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """The model with its head and loss."""
         from iolaus.runner.models.finetuning import QuestionAnswerer
 
-        check_length(pretrained, self.max_sequence_length)
+        finetuning.check_length(pretrained, self.max_sequence_length)
         return QuestionAnswerer(pretrained, self.max_answer_tokens)
 
 
 def _span(answers: Mapping[str, Any] | None) -> tuple[int, int]:
-    """First and last character of the first answer in the context, without white space around it; -1 for no answer.
-
-    Raises ValueError for answers of another form.
-    """
+    """First and last character of the first answer in the context, without white space around it; -1 for no answer."""
     try:
         texts, starts = (list(answers[name]) if answers else [] for name in ("text", "answer_start"))
     except (KeyError, TypeError):
@@ -172,5 +153,6 @@ def _span(answers: Mapping[str, Any] | None) -> tuple[int, int]:
         ) from None
     if not texts or not starts or not texts[0].strip():
         return -1, -1
-    start = int(starts[0]) + len(texts[0]) - len(texts[0].lstrip())
-    return start, start + len(texts[0].strip())
+    text = texts[0].lstrip()
+    start = int(starts[0]) + len(texts[0]) - len(text)
+    return start, start + len(text.rstrip())

@@ -12,17 +12,14 @@ from iolaus.runner.objectives.layout import IGNORED, lay_out
 
 
 def row_batch(flat: FlatSamples, collator: FlatCollator, row_tokens: int | None = None) -> dict[str, Any]:
-    """`input_ids`, `attention_mask` and the targets of samples in rows [B, T], or [1, T] where they are `packed`.
+    """`input_ids`, `attention_mask` and the targets of samples in rows [B, T], or [1, T] if they are `packed`.
 
-    A packed row has `position_ids`, `cu_seqlens` and `max_length` instead of the mask, and is filled up with padding to
-    `row_tokens` if given.
+    A packed row has `position_ids`, `cu_seqlens` and `max_length` instead of the mask; `row_tokens` pads it.
     """
     if row_tokens is not None:
         flat = padded_to(flat, row_tokens, collator.pad_token_id)
     collator.check_tokens(torch.from_numpy(flat["input_ids"]))
-    labelled: FlatSamples = {**flat, **collator.flat_labels(flat)}
-    if flat.get("filler"):
-        labelled["labels"] = np.full_like(labelled["labels"], IGNORED)
+    labelled = collator.labelled(flat)
     places, shape, extent = lay_out(labelled["lengths"].astype(np.int64), bool(flat.get("packed")))
     made = collator.rows(labelled, places, shape)
     if flat.get("filler"):

@@ -1,7 +1,4 @@
-"""Lists of tokenised samples as padded rows, and rows as flat samples.
-
-Letters in shapes: B samples, T tokens of a row, N tokens of all samples together.
-"""
+"""Lists of samples as padded rows. Letters in shapes: B samples, T tokens of a row, N tokens of all samples."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,39 +8,32 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from iolaus.runner.data.micro_batch import FlatSamples
 from iolaus.runner.objectives.layout import IGNORED
 
 
 def pad_samples(
     samples: Sequence[Mapping[str, Any]], pad_token_id: int, longest: int, columns: Sequence[str]
 ) -> dict[str, Any]:
-    """`input_ids`, `attention_mask` and those of `columns` that the samples have, int64 [B, T, ...].
+    """`input_ids`, `attention_mask` and those of `columns` that the samples have, int64 [B, T, ...]; their `keys` [B].
 
-    Samples are cut after `longest` tokens. Those with a `key` (an integer for the generator) give `keys`, int64 [B].
-    Raises ValueError for no samples, a sample without `input_ids`, and a column of another length than these.
+    Samples are cut after `longest` tokens. Raises ValueError for no samples, a sample without `input_ids`, or a column
+    of another length.
     """
     if not len(samples):
         raise ValueError("there are no samples to make a batch of")
     for number, sample in enumerate(samples):
-        if not isinstance(sample, Mapping) or "input_ids" not in sample:
-            what = (
-                f"with {', '.join(sample)}" if isinstance(sample, Mapping) else f"a {type(sample).__name__}"
-            )
-            raise ValueError(f"sample {number} has no input_ids, but is {what}: tokenise the samples first")
+        is_mapping = isinstance(sample, Mapping)
+        if not is_mapping or "input_ids" not in sample:
+            given = f"with {', '.join(sample)}" if is_mapping else f"a {type(sample).__name__}"
+            raise ValueError(f"sample {number} has no input_ids, but is {given}: tokenise the samples first")
     ids = [_array(sample, number, "input_ids") for number, sample in enumerate(samples)]
     lengths = [len(values) for values in ids]
     width = min(max(lengths), longest)
     padded: dict[str, Any] = {"input_ids": _rows(ids, width, pad_token_id)}
-    masks = [
-        _array(sample, i, "attention_mask", lengths[i]) if "attention_mask" in sample else np.ones(lengths[i])
-        for i, sample in enumerate(samples)
-    ]
-    padded["attention_mask"] = _rows(masks, width, 0)
-    for name in columns:
-        if name in samples[0]:
-            values = [_array(sample, i, name, lengths[i]) for i, sample in enumerate(samples)]
-            padded[name] = _rows(values, width, 0)
+    masked = [{"attention_mask": np.ones(n), **sample} for sample, n in zip(samples, lengths, strict=True)]
+    for name in ("attention_mask", *(name for name in columns if name in samples[0])):
+        values = [_array(sample, i, name, lengths[i]) for i, sample in enumerate(masked)]
+        padded[name] = _rows(values, width, 0)
     if "key" in samples[0]:
         keys = np.array([int(sample["key"]) % 2**64 for sample in samples], dtype=np.uint64)
         padded["keys"] = torch.from_numpy(keys.view(np.int64))
@@ -59,51 +49,26 @@ def column_of(samples: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
 
 
 def label_tensor(values: Sequence[Any], lengths: Sequence[int], width: int) -> Tensor:
-    """Labels of samples: integers int64 [B], numbers float32 [B], and one per token [B, T], -100 where there is none.
+    """Labels of samples: integers int64 [B], numbers float32 [B], or one per token [B, T], -100 for none.
 
-    `lengths` are the tokens of the samples before they were cut to `width`. Raises ValueError for labels that are text,
-    and for lists of another length than their tokens.
+    `lengths` are the tokens of the samples before they were cut to `width`. Raises ValueError for text, and for lists of
+    another length than their tokens.
     """
     arrays = [np.asarray(value) for value in values]
-    if any(array.dtype.kind not in "biuf" for array in arrays):
-        wrong = next(array for array in arrays if array.dtype.kind not in "biuf")
-        raise ValueError(f"labels must be numbers, not {wrong.tolist()!r}: number the classes first")
+    for array in arrays:
+        if array.dtype.kind not in "biuf":
+            raise ValueError(f"labels must be numbers, not {array.tolist()!r}: number the classes first")
     kind = torch.float32 if any(array.dtype.kind == "f" for array in arrays) else torch.int64
     if not any(array.ndim for array in arrays):
         return torch.tensor([array.item() for array in arrays], dtype=kind)
+    rows = torch.full((len(arrays), width), IGNORED, dtype=kind)
     for number, (array, length) in enumerate(zip(arrays, lengths, strict=True)):
         if array.shape != (length,):
             raise ValueError(
                 f"sample {number} has {array.size} labels for {length} tokens: give one for each, -100 for none"
             )
-    rows = torch.full((len(arrays), width), IGNORED, dtype=kind)
-    for row, array in zip(rows, arrays, strict=True):
-        row[: len(array)] = torch.from_numpy(array[:width]).to(kind)
+        rows[number, :length] = torch.from_numpy(array[:width]).to(kind)
     return rows
-
-
-def real_tokens(tokenized: Mapping[str, Any]) -> NDArray[np.bool_]:
-    """The places of padded rows that hold a token, bool [B, T]: all of them without an `attention_mask`."""
-    mask = tokenized.get("attention_mask")
-    if mask is None:
-        return np.ones(tuple(tokenized["input_ids"].shape), dtype=bool)
-    return torch.as_tensor(mask).cpu().numpy() > 0
-
-
-def flatten(tokenized: Mapping[str, Any], real: NDArray[np.bool_]) -> FlatSamples:
-    """The `real` [B, T] tokens of padded rows as flat samples: `input_ids` [N], `lengths` [B], `keys` [B], `batch_key`.
-
-    Without `keys` they are drawn from torch's default generator.
-    """
-    given = tokenized.get("keys")
-    drawn = torch.randint(2**62, (len(real),)) if given is None else torch.as_tensor(given).cpu()
-    keys = drawn.numpy().view(np.uint64)
-    return {
-        "input_ids": flat_column(tokenized, "input_ids", real).astype(np.int64),
-        "lengths": real.sum(1).astype(np.int32),
-        "keys": keys,
-        "batch_key": int(np.bitwise_xor.reduce(keys)),
-    }
 
 
 def flat_column(tokenized: Mapping[str, Any], name: str, real: NDArray[np.bool_]) -> NDArray[Any]:

@@ -10,27 +10,20 @@ from transformers import PreTrainedModel
 
 from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
 from iolaus.runner.models.task_model import TaskModel
+from iolaus.runner.objectives import finetuning
 from iolaus.runner.objectives.base import FlatCollator
-from iolaus.runner.objectives.finetuning import (
-    check_labelled,
-    check_length,
-    given_labels,
-    label_config,
-    sample_numbers,
-)
-from iolaus.runner.objectives.layout import IGNORED
+from iolaus.runner.objectives.layout import IGNORED, Places, Shape
 from iolaus.runner.objectives.rows import label_tensor
 
 
 class TokenClassificationCollator(FlatCollator):
-    """Classifies words: aligns their labels to the pieces; each target weighs the same.
+    """Classifies words by their first pieces; each target weighs the same.
 
-    With `label_all_pieces` every piece of a word is a target, otherwise the first one. Predictions are read from first
-    pieces either way. `new_head` replaces the head of a model that was trained for other labels. With
-    `constrained_decoding` the tags of a sentence are predicted together, if the training data is IOB2.
+    With `label_all_pieces` every piece of a word is a target. `new_head` replaces the head of a model trained for other
+    labels. With `constrained_decoding` the tags of a sentence are predicted together, if the training data is IOB2.
 
     Samples in a list have a label per *token*, -100 for none; special tokens never have one (leave the unknown token out
-    of `special_token_ids` to train on words that became it). (In bertblocks no input passes.)
+    of `special_token_ids` to train on words that became it).
 
     Example:
         >>> collator = TokenClassificationCollator(0, 4, 50, special_token_ids=[2, 3])
@@ -54,21 +47,18 @@ class TokenClassificationCollator(FlatCollator):
         new_head: bool = False,
         constrained_decoding: bool = True,
         labels: Sequence[str] = (),
-        special_token_ids: Sequence[int] = (),
-        extra_columns: Sequence[str] = (),
-        **foreign: object,
+        **shared: Any,
     ) -> None:
         super().__init__(
-            pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length,
-            special_token_ids, extra_columns, **foreign,
-        )  # fmt: skip
-        check_labelled(self, "token_classification")
+            pad_token_id, mask_token_id, vocab_size, text_column, label_column, max_sequence_length, **shared
+        )
+        finetuning.check_labelled(self, "token_classification")
         self.label_all_pieces, self.new_head, self.labels = label_all_pieces, new_head, list(labels)
         self.constrained_decoding = constrained_decoding
 
     def flat_samples(self, tokenized: dict[str, Any], real: NDArray[np.bool_]) -> FlatSamples:
         """The real tokens with their labels; `labels` may be lists of different lengths."""
-        labels = given_labels(self, tokenized)
+        labels = finetuning.given_labels(self, tokenized)
         if not isinstance(labels, torch.Tensor):
             labels = label_tensor(labels, [len(row) for row in labels], real.shape[1])
         if labels.shape != real.shape:
@@ -88,17 +78,14 @@ class TokenClassificationCollator(FlatCollator):
         """The settings of decoding."""
         return {"constrained_decoding": self.constrained_decoding}
 
-    def extra_fields(
-        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
-    ) -> MicroBatch:
-        """`samples` [D]; for each word's first piece its place `word_positions` [W], and its word `words` [W].
-
-        `read_positions` [R] are the places with a target or a first piece, each once.
+    def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
+        """`samples` [D]; `word_positions` and `words` [W], place and word of each first piece; `read_positions` [R], the
+        places with a target or a first piece.
         """
         is_first = labelled["first_pieces"] & (not labelled.get("filler"))
         first = np.flatnonzero(is_first)
         return {
-            "samples": sample_numbers(labelled),
+            "samples": finetuning.sample_numbers(labelled),
             "read_positions": torch.from_numpy(places[is_first | (labelled["labels"] != IGNORED)]),
             "word_positions": torch.from_numpy(places[first]),
             "words": torch.from_numpy(labelled["words"][first].astype(np.int64)),
@@ -106,11 +93,11 @@ class TokenClassificationCollator(FlatCollator):
 
     def head_config(self) -> dict[str, Any]:
         """The names of the labels."""
-        return label_config(self.labels)
+        return finetuning.label_config(self.labels)
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """The model with its head and loss."""
         from iolaus.runner.models.finetuning import TokenClassifier
 
-        check_length(pretrained, self.max_sequence_length)
+        finetuning.check_length(pretrained, self.max_sequence_length)
         return TokenClassifier(pretrained)

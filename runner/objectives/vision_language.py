@@ -1,9 +1,5 @@
-"""Vision-language finetuning: answers are predicted token by token from the images and the text before.
+"""Vision-language finetuning: answers are predicted token by token from the images and the text before."""
 
-Letters in shapes: D samples, T tokens of a row.
-"""
-
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,9 +9,9 @@ from transformers import PreTrainedModel
 
 from iolaus.runner.data.micro_batch import FlatSamples, MicroBatch
 from iolaus.runner.models.task_model import TaskModel
+from iolaus.runner.objectives import finetuning
 from iolaus.runner.objectives.base import FlatCollator
-from iolaus.runner.objectives.finetuning import check_length, sample_numbers
-from iolaus.runner.objectives.layout import IGNORED
+from iolaus.runner.objectives.layout import IGNORED, Places, Shape
 
 
 class VisionLanguageCollator(FlatCollator):
@@ -24,7 +20,7 @@ class VisionLanguageCollator(FlatCollator):
     Each label is at the token that predicts it, the one before its own.
 
     Example:
-        >>> collator = VisionLanguageCollator(0, 0, 50, [0], "question", "answer", 32, image_token_id=49)
+        >>> collator = VisionLanguageCollator(0, 0, 50, image_token_id=49)
         >>> flat = {
         ...     "input_ids": np.array([5, 6, 7]), "labels": np.array([-100, -100, 7]), "lengths": np.array([3]),
         ...     "undecodable": np.array([False]),
@@ -41,28 +37,13 @@ class VisionLanguageCollator(FlatCollator):
         pad_token_id: int,
         mask_token_id: int,
         vocab_size: int,
-        special_token_ids: Sequence[int],
-        text_column: str,
-        label_column: str | None,
-        max_sequence_length: int,
         image_token_id: int | None = None,
         image_example: Any = None,
         end_token_id: int = 0,
-        extra_columns: Sequence[str] = (),
-        **foreign: object,
+        **shared: Any,
     ) -> None:
         """`image_example` is an `EncodedImage`. Raises ValueError for data other than conversations about images."""
-        super().__init__(
-            pad_token_id=pad_token_id,
-            mask_token_id=mask_token_id,
-            vocab_size=vocab_size,
-            special_token_ids=special_token_ids,
-            text_column=text_column,
-            label_column=label_column,
-            max_sequence_length=max_sequence_length,
-            extra_columns=extra_columns,
-            **foreign,
-        )
+        super().__init__(pad_token_id, mask_token_id, vocab_size, **shared)
         if image_token_id is None:
             raise ValueError(
                 "objective=vision_language needs conversations about images, such as data=shapes or data=image_text"
@@ -83,13 +64,9 @@ class VisionLanguageCollator(FlatCollator):
         labels[np.repeat(tokenized["undecodable"], tokenized["lengths"])] = IGNORED
         return {"input_ids": tokenized["input_ids"], "labels": labels}
 
-    def extra_fields(
-        self, labelled: FlatSamples, places: NDArray[np.int64], shape: tuple[int, int]
-    ) -> MicroBatch:
-        """`samples`, `prompt_lengths` and `image_counts` [D], samples that are `undecodable` [u], and, unless there are
-        no images, `images` and `image_rows` (see `runner.data.vision.image_inputs.join_images`).
-        """
-        samples = sample_numbers(labelled)
+    def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
+        """`samples`, `prompt_lengths`, `image_counts` [D], the `undecodable` samples, and the fields of `join_images`."""
+        samples = finetuning.sample_numbers(labelled)
         broken = torch.from_numpy(labelled["undecodable"])
         found: MicroBatch = {
             "samples": samples.masked_fill(broken, -1),
@@ -106,7 +83,7 @@ class VisionLanguageCollator(FlatCollator):
         """The model with its head on the tokens that predict answers."""
         from iolaus.runner.models.vision.vision_language import VisionLanguageModel
 
-        check_length(pretrained, self.max_sequence_length)
+        finetuning.check_length(pretrained, self.max_sequence_length)
         return VisionLanguageModel(
             pretrained,
             image_token_id=self.image_token_id,

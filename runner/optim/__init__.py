@@ -5,9 +5,7 @@
 - `shared_settings`: the settings that all optimizers have, and the groups that they make.
 - `roles`: what each parameter is for; `groups`, `given_groups`, `matrix_groups`: parameter groups.
 - `hooks`: what an optimizer needs of the training loop; `state`: its state in checkpoints.
-- `schedule`: learning rates.
-
-Imports of torch are lazy: a schedule can be checked and drawn without it.
+- `schedule`: learning rates, without torch until an optimizer is asked for.
 """
 
 from typing import TYPE_CHECKING

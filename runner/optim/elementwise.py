@@ -1,7 +1,7 @@
 """Optimizers that treat each weight by itself, or each tensor by its norm: torch's, our lamb, lars, lion.
 
-Each is a function of parameter groups and its own settings; `@optimizer()` makes the groups. Settings of `conf` have no
-second default here. pytorch_optimizer takes seconds to import, so it is imported where it is used.
+Each is a function of parameter groups and its own settings, whose defaults are in `conf`; `@optimizer()` makes the
+groups. pytorch_optimizer takes seconds to import, so it is imported where it is used.
 """
 
 import torch

@@ -1,18 +1,19 @@
 """Parameter groups as torch takes them: their own settings go before those of the optimizer."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import torch
 
 from iolaus.conf.values import suggest
-from iolaus.runner.optim.roles import roles
+from iolaus.runner.optim.roles import parts
 
 Groups = list[dict[str, Any]]
 """Parameter groups as torch has them, each with its name and the names of its parameters."""
 
 ENTRIES = ("params", "param_names", "name", "initial_lr", "use_muon")
-"""What a group may hold beside settings of its optimizer."""
+"""Entries of a group beside the settings of its optimizer."""
 
 
 def groups_as_given(
@@ -24,22 +25,22 @@ def groups_as_given(
 ) -> Groups:
     """The given groups with names, and with the rate and the decay where they have none.
 
-    What a group says of itself holds for all of its parameters, biases too. With `matrices_apart` a group becomes two:
-    its hidden matrices (see `runner.optim.roles`; all matrices, where there are no names) and the rest, whose rate is
-    `lr_of_others`. A group with `use_muon` says itself which of the two it is.
+    A group's own settings hold for all of its parameters, biases too. With `matrices_apart` a group becomes two: its
+    hidden matrices (see `runner.optim.roles`) and the rest, whose rate is `lr_of_others`; `use_muon` of a group decides
+    for all of it.
     """
     found: Groups = []
     named = [_named(group, number) for number, group in enumerate(given)]
-    role = {id(p): role for p, role in roles([pair for pairs in named for pair in pairs]).values()}
+    role = {id(part.parameter): part.role for part in parts([*chain(*named)]).values()}
     for number, group in enumerate(given):
         own = {name: value for name, value in group.items() if name not in ("params", "param_names", "name")}
-        parts: dict[bool, list[tuple[str, torch.Tensor]]] = {}
+        halves: dict[bool, list[tuple[str, torch.Tensor]]] = {}
         for name, parameter in named[number]:
             hidden = matrices_apart and parameter.ndim == 2 and role.get(id(parameter)) == "matrix"
-            parts.setdefault(own.get("use_muon", hidden), []).append((name, parameter))
+            halves.setdefault(own.get("use_muon", hidden), []).append((name, parameter))
         label = group.get("name", f"group{number}")
         rest = f"others/{label}" if matrices_apart and label.split("/")[0] == "matrices" else label
-        for hidden, members in sorted(parts.items(), reverse=True) or [(False, [])]:
+        for hidden, members in sorted(halves.items(), reverse=True) or [(False, [])]:
             found.append(
                 {
                     "name": f"matrices/{label}" if hidden else rest,

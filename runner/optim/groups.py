@@ -35,10 +35,12 @@ def parameter_groups(
 ) -> Groups:
     """Groups for torch.optim: dicts of name, params, param_names, lr and weight_decay.
 
-    With `matrices_apart` two-dimensional hidden matrices form groups of their own; `lr_of_others` is the rate of the
-    rest then, heads and projections of embeddings included. Groups of torch (dicts) in the place of a model stay
-    groups; see `runner.optim.given_groups`. Raises ValueError where nothing is trainable, a pattern matches nothing,
-    or layer_decay is out of (0, 1], and where groups are given with settings that need a model.
+    With `matrices_apart` two-dimensional hidden matrices form groups of their own; `lr_of_others` is then the rate of
+    everything else. Groups of torch (dicts) in place of a model stay groups: see `runner.optim.given_groups`.
+
+    Raises:
+        ValueError: nothing is trainable, a pattern matches nothing, layer_decay is out of (0, 1], or groups are given
+            with settings that need a model.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8))
@@ -52,9 +54,7 @@ def parameter_groups(
         model = list(model)
         if any(isinstance(item, Mapping) for item in model):
             if decay_embeddings or layer_decay != 1.0 or overrides:
-                raise ValueError(
-                    "decay_embeddings, layer_decay and overrides need a model, not groups of it."
-                )
+                raise ValueError("decay_embeddings, layer_decay and overrides need a model, not groups.")
             return groups_as_given(model, lr, weight_decay, matrices_apart, lr_of_others)
     named = parts(model)
     if not named:
@@ -76,9 +76,8 @@ def parameter_groups(
             if name in names:
                 rate, decay = _apply(override, rate, decay)
                 label += f"/{override['pattern']}"
-        key = (group + label, rate, decay)
         new = {"name": group + label, "params": [], "param_names": [], "lr": rate, "weight_decay": decay}
-        made = groups.setdefault(key, new)
+        made = groups.setdefault((group + label, rate, decay), new)
         made["params"].append(parameter)
         made["param_names"].append(name)
     return sorted(groups.values(), key=lambda group: ORDER.index(group["name"].split("/")[0]))
@@ -90,10 +89,9 @@ def holds_hidden_matrices(group: Mapping[str, Any]) -> bool:
 
 
 def _depth_scales(named: Mapping[str, Part], layer_decay: float) -> dict[str, tuple[float, str]]:
-    """Per parameter layer_decay ** (layers above it), with a label: the top keeps the rate, embeddings least.
+    """Per parameter layer_decay ** (layers of its tower above it), with a label (ELECTRA, arXiv 2003.10555).
 
-    Layers are counted per tower. What comes before them, and every embedding, counts as one layer more. Source: ELECTRA,
-    arXiv 2003.10555.
+    Parameters before the layers, and every embedding, count as one layer more.
     """
     if layer_decay == 1.0:
         return dict.fromkeys(named, (1.0, ""))
@@ -118,8 +116,8 @@ def _depth_scales(named: Mapping[str, Part], layer_decay: float) -> dict[str, tu
 def _matches(override: Mapping[str, Any], named: Mapping[str, Any]) -> set[str]:
     pattern = override.get("pattern")
     known = ("pattern", "lr", "lr_scale", "weight_decay")
-    if unknown := set(override) - set(known):
-        raise ValueError(f"overrides: unknown key '{sorted(unknown)[0]}'; known: {', '.join(known)}")
+    if unknown := sorted(set(override) - set(known)):
+        raise ValueError(f"overrides: unknown key '{unknown[0]}'; known: {', '.join(known)}")
     if not pattern:
         raise ValueError("overrides: each needs a pattern of parameter names, such as '*.layer.0.*'.")
     given = [key for key in ("lr", "lr_scale", "weight_decay") if override.get(key) is not None]
@@ -127,19 +125,16 @@ def _matches(override: Mapping[str, Any], named: Mapping[str, Any]) -> set[str]:
         raise ValueError(f"overrides: pattern '{pattern}' changes nothing; set lr, lr_scale or weight_decay.")
     if "lr" in given and "lr_scale" in given:
         raise ValueError(f"overrides: pattern '{pattern}' has both lr and lr_scale; keep one.")
-    if negative := next((key for key in given if override[key] < 0), None):
-        raise ValueError(
-            f"overrides: pattern '{pattern}' has {negative}={override[negative]}, which is negative."
-        )
-    if pattern.startswith("re:"):
-        names = {name for name in named if re.search(pattern[3:], name)}
-    else:
-        names = {name for name in named if fnmatch.fnmatchcase(name, pattern)}
+    for key in given:
+        if override[key] < 0:
+            raise ValueError(f"overrides: pattern '{pattern}' has {key}={override[key]}, which is negative.")
+    expression = pattern[3:] if pattern.startswith("re:") else rf"\A{fnmatch.translate(pattern)}"
+    names = {name for name in named if re.search(expression, name)}
     if not names:
-        near = difflib.get_close_matches(pattern, list(named), n=3, cutoff=0.3) or list(named)[:3]
+        close = difflib.get_close_matches(pattern, list(named), n=3, cutoff=0.3) or list(named)[:3]
         raise ValueError(
             f"overrides: pattern '{pattern}' matches no trainable parameter. Patterns match whole names "
-            f"('*' for anything; 're:' for a regular expression anywhere in it), such as {', '.join(near)}."
+            f"('*' for anything; 're:' for a regular expression anywhere in it), such as {', '.join(close)}."
         )
     return names
 
@@ -152,16 +147,14 @@ def _apply(override: Mapping[str, Any], lr: float, weight_decay: float) -> tuple
 
 def groups_table(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
     """One row per group: name, example (a parameter), tensors, parameters, lr (base rate), weight_decay."""
-    rows = []
-    for number, group in enumerate(optimizer.param_groups):
-        rows.append(
-            {
-                "name": group.get("name", str(number)),
-                "example": next(iter(group.get("param_names", [])), ""),
-                "tensors": len(group["params"]),
-                "parameters": sum(p.numel() for p in group["params"]),
-                "lr": group.get("initial_lr", group["lr"]),
-                "weight_decay": group.get("weight_decay", 0.0),
-            }
-        )
-    return rows
+    return [
+        {
+            "name": group.get("name", str(number)),
+            "example": next(iter(group.get("param_names", [])), ""),
+            "tensors": len(group["params"]),
+            "parameters": sum(p.numel() for p in group["params"]),
+            "lr": group.get("initial_lr", group["lr"]),
+            "weight_decay": group.get("weight_decay", 0.0),
+        }
+        for number, group in enumerate(optimizer.param_groups)
+    ]

@@ -1,16 +1,4 @@
-"""What an optimizer needs of the loop around it, in one object that the step asks.
-
-    needs = loop_needs(optimizer)
-    with needs.step(step):                                        # a training step
-        for each micro-batch:
-            loss.backward(create_graph=needs.create_graph)
-            needs.after_backward()
-        optimizer.step()
-    with needs.evaluation():                                      # validation, test, export
-        ...
-
-Where evaluation is not one block, `eval_mode()` and `train_mode()` are its two ends; both may be repeated.
-"""
+"""What an optimizer needs of the training loop."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +8,7 @@ from torch.optim import Optimizer
 
 
 class LoopNeeds:
-    """Switches between weights to train and to evaluate where an optimizer has `train()` and `eval()`; else nothing.
+    """Calls an optimizer's `train()` and `eval()`, which switch its weights, where it has them.
 
     An optimizer that needs more has a method `loop_needs` that returns a subclass of this.
     """
@@ -41,12 +29,12 @@ class LoopNeeds:
         """After the backward pass of each micro-batch."""
 
     def train_mode(self) -> None:
-        """Puts the weights that are trained into the model."""
+        """Puts the trained weights into the model; may be repeated."""
         if hasattr(self.optimizer, "train"):
             self.optimizer.train()
 
     def eval_mode(self) -> None:
-        """Puts the weights that are evaluated and exported into the model."""
+        """Puts the weights to evaluate and export into the model; may be repeated."""
         if hasattr(self.optimizer, "eval"):
             self.optimizer.eval()
 
@@ -61,15 +49,16 @@ class LoopNeeds:
 
 
 def loop_needs(optimizer: Optimizer) -> LoopNeeds:
-    """What this optimizer, or the one inside a wrapper such as Lightning's, needs of the loop.
+    """The needs of this optimizer, or of the one inside a wrapper such as Lightning's.
 
     Example:
         >>> import torch
         >>> weight = torch.nn.Parameter(torch.ones(1))
         >>> needs = loop_needs(torch.optim.SGD([weight], lr=0.1))
         >>> with needs.step(0):
-        ...     weight.sum().backward(create_graph=needs.create_graph)
+        ...     weight.sum().backward(create_graph=needs.create_graph)  # of each micro-batch
         ...     needs.after_backward()
+        ...     needs.optimizer.step()
     """
     inner = getattr(optimizer, "_optimizer", None) or getattr(optimizer, "optimizer", None)
     if isinstance(inner, Optimizer):

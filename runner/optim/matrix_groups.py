@@ -10,7 +10,7 @@ from iolaus.runner.optim.groups import holds_hidden_matrices
 
 
 def set_for_matrices(groups: Groups, **settings: Any) -> Groups:
-    """The groups; those of hidden matrices have the settings, their own where they had them, the others have none."""
+    """Gives the groups of hidden matrices the settings that they lack, and takes them from all other groups."""
     for group in groups:
         for name, value in settings.items():
             if holds_hidden_matrices(group):
@@ -21,11 +21,10 @@ def set_for_matrices(groups: Groups, **settings: Any) -> Groups:
 
 
 def keep_vocabulary_basis(groups: Groups, limit: str, longest: int) -> Groups:
-    """Groups with the longest side to precondition: of embeddings, projections and heads, the shorter side alone.
+    """Groups with the longest side to precondition as the setting `limit`, where they have none of their own.
 
-    The other may be the vocabulary: its statistics would be by far the largest of the model and say little (SOAP
-    treats them so as well, arXiv 2409.11321, section 4). Of a square both sides are the shorter one. A group that has
-    the setting already keeps it.
+    Of embeddings, projections and heads only the shorter side is preconditioned: the other may be the vocabulary, whose
+    statistics would be the largest of the model and say little (SOAP, arXiv 2409.11321, section 4).
     """
 
     def longest_of(group: dict[str, Any], parameter: Tensor) -> int:
@@ -41,9 +40,9 @@ def keep_vocabulary_basis(groups: Groups, limit: str, longest: int) -> Groups:
 def split(
     groups: Groups, value_of: Callable[[dict[str, Any], Tensor], Any], setting: str, label: str
 ) -> Groups:
-    """Groups in which all parameters agree in a setting, None where they go without it.
+    """Groups in which all parameters have one value of a setting; where it is None the group has no such setting.
 
-    Of a group that falls apart, the parts are called by the value of the setting.
+    The parts of a group that is split have the value in their names.
     """
     found: Groups = []
     for group in groups:
@@ -63,11 +62,7 @@ def split(
 
 
 def with_ranks(groups: Groups) -> Groups:
-    """Groups in which `rank` is that of each hidden matrix, no fraction.
-
-    Raises ValueError for one that the sides of a matrix do not allow. One of a single row or column has no space to
-    project into; where `rank` is a fraction it goes without.
-    """
+    """Groups in which `rank` is a whole number; matrices of one row or column have none where it is a fraction."""
 
     def rank_of(group: dict[str, Any], parameter: Tensor) -> int | None:
         if not holds_hidden_matrices(group):

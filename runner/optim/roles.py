@@ -1,22 +1,18 @@
-"""What each parameter is for, found from the module that owns it and from where that module stands.
-
-A model of transformers is a body (its `base_model`) with a head around it, and the body holds its layers in lists
-(`nn.ModuleList`). So every trainable parameter has one role:
+"""The role of each trainable parameter, from its module and the module's place in the body (`base_model`) or head:
 
     norm        anything inside a normalisation layer
     vector      biases, and everything else with fewer than two dimensions
     embedding   tables of embeddings, and parameters that stand for tokens or positions
-    matrix      every other weight inside the layers: a hidden matrix; also between them and the output embeddings,
-                where a language model transforms its hidden states once more
+    matrix      every other weight inside the layers: a hidden matrix; also the transform before output embeddings
     projection  a weight of the body before its layers, such as ELECTRA's `embeddings_project`
     head        a weight of the body behind its layers (poolers), the output embeddings, and heads of other tasks
 
-A tied parameter counts once, where it comes first. Outside models of transformers, modules with a list of layers are
-read in the same way, and those without one have hidden matrices alone. Bare parameters are read by their names.
+A tied parameter counts once, where it comes first. Modules that are no models of transformers are read in the same way;
+without a list of layers they have hidden matrices alone. Bare parameters are read by their names.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -48,45 +44,31 @@ class Part(NamedTuple):
     place: Place
 
 
-class _Stretch(NamedTuple):
-    """A body, or all that is outside of bodies: where its names begin, and its lists of layers with their towers."""
-
-    prefix: str
-    lists: dict[str, str]
-
-
 def parts(model: ParamsLike) -> dict[str, Part]:
     """Each trainable parameter with role and place, under its name, in the model's order."""
     if not isinstance(model, nn.Module):
         return _parts_by_name(list(_named(model)))
-    owners = {
-        f"{prefix}.{name}".lstrip("."): module
-        for prefix, module in model.named_modules()
-        for name, _ in module.named_parameters(recurse=False)
-    }
     places = _places(model)
-    outputs = dict(_output_embeddings(model))
+    outputs = {
+        path: module.get_output_embeddings()
+        for path, module in model.named_modules()
+        if callable(getattr(module, "get_output_embeddings", None))
+    }
+    outputs = {path: head for path, head in outputs.items() if isinstance(head, nn.Module)}
     heads = {id(p) for head in outputs.values() for p in head.parameters(recurse=False)}
-    speaking = tuple(path + "." if path else "" for path in outputs)
+    language_models = tuple(path + "." if path else "" for path in outputs)
     found = {}
     for name, parameter in model.named_parameters():
-        if parameter.requires_grad:
-            place, is_head = places[name]
-            role = _kind(name, parameter, owners[name])
-            if role is None:
-                if id(parameter) in heads:
-                    role = "head"
-                elif is_head:
-                    role = "matrix" if name.startswith(speaking) else "head"
-                else:
-                    role = _weight_at(place)
-            found[name.replace("_orig_mod.", "")] = Part(parameter, role, place)  # torch.compile's addition
+        if not parameter.requires_grad:
+            continue
+        place, is_head = places[name]
+        role = _kind(name, parameter, model.get_submodule(name.rpartition(".")[0]))
+        if role is None and (is_head or id(parameter) in heads):
+            transforms = id(parameter) not in heads and name.startswith(language_models)
+            role = "matrix" if transforms else "head"
+        own_name = name.replace("_orig_mod.", "")  # torch.compile's addition
+        found[own_name] = Part(parameter, role or _weight_at(place), place)
     return found
-
-
-def roles(model: ParamsLike) -> dict[str, tuple[nn.Parameter, str]]:
-    """Each trainable parameter with its role, under its name, in the model's order."""
-    return {name: (part.parameter, part.role) for name, part in parts(model).items()}
 
 
 def _kind(name: str, parameter: torch.Tensor, owner: nn.Module | None) -> str | None:
@@ -112,59 +94,53 @@ def _weight_at(place: Place) -> str:
 def _places(model: nn.Module) -> dict[str, tuple[Place, bool]]:
     """The place of each parameter, and whether it belongs to a head: is in a network but not in its body, or pools."""
     bodies = _bodies(model)
-    outside = _Stretch("", _layer_lists(model, "", list(bodies)))
-    stretches: dict[str, _Stretch] = {}
+    outside = ("", _layer_lists(model, "", list(bodies)))
+    networks: dict[str, str | None] = {}
     heads: set[str] = set()
     at: dict[str, tuple[str, int] | None] = {}
     for name, _ in model.named_parameters():
         network = next((path for path in bodies if name.startswith(path)), None)
-        stretches[name] = outside if network is None else bodies[network]
-        at[name] = None
-        body = stretches[name].prefix
+        body, lists = outside if network is None else bodies[network]
+        networks[name], at[name] = network, None
         if not name.startswith(body) or (network is not None and name.startswith(body + "pooler.")):
             heads.add(name)
-        elif path := next((path for path in stretches[name].lists if name.startswith(path)), None):
-            at[name] = (stretches[name].lists[path], int(name[len(path) :].split(".")[0]))
-    places = _in_order(at, {name: id(stretch) for name, stretch in stretches.items()})
+        elif path := next((path for path in lists if name.startswith(path)), None):
+            at[name] = (lists[path], int(name[len(path) :].split(".")[0]))
+    places = _in_order(at, networks)
     return {
         name: (place._replace(below=False) if name in heads else place, name in heads)
         for name, place in places.items()
     }
 
 
-def _in_order(at: dict[str, tuple[str, int] | None], stretches: dict[str, int]) -> dict[str, Place]:
-    """Places from those in layers: what is outside precedes the next layers of its stretch, or follows the last."""
-    last = {stretches[name]: here[0] for name, here in at.items() if here}
-    following: dict[int, str] = {}
+def _in_order(at: dict[str, tuple[str, int] | None], networks: Mapping[str, str | None]) -> dict[str, Place]:
+    """Places from those in layers: others are below the next layers of their network, or above the last."""
+    last = {networks[name]: here[0] for name, here in at.items() if here}
+    following: dict[str | None, str] = {}
     found = {}
     for name, here in reversed(at.items()):
-        stretch = stretches[name]
+        network = networks[name]
         if here:
-            following[stretch] = here[0]
+            following[network] = here[0]
             found[name] = Place(*here, below=False)
         else:
-            tower = following.get(stretch)
-            found[name] = Place(tower or last.get(stretch, ""), None, tower is not None)
+            tower = following.get(network)
+            found[name] = Place(tower or last.get(network, ""), None, tower is not None)
     return {name: found[name] for name in at}
 
 
-def _bodies(model: nn.Module) -> dict[str, _Stretch]:
-    """The body of each of the outermost models of transformers, under the path of that model."""
-    bodies: dict[str, _Stretch] = {}
+def _bodies(model: nn.Module) -> dict[str, tuple[str, dict[str, str]]]:
+    """For the path of each outermost model of transformers: the path of its body, and the body's lists of layers."""
+    bodies: dict[str, tuple[str, dict[str, str]]] = {}
     for path, module in model.named_modules():
         whole = path + "." if path else ""
-        if _is_network(module) and not any(whole.startswith(outer) for outer in bodies):
-            body = module.base_model
+        has_body = isinstance(getattr(type(module), "base_model", None), property)
+        body = module.base_model if has_body else None
+        if isinstance(body, nn.Module) and not any(whole.startswith(outer) for outer in bodies):
             inner = next(name for name, other in module.named_modules() if other is body)
             prefix = whole + (inner + "." if inner else "")
-            bodies[whole] = _Stretch(prefix, _layer_lists(body, prefix, []))
+            bodies[whole] = (prefix, _layer_lists(body, prefix, []))
     return bodies
-
-
-def _is_network(module: nn.Module) -> bool:
-    return isinstance(getattr(type(module), "base_model", None), property) and isinstance(
-        module.base_model, nn.Module
-    )
 
 
 def _layer_lists(body: nn.Module, prefix: str, without: list[str]) -> dict[str, str]:
@@ -188,20 +164,11 @@ def _has_weights(module: nn.Module) -> bool:
     )
 
 
-def _output_embeddings(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """The output embeddings of each language model of Hugging Face inside the model, by the path of that model."""
-    for path, module in model.named_modules():
-        get = getattr(module, "get_output_embeddings", None)
-        head = get() if callable(get) else None
-        if isinstance(head, nn.Module):
-            yield path, head
-
-
 def _parts_by_name(named: list[tuple[str, nn.Parameter]]) -> dict[str, Part]:
-    """What names alone tell; a name with the number of a layer in it is of one."""
+    """Roles and places from names alone, which hold the number of a layer."""
     hits = {name: LAYER.match(name) for name, _ in named}
     at = {name: (hit[1] or hit[0], int(hit[2])) if hit else None for name, hit in hits.items()}
-    places = _in_order(at, dict.fromkeys(at, 0))
+    places = _in_order(at, dict.fromkeys(at))
     return {
         name: Part(parameter, _kind(name, parameter, None) or _weight_at(places[name]), places[name])
         for name, parameter in named
@@ -213,9 +180,9 @@ def _named(params: Iterable[Any]) -> Iterator[tuple[str, nn.Parameter]]:
     for number, item in enumerate(params):
         name, parameter = item if isinstance(item, tuple) else (f"parameter{number}", item)
         if not isinstance(parameter, torch.Tensor):
+            kind = type(parameter).__name__
             raise ValueError(
-                f"params[{number}] is a {type(parameter).__name__}; "
-                "give a model, parameters or (name, parameter) pairs."
+                f"params[{number}] is a {kind}; give a model, parameters or (name, parameter) pairs."
             )
         if parameter.requires_grad and id(parameter) not in seen:
             seen.add(id(parameter))

@@ -7,27 +7,29 @@ from typing import Any
 
 from torch.optim import Optimizer
 
+from iolaus.conf.optimizer import elementwise as conf
 from iolaus.runner.optim.groups import parameter_groups
-from iolaus.runner.optim.state import own_settings
+from iolaus.runner.optim.state import keep_settings
 
 Pair = tuple[float, float]
 
 SHARED = [*signature(parameter_groups).parameters.values()][:6]
-"""The model, and the settings that make its parameter groups: one field each in `conf`'s `Optimizer`."""
+"""The model, and the settings that make its parameter groups."""
 
 QUANTIZED = Parameter("quantized", Parameter.POSITIONAL_OR_KEYWORD, annotation=bool)
 
 
 def optimizer(
-    matrices_apart: bool = False, lr_of_others: str | None = None
+    option: type | None = None, matrices_apart: bool = False, lr_of_others: str | None = None
 ) -> Callable[[Callable[..., Optimizer]], Callable[..., Optimizer]]:
     """Makes an optimizer over models of a function that takes parameter groups and settings of its own.
 
     The result takes a model (or parameters, or groups), the shared settings and the function's own. The function gets
     groups with rates and decays, and `quantized` if it has a parameter of that name; without one, `quantized=true` is an
-    error. A setting that it annotates as `Pair` may be any sequence of two numbers.
+    error. A setting annotated as `Pair`, or as `list[float]` in the option, may be any sequence of two numbers.
 
     Args:
+        option: The dataclass in `conf` whose fields are the function's own settings; None for its named parameters.
         matrices_apart: Puts hidden matrices into groups of their own (`holds_hidden_matrices`).
         lr_of_others: Names the function's setting that is the peak rate of everything but hidden matrices.
 
@@ -44,6 +46,9 @@ def optimizer(
 
     def declare(function: Callable[..., Optimizer]) -> Callable[..., Optimizer]:
         name, own = function.__name__, [*signature(function).parameters.values()][1:]
+        if option is not None:
+            common, fields = (signature(node).parameters for node in (conf.Optimizer, option))
+            own = [p.replace(default=Parameter.empty) for p in fields.values() if p.name not in common]
         has_8_bit = any(setting.name == "quantized" for setting in own)
         taken = Signature([*SHARED, QUANTIZED, *(setting for setting in own if setting.name != "quantized")])
 
@@ -54,18 +59,12 @@ def optimizer(
                 from iolaus.runner.optim.table import with_8_bit_variant
 
                 known = ", ".join(with_8_bit_variant())
-                raise ValueError(
-                    f"{name} has no 8-bit variant; set quantized=false, or choose one of {known}"
-                )
-            groups = parameter_groups(
-                **{setting.name: given[setting.name] for setting in SHARED},
-                matrices_apart=matrices_apart,
-                lr_of_others=given[lr_of_others] if lr_of_others else None,
-            )
-            made = function(
-                groups, **{setting.name: _paired(setting, given[setting.name]) for setting in own}
-            )
-            return own_settings(made, f"{name} 8-bit" if given["quantized"] else name)
+                raise ValueError(f"{name} has no 8-bit variant; set quantized=false, or choose of {known}")
+            shared = {setting.name: given[setting.name] for setting in SHARED}
+            lr = given[lr_of_others] if lr_of_others else None
+            groups = parameter_groups(**shared, matrices_apart=matrices_apart, lr_of_others=lr)
+            made = function(groups, **{p.name: _paired(p, given[p.name]) for p in own})
+            return keep_settings(made, f"{name} 8-bit" if given["quantized"] else name)
 
         make.__signature__ = taken  # type: ignore[attr-defined]
         return make
@@ -74,8 +73,8 @@ def optimizer(
 
 
 def _paired(setting: Parameter, value: Any) -> Any:
-    """The value; of a setting annotated as `Pair`, a tuple of two numbers."""
-    if setting.annotation != Pair:
+    """The value; a tuple of two numbers where the setting is annotated as such."""
+    if setting.annotation not in (Pair, list[float]):
         return value
     if len(value) != 2:
         raise ValueError(f"{setting.name} must be two numbers, got {list(value)}")

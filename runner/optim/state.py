@@ -1,4 +1,4 @@
-"""Loading the state of an optimizer: settings stay those of the config, and state of another optimizer is refused."""
+"""Loading the state of an optimizer: its settings stay, and state of another optimizer is refused."""
 
 from itertools import chain
 from typing import Any, TypeVar
@@ -8,18 +8,18 @@ from torch.optim import Optimizer
 Opt = TypeVar("Opt", bound=Optimizer)
 
 STATE = ("params", "step", "lr", "initial_lr", "train_mode")
-"""Entries of a parameter group that are state; the others are settings, and those come from the config."""
+"""Entries of a parameter group that are state; the others are settings of the config."""
 
 
-def own_settings(optimizer: Opt, kind: str) -> Opt:
-    """The optimizer, made to keep its settings and to refuse the state of another when state is loaded."""
+def keep_settings(optimizer: Opt, kind: str) -> Opt:
+    """The optimizer, which then keeps its settings and refuses the state of another one when state is loaded."""
     for group in optimizer.param_groups:
         group["optimizer"] = kind
-    optimizer.register_load_state_dict_pre_hook(_with_own_settings)
+    optimizer.register_load_state_dict_pre_hook(_with_present_settings)
     return optimizer
 
 
-def _with_own_settings(optimizer: Optimizer, saved: dict[str, Any]) -> dict[str, Any]:
+def _with_present_settings(optimizer: Optimizer, saved: dict[str, Any]) -> dict[str, Any]:
     """The saved state with this optimizer's settings; raises ValueError where it is not of the same kind."""
     check_same(optimizer, saved["param_groups"])
     groups = [
@@ -34,9 +34,7 @@ def check_same(optimizer: Optimizer, saved: list[dict[str, Any]]) -> None:
     kind = optimizer.param_groups[0]["optimizer"]
     other = saved[0].get("optimizer", kind) if saved else "none"
     if other != kind:
-        raise ValueError(
-            f"the saved state is of the optimizer {other}, this run has {kind}; use the same one"
-        )
+        raise ValueError(f"the saved state is of the optimizer {other}, this run has {kind}; use the same")
     mine = [list(group["param_names"]) for group in optimizer.param_groups]
     theirs = [list(group.get("param_names", [])) for group in saved]
     if mine == theirs:

@@ -28,11 +28,12 @@ def get_optimizer(
     """An optimizer by name, over a model, its parameters or groups of them.
 
     Settings left out have the defaults of `conf`. In a model, biases, norms and (unless `decay_embeddings`) embeddings do
-    not decay. Groups are dicts as torch takes them: what one says of itself (`lr`, `weight_decay`, ...) goes before
-    `optimizer_kwargs` and holds for all of its parameters.
+    not decay. A group's own settings (`lr`, `weight_decay`, ...) take precedence over `optimizer_kwargs`, which are not
+    changed, and hold for all of its parameters.
 
-    On purpose unlike bertblocks': the caller's keywords stay as they are, an unknown one is an error, and so is an 8-bit
-    variant that does not exist, in place of full precision with a warning.
+    Raises:
+        ValueError: an unknown name, an unknown keyword, or an 8-bit variant that does not exist.
+        ImportError: the library of the 8-bit variants is missing.
 
     Example:
         >>> from torch import nn
@@ -44,9 +45,6 @@ def get_optimizer(
         ... )
         >>> [(group["lr"], group["weight_decay"]) for group in optimizer.param_groups]
         [(0.001, 0.1), (0.001, 0.0)]
-
-    Raises ValueError for an unknown name, an unknown keyword, or an 8-bit variant that does not exist, and
-    ImportError, naming the extra, where the library of the 8-bit variants is missing.
     """
     if optimizer_name not in OPTIMIZERS:
         raise ValueError(
@@ -61,18 +59,16 @@ def get_optimizer(
                 + suggest(name, settings)
             )
         settings[name] = value
-    if not isinstance(params, nn.Module):
-        params = list(params)
+    params = params if isinstance(params, nn.Module) else list(params)
     made = function_of(optimizer_name)(params, **settings)
-    given = [] if isinstance(params, nn.Module) else [item for item in params if isinstance(item, Mapping)]
-    check_entries(given, [*dict.fromkeys((*settings, *made.defaults))], optimizer_name)
+    groups = [] if isinstance(params, nn.Module) else [item for item in params if isinstance(item, Mapping)]
+    check_entries(groups, [*dict.fromkeys((*settings, *made.defaults))], optimizer_name)
     return made
 
 
 def function_of(optimizer_name: str) -> Callable[..., Optimizer]:
-    """What makes an optimizer: the target of its option."""
-    option: Any = OPTIMIZERS[optimizer_name]
-    target: str = option._target_
+    """The target of an optimizer's option."""
+    target: str = vars(OPTIMIZERS[optimizer_name])["_target_"]
     made: Callable[..., Optimizer] = get_object(
         f"iolaus.{target}" if target.startswith("runner.") else target
     )
@@ -81,10 +77,11 @@ def function_of(optimizer_name: str) -> Callable[..., Optimizer]:
 
 def with_8_bit_variant() -> list[str]:
     """The names of the optimizers whose functions have a parameter `quantized`."""
-    functions = {name: inspect.unwrap(function_of(name)) for name in OPTIMIZERS}
-    return [
-        name for name, function in functions.items() if "quantized" in inspect.signature(function).parameters
-    ]
+
+    def takes_quantized(name: str) -> bool:
+        return "quantized" in inspect.signature(inspect.unwrap(function_of(name))).parameters
+
+    return [name for name in OPTIMIZERS if takes_quantized(name)]
 
 
 def defaults(optimizer_name: str) -> dict[str, Any]:

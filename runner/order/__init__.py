@@ -1,10 +1,7 @@
 """Which samples make global batch k, and how it is cut: pure functions on integers and numpy arrays.
 
-Read in this order:
-
-- `keyed`: random numbers that are a function of a key: seeds, the keys of samples, the bits of tokens.
+- `keyed`: random numbers as functions of keys: seeds, the keys of samples, the bits of tokens.
 - `permutation`: the order of an epoch as a keyed bijection of [0, n), without a table.
-- `multi_epoch`: data sets of several epochs; what samplers need to know of a data set.
 - `partition`: a global batch cut into ranks and micro-batches of equal work.
 - `packing`: documents into rows of a capacity, best fit decreasing.
 - `ranges`: several ranges of integers as one array.

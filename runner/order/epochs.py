@@ -21,12 +21,9 @@ class SizedSequences(Protocol):
     """A dataset as samplers see it: how many sequences it has, and how long each is.
 
     Example:
-        >>> class Constant:
-        ...     def __len__(self):
-        ...         return 3
-        ...     def lengths(self, indices):
-        ...         return np.full(len(indices), 16, np.int32)
-        >>> dataset: SizedSequences = Constant()
+        >>> class Constant(list):
+        ...     lengths = lambda self, indices: np.full(len(indices), 16, np.int32)
+        >>> dataset: SizedSequences = Constant("abc")
     """
 
     def __len__(self) -> int: ...

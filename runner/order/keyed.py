@@ -1,9 +1,5 @@
-"""Random numbers that follow from a key, and not from when they are drawn.
-
-A counter-based generator: the key of a sample is a hash of (seed, stream, epoch, index), the bits of a token
-a hash of (key, position). It is SplitMix64 (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number
-generators") with the key as its state, so the same bits come out on every platform, in any process, in any
-order.
+"""Random numbers as functions of keys, by SplitMix64 (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number
+generators"): a sample's key is a hash of (seed, stream, epoch, index), a token's bits are one of (key, position).
 
 Letters in shapes: D documents (samples), N tokens of all documents together.
 """
@@ -67,13 +63,7 @@ def token_bits(keys: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     starts = (np.cumsum(counts) - counts).astype(np.uint64)
     # Key minus start, so that adding the place in the whole array gives key plus place in the document.
     bits = np.repeat(np.asarray(keys, dtype=np.uint64) - starts * np.uint64(_GOLDEN), counts)
-    ramp = np.arange(1, min(_BLOCK, len(bits)) + 1, dtype=np.uint64) * np.uint64(_GOLDEN)
-    scratch = np.empty_like(ramp)
-    for start in range(0, len(bits), _BLOCK):
-        block = bits[start : start + _BLOCK]
-        block += ramp[: len(block)]
-        block += np.uint64(start * _GOLDEN & _MASK)
-        _mix_block(block, scratch[: len(block)])
+    _mix_in_place(bits, ramp=np.arange(1, min(_BLOCK, len(bits)) + 1, dtype=np.uint64) * np.uint64(_GOLDEN))
     return bits
 
 
@@ -96,21 +86,21 @@ def _mix_int(x: int) -> int:
     return x ^ (x >> 31)
 
 
-def _mix_in_place(words: np.ndarray) -> None:
-    """Mixes a flat contiguous uint64 array, a cache-sized block at a time."""
+def _mix_in_place(words: np.ndarray, ramp: np.ndarray | None = None) -> None:
+    """Mixes a flat contiguous uint64 array, a cache-sized block at a time, without allocation in a block.
+
+    With a `ramp` of the first block's multiples of `_GOLDEN`, each word is first raised by that of its place.
+    """
     scratch = np.empty(min(_BLOCK, len(words)), dtype=np.uint64)
     for start in range(0, len(words), _BLOCK):
-        block = words[start : start + _BLOCK]
-        _mix_block(block, scratch[: len(block)])
-
-
-def _mix_block(x: np.ndarray, scratch: np.ndarray) -> None:
-    """The finaliser on one block; no step allocates."""
-    np.right_shift(x, np.uint64(30), out=scratch)
-    x ^= scratch
-    x *= np.uint64(_MULTIPLIERS[0])
-    np.right_shift(x, np.uint64(27), out=scratch)
-    x ^= scratch
-    x *= np.uint64(_MULTIPLIERS[1])
-    np.right_shift(x, np.uint64(31), out=scratch)
-    x ^= scratch
+        x = words[start : start + _BLOCK]
+        shifted = scratch[: len(x)]
+        if ramp is not None:
+            x += ramp[: len(x)]
+            x += np.uint64(start * _GOLDEN & _MASK)
+        for shift, multiplier in ((30, _MULTIPLIERS[0]), (27, _MULTIPLIERS[1])):
+            np.right_shift(x, np.uint64(shift), out=shifted)
+            x ^= shifted
+            x *= np.uint64(multiplier)
+        np.right_shift(x, np.uint64(31), out=shifted)
+        x ^= shifted

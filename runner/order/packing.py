@@ -1,18 +1,12 @@
-"""Best-fit decreasing bin packing of documents into rows.
+"""Best-fit decreasing bin packing of documents into rows (Johnson 1974, "Fast algorithms for bin packing").
 
-Documents of one length go, longest length first, into the rows with the least room that is enough (Johnson 1974, "Fast
-algorithms for bin packing"). All rows with the same room are filled at once, so the work grows with the number of
-different lengths, not of documents.
-
+All rows with the same room are filled at once, so the work grows with the number of different lengths, not of documents.
 Letters in shapes: D documents, R rows.
 """
 
 import numpy as np
 
 from iolaus.runner.order.ranges import ranges
-
-Range = tuple[int, int]
-"""The first number, and the one after the last."""
 
 
 def pack(lengths: np.ndarray, capacity: int) -> tuple[np.ndarray, np.ndarray]:
@@ -47,61 +41,42 @@ class _Rows:
 
     def __init__(self, capacity: int) -> None:
         self.capacity, self.number = capacity, 0
-        self.by_room: list[list[Range]] = [[] for _ in range(capacity + 1)]
+        self.by_room: list[list[tuple[int, int]]] = [[] for _ in range(capacity + 1)]
         self.occupied = 0  # bit r: there are rows with room r
-        self.first: list[
-            int
-        ] = []  # of each range of rows that was served, and the documents put into each row
-        self.last: list[int] = []
-        self.shares: list[int] = []
+        self.filled: list[tuple[int, int, int]] = []  # ranges of rows, and the documents put into each row
 
     def put(self, length: int, count: int) -> None:
         """Places `count` documents of one length."""
         while count:
-            enough = self.occupied >> length
-            if not enough:
-                count = self._into_new(length, count)
-                continue
-            room = length + (enough & -enough).bit_length() - 1
-            first, last = self.by_room[room].pop()
-            if not self.by_room[room]:
-                self.occupied ^= 1 << room
-            count = self._serve(first, last, room, length, count)
+            if enough := self.occupied >> length:
+                room = length + (enough & -enough).bit_length() - 1
+                first, last = self.by_room[room].pop()
+                if not self.by_room[room]:
+                    self.occupied ^= 1 << room
+            else:  # as many new rows as the documents fill
+                room, first = self.capacity, self.number
+                last = self.number = first + max(1, count // (room // length))
+            count = self._fill(first, last, room, length, count)
 
     def owners(self) -> np.ndarray:
         """The row of each document in the order they were placed, int64 [D]."""
-        first, last = np.array(self.first, dtype=np.int64), np.array(self.last, dtype=np.int64)
-        shares = np.repeat(np.array(self.shares, dtype=np.int64), last - first)
-        return np.repeat(ranges(first, last - first), shares)
+        first, last, shares = np.array(self.filled, dtype=np.int64).reshape(-1, 3).T
+        return np.repeat(ranges(first, last - first), np.repeat(shares, last - first))
 
-    def _into_new(self, length: int, count: int) -> int:
-        """Opens rows, as many as the documents fill; returns how many documents are left."""
-        share = self.capacity // length
-        opened = max(1, count // share)
-        self.number += opened
-        return self._serve(self.number - opened, self.number, self.capacity, length, count)
-
-    def _serve(self, first: int, last: int, room: int, length: int, count: int) -> int:
+    def _fill(self, first: int, last: int, room: int, length: int, count: int) -> int:
         """Fills rows of one room with documents of one length; returns how many documents are left."""
         share = room // length
         full = min(last - first, count // share)
-        if full:
-            self._record(first, first + full, room - share * length, share)
-            first, count = first + full, count - full * share
-        if first < last and count:  # fewer are left than one row takes
-            self._record(first, first + 1, room - count * length, count)
-            first, count = first + 1, 0
-        if first < last:
-            self._keep(first, last, room)
+        rest = 0 if full == last - first else count - full * share  # less than a row takes
+        for number, documents in ((full, share), (1, rest)):
+            if number and documents:
+                self.filled.append((first, first + number, documents))
+                self._keep(first, first + number, room - documents * length)
+                first, count = first + number, count - number * documents
+        self._keep(first, last, room)
         return count
 
-    def _record(self, first: int, last: int, room: int, share: int) -> None:
-        self.first.append(first)
-        self.last.append(last)
-        self.shares.append(share)
-        if room:
-            self._keep(first, last, room)
-
     def _keep(self, first: int, last: int, room: int) -> None:
-        self.by_room[room].append((first, last))
-        self.occupied |= 1 << room
+        if first < last and room:
+            self.by_room[room].append((first, last))
+            self.occupied |= 1 << room

@@ -1,16 +1,12 @@
 """Cuts a global batch into ranks and micro-batches of equal work, with little padding.
 
-- Padded: the batch, longest first, is cut into ranks x micro-batches runs of like lengths, each padded to its
-  own longest, and the runs are dealt to the ranks. Work is padded tokens.
-- Packed: documents are dealt to the ranks, and each rank cuts its own, or packs them best-fit where that makes fewer
-  micro-batches. Work is tokens.
-
-The cut does not change the loss, which is weighted over the whole global batch. Every result is a function of the
-arguments alone. Letters in shapes: B documents of the global batch.
+Padded: runs of similar lengths are dealt to the ranks; work is padded tokens. Packed: documents are dealt to the ranks,
+which cut or pack their own; work is tokens. Letters in shapes: B documents of the global batch.
 """
 
 import heapq
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,22 +25,20 @@ def partition(
 ) -> list[list[np.ndarray]]:
     """Positions in the global batch by rank and micro-batch, int64 arrays, for documents of lengths int [B].
 
-    Every position comes once; ranks have like work and equally many micro-batches (some empty, if documents
-    are too few); a micro-batch goes from long to short. `micro_batch_tokens` bounds rows times longest, or
-    the sum of lengths if `packed`; a longer document is a micro-batch of its own. `micro_batch_size` bounds the
-    documents. Without either each rank gets one micro-batch. Raises ValueError for a bound or a number of
-    ranks below 1.
+    Ranks have similar work and equally many micro-batches (some empty, if documents are too few); a micro-batch goes from
+    long to short. `micro_batch_tokens` bounds rows times longest, or the sum of lengths if `packed`; a longer document is
+    a micro-batch of its own. `micro_batch_size` bounds the documents. Without either each rank gets one micro-batch.
+
+    Raises:
+        ValueError: a bound or a number of ranks below 1.
 
     Example:
         >>> ranks = partition(np.array([5, 3, 4, 2]), 2, micro_batch_tokens=7, micro_batch_size=None, packed=True)
         >>> [[rows.tolist() for rows in rank] for rank in ranks]
         [[[0, 3]], [[2, 1]]]
     """
-    for name, bound in (
-        ("num_ranks", num_ranks),
-        ("micro_batch_tokens", micro_batch_tokens),
-        ("micro_batch_size", micro_batch_size),
-    ):
+    bounds = {"micro_batch_tokens": micro_batch_tokens, "micro_batch_size": micro_batch_size}
+    for name, bound in {"num_ranks": num_ranks, **bounds}.items():
         if bound is not None and bound < 1:
             raise ValueError(f"{name} is {bound}: expected 1 or more, or null for no bound.")
     lengths = np.asarray(lengths, dtype=np.int64)
@@ -84,11 +78,9 @@ def _split_documents(lengths: np.ndarray, num_ranks: int, cutter: "_Cutter") -> 
     num_micro = max(len(rows) or most for rows, most in zip(best_fit, in_order, strict=True))
     runs = []
     for places, most, rows in zip(shares, in_order, best_fit, strict=True):
-        if most > num_micro:
-            runs.append(_pad([places[row] for row in rows], num_micro))
-        else:
-            cuts = cutter.cut(lengths[places], num_micro)
-            runs.append(_pad([places[a:b] for a, b in pairwise(cuts)], num_micro))
+        if most <= num_micro:
+            rows = [np.arange(a, b) for a, b in pairwise(cutter.cut(lengths[places], num_micro))]
+        runs.append(_pad([places[row] for row in rows], num_micro))
     return runs
 
 
@@ -100,8 +92,7 @@ def _pad(runs: list[np.ndarray], count: int) -> list[np.ndarray]:
 def _deal(work: np.ndarray, num_ranks: int, capacity: int) -> np.ndarray:
     """The rank of each item, int64 [items], given falling work; at most `capacity` items to a rank.
 
-    Each item goes to the rank with the least so far. Of many items the larger ones go to ranks 0, 1, .., 1, 0
-    in turn, which leaves ranks apart by less than one item, and the smaller ones even that out.
+    Each item goes to the rank with the least so far; of many items the larger ones go to ranks 0, 1, .., 1, 0 in turn.
     """
     turn = np.concatenate([np.arange(num_ranks), np.arange(num_ranks)[::-1]])
     num_turns = max(0, len(work) - _EXACT) // len(turn)
@@ -123,13 +114,12 @@ def _deal(work: np.ndarray, num_ranks: int, capacity: int) -> np.ndarray:
     return owners
 
 
-class _Cutter:
+class _Cutter(NamedTuple):
     """Cuts documents in order of falling length into runs within the bounds."""
 
-    def __init__(self, tokens: int | None, size: int | None, packed: bool) -> None:
-        self.tokens = tokens
-        self.size = size
-        self.packed = packed
+    tokens: int | None
+    size: int | None
+    packed: bool
 
     def fewest(self, lengths: np.ndarray, otherwise: int) -> int:
         """The least number of runs the bounds allow, at least 1; without bounds `otherwise`."""
@@ -139,7 +129,6 @@ class _Cutter:
 
     def best_fit(self, lengths: np.ndarray, most: int) -> list[np.ndarray]:
         """Places of the documents of packed rows, if these are fewer than `most`; else nothing."""
-        assert self.packed
         if self.tokens is None or self.size is not None:
             return []
         if -(-int(np.minimum(lengths, self.tokens).sum()) // self.tokens) >= most:  # no row can be saved
@@ -154,7 +143,7 @@ class _Cutter:
         """
         if not len(lengths):
             return np.zeros(1, dtype=np.int64)
-        # Even numbers of documents make `count` runs too, so a budget that all of these keep is enough.
+        # runs of equally many documents keep this budget
         high = min(self._ceiling(lengths), -(-len(lengths) // count) * max(1, int(lengths[0])))
         low = max(1, int(lengths.sum()) // count)
         best = self._greedy(lengths, high, count)

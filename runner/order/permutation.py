@@ -1,14 +1,8 @@
-"""An order of n items for every seed, without a table of any.
+"""Keyed permutations of [0, n) computed item by item, so that an epoch of any size needs no table.
 
-Position g of the stream is item `permute(g % n, n, epoch_seed)` of epoch `g // n`. `permute` is a keyed
-bijection of [0, n) computed item by item, so an epoch over 10**12 samples costs nothing to start, to enter in
-the middle or to hold. `permute_block` is the same for a range of positions, in numpy.
-
-Up to 256 items the order is that of hashes of the items, so that every order is equally likely. Above, it is
-a generalised Feistel network (Black and Rogaway 2002, "Ciphers with arbitrary finite domains", method 3):
-item x is the cell (x // columns, x % columns) of a table barely larger than n, each round shifts one
-coordinate by a keyed hash of the other, and a result beyond n is sent through again. Only the wraparound of
-64-bit unsigned integers is used, so the order is the same on every platform and numpy version.
+Up to 256 items are sorted by hashes. Above, it is a generalised Feistel network (Black and Rogaway 2002, "Ciphers with
+arbitrary finite domains", method 3): item x is the cell (x // columns, x % columns) of a table barely larger than n, each
+round shifts one coordinate by a keyed hash of the other, and a result beyond n goes through again.
 """
 
 import math
@@ -40,14 +34,13 @@ def epoch_seed(seed: int, epoch: int) -> int:
 def permute(index: int, length: int, seed: int) -> int:
     """The image of `index` under a keyed bijection of [0, length), in constant time and memory.
 
-    Raises ValueError for a length outside [1, `MAX_LENGTH`] and IndexError for an index outside [0, length), where
-    BioNeMo's raises ValueError; on purpose unlike it a length of 1 and negative seeds are allowed.
+    Raises ValueError for a length outside [1, `MAX_LENGTH`] and IndexError for an index outside [0, length).
 
     Example:
         >>> [permute(index, 5, epoch_seed(0, epoch=0)) for index in range(5)]
         [3, 4, 1, 2, 0]
     """
-    # Integers of numpy would overflow in what follows.
+    # integers of numpy would overflow below
     index, length = operator.index(index), operator.index(length)
     _check_range(index, index + 1, length)
     if length <= _SMALL:
@@ -60,10 +53,7 @@ def permute(index: int, length: int, seed: int) -> int:
 
 
 def permute_block(start: int, stop: int, length: int, seed: int) -> np.ndarray:
-    """`permute` of every index in [start, stop), int64 [stop - start], a cache-sized piece at a time.
-
-    Raises as `permute` does.
-    """
+    """`permute` of every index in [start, stop), int64 [stop - start]; raises as `permute` does."""
     start, stop, length = operator.index(start), operator.index(stop), operator.index(length)
     _check_range(start, stop, length)
     if length <= _SMALL:

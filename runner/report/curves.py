@@ -1,8 +1,8 @@
-"""From metrics to curves fit to be drawn: smoothed, thinned out, gathered into charts."""
+"""Turns metrics into the charts of a page: their curves smoothed and thinned out."""
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,13 +15,13 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MAX_POINTS = 1000
-"""Points of one curve on a page; a longer one is drawn by the least and greatest value of each stretch."""
+"""Points of one curve on a page; of a longer one the least and greatest value of each stretch are drawn."""
 
 BEYOND = 1e100
-"""Numbers of this size have blown up: no axis holds them beside others, so they are gaps."""
+"""Values of this size are drawn as gaps: no axis can show them beside others."""
 
 MAX_OTHER_CHARTS = 12
-"""Charts for metrics of no known kind; the rest is named under them."""
+"""Charts for other metrics; the names of the rest stand under the last chart."""
 
 KNOWN: dict[str, tuple[str, str, bool]] = {
     "perf/tokens_per_second": ("Throughput", "real tokens per second", True),
@@ -33,10 +33,7 @@ KNOWN: dict[str, tuple[str, str, bool]] = {
 
 @dataclass(frozen=True)
 class Curve:
-    """A line of a chart; `faint` is the raw one behind a smoothed one, `dots` marks every point.
-
-    `run` tells the runs of a comparison apart where several share a colour.
-    """
+    """A line of a chart: `faint` behind its smoothed version, with `dots` at its points, of a `run` of a comparison."""
 
     label: str
     steps: Ints
@@ -49,7 +46,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Chart:
-    """Curves over the steps with what they are measured in, and levels to hold them against."""
+    """Curves over the steps, and levels to compare them with, by their names."""
 
     title: str
     unit: str
@@ -62,10 +59,7 @@ class Chart:
 
 
 def thin_out(steps: Ints, values: Floats, max_points: int) -> tuple[Ints, Floats]:
-    """At most about `max_points` of the points [N]: both ends, and the extremes of each of many stretches.
-
-    No spike is lost. A stretch without any number keeps one nan, so that the gap shows.
-    """
+    """At most about `max_points` of the points [N]: both ends, and the extremes of each stretch, or one nan of a gap."""
     if len(steps) <= max_points:
         return steps, values
     kept = {0, len(steps) - 1}
@@ -80,10 +74,7 @@ def thin_out(steps: Ints, values: Floats, max_points: int) -> tuple[Ints, Floats
 
 
 def smooth(values: Floats) -> Floats:
-    """The mean of the numbers around each value [N], over about a fiftieth of them; nan stays nan.
-
-    The window narrows towards the start, where curves are steep, so that the smooth curve does not lag.
-    """
+    """Running means of values [N] over about a fiftieth of them, less at the steep start; nan stays nan."""
     positions = np.arange(len(values))
     reach = max(1, len(values) // 100)
     first = positions - np.minimum(positions, reach)
@@ -98,51 +89,55 @@ def smooth(values: Floats) -> Floats:
 def curves_of(
     label: str, series: Series, colour: int, smoothed: bool = False, points: int = MAX_POINTS
 ) -> list[Curve]:
-    """The curve of one metric; `smoothed` puts a smooth one over a faint raw one where there are many points."""
+    """The curve of one metric; with `smoothed`, where there are many points, a smoothed curve over a faint one."""
     order = np.argsort(series.steps, kind="stable")
     steps, values = series.steps[order], series.values[order]
     values = np.where(np.abs(values) < BEYOND, values, np.nan)
-    few = len(steps) <= 40
+    curve = Curve(label, *thin_out(steps, values, points), colour, dots=len(steps) <= 40)
     if not smoothed or len(steps) <= 100:
-        return [Curve(label, *thin_out(steps, values, points), colour, dots=few)]
-    faint = Curve(label, *thin_out(steps, values, points), colour, faint=True)
-    return [faint, Curve(f"{label}, smoothed", *thin_out(steps, smooth(values), points // 2), colour)]
+        return [curve]
+    above = Curve(f"{label}, smoothed", *thin_out(steps, smooth(values), points // 2), colour)
+    return [replace(curve, faint=True), above]
 
 
 def run_charts(metrics: dict[str, Series], results: dict[str, float]) -> list[Chart]:
-    """The charts of one run: loss first, then schedule, speed and gradient, then whatever else was logged."""
+    """The charts of one run: loss, learning rate, speed and gradient norm first, then all others."""
     left = {key: series for key, series in metrics.items() if key not in ("train/epoch", "epoch")}
     found = [*_loss(left, results), *_rates(left)]
     found += [_one(left, key, *known) for key, known in KNOWN.items() if key in left]
     found += _validation(left, results)
     found += [_one(left, key, key) for key in list(left)[:MAX_OTHER_CHARTS]]
-    if left and found:
-        found[-1] = _with_note(found[-1], f"Not drawn, but in metrics.csv: {_names(left)}.")
-    return [_with_note(chart, _gaps(chart.curves)) for chart in found]
+    if left:
+        names = ", ".join(list(left)[:8]) + (f" and {len(left) - 8} more" if len(left) > 8 else "")
+        found[-1] = replace(found[-1], note=f"Not drawn, but in metrics.csv: {names}.")
+    return [replace(chart, note=f"{chart.note} {_gap(chart.curves)}".strip()) for chart in found]
 
 
 def _loss(left: dict[str, Series], results: dict[str, float]) -> list[Chart]:
     sets = {key: name for key in left if (name := validation_set(key)) is not None}
     curves = curves_of("training", left.pop("train/loss"), 0, smoothed=True) if "train/loss" in left else []
     for colour, (key, name) in enumerate(sets.items(), start=1):
-        label = f"validation, {name}" if len(sets) > 1 else "validation"
-        curves += curves_of(label, left.pop(key), colour)
+        curves += curves_of(of_set("validation", name, sets), left.pop(key), colour)
     levels = loss_levels(results)
     return [Chart("Loss", "nats per token" if levels else "", curves, levels, wide=True)] if curves else []
 
 
+def of_set(what: str, name: str, sets: Collection[str]) -> str:
+    """A label, with the name of the validation set where there are several `sets`."""
+    return f"{what}, {name}" if len(sets) > 1 else what
+
+
 def loss_levels(results: dict[str, float]) -> dict[str, float]:
-    """What a loss is held against: guessing, ln(vocabulary), and each validation set's unigram entropy."""
+    """Levels to compare losses with: guessing, ln(vocabulary), and each validation set's unigram entropy."""
     entropies = ((re.fullmatch("val/(.+)/unigram_entropy", key), value) for key, value in results.items())
     unigram = {key[1]: value for key, value in entropies if key}
     levels = {"ln(vocabulary)": results.get("uniform_entropy", math.nan)}
-    for name, value in unigram.items():
-        levels["unigram entropy" + (f", {name}" if len(unigram) > 1 else "")] = value
+    levels |= {of_set("unigram entropy", name, unigram): value for name, value in unigram.items()}
     return {label: value for label, value in levels.items() if math.isfinite(value)}
 
 
 def _rates(left: dict[str, Series]) -> list[Chart]:
-    """One curve per learning rate; groups that share theirs share the curve."""
+    """One curve per learning rate; parameter groups of the same rate share a curve."""
     groups: list[tuple[list[str], Series]] = []
     for key in [key for key in left if key.startswith("optim/lr/")]:
         series, name = left.pop(key), key.removeprefix("optim/lr/")
@@ -163,31 +158,25 @@ def _one(left: dict[str, Series], key: str, title: str, unit: str = "", from_zer
 
 
 def _validation(left: dict[str, Series], results: dict[str, float]) -> list[Chart]:
-    """One chart per figure that validation sets have beside the loss, a curve per set."""
-    keys = [key for key in left if key.startswith("val/") and key.count("/") == 2]
+    """One chart per figure of the validation sets, a curve per set."""
+    keys_of: dict[str, dict[str, str]] = {}
+    for key in left:
+        if len(parts := key.split("/")) == 3 and parts[0] == "val":
+            keys_of.setdefault(parts[2], {})[parts[1]] = key
     charts = []
-    for figure in dict.fromkeys(key.split("/")[2] for key in keys):
-        of_figure = [key for key in keys if key.split("/")[2] == figure]
-        curves = [c for i, k in enumerate(of_figure, 1) for c in curves_of(k.split("/")[1], left.pop(k), i)]
-        found = {k.split("/")[1]: v for k in of_figure if (v := bits_level(k, results)) is not None}
-        levels = {"unigram entropy" + (f", {s}" if len(found) > 1 else ""): v for s, v in found.items()}
+    for figure, keys in keys_of.items():
+        curves = [c for i, name in enumerate(keys, 1) for c in curves_of(name, left.pop(keys[name]), i)]
+        found = {name: v for name, key in keys.items() if (v := bits_level(key, results)) is not None}
+        levels = {of_set("unigram entropy", name, found): v for name, v in found.items()}
         charts.append(Chart(f"Validation {figure.replace('_', ' ')}", "", curves, levels))
     return charts
 
 
-def _gaps(curves: Iterable[Curve]) -> str:
+def _gap(curves: list[Curve]) -> str:
+    """Names the first step at which a curve has no number."""
     for curve in curves:
         bad = curve.steps[~np.isfinite(curve.values)]
         if len(bad):
             later = " and later" if len(bad) > 1 else ""
             return f"{curve.label}: not a number at step {bad[0]:,}{later}."
     return ""
-
-
-def _with_note(chart: Chart, note: str) -> Chart:
-    return replace(chart, note=f"{chart.note} {note}".strip())
-
-
-def _names(keys: Iterable[str], most: int = 8) -> str:
-    names: Sequence[str] = list(keys)
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -14,8 +14,8 @@ MATRIX_LABELS = 30
 LISTED = 50
 """Confusions listed."""
 
-SHOWN_APART = ("examples", "metrics", "labels", "confusion", "per_class", "entities", "kinds", "shown")
-"""What a section has a place for; of another name, the rows of a task of the user's own become a table."""
+KNOWN = ("examples", "metrics", "labels", "confusion", "per_class", "entities", "kinds", "shown")
+"""Entries with a place of their own in a section; rows under another name become a table."""
 
 SCORES = {"precision": "precision", "recall": "recall", "F1": "f1", "examples": "support"}
 QUESTIONS = {
@@ -26,10 +26,10 @@ QUESTIONS = {
     "examples": "examples",
 }
 CONFUSIONS = {"true class": "true", "predicted as": "as", "examples": "count", "share of the class": "share"}
-"""Heads of tables, and the keys of what stands under them."""
+"""Heads of tables, and the keys of their columns."""
 
 DATA_URI = "data:image/png;base64,"
-"""What the embedded images begin with; anything else is not put into a page."""
+"""Start of the images that are put into a page."""
 
 Row = dict[str, Any]
 
@@ -49,27 +49,23 @@ def _section(folder: Path, name: str, found: Row) -> str:
         _confusions(found["labels"], found["confusion"]) if found.get("confusion") else "",
         page.listed("Types of questions", QUESTIONS, found.get("kinds") or []),
         _shown_images(found.get("shown") or []),
-        *(_own_table(title, rows) for title, rows in found.items() if title not in SHOWN_APART),
+        *(_own_table(title, rows) for title, rows in found.items() if title not in KNOWN),
         predictions_table(folder, name),
     )
 
 
 def _own_table(title: str, rows: Any) -> str:
-    """Rows of a task's own, a column for each of their values; nothing where they are no rows."""
-    if not (isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows)):
+    """Rows of a task of the user's own, with a column for each key; nothing where they are no rows."""
+    if not (isinstance(rows, list) and all(isinstance(row, dict) for row in rows)):
         return ""
-    names = dict.fromkeys(name for row in rows for name in row)
-    return page.listed(
-        title.replace("_", " ").capitalize(),
-        {n: n for n in names},
-        [dict.fromkeys(names, "") | row for row in rows],
-    )
+    names = {name: name for row in rows for name in row}
+    filled = [dict.fromkeys(names, "") | row for row in rows]
+    return page.listed(title.replace("_", " ").capitalize(), names, filled)
 
 
 def _confusions(labels: list[str], counts: list[list[int]]) -> str:
     if len(labels) <= MATRIX_LABELS:
-        title = page.label("Confusion matrix: a row per true class, a column per predicted one")
-        return title + _matrix(labels, counts)
+        return _matrix(labels, counts)
     pairs: list[Row] = [
         {"true": labels[i], "as": labels[j], "count": count, "share": count / sum(row)}
         for i, row in enumerate(counts)
@@ -81,7 +77,8 @@ def _confusions(labels: list[str], counts: list[list[int]]) -> str:
 
 
 def _matrix(labels: list[str], counts: list[list[int]]) -> str:
-    """The matrix as a table whose cells are tinted by their share of the true class."""
+    """A table whose cells are tinted by their share of the true class."""
+    title = page.label("Confusion matrix: a row per true class, a column per predicted one")
     heads = "".join(f'<th scope="col"><span>{escape(name)}</span></th>' for name in labels)
     lines = []
     for i, row in enumerate(counts):
@@ -92,15 +89,13 @@ def _matrix(labels: list[str], counts: list[list[int]]) -> str:
             for j, count in enumerate(row)
         )
         lines.append(f'<tr><th scope="row">{escape(labels[i])}</th>{cells}</tr>')
-    return page.framed("matrix", f"<td></td>{heads}", lines)
+    return title + page.framed("matrix", f"<td></td>{heads}", lines)
 
 
 def _shown_images(rows: list[Row]) -> str:
     """Images with the question, the accepted answers and the model's own."""
-    cards = [_card(row) for row in rows if str(row["image"]).startswith(DATA_URI)]
-    if not cards:
-        return ""
-    return page.label("Some images and answers") + f'<div class="shown">{"".join(cards)}</div>'
+    cards = "".join(_card(row) for row in rows if str(row["image"]).startswith(DATA_URI))
+    return page.label("Some images and answers") + f'<div class="shown">{cards}</div>' if cards else ""
 
 
 def _card(row: Row) -> str:

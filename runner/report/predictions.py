@@ -1,4 +1,4 @@
-"""The predictions of an evaluated set, to browse: the gravest mistakes first, then what was right."""
+"""The predictions of an evaluated set as a table: the gravest mistakes first, then what was right."""
 
 import json
 from collections.abc import Iterator
@@ -14,31 +14,34 @@ LISTED = 150
 SHOWN_LETTERS = 400
 """Letters shown of a text."""
 
-Row = dict[str, Any]
+FIND = (
+    '<p class="find"><input type="search" placeholder="find" aria-label="find">'
+    '<label><input type="checkbox"> only wrong</label><output>%s shown</output></p>'
+)
+"""Fields to look for words in the table, and to hide right predictions."""
 
 
 class Judged(NamedTuple):
-    """A prediction, whether it is wrong, and how gravely: how sure the model was, or how far off."""
+    """A prediction: whether it is wrong, how gravely (how sure the model was, or how far off), and its table row."""
 
-    row: Row
     wrong: bool
     weight: float
+    cells: page.Row
 
 
 def predictions_table(folder: Path, name: str) -> str:
     """The predictions of the set `name` in `predictions.jsonl`, folded away; nothing where there are none."""
     judged = list(_judged(folder / "predictions.jsonl", name))
-    wrong = sorted((j for j in judged if j.wrong), key=lambda j: -j.weight)
-    right = [j for j in judged if not j.wrong]
     if not judged:
         return ""
+    wrong = sorted((j for j in judged if j.wrong), key=lambda j: -j.weight)
+    right = [j for j in judged if not j.wrong]
     listed = [*wrong[:LISTED], *right[:LISTED]]
-    rows = [j.row for j in listed]
-    lines = [[_text(r), _listed(r["gold"]), _listed(r["predicted"]), _sureness(r)] for r in rows]
-    kinds = ["wrong" if j.wrong else "right" for j in listed]
+    marks = [f' class="{"wrong" if j.wrong else "right"}"' for j in listed]
+    table = page.table(["text", "true", "predicted", "probability"], [j.cells for j in listed], marks)
     cut = f", of which {len(listed):,} are listed" if len(listed) < len(judged) else ""
-    found = page.browsed_table(["text", "true", "predicted", "probability"], lines, kinds)
-    return page.details(f"Predictions: {len(wrong):,} wrong, {len(right):,} right{cut}", found)
+    title = f"Predictions: {len(wrong):,} wrong, {len(right):,} right{cut}"
+    return page.details(title, f'<div class="browse">{FIND % f"{len(listed):,}"}{table}</div>')
 
 
 def _judged(path: Path, name: str) -> Iterator[Judged]:
@@ -55,51 +58,38 @@ def _judged(path: Path, name: str) -> Iterator[Judged]:
                 yield _judge(row)
 
 
-def _judge(row: Row) -> Judged:
-    gold, predicted = row["gold"], row["predicted"]
+def _judge(row: dict[str, Any]) -> Judged:
+    gold, predicted, probability = row["gold"], row["predicted"], row["probability"]
     if "words" in row:
-        return _judge_words(row)
-    if isinstance(gold, int | float):
-        return Judged(row, True, abs(gold - predicted))
-    return Judged(row, _is_wrong(gold, predicted), _certainty(row["probability"]))
-
-
-def _judge_words(row: Row) -> Judged:
-    """Of the tags of words those that are wrong; of right ones those that name something."""
-    gold, predicted = row["gold"], row["predicted"]
-    places = [i for i, tag in enumerate(gold) if tag != predicted[i]]
-    shown = places or [i for i, tag in enumerate(gold) if tag != "O"]
-    sure = max((row["probability"][i] for i in shown), default=0.0)
-    named, given = [f"{row['words'][i]}: {gold[i]}" for i in shown], [predicted[i] for i in shown]
-    told = {"gold": named, "predicted": given, "probability": sure if shown else None}
-    return Judged({**row, **told}, bool(places), sure)
+        places = [i for i, tag in enumerate(gold) if tag != predicted[i]]
+        wrong = bool(places)
+        places = places or [i for i, tag in enumerate(gold) if tag != "O"]
+        gold = [f"{row['words'][i]}: {gold[i]}" for i in places]
+        predicted = [predicted[i] for i in places]
+        probability = [probability[i] for i in places] or None
+    else:
+        wrong = _is_wrong(gold, predicted)
+    values = probability if isinstance(probability, list) else [probability]
+    certainty = max((v for v in values if v is not None), default=0.0)
+    weight = abs(gold - predicted) if isinstance(gold, int | float) else certainty
+    text = f"{row['text']} / {row['pair']}" if row.get("pair") else str(row["text"])
+    if len(text) > SHOWN_LETTERS:
+        text = f"{text[:SHOWN_LETTERS]}..."
+    return Judged(
+        wrong, weight, [text, _shown(gold), _shown(predicted), None if probability is None else certainty]
+    )
 
 
 def _is_wrong(gold: Any, predicted: Any) -> bool:
-    """Whether a label, a set of labels or an answer is not one of those accepted."""
+    """Whether a number, a label, a set of labels or an answer is none of those accepted; numbers never are."""
     if isinstance(gold, list) and isinstance(predicted, str):  # a question, and its accepted answers
         return not any(exact_match(predicted, answer) for answer in gold or [""])
     if isinstance(gold, list):
         return sorted(gold) != sorted(predicted)
-    return bool(gold != predicted)
+    return isinstance(gold, int | float) or bool(gold != predicted)
 
 
-def _certainty(probability: Any) -> float:
-    values = probability if isinstance(probability, list) else [probability]
-    return max((v for v in values if v is not None), default=0.0)
-
-
-def _text(row: Row) -> str:
-    text = f"{row['text']} / {row['pair']}" if row.get("pair") else str(row["text"])
-    return text if len(text) <= SHOWN_LETTERS else f"{text[:SHOWN_LETTERS]}..."
-
-
-def _listed(value: Any) -> str:
+def _shown(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
     return page.number(value) if isinstance(value, int | float) else str(value) or "none"
-
-
-def _sureness(row: Row) -> float | None:
-    value = row["probability"]
-    return None if value is None else _certainty(value)

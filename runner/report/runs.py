@@ -1,7 +1,8 @@
-"""A run folder as the pages read it: whatever is missing or damaged there is simply empty."""
+"""A run folder as the pages read it: what is missing or damaged there is empty."""
 
 import math
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,14 +14,15 @@ from omegaconf import OmegaConf
 from iolaus.old_names import current_name
 from iolaus.runner.report.summary import AT_UNIGRAM, plateau_of
 from iolaus.runner.run.files import read_json
+from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.run.metrics_file import Series, read_metrics
 from iolaus.runner.run.model_folder import MARKS, check_is_run
 
 EXECUTION = ("hydra.", "callback.", "logger.", "resume", "outputs")
-"""Settings that say how a run is shown and kept; they are no difference between runs."""
+"""Settings of how a run is shown and kept, which do not count as a difference between runs."""
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""Plain values alone; ten times as fast where libyaml is there."""
+"""Reads plain values alone; ten times as fast where libyaml is there."""
 
 Settings = dict[str, Any]
 """Values by dotted name, such as `optimizer.lr`."""
@@ -28,7 +30,7 @@ Settings = dict[str, Any]
 
 @dataclass(frozen=True)
 class Run:
-    """What a run folder holds."""
+    """The contents of a run folder."""
 
     path: Path
     status: dict[str, Any]
@@ -42,7 +44,7 @@ class Run:
     @property
     def name(self) -> str:
         """The last two parts of the path, such as `2026-11-03/12-30-11-ab12`."""
-        return "/".join(self.path.resolve().parts[-2:])
+        return RunFolder(self.path).name
 
     @property
     def state(self) -> str:
@@ -51,21 +53,21 @@ class Run:
 
     @property
     def step(self) -> int:
-        """Steps done: by the status, or by the last row of the metrics."""
-        rows = [int(series.steps.max()) for series in self.metrics.values()]
+        """Steps done, by the status or by the last row of the metrics."""
         noted = self.status.get("step")
-        return max([*rows, int(noted) if isinstance(noted, int | float) else 0])
+        rows = [int(series.steps.max()) for series in self.metrics.values()]
+        return max([int(noted) if isinstance(noted, int | float) else 0, *rows])
 
     @property
     def results(self) -> dict[str, float]:
-        """The figures noted at the end, those that are numbers."""
+        """The figures at the end, those that are numbers."""
         noted = self.status.get("results")
         found = noted.items() if isinstance(noted, dict) else []
         return {str(k): float(v) for k, v in found if isinstance(v, int | float) and not isinstance(v, bool)}
 
     @property
     def monitor(self) -> str | None:
-        """The figure that names the best checkpoint: as noted when the run began, else as it was asked for."""
+        """The figure that names the best checkpoint, by the status or else by the config."""
         found = self.status.get("monitor") or self.settings.get("checkpoint.monitor")
         return None if found is None else str(found)
 
@@ -76,16 +78,16 @@ class Run:
 
     @property
     def plateau(self) -> str | None:
-        """What the last validation said of a loss that has not left its unigram entropy."""
+        """The warning that no loss is well below its unigram entropy; None where one is."""
         return self.status.get("plateau") or plateau_of(self.results)
 
     @property
     def note(self) -> str:
-        """What a list of runs says beside the state: whether the loss has left its unigram entropy."""
+        """The same in two or three words, for lists of runs."""
         return AT_UNIGRAM if self.plateau else ""
 
     def final(self, key: str) -> float | None:
-        """A figure as noted at the end, else the last number logged under this name; None where neither is."""
+        """A figure at the end, else the last number logged under this name; None where neither is known."""
         if key in self.results:
             return self.results[key]
         values = [v for v in self.metrics[key].values if math.isfinite(v)] if key in self.metrics else []
@@ -93,20 +95,16 @@ class Run:
 
 
 def load_run(folder: Path) -> Run:
-    """Reads a run folder.
-
-    Raises:
-        FileNotFoundError: there is no such folder.
-        ValueError: it is not the folder of a run.
-    """
+    """Reads a run folder; raises FileNotFoundError where it is not there, ValueError where it is not that of a run."""
     check_is_run(folder)
     text = _text(folder / "config.yaml")
+    overrides = (str(word).partition("=") for word in read_json(folder / "overrides.json", []))
     return Run(
         path=folder,
         status=read_json(folder / "status.json", {}),
         environment=read_json(folder / "environment.json", {}),
         command=_text(folder / "command.txt").strip(),
-        overrides=_overrides(read_json(folder / "overrides.json", [])),
+        overrides={name.lstrip("+"): value for name, is_given, value in overrides if is_given},
         config_text=text,
         settings=_settings(text),
         metrics=read_metrics(folder / "metrics.csv"),
@@ -125,11 +123,13 @@ def changed_settings(settings: Settings) -> list[tuple[str, Any, Any]] | None:
     """(name, value, default) of every setting unlike its default; None where the defaults cannot be read."""
     try:
         defaults = _default_settings()
-    except Exception:  # an older run, or a plugin that is gone: the page is worth more than this table
+    except Exception:  # an older run, or a plugin that is gone: the page does without this table
         return None
-    told = {name: value for name, value in settings.items() if not name.startswith((*EXECUTION, "resolved."))}
-    found = [(name, value, defaults.get(name, ())) for name, value in told.items()]
-    return [(name, value, (*default, None)[0]) for name, value, default in found if value not in default]
+    return [
+        (name, value, (*defaults.get(name, ()), None)[0])
+        for name, value in settings.items()
+        if not name.startswith((*EXECUTION, "resolved.")) and value not in defaults.get(name, ())
+    ]
 
 
 def flatten(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -143,17 +143,15 @@ def flatten(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 @cache
 def _default_settings() -> dict[str, tuple[Any, Any]]:
-    """Each default, as it stands and before it was resolved: a run folder keeps what depends on the environment so."""
+    """Each default, resolved and as it stands: a run folder keeps lookups of the environment as they stand."""
     from hydra import compose, initialize_config_module
     from hydra.core.global_hydra import GlobalHydra
 
     import iolaus.conf  # noqa: F401  registers the groups
 
-    if GlobalHydra.instance().is_initialized():
+    running = GlobalHydra.instance().is_initialized()
+    with nullcontext() if running else initialize_config_module("iolaus.conf", version_base="1.3"):
         config = compose("config")
-    else:
-        with initialize_config_module("iolaus.conf", version_base="1.3"):
-            config = compose("config")
     resolved = dict(flatten(OmegaConf.to_container(config, resolve=True)))
     raw = dict(flatten(OmegaConf.to_container(config, resolve=False)))
     return {name: (value, raw.get(name)) for name, value in resolved.items()}
@@ -162,18 +160,12 @@ def _default_settings() -> dict[str, tuple[Any, Any]]:
 def _settings(text: str) -> Settings:
     try:
         config = yaml.load(text, Loader=LOADER)
-    except Exception:  # cut off or edited by hand: shown as text, compared with nothing
+    except Exception:  # cut off, or edited by hand
         return {}
-    settings = dict(flatten(config)) if isinstance(config, dict) else {}
-    for name, value in settings.items():
-        if name.endswith("_target_") and isinstance(value, str):
-            settings[name] = current_name(value)
-    return settings
-
-
-def _overrides(noted: list[Any]) -> dict[str, str]:
-    pairs = (str(override).split("=", 1) for override in noted if "=" in str(override))
-    return {name.lstrip("+"): value for name, value in pairs}
+    return {
+        name: current_name(value) if name.endswith("_target_") and isinstance(value, str) else value
+        for name, value in (flatten(config) if isinstance(config, dict) else ())
+    }
 
 
 def _text(file: Path) -> str:

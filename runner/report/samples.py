@@ -1,4 +1,4 @@
-"""Shows masked text: the true tokens marked as guessed or not, with the model's guesses."""
+"""Masked text on the page: the true tokens, marked as guessed or not, with the model's guesses."""
 
 from html import escape
 from pathlib import Path
@@ -9,12 +9,12 @@ from iolaus.runner.run.files import read_json
 
 
 def samples_section(folder: Path) -> str:
-    """The samples that a run left in `samples.json`; nothing where there are none."""
+    """The samples in a run's `samples.json`; nothing where there are none, or they are damaged."""
     sets = read_json(folder / "samples.json", {})
     try:
         shown = [_set(name if len(sets) > 1 else "", s) for name, s in sets.items() if s]
     except (ValueError, KeyError, TypeError):
-        return ""
+        shown = []
     if not shown:
         return ""
     hint = page.label(
@@ -25,16 +25,16 @@ def samples_section(folder: Path) -> str:
 
 def _set(name: str, samples: list[list[Any]]) -> str:
     texts = "\n".join(f'<p class="sample">{"".join(map(_piece, sample))}</p>' for sample in samples)
-    return (page.label(name) if name else "") + texts
+    return page.label(name) + texts
 
 
 def _piece(piece: Any) -> str:
     if isinstance(piece, str):
         return escape(piece)
     text = str(piece["true"])
-    space = text[: len(text) - len(text.lstrip())]
+    word = text.lstrip()
+    space = text.removesuffix(word)
     guesses = [(str(guess), float(share)) for guess, share in piece["guesses"]]
-    spoken = ", ".join(f"{guess} {share:.0%}" for guess, share in guesses)
-    kind = "right" if piece["right"] else "wrong"
-    guess = "" if piece["right"] else f"<i>{escape(guesses[0][0])}</i>"
-    return f'{space}<mark class="{kind}" title="{escape(spoken)}">{escape(text.lstrip())}{guess}</mark>'
+    title = ", ".join(f"{guess} {share:.0%}" for guess, share in guesses)
+    kind, guess = ("right", "") if piece["right"] else ("wrong", f"<i>{escape(guesses[0][0])}</i>")
+    return f'{space}<mark class="{kind}" title="{escape(title)}">{escape(word)}{guess}</mark>'

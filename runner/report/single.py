@@ -1,5 +1,6 @@
-"""`report.html`: one run, its curves first, then how it was made and how to go on."""
+"""`report.html`: the curves of one run, its settings, and the commands that repeat and resume it."""
 
+import contextlib
 import math
 from datetime import datetime
 from html import escape
@@ -8,25 +9,24 @@ from typing import Any
 
 import numpy as np
 
-from iolaus.runner.report import page
-from iolaus.runner.report.curves import run_charts
+from iolaus.runner.report import page, summary
+from iolaus.runner.report.curves import of_set, run_charts
 from iolaus.runner.report.evaluation import evaluation_sections
 from iolaus.runner.report.page import Tile
 from iolaus.runner.report.runs import Run, changed_settings, load_run
 from iolaus.runner.report.samples import samples_section
-from iolaus.runner.report.summary import (
-    FILES,
-    against_unigram,
-    clock,
-    compared_losses,
-    resume_command,
-    typed_path,
-)
+from iolaus.runner.report.svg import element
 from iolaus.runner.run.files import replacing
+
+FILES_BESIDE = (
+    *(name for name in summary.FILES.values() if name != "report.html"),
+    *("status.json", "environment.json", "command.txt", "train.log", "order.txt"),
+)
+"""Files of a run folder that its page links to."""
 
 
 def write_report(run_folder: Path) -> Path:
-    """Writes `report.html` into a run folder and returns its path; what the folder lacks, the page leaves out.
+    """Writes `report.html` into a run folder, without sections whose files are missing, and returns its path.
 
     Raises:
         FileNotFoundError: there is no such folder.
@@ -38,7 +38,7 @@ def write_report(run_folder: Path) -> Path:
 
 
 def save(path: Path, text: str) -> Path:
-    """Writes a page beside its name and renames it, so that a reader never meets half of one."""
+    """Writes a page atomically."""
     with replacing(path, "the report ") as temporary:
         temporary.write_text(text, encoding="utf-8")
     return path
@@ -47,10 +47,11 @@ def save(path: Path, text: str) -> Path:
 def report_page(run: Run) -> str:
     """The page as text."""
     charts = page.charts(run_charts(run.metrics, run.results))
-    config = f"<pre>{escape(run.config_text)}</pre>" if run.config_text else ""
+    config = element("pre", escape(run.config_text))
     changed = " with local changes" if run.environment.get("git_dirty") else ""
     commit = run.environment.get("git_commit")
     made_at = f", at commit {str(commit)[:12]}{changed}" if commit else ""
+    links = [f'<a href="{name}">{name}</a>' for name in FILES_BESIDE if (run.path / name).exists()]
     results = {name: page.number(value, 5) for name, value in sorted(run.results.items())}
     return page.page(
         f"{run.name}: {run.state}",
@@ -64,38 +65,40 @@ def report_page(run: Run) -> str:
             page.section(
                 "Run it again",
                 page.command(run.command, f"The command that made it{made_at}"),
-                page.command(resume_command(typed_path(run.path)), "Go on from its last checkpoint"),
+                page.command(
+                    summary.resume_command(summary.typed_path(run.path)), "Go on from its last checkpoint"
+                ),
             ),
             page.section("Settings", _changes(run), _resolved(run), page.details("The whole config", config)),
             page.section("Results", page.facts(results)),
             page.section("Environment", page.facts(_environment(run.environment))),
-            page.section("Files", page.files(_files(run.path))),
+            page.section("Files", element("p", ", ".join(links))),
         ],
     )
 
 
 def _meta(run: Run) -> list[str]:
+    """When the run started and how long it took, as far as the status tells."""
     started, seconds = run.status.get("started"), run.status.get("seconds")
-    took = clock(seconds) if isinstance(seconds, int | float) and math.isfinite(seconds) else ""
-    return [f"started {_day(started)}" if isinstance(started, str) else "", f"took {took}" if took else ""]
-
-
-def _day(iso: str) -> str:
-    try:
-        return datetime.fromisoformat(iso).strftime("%-d %B %Y, %H:%M")
-    except ValueError:
-        return iso
+    shown = []
+    if isinstance(started, str):
+        with contextlib.suppress(ValueError):
+            started = datetime.fromisoformat(started).strftime("%-d %B %Y, %H:%M")
+        shown.append(f"started {started}")
+    if isinstance(seconds, int | float) and math.isfinite(seconds):
+        shown.append(f"took {summary.clock(seconds)}")
+    return shown
 
 
 def _tiles(run: Run) -> list[Tile]:
-    """The figures that matter most, at most six or so."""
+    """The headline figures."""
     shown = []
-    losses = {k: v for k in [*run.results, *run.metrics] if (v := run.final(k)) is not None}
-    compared = compared_losses({**losses, **run.results})
+    compared = summary.compared_losses(
+        {k: v for k in [*run.results, *run.metrics] if (v := run.final(k)) is not None}
+    )
     for name, (loss, unigram) in compared.items():
-        hint = "" if unigram is None else against_unigram(loss, unigram)
-        title = "Validation loss" + (f", {name}" if len(compared) > 1 else "")
-        shown.append(Tile(title, page.number(loss), hint))
+        hint = "" if unigram is None else summary.against_unigram(loss, unigram)
+        shown.append(Tile(of_set("Validation loss", name, compared), page.number(loss), hint))
     if (best := run.results.get("objective")) is not None:
         step = run.results.get("best_step")
         monitored = (run.monitor or "loss").rpartition("/")[2].replace("_", " ")
@@ -108,8 +111,9 @@ def _tiles(run: Run) -> list[Tile]:
         shown.append(Tile("Tokens per second", page.number(float(np.nanmedian(speed.values))), "median"))
     total = run.status.get("max_steps")
     shown.append(Tile("Steps", f"{run.step:,}", f"of {total:,}" if isinstance(total, int) else ""))
-    parameters = run.results.get("parameters")
-    return [*shown, Tile("Parameters", page.number(parameters))] if parameters is not None else shown
+    if (parameters := run.results.get("parameters")) is not None:
+        shown.append(Tile("Parameters", page.number(parameters)))
+    return shown
 
 
 def _changes(run: Run) -> str:
@@ -119,15 +123,15 @@ def _changes(run: Run) -> str:
     if not changes:
         return "<p>Every setting is the default.</p>"
     rows = [[name, _value(value), _value(default)] for name, value, default in changes]
-    return page.table(["setting", "here", "default"], rows)
+    return page.table(["setting", "here", "default"], rows, sortable=False)
 
 
 def _resolved(run: Run) -> str:
-    """What `auto` came to when the run began."""
+    """The values of `auto` settings."""
     noted = run.status.get("resolved")
     found = noted.items() if isinstance(noted, dict) else []
     shown = page.facts({str(name).replace("_", " "): _value(value) for name, value in found})
-    return page.label("What it computed with, as decided when it began") + shown if shown else ""
+    return page.label("Values of automatic settings") + shown if shown else ""
 
 
 def _value(value: Any) -> str:
@@ -135,13 +139,6 @@ def _value(value: Any) -> str:
 
 
 def _environment(noted: dict[str, Any]) -> dict[str, str]:
-    shown = {}
-    for name, value in noted.items():
-        text = ", ".join(map(str, value)) if isinstance(value, list) else _value(value)
-        shown[str(name).replace("_", " ")] = "none" if value in (None, []) else text
-    return shown
-
-
-def _files(folder: Path) -> dict[str, str]:
-    names = [*FILES.values(), "status.json", "environment.json", "command.txt", "train.log", "order.txt"]
-    return {name: name for name in names if name != "report.html" and (folder / name).exists()}
+    """The facts of `environment.json` with their names in words."""
+    texts = {k: ", ".join(map(str, v)) if isinstance(v, list) else _value(v) for k, v in noted.items()}
+    return {str(name).replace("_", " "): text or "none" for name, text in texts.items()}

@@ -1,4 +1,4 @@
-"""Prints what a run is at its start, and what it reached at its end."""
+"""Prints the facts of a run at its start, and its figures at its end."""
 
 import math
 import re
@@ -18,14 +18,13 @@ FILES = {
     "checkpoints": "checkpoints",
     "config": "config.yaml",
 }
-"""What lies in a run folder, by what it is; only what is there is listed."""
-
+"""Files of a run folder by what they hold."""
 
 MARGIN = 0.02
 """How far below the unigram entropy, as a share of it, a loss must be to have left it."""
 
 AT_UNIGRAM = "at unigram entropy"
-"""What lists of runs say of those that have not left it."""
+"""Marks runs in lists whose loss has not left it."""
 
 ADVICE = (
     "try a lower optimizer.lr, a longer scheduler.warmup_steps, a pre-norm model such as modernbert_tiny, or another "
@@ -33,19 +32,14 @@ ADVICE = (
 )
 
 
-def start_summary(facts: Mapping[str, Mapping[str, str]]) -> None:
-    """Prints the facts of a run that begins, section by section: section -> name -> value."""
-    show("iolaus", facts)
-
-
 def end_summary(folder: Path, results: Mapping[str, float]) -> None:
-    """Prints the figures reached, where everything lies, and the command that goes on from there."""
+    """Prints the figures of a finished run, the paths of its files, and the command that resumes it."""
     folder = typed_path(folder)
     files = {what: str(folder / name) for what, name in FILES.items() if (folder / name).exists()}
     plateau = plateau_of(results)
     note = {"plateau": plateau} if plateau else {}
     show("done", {"result": _figures(results), "note": note, "files": files})
-    print(f"go on with: {resume_command(folder)}", flush=True)  # outside the panel, fit to be copied
+    print(f"go on with: {resume_command(folder)}", flush=True)  # outside the panel, to be copied
 
 
 def group_summary(rows: Sequence[Mapping[str, Any]], schedule: str) -> None:
@@ -60,16 +54,13 @@ def group_summary(rows: Sequence[Mapping[str, Any]], schedule: str) -> None:
 
 
 def typed_path(folder: Path) -> Path:
-    """The folder as one would type it here: relative where it lies below the working directory."""
+    """The folder as one would type it: relative where it lies below the working directory."""
     whole = folder.resolve()
     return whole.relative_to(Path.cwd()) if whole.is_relative_to(Path.cwd()) else whole
 
 
 def resume_command(folder: Path) -> str:
-    """The command that goes on with the run in `folder`, with the flags of the one that started it.
-
-    That of a finished one trains a branch of it for as long again.
-    """
+    """The command that resumes a run, with the flags of the one that started it; a finished run trains as long again."""
     try:
         words = shlex.split((folder / "command.txt").read_text(errors="replace"))
     except (OSError, ValueError):
@@ -77,8 +68,8 @@ def resume_command(folder: Path) -> str:
     status = RunFolder(folder).status()
     done = status.get("step") if status.get("state") == "done" else None
     longer = [f"trainer.max_steps={2 * done}"] if done else []
-    before, behind = shlex.join(["iolaus", *flags(words)]), shlex.join([*words_to_repeat(words), *longer])
-    return f"{before} resume={shlex.quote(str(folder))} {behind}".rstrip()
+    before, after = shlex.join(["iolaus", *flags(words)]), shlex.join([*words_to_repeat(words), *longer])
+    return f"{before} resume={shlex.quote(str(folder))} {after}".rstrip()
 
 
 def clock(seconds: float) -> str:
@@ -92,7 +83,7 @@ def clock(seconds: float) -> str:
 
 
 def validation_set(key: str) -> str | None:
-    """The set whose loss is logged under `key`: `books` for `val/books/loss`; None for any other figure."""
+    """The validation set whose loss has this key: `books` for `val/books/loss`; None for any other figure."""
     found = re.fullmatch(r"val/(.+)/loss", key)
     return found[1] if found else None
 
@@ -104,38 +95,38 @@ def compared_losses(results: Mapping[str, float]) -> dict[str, tuple[float, floa
 
 
 def plateau_of(results: Mapping[str, float]) -> str | None:
-    """What to say of a run of which no loss is well below its unigram entropy; None where one is, or has no such level.
+    """A warning that no loss is well below its unigram entropy; None where one is, or none has such a level.
 
-    One is enough: a further validation set may be of another kind of text than the model is trained on.
+    One is enough: another validation set may hold other text than the model is trained on.
     """
     losses = compared_losses(results)
-    compared = [(loss, unigram, name) for name, (loss, unigram) in losses.items() if unigram]
-    if not compared or any(loss < (1 - MARGIN) * unigram for loss, unigram, _ in compared):
+    compared = [(loss / unigram, loss, unigram, name) for name, (loss, unigram) in losses.items() if unigram]
+    if not compared or min(compared)[0] < 1 - MARGIN:
         return None
-    loss, unigram, name = min(compared, key=lambda found: found[0] / found[1])
-    if loss <= (1 + MARGIN) * unigram:
-        what = "stands at", "the model knows how frequent tokens are and nothing of their context"
+    ratio, loss, unigram, name = min(compared)
+    if ratio <= 1 + MARGIN:
+        relation, meaning = (
+            "stands at",
+            "the model knows how frequent tokens are and nothing of their context",
+        )
     else:
-        what = "is not below", "the model knows no more than how frequent tokens are"
-    return f"the loss {loss:.3f} of {name} {what[0]} its unigram entropy {unigram:.3f}: {what[1]}; {ADVICE}"
+        relation, meaning = "is not below", "the model knows no more than how frequent tokens are"
+    return f"the loss {loss:.3f} of {name} {relation} its unigram entropy {unigram:.3f}: {meaning}; {ADVICE}"
 
 
 def _figures(results: Mapping[str, float]) -> dict[str, str]:
-    figures = {}
-    losses = compared_losses(results)
-    uniform = results.get("uniform_entropy")
-    for name, (loss, unigram) in losses.items():
+    figures, shown = {}, {"uniform_entropy", "best_step"}
+    for name, (loss, unigram) in compared_losses(results).items():
         levels = [] if unigram is None else [against_unigram(loss, unigram)]
-        levels += [] if uniform is None else [f"guessing has {uniform:.3f}"]
+        levels += [f"guessing has {results['uniform_entropy']:.3f}"] if "uniform_entropy" in results else []
         figures[f"validation loss, {name}"] = f"{loss:.3f}" + (f"  ({'; '.join(levels)})" if levels else "")
-    parts = ("loss", "unigram_entropy", "tokens_per_byte")
-    shown = {f"val/{name}/{part}" for name in losses for part in parts} | {"uniform_entropy", "best_step"}
-    for key, value in results.items():
+        shown |= {f"val/{name}/{figure}" for figure in ("loss", "unigram_entropy", "tokens_per_byte")}
+    for key in [key for key in results if key not in shown]:
+        value, level = results[key], bits_level(key, results)
         if key == "objective":
-            step = results.get("best_step")
-            figures["best"] = f"{value:.3f}" + ("" if step is None else f" at step {step:,.0f}")
-        elif key not in shown:
-            level = bits_level(key, results)
+            step = f" at step {results['best_step']:,.0f}" if "best_step" in results else ""
+            figures["best"] = f"{value:.3f}{step}"
+        else:
             figures[key] = f"{value:,.4g}" + ("" if level is None else f"  (unigram entropy {level:.4g})")
     return figures
 
@@ -149,7 +140,7 @@ def bits_level(key: str, results: Mapping[str, float]) -> float | None:
 
 
 def against_unigram(loss: float, unigram: float) -> str:
-    """How far a loss is from what word frequencies alone give, in nats."""
+    """How far a loss is from its unigram entropy, in nats."""
     relation = "below" if loss < unigram else "above"
     return f"{abs(unigram - loss):.3f} {relation} the unigram entropy {unigram:.3f}"
 
@@ -158,7 +149,11 @@ def show(title: str, sections: Mapping[str, Mapping[str, str]]) -> None:
     """Prints facts, section by section: a panel in a terminal, plain lines elsewhere."""
     sections = {name: facts for name, facts in sections.items() if facts}
     if not sys.stdout.isatty():
-        _print_plainly(sections)
+        width = max((len(name) for facts in sections.values() for name in facts), default=0)
+        for section, facts in sections.items():
+            lines = (f"  {name:<{width}}  {value}" for name, value in facts.items())
+            print(section, *lines, sep="\n")
+        sys.stdout.flush()
         return
     from rich.console import Console  # here, as most commands show nothing
     from rich.panel import Panel
@@ -173,12 +168,3 @@ def show(title: str, sections: Mapping[str, Mapping[str, str]]) -> None:
         for i, (name, value) in enumerate(facts.items()):
             table.add_row(section if i == 0 else "", Text(name), Text(value))
     Console().print(Panel(table, title=title, title_align="left", border_style="dim", expand=False))
-
-
-def _print_plainly(sections: Mapping[str, Mapping[str, str]]) -> None:
-    width = max((len(name) for facts in sections.values() for name in facts), default=0)
-    for section, facts in sections.items():
-        print(section)
-        for name, value in facts.items():
-            print(f"  {name:<{width}}  {value}")
-    sys.stdout.flush()

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from html import escape
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +18,14 @@ NUM_COLOURS = 8
 """Colours of the page's palette; more curves than that repeat them, dashed."""
 
 
+def element(tag: str, inside: str, kind: str = "") -> str:
+    """An HTML element of the class `kind`; nothing where it would be empty."""
+    marks = f' class="{kind}"' if kind else ""
+    return f"<{tag}{marks}>{inside}</{tag}>" if inside else ""
+
+
 class Frame(NamedTuple):
-    """The part of the plane that is drawn: steps, and values (their decimal logarithms on a log scale)."""
+    """The range of steps and values that is drawn; on a log scale of the values' decimal logarithms."""
 
     first: float
     last: float
@@ -37,22 +44,23 @@ class Frame(NamedTuple):
         finite = np.where(np.isfinite(values), values, np.nan)
         return np.round((self.high - finite) / (self.high - self.low) * SCALE)
 
+    def percent_down(self, value: float) -> float:
+        """A value as a share of the height, from the top."""
+        return float(self.down(np.array(value))) / SCALE * 100
+
 
 def span_of(charts: Iterable[Chart]) -> tuple[float, float]:
-    """The steps that hold every point of these charts, from 0 where they begin near it."""
+    """First and last step of these charts; 0 is the first where the steps begin within a fifth of them."""
     steps = np.concatenate([curve.steps for chart in charts for curve in chart.curves])
     first, last = float(steps.min()), float(steps.max())
-    if 0 < first < 0.2 * last:
-        first = 0.0
+    first = 0.0 if 0 < first < 0.2 * last else first
     return (first, last) if first < last else (first - 1, last + 1)
 
 
 def frame_of(chart: Chart, span: tuple[float, float]) -> Frame:
-    """The frame that holds every value of a chart, with a little room above and below, over a span of steps."""
+    """The frame that holds every value of a chart over a span of steps, with a little room above and below."""
     values = np.concatenate([*(curve.values for curve in chart.curves), list(chart.levels.values())])
-    values = values[np.isfinite(values)]
-    if not len(values):
-        values = np.array([0.0, 1.0])
+    values = values[np.isfinite(values)] if np.isfinite(values).any() else np.array([0.0, 1.0])
     is_log = not chart.from_zero and values.min() > 0 and np.ptp(np.log10(values)) > 2
     if is_log:
         values = np.log10(values)
@@ -68,25 +76,29 @@ def frame_of(chart: Chart, span: tuple[float, float]) -> Frame:
 def draw(chart: Chart, span: tuple[float, float]) -> str:
     """The chart as a `figure` element, with its numbers inside for the read-out."""
     frame = frame_of(chart, span)
+    level_lines, level_names = _levels(chart, frame)
     paths = "".join(_path(curve, frame) for curve in sorted(chart.curves, key=lambda c: not c.faint))
-    rows = [(value, _down_percent(value, frame)) for value in value_ticks(frame)]
+    rows = [(value, frame.percent_down(value)) for value in value_ticks(frame)]
     columns = [(step, (step - frame.first) / (frame.last - frame.first) * 100) for step in step_ticks(frame)]
     grid = "".join(f'<path d="M0 {round(y * SCALE / 100)}h{SCALE}"/>' for _, y in rows)
     unit = " · ".join(part for part in (chart.unit, "log scale" if frame.is_log else "") if part)
-    note = f'<p class="note">{escape(chart.note)}</p>' if chart.note else ""
+    names = {curve.colour: curve.label for curve in chart.curves if not curve.faint}
+    # The title names a single curve already
+    has_legend = chart.has_legend and (len(names) > 1 or any(curve.faint for curve in chart.curves))
     return (
         f'<figure class="chart{" wide" if chart.wide else ""}"><figcaption><h3>{escape(chart.title)}</h3>'
         f'<span class="unit">{escape(unit)}</span>'
         '<button class="reset" type="button" hidden>whole run</button>'
-        f"</figcaption>{legend(_named_colours(chart))}"
+        f"</figcaption>{legend(names) if has_legend else ''}"
         f'<div class="plot" tabindex="0" role="img" aria-label="{escape(_spoken(chart))}">'
         f'<div class="ys">{"".join(_tick(label(v), "top", y) for v, y in rows)}</div>'
         f'<div class="area"><svg viewBox="0 0 {SCALE} {SCALE}" preserveAspectRatio="none" aria-hidden="true">'
-        f'<g class="grid">{grid}</g>{_levels(chart, frame)}{paths}</svg>{_level_labels(chart, frame)}'
+        f'<g class="grid">{grid}</g>{level_lines}{paths}</svg>{level_names}'
         '<div class="cursor" hidden></div><div class="band" hidden></div><div class="tip" hidden></div></div>'
         f'<div class="xs">{"".join(_tick(label(s), "left", x) for s, x in columns)}</div>'
         '<span class="xname">step</span></div>'
-        f'{note}<script type="application/json">{_numbers(chart, frame)}</script></figure>'
+        + element("p", escape(chart.note), "note")
+        + f'<script type="application/json">{_numbers(chart, frame)}</script></figure>'
     )
 
 
@@ -137,51 +149,40 @@ def colour_class(colour: int) -> str:
 
 
 def legend(names: Mapping[int, str]) -> str:
-    """The colours with what they stand for."""
-    keys = ""
-    for colour, name in names.items():
-        keys += f'<li class="key {colour_class(colour)}" data-group="{colour}">{escape(name)}</li>'
-    return f'<ul class="legend">{keys}</ul>' if keys else ""
+    """The names of the colours."""
+    keys = (
+        f'<li class="key {colour_class(colour)}" data-group="{colour}">{escape(name)}</li>'
+        for colour, name in names.items()
+    )
+    return element("ul", "".join(keys), "legend")
 
 
 def _path(curve: Curve, frame: Frame) -> str:
-    across, down = frame.across(curve.steps), frame.down(curve.values)
-    words, dots, last = [], [], None
-    for x, height in zip(across.tolist(), down.tolist(), strict=True):
-        if math.isnan(height):
-            last = None
-            continue
-        y = int(height)
-        dots.append(f"M{x} {y}h0")
-        words.append(f"M{x} {y}" if last is None else f"l{x - last[0]} {y - last[1]}")
-        last = (x, y)
+    """A curve as an SVG path, with gaps where there is no number."""
+    points = zip(frame.across(curve.steps).tolist(), frame.down(curve.values).tolist(), strict=True)
+    line, dots = "", ""
+    for (x_before, y_before), (x, y) in pairwise([(0, math.nan), *points]):
+        if not math.isnan(y):
+            dots += f"M{x} {y:.0f}h0"
+            gap = math.isnan(y_before)
+            line += f"M{x} {y:.0f}" if gap else f"l{x - x_before} {y - y_before:.0f}"
     classes = colour_class(curve.colour) + (" faint" if curve.faint else "")
     classes += f'" data-group="{curve.colour}" data-run="{curve.run}'
-    line = f'<path class="line {classes}" d="{"".join(words)}"/>'
-    return line + (f'<path class="dots {classes}" d="{"".join(dots)}"/>' if curve.dots else "")
+    drawn = f'<path class="line {classes}" d="{line}"/>'
+    return drawn + (f'<path class="dots {classes}" d="{dots}"/>' if curve.dots else "")
 
 
-def _levels(chart: Chart, frame: Frame) -> str:
-    heights = frame.down(np.array(list(chart.levels.values()), dtype=np.float64))
-    return "".join(f'<path class="level" d="M0 {round(y)}h{SCALE}"/>' for y in heights.tolist() if y == y)
-
-
-def _level_labels(chart: Chart, frame: Frame) -> str:
-    """Each level's name above its line, or below where the next higher line is too near."""
-    spans, above = "", -math.inf
+def _levels(chart: Chart, frame: Frame) -> tuple[str, str]:
+    """The lines of a chart's levels, and their names: above the line, or below where the next one is close above."""
+    lines = names = ""
+    above = -math.inf
     for name, value in sorted(chart.levels.items(), key=lambda level: -level[1]):
-        top = _down_percent(value, frame)
+        top = frame.percent_down(value)
+        lines += f'<path class="level" d="M0 {round(top * SCALE / 100)}h{SCALE}"/>' if top == top else ""
         marks = f'class="level-name{" below" if top - above < 8 else ""}" data-y="{_short(value)}"'
-        spans += f'<span {marks} style="top:{top:.2f}%">{escape(name)} {value:.3f}</span>'
+        names += f'<span {marks} style="top:{top:.2f}%">{escape(name)} {value:.3f}</span>'
         above = top
-    return spans
-
-
-def _named_colours(chart: Chart) -> dict[int, str]:
-    """What the legend says; nothing for a single curve, which the title names already."""
-    names = {curve.colour: curve.label for curve in chart.curves if not curve.faint}
-    needed = len(names) > 1 or any(curve.faint for curve in chart.curves)
-    return names if chart.has_legend and needed else {}
+    return lines, names
 
 
 def _tick(text: str, side: str, percent: float) -> str:
@@ -189,33 +190,22 @@ def _tick(text: str, side: str, percent: float) -> str:
     return f'<span class="tick{edge}" style="{side}:{percent:.2f}%">{text}</span>'
 
 
-def _down_percent(value: float, frame: Frame) -> float:
-    return float(frame.down(np.array([value], dtype=np.float64))[0]) / SCALE * 100
-
-
 def _spoken(chart: Chart) -> str:
-    ends = []
-    for curve in chart.curves:
-        finite = curve.values[np.isfinite(curve.values)]
-        if len(finite) and not curve.faint:
-            ends.append(f"{curve.label} from {finite[0]:.4g} to {finite[-1]:.4g}")
+    """The chart in words, for screen readers: each curve's first and last value."""
+    shown = [(c.label, c.values[np.isfinite(c.values)]) for c in chart.curves if not c.faint]
+    ends = [f"{name} from {values[0]:.4g} to {values[-1]:.4g}" for name, values in shown if len(values)]
     return f"{chart.title} over the steps: " + "; ".join(ends)
 
 
 def _numbers(chart: Chart, frame: Frame) -> str:
-    """What the script needs to read values out and to zoom; with `<` escaped nothing can end the element."""
-    curves = [
-        {
-            "name": curve.label,
-            "colour": colour_class(curve.colour),
-            "faint": curve.faint,
-            "x": curve.steps.tolist(),
-            "y": [_short(v) if math.isfinite(v) else None for v in curve.values.tolist()],
-        }
-        for curve in chart.curves
-    ]
-    x, y = [frame.first, frame.last], [frame.low, frame.high]
-    numbers = {"x": x, "y": y, "log": frame.is_log, "curves": curves}
+    """The values as JSON, for the page's script; `<` is escaped so that no text can end the element."""
+    curves = []
+    for curve in chart.curves:
+        y = [_short(v) if math.isfinite(v) else None for v in curve.values.tolist()]
+        shown = {"name": curve.label, "colour": colour_class(curve.colour), "faint": curve.faint}
+        curves.append({**shown, "x": curve.steps.tolist(), "y": y})
+    ranges = {"x": [frame.first, frame.last], "y": [frame.low, frame.high]}
+    numbers = {**ranges, "log": frame.is_log, "curves": curves}
     return json.dumps(numbers, separators=(",", ":")).replace("<", "\\u003c")
 
 

@@ -1,4 +1,4 @@
-"""Runs side by side as a table of text: for the terminal, for Markdown, and as csv."""
+"""Runs side by side as a table of text: for the terminal, in Markdown and CSV."""
 
 import csv
 import io
@@ -9,7 +9,7 @@ from iolaus.runner.report.runs import Run
 
 
 def as_csv(runs: list[Run]) -> str:
-    """Figures in full, nothing where a run has none."""
+    """Figures in full; an empty cell where a run has none."""
     heads, rows, _ = comparison_table(runs)
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([heads, *rows])

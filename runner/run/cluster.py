@@ -1,4 +1,4 @@
-"""The rank of this process among those that srun or torchrun started. Imports no torch."""
+"""The rank of this process where srun or torchrun has started it. Imports no torch."""
 
 import contextlib
 import json
@@ -16,27 +16,27 @@ from iolaus.runner.run.files import locked, read_json, write_atomically
 from iolaus.runner.run.folder import RunFolder
 
 LAUNCH_FILE = ".launch"
-"""In the run folder: the launch whose first rank has prepared it."""
+"""In the run folder: the launch for which rank 0 has prepared it."""
 
 SECONDS_TO_AGREE = 600.0
-"""How long the other ranks wait for what the first one notes."""
+"""How long the other ranks wait for rank 0."""
 
 SECONDS_TO_START = 60.0
 """How long a node may take from choosing a run folder to holding it."""
 
 NOT_A_TASK = 0xFFFFFFF0
-"""SLURM step numbers from here on are shells and batch scripts, not tasks started by srun."""
+"""SLURM step numbers from here on are shells and batch scripts, no tasks of srun."""
 
 
 @dataclass(frozen=True)
 class Member:
-    """One rank among those that something outside this program has started."""
+    """A rank that srun or torchrun has started."""
 
     rank: int
     world_size: int
     ranks_per_node: int
     launch: str
-    """Names this launch on every rank alike: job, step and how often it was requeued."""
+    """Names this launch, alike on every rank: job, step and number of requeues."""
     slurm: bool
 
     @property
@@ -86,18 +86,13 @@ def num_nodes(trainer: Any) -> int:
 
 
 def member() -> Member | None:
-    """Rank and world size of this process; None where nothing has started it as one of several ranks.
-
-    Raises:
-        ValueError: SLURM gives the nodes different numbers of tasks.
-    """
+    """This process among several ranks, or None; raises ValueError where SLURM's nodes have unequal numbers of tasks."""
     env = os.environ
     if int(env.get("SLURM_NTASKS", 1)) > 1 and int(env.get("SLURM_STEP_ID", NOT_A_TASK)) < NOT_A_TASK:
         tasks, nodes = int(env["SLURM_NTASKS"]), int(env.get("SLURM_STEP_NUM_NODES", 1))
         if tasks % nodes:
-            raise ValueError(
-                f"SLURM started {tasks} tasks on {nodes} nodes; every node needs the same number"
-            )
+            what = "every node needs the same number"
+            raise ValueError(f"SLURM started {tasks} tasks on {nodes} nodes; {what}")
         return Member(int(env["SLURM_PROCID"]), tasks, tasks // nodes, slurm_launch(), slurm=True)
     alone = int(env.get("WORLD_SIZE", 1)) == 1 and "TORCHELASTIC_RUN_ID" not in env
     if not alone and "RANK" in env and "LOCAL_WORLD_SIZE" in env:
@@ -109,15 +104,14 @@ def member() -> Member | None:
 
 
 def refuse_sweep_of_ranks(arguments: list[str]) -> None:
-    """Raises ValueError where srun or torchrun has started a sweep several times over."""
+    """Raises ValueError where srun or torchrun has started the same sweep several times."""
     if member() is not None and not {"-m", "--multirun"}.isdisjoint(arguments):
-        raise ValueError(
-            "-m starts its runs itself: type it without srun or torchrun, or use -m hydra/launcher=slurm"
-        )
+        ways = "type it without srun or torchrun, or use -m hydra/launcher=slurm"
+        raise ValueError(f"-m starts its runs itself: {ways}")
 
 
 def slurm_job() -> str | None:
-    """The id of the SLURM job this process belongs to, as `scontrol` takes it."""
+    """The id of this process's SLURM job, as `scontrol` takes it."""
     if "SLURM_ARRAY_JOB_ID" in os.environ:
         return f"{os.environ['SLURM_ARRAY_JOB_ID']}_{os.environ['SLURM_ARRAY_TASK_ID']}"
     return os.environ.get("SLURM_JOB_ID")
@@ -131,20 +125,17 @@ def slurm_launch() -> str:
 
 def check_layout(trainer: Any, devices: int, here: Member) -> None:
     """Raises ValueError unless the config asks for as many processes as were started."""
-    nodes = nodes_of(trainer)
-    if devices == here.ranks_per_node and nodes.least <= here.num_nodes <= nodes.most:
-        return
-    by = "SLURM started" if here.slurm else "torchrun started"
-    raise ValueError(
-        f"{by} {here.ranks_per_node} processes on each of {here.num_nodes} nodes, but the config has "
-        f"trainer.devices={devices} trainer.num_nodes={nodes}. Set "
-        f"trainer.devices={here.ranks_per_node} trainer.num_nodes={here.num_nodes}, or start as "
-        "many processes as the config asks for"
-    )
+    per_node, num_nodes, asked = here.ranks_per_node, here.num_nodes, nodes_of(trainer)
+    if devices != per_node or not asked.least <= num_nodes <= asked.most:
+        raise ValueError(
+            f"{'SLURM' if here.slurm else 'torchrun'} started {per_node} processes on each of {num_nodes} nodes, but "
+            f"the config has trainer.devices={devices} trainer.num_nodes={asked}. Set trainer.devices={per_node} "
+            f"trainer.num_nodes={num_nodes}, or start as many processes as the config asks for"
+        )
 
 
 def cluster_environment() -> Any:
-    """Lightning's view of the ranks: SLURM's, torchrun's (also that of ranks this program has started), or none."""
+    """Lightning's environment of the ranks: SLURM's, torchrun's (also for ranks of this program's own), or none."""
     from lightning.fabric.plugins import environments
 
     here = member()
@@ -179,39 +170,34 @@ def use_own_store(here: Member) -> None:
 
 
 def first_node_address(here: Member) -> str:
-    """A name or address by which every rank reaches the first node.
-
-    Raises:
-        ValueError: the node's name does not resolve, and SLURM knows no address that does.
-    """
+    """A name or address by which every rank reaches the first node; raises ValueError where none resolves."""
     if here.num_nodes == 1:
         return "127.0.0.1"
-    nodes = (output_of("scontrol", "show", "hostnames", os.environ["SLURM_STEP_NODELIST"]) or "").split()
-    first = nodes[0] if nodes else os.environ["SLURM_STEP_NODELIST"]
+    nodes = os.environ["SLURM_STEP_NODELIST"]
+    first = (output_of("scontrol", "show", "hostnames", nodes) or nodes).split()[0]
     if _resolves(first):
         return first
     facts = (output_of("scontrol", "show", "node", "--oneliner", first) or "").split()
     address = next((fact.removeprefix("NodeAddr=") for fact in facts if fact.startswith("NodeAddr=")), "")
     if _resolves(address):
         return address
-    raise ValueError(
-        f"the name of the first node, {first!r}, does not resolve here: export MASTER_ADDR=<its address>"
-    )
+    what = f"the name of the first node, {first!r}, does not resolve here"
+    raise ValueError(f"{what}: export MASTER_ADDR=<its address>")
 
 
 def port_of(launch: str) -> int:
-    """A port below the ephemeral ones that all ranks of a launch agree on, and that another launch avoids."""
-    job, step, restart = (int(part) for part in launch.split("."))
+    """A port below the ephemeral ones: the same for all ranks of a launch, another for another launch."""
+    job, step, restart = map(int, launch.split("."))
     return 15000 + (job * 61 + step * 7 + restart) % 15000
 
 
 def agreed_folder(outputs: Path, identity: str, choose: Callable[[], str], several: bool = False) -> str:
-    """The run folder that the first rank has chosen, on every rank; a requeued job comes back to the one it had.
+    """The run folder that rank 0 has chosen, on every rank; a requeued job keeps the one it had.
 
     Commands that start `several` nodes of one run without a cluster's help meet in the outputs folder that they share.
 
     Raises:
-        ValueError: the first rank's choice does not arrive, or nothing is there to bring it.
+        ValueError: the choice of rank 0 does not arrive, or the ranks cannot communicate.
     """
     here, job = member(), slurm_job()
     if here is not None and not here.slurm:
@@ -277,21 +263,17 @@ def agent_store() -> Any:
 
 
 def announce(folder: RunFolder, here: Member) -> None:
-    """Tells the other ranks that the first one holds the run folder and has prepared it."""
+    """Tells the other ranks that rank 0 has locked and prepared the run folder."""
     write_atomically(folder.path / LAUNCH_FILE, json.dumps({"launch": here.launch}))
 
 
 def await_announcement(folder: RunFolder, here: Member) -> None:
-    """Waits until the first rank of this launch holds the run folder and has prepared it."""
+    """Waits until rank 0 of this launch has locked and prepared the run folder."""
     _await_note(folder.path / LAUNCH_FILE, here, folder.path)
 
 
 def _await_note(note: Path, here: Member, where: Path) -> None:
-    """Waits for a note of this launch that the first rank leaves.
-
-    Raises:
-        ValueError: it does not come; the first rank has failed, or the nodes do not share the folder.
-    """
+    """Waits for a note of this launch that rank 0 writes; raises ValueError where it does not come."""
     deadline = time.monotonic() + SECONDS_TO_AGREE
     while read_json(note, {}).get("launch") != here.launch:
         if time.monotonic() > deadline:
@@ -309,7 +291,7 @@ def _resolves(name: str) -> bool:
 
 
 def processes_per_node(trainer: Any) -> int:
-    """How many ranks a trainer config asks for on one node."""
+    """The ranks on one node that a trainer config asks for."""
     devices = trainer.get("devices", 1)
     if devices not in ("auto", -1, "-1"):
         count = len(devices) if isinstance(devices, Sequence) else devices

@@ -11,10 +11,7 @@ PACKAGES = ("iolaus", "torch", "lightning", "transformers", "datasets", "hydra-c
 
 @cache
 def environment() -> dict[str, str | bool | None]:
-    """Versions of Python and of the packages that matter, processor, GPUs, host and the git state of the folder.
-
-    Asked once in a process: the code it runs is the one it started with.
-    """
+    """Versions, processor, GPUs, host and git state, found once in a process: its code is that of its start."""
     status = output_of("git", "status", "--porcelain", "--untracked-files=no")
     return {
         "python": platform.python_version(),
@@ -43,9 +40,8 @@ def _cpu() -> str:
 
 
 def output_of(*command: str) -> str | None:
-    """What a command prints, or None where it is missing, fails or does not answer within a minute."""
+    """The output of a command; None where it is missing, fails or takes more than a minute."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    except (OSError, subprocess.TimeoutExpired):
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.strip() if done.returncode == 0 else None

@@ -1,9 +1,9 @@
-"""Turns users' errors into one message, with the name that was probably meant."""
+"""Turns users' errors into one message, with close matches of a wrong name."""
 
 import os
 import re
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,8 +15,7 @@ from iolaus.conf.values import close_matches
 from iolaus.runner.run.redaction import redacted
 
 USER_ERRORS = (ValueError, OSError, ImportError, KeyError)
-"""What a wrong config, file or environment raises; anything else is a defect and keeps its traceback."""
-
+"""Errors of a wrong config, file or environment; any other is a defect and keeps its traceback."""
 
 OTHER_WORDS = {
     "accumulate_grad_batches": "data.micro_batch_tokens",
@@ -32,21 +31,19 @@ OTHER_WORDS = {
     "train_batch_size": "sampler.global_batch_size",
     "warmup": "scheduler.warmup_steps",
 }
-"""What other programs call a setting of ours."""
-
+"""Names in other programs, with our settings."""
 
 _IN_WORKER = re.compile(r"in DataLoader worker process.*\n[\w.]+: (.*)\Z", re.DOTALL)
-"""How torch hands on an error of a loader process: with the traceback of there before the message."""
-
+"""An error of a loader process as torch raises it again: with that process's traceback before the message."""
 
 _MISSPELT = re.compile("no viable alternative|missing EQUAL|mismatched input|token recognition|extraneous")
-"""What Hydra's grammar says of a word it cannot read."""
+"""Messages of Hydra's grammar for a word it cannot read."""
 
 _NOISE = (
     "full_key:", "reference_type=", "object_type=", "provider=", "To append to your config", "Config search path",
     "See https://hydra.cc/docs/1.2/advanced/override_grammar",
 )  # fmt: skip
-"""How lines begin in which Hydra and OmegaConf say nothing to the user."""
+"""Starts of lines of Hydra and OmegaConf that do not help the user."""
 
 
 class TrainingFailure(RuntimeError):
@@ -60,7 +57,7 @@ class TrainingFailure(RuntimeError):
 
 
 def explain(error: BaseException) -> str | None:
-    """The message for the user, without secrets, or None where only a traceback helps (a defect of the program)."""
+    """The message for the user, without secrets; None for a defect of the program, where only a traceback helps."""
     message = _explained(error)
     return None if message is None else redacted(message)
 
@@ -68,15 +65,13 @@ def explain(error: BaseException) -> str | None:
 def _explained(error: BaseException) -> str | None:
     from hydra.errors import OverrideParseException
 
-    chain = list(_causes(error))
+    chain = _causes(error)
     composing = [cause for cause in chain if _is_of_hydra(cause)]
     if not composing or any(isinstance(cause, InterpolationResolutionError) for cause in composing):
         for cause in chain:  # our own message, which a resolver may have wrapped
             if isinstance(cause, (*USER_ERRORS, TrainingFailure)) and cause not in composing:
                 return _plain(cause)
-            if (
-                type(cause).__name__ == "MisconfigurationException"
-            ):  # Lightning's, which is not imported for it
+            if type(cause).__name__ == "MisconfigurationException":  # Lightning's, which is not imported here
                 return " ".join(str(cause).split())
     if composing:
         lines = dict.fromkeys(line for cause in composing for line in str(cause).splitlines() if _tells(line))
@@ -103,7 +98,7 @@ def _is_of_hydra(error: BaseException) -> bool:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Within it what a user has to mend is raised as an exception with its message alone, for programs of the user's own.
+    """Raises users' errors of the block with the message of `explain` alone, for programs of the user's own.
 
     Raises:
         TrainingFailure: training cannot go on.
@@ -119,12 +114,12 @@ def explained() -> Iterator[None]:
         raise kind(message) from None
 
 
-def _causes(error: BaseException | None) -> Iterable[BaseException]:
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        yield error
+def _causes(error: BaseException | None) -> list[BaseException]:
+    causes: list[BaseException] = []
+    while error is not None and error not in causes:
+        causes.append(error)
         error = error.__cause__ or error.__context__
+    return causes
 
 
 def _plain(error: BaseException) -> str:
@@ -138,12 +133,12 @@ def _plain(error: BaseException) -> str:
 
 
 def _missing_key(error: KeyError) -> str:
-    """What to say of a key alone: where it was looked up, for it names nothing that the user has written."""
-    frames = traceback.extract_tb(error.__traceback__)
-    where = (
-        f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno}: {frames[-1].line})" if frames else ""
+    """The message of a KeyError that holds a key alone, with the line that looked it up."""
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    where = "".join(f" ({Path(f.filename).name}, line {f.lineno}: {f.line})" for f in last)
+    return (
+        f"{error.args[0]!r} is missing from what is read here{where}; HYDRA_FULL_ERROR=1 shows the traceback"
     )
-    return f"{error.args[0]!r} is missing from what is read here{where}; HYDRA_FULL_ERROR=1 shows how it came to that"
 
 
 def _tells(line: str) -> bool:
@@ -151,7 +146,7 @@ def _tells(line: str) -> bool:
 
 
 def _did_you_mean(message: str) -> str:
-    """A line with the names that exist and are nearest to the one a Hydra error complains about; or nothing."""
+    """A line with close matches of the name in a message of Hydra, or nothing."""
     if found := re.search(r"Could not find '([^']+)'", message):
         _, _, available = message.partition("Available options in")
         there = [line.strip() for line in available.splitlines()[1:]]
@@ -162,9 +157,7 @@ def _did_you_mean(message: str) -> str:
         return _other_key(found[1])
     if found := re.search(r"Key '([^']+)' (?:is )?not in", message):
         return _line(close_matches(found[1], {key.split(".")[-1] for key in _config_keys()}))
-    if found := re.search(
-        r"Multiple values for (\S+)\. To override a value use 'override \S+: (\S+)'", message
-    ):
+    if found := re.search(r"Multiple values for (\S+)\. To .* use 'override \S+: (\S+)'", message):
         return f"\nwrite {found[1]}={found[2]}, without a +: there is such a group already"
     if _MISSPELT.search(message):
         return "\nexpected GROUP=OPTION or FIELD=VALUE; in a shell, quote what has brackets or spaces: 'a.b=[1,2]'"
@@ -172,7 +165,7 @@ def _did_you_mean(message: str) -> str:
 
 
 def _other_key(wrong: str) -> str:
-    """What to do about a key that the composed config does not have."""
+    """A line on a key that the composed config does not have."""
     keys = _config_keys()
     if options := keys.get(wrong):
         group = wrong.partition(".")[0]
@@ -190,7 +183,7 @@ def _line(names: list[str]) -> str:
 
 
 def _config_keys() -> dict[str, list[str]]:
-    """Every dotted key that some option of some group has, and which options have it."""
+    """Every dotted key of any option of any group, with the options that have it."""
     keys: dict[str, list[str]] = {field.key: [] for field in root_fields()}
     for group, nodes in OPTIONS.items():
         for name, node in nodes.items():

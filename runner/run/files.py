@@ -1,4 +1,4 @@
-"""Small files of a run: read where they can be, and written so that no reader meets half of one."""
+"""Small files of a run: read where they can be, and written atomically."""
 
 import contextlib
 import fcntl
@@ -12,7 +12,7 @@ from iolaus.runner.run.redaction import redacted
 
 
 def read_json(path: Path, empty: Any) -> Any:
-    """What the file says; `empty` where there is none, it cannot be read, or it holds a value of another type."""
+    """The value in a file; `empty` where there is no file, it cannot be read, or its value has another type."""
     try:
         value = json.loads(path.read_text(encoding="utf-8", errors="replace"))
     except (OSError, ValueError):
@@ -21,15 +21,15 @@ def read_json(path: Path, empty: Any) -> Any:
 
 
 def newest(outputs: Path, name: str, fits: Callable[[Path, dict[str, Any]], bool]) -> Path | None:
-    """The folder under `outputs`, of those whose file `name` says what `fits`, that was started last."""
-    told = [(file.parent, read_json(file, {})) for file in outputs.glob(f"**/{name}")]
-    found = [(noted.get("started") or "", folder) for folder, noted in told if fits(folder, noted)]
+    """The folder under `outputs` that was started last, of those for whose file `name` `fits` holds."""
+    read = [(file.parent, read_json(file, {})) for file in outputs.glob(f"**/{name}")]
+    found = [(noted.get("started") or "", folder) for folder, noted in read if fits(folder, noted)]
     return max(found)[1] if found else None
 
 
 @contextlib.contextmanager
 def naming(path: Path, what: str = "") -> Iterator[None]:
-    """Within it an OSError is raised with the name of the file, after `what` it is, such as `the report `."""
+    """Raises an OSError of the block with the name of the file, after `what`, such as `the report `."""
     try:
         yield
     except OSError as error:
@@ -38,20 +38,14 @@ def naming(path: Path, what: str = "") -> Iterator[None]:
 
 @contextlib.contextmanager
 def replacing(path: Path, what: str = "") -> Iterator[Path]:
-    """Gives a name beside `path` to write to, and renames it at the end of the block.
-
-    Raises:
-        OSError: the file cannot be written; nothing of it is left behind.
-    """
+    """Gives a temporary path and renames it after the block; OSError names `path`, and no temporary file is left."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with naming(path, what):
         try:
             yield temporary
             temporary.replace(path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            raise
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -63,6 +57,6 @@ def locked(file: Path) -> Iterator[None]:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Writes a file whole, without secrets: a reader sees the old text or the new, never half of one."""
+    """Writes a file without secrets; a reader sees the old text or the new one."""
     with replacing(path) as temporary:
         temporary.write_text(redacted(text))

@@ -1,4 +1,4 @@
-"""The run folder: where it is, what state its run is in, and which one a resumed run belongs to."""
+"""The run folder: its name, its status, its config and command, and its lock."""
 
 import contextlib
 import fcntl
@@ -28,14 +28,11 @@ from iolaus.runner.run.redaction import HIDDEN, is_secret, num_lookups, redacted
 _NAMES_A_PLACE = re.compile(r"""['"]?\$\{[^{}]*\}['"]?""")
 
 CONFIG_FLAGS = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn")
-"""Hydra's flags that say where configs lie."""
+"""Hydra's flags for the place of configs."""
 
 
 def config_hash(config: DictConfig) -> str:
-    """Sixteen hex digits that two configs share exactly when they describe the same run.
-
-    Left out is how the run is executed, and in which module a class lies.
-    """
+    """Sixteen hex digits, the same for configs of the same run; execution settings and modules do not count."""
     values = OmegaConf.to_container(config, resolve=False)
     assert isinstance(values, dict)
     content: dict[str, Any] = {}
@@ -62,33 +59,43 @@ def _without_modules(value: Any) -> Any:
 
 
 def new_name() -> Path:
-    """`<date>/<time>-<id>`, unlike any other."""
+    """A new name, `<date>/<time>-<id>`."""
     return Path(datetime.now().strftime("%Y-%m-%d/%H-%M-%S") + "-" + secrets.token_hex(2))
 
 
 _LOCKS: set[IO[str]] = set()
-"""Open lock files of this process; a forked child lets go of them, or a loader worker would hold a dead run's folder."""
+"""Open lock files of this process; forked children close them, or a loader worker would keep the lock of a dead run."""
 
 os.register_at_fork(after_in_child=lambda: [file.close() for file in _LOCKS])
 
 
 class RunFolder:
-    """One run's folder: `status.json`, the config it was started with, and a lock while it trains."""
+    """One run's folder: `status.json`, the config it was started with, and a lock while it trains.
+
+    Example:
+        >>> RunFolder(Path("outputs/2026-11-03/12-30-11-ab12")).state()
+        'unknown'
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @property
+    def name(self) -> str:
+        """The last two parts of the path, such as `2026-11-03/12-30-11-ab12`."""
+        return "/".join(self.path.resolve().parts[-2:])
+
+    @property
     def checkpoints(self) -> Path:
-        """Where the checkpoints lie."""
+        """The folder of the checkpoints."""
         return self.path / "checkpoints"
 
     def status(self) -> dict[str, Any]:
-        """What `status.json` says; empty where there is none or it cannot be read."""
+        """The fields of `status.json`; empty where there is none or it cannot be read."""
         return read_json(self.path / "status.json", {})
 
     def state(self) -> str:
-        """`running`, `done`, `failed`, ...; `killed` where the status says running and nobody is."""
+        """`running`, `done`, `failed`, ...; `killed` where the status says running and no process holds the lock."""
         state = str(self.status().get("state") or "unknown")
         return "killed" if state == "running" and not self.is_locked() else state
 
@@ -101,20 +108,21 @@ class RunFolder:
         return list(json.loads((self.path / "overrides.json").read_text()))
 
     def announce(self, identity: str, overrides: list[str]) -> None:
-        """Writes what a job of a sweep will be, before it begins: `identity` is the hash of its config."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        kept = public_overrides(overrides)
-        write_atomically(self.path / "overrides.json", json.dumps(kept))
-        write_atomically(self.path / "command.txt", f"iolaus {shlex.join([*flags(), *kept])}".strip() + "\n")
+        """Writes the overrides, command and config hash of a job of a sweep, before it begins."""
+        command = f"iolaus {shlex.join([*flags(), *public_overrides(overrides)])}"
+        self._write_command(overrides, command.strip())
         self.update_status(state="waiting", config_hash=identity)
 
-    def begin(self, config: DictConfig, overrides: list[str]) -> None:
-        """Writes what the run is before it starts: config without secrets, command, overrides, status."""
+    def _write_command(self, overrides: list[str], command: str) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
-        write_atomically(self.path / "config.yaml", OmegaConf.to_yaml(without_secrets(config)))
+        write_atomically(self.path / "overrides.json", json.dumps(public_overrides(overrides)))
+        write_atomically(self.path / "command.txt", command + "\n")
+
+    def begin(self, config: DictConfig, overrides: list[str]) -> None:
+        """Writes config, overrides and command without secrets, environment and status, before the run starts."""
         if not (self.path / "overrides.json").exists():
-            write_atomically(self.path / "overrides.json", json.dumps(public_overrides(overrides)))
-            write_atomically(self.path / "command.txt", command_line() + "\n")
+            self._write_command(overrides, command_line())
+        write_atomically(self.path / "config.yaml", OmegaConf.to_yaml(without_secrets(config)))
         write_atomically(self.path / "environment.json", json.dumps(environment(), indent=1))
         status, now = self.status(), datetime.now().isoformat()
         self.update_status(
@@ -128,7 +136,7 @@ class RunFolder:
         )
 
     def add_to_config(self, values: dict[str, Any]) -> None:
-        """Adds to `config.yaml` what is known only once the run's parts are made."""
+        """Adds values to `config.yaml` that are known only once the run's parts are made."""
         file = self.path / "config.yaml"
         write_atomically(file, OmegaConf.to_yaml(OmegaConf.merge(OmegaConf.load(file), values)))
 
@@ -145,13 +153,13 @@ class RunFolder:
             raise
 
     def end(self, state: str, **values: Any) -> None:
-        """Records that the run ended, in which state, and after how many seconds."""
+        """Records the end of the run, its state and its seconds."""
         self.advance(state=state, ended=datetime.now().isoformat(timespec="seconds"), **values)
 
     def advance(self, **values: Any) -> None:
-        """Changes fields of `status.json`, and counts the seconds up to now, without those between two sessions.
+        """Changes fields of `status.json`, and adds this session's seconds up to now.
 
-        A session that is killed has counted up to its last checkpoint, from which the next one goes on.
+        Checkpoints call it, so that of a killed session the seconds up to its last checkpoint count.
         """
         session = self.status().get("session") or {}
         now = datetime.now()
@@ -160,7 +168,7 @@ class RunFolder:
         self.update_status(seconds=round(seconds, 3), **values)
 
     def check_resumable(self, now: bool = True) -> None:
-        """Raises ValueError unless this is the folder of a run that can be continued, and nobody trains there `now`."""
+        """Raises ValueError unless this is the folder of a run, in which no process is training `now`."""
         if not self.path.is_dir():
             raise ValueError(f"resume: there is no folder {str(self.path)!r}")
         if not self.status() or not (self.path / "overrides.json").exists():
@@ -182,11 +190,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def lock(self, patience: float = 0.0) -> Iterator[None]:
-        """Locks the folder for this process; the lock ends with the process.
-
-        Raises:
-            ValueError: another process still holds it after `patience` seconds.
-        """
+        """Locks the folder until the process ends; raises ValueError where another holds it after `patience` seconds."""
         deadline = time.monotonic() + patience
         with open(self.path / ".lock", "w") as file:
             while not _takes_lock(file):
@@ -201,7 +205,7 @@ class RunFolder:
 
 
 def _takes_lock(file: IO[str]) -> bool:
-    """Locks an open lock file for this process, where no other holds it; whether it does."""
+    """Locks an open lock file unless another process holds it; whether this process has the lock."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -210,7 +214,7 @@ def _takes_lock(file: IO[str]) -> bool:
 
 
 def editable(config: DictConfig) -> DictConfig:
-    """A copy of a job's config that can be changed, without Hydra's own part."""
+    """A copy of a job's config that can be changed, without the node `hydra`."""
     copy = config.copy()
     OmegaConf.set_readonly(copy, False)
     OmegaConf.set_struct(copy, False)
@@ -219,7 +223,7 @@ def editable(config: DictConfig) -> DictConfig:
 
 
 def without_secrets(config: DictConfig) -> DictConfig:
-    """A resolved copy in which environment lookups stay lookups and secret settings read `***`."""
+    """A resolved copy, in which environment lookups stay lookups and secret settings are `***`."""
     copy = editable(config)
     watch_environment()
     _resolve(copy)
@@ -227,13 +231,13 @@ def without_secrets(config: DictConfig) -> DictConfig:
 
 
 def command_line() -> str:
-    """The command as typed, fit to be pasted into a shell, without the values of secret settings."""
+    """The command as typed, quoted for a shell, without the values of secret settings."""
     words = [f"{word.partition('=')[0]}={HIDDEN}" if _holds_secret(word) else word for word in sys.argv[1:]]
     return f"iolaus {shlex.join(words)}".strip()
 
 
 def flags(words: Sequence[str] | None = None) -> list[str]:
-    """The words of a command, this one unless it is given, that say where configs lie, such as `--config-dir FOLDER`."""
+    """The words of a command (this one by default) for the place of configs, such as `--config-dir FOLDER`."""
     words = sys.argv[1:] if words is None else words
     long = [word for word in words if word.startswith(CONFIG_FLAGS) and "=" in word]
     pairs = [words[i : i + 2] for i, word in enumerate(words) if word in CONFIG_FLAGS]
@@ -241,30 +245,29 @@ def flags(words: Sequence[str] | None = None) -> list[str]:
 
 
 def public_overrides(overrides: list[str]) -> list[str]:
-    """The overrides that say what a run is: without `resume`, those of Hydra itself, and secrets."""
+    """The overrides of the run itself, without `resume`, `hydra.*` and secrets."""
     kept = (word for word in overrides if not word.startswith(("resume=", "hydra.")))
     return [redacted(word) for word in kept if not _holds_secret(word)]
 
 
 def typed_overrides(hydra: Any) -> list[str]:
-    """The overrides of a job as they were typed: `${...}` stays, to be resolved anew where they are used again."""
+    """The overrides of a job as typed: `${...}` stays, to be resolved again where they are used."""
     words: Any = OmegaConf.to_container(hydra.overrides.task, resolve=False)
     return [str(word) for word in words]
 
 
 def _holds_secret(word: str) -> bool:
-    """Whether an override gives a secret setting its value; one that names where the value is does not."""
+    """Whether an override gives a secret setting a value, other than a lookup."""
     name, is_given, value = word.partition("=")
     return bool(is_given) and is_secret(name) and not _NAMES_A_PLACE.fullmatch(value)
 
 
 def _resolve(node: Any) -> None:
-    names = list(node) if isinstance(node, DictConfig) else range(len(node))
-    for name in names:
+    for name in list(node) if isinstance(node, DictConfig) else range(len(node)):
         if OmegaConf.is_missing(node, name):
             continue
         lookups, value = num_lookups(), node[name]
-        if num_lookups() > lookups:  # the variable is named, not what is in it
+        if num_lookups() > lookups:  # the name of the variable stays, not its value
             continue
         if OmegaConf.is_config(value):
             _resolve(value)

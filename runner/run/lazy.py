@@ -1,13 +1,9 @@
-"""Packages whose names are imported when they are first asked for, so that importing the package costs nothing.
-
-The names are the imports that stand under `if TYPE_CHECKING:` in the package's `__init__.py`: what mypy and editors read
-there is what a program gets.
-"""
+"""Packages whose names are imported on first use: those imported under `if TYPE_CHECKING:` in their `__init__.py`."""
 
 import ast
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -16,11 +12,7 @@ from typing import Any
 def lazy_names(
     package: str, elsewhere: Mapping[str, str] | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a package.
-
-    Args:
-        package: Its `__name__`.
-        elsewhere: Names that lie in a module which the package may not import, with that module.
+    """`__getattr__` and `__dir__` of a package; `elsewhere` has names of modules that the package may not import.
 
     Example:
         In the `__init__.py` of a package::
@@ -33,24 +25,19 @@ def lazy_names(
 
     @cache
     def homes() -> dict[str, tuple[str, str]]:
-        return {name: (home, name) for name, home in (elsewhere or {}).items()} | dict(
-            _typed_imports(package)
-        )
+        """Each name with its module and its name there."""
+        found = {name: (module, name) for name, module in (elsewhere or {}).items()}
+        for block in ast.parse(inspect.getsource(sys.modules[package])).body:
+            if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING":
+                for line in block.body:
+                    if isinstance(line, ast.ImportFrom) and line.module:
+                        found |= {name.asname or name.name: (line.module, name.name) for name in line.names}
+        return found
 
     def get(name: str) -> Any:
         if name.startswith("__") or name not in homes():
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        home, original = homes()[name]
-        return getattr(import_module(home), original)
+        module, original = homes()[name]
+        return getattr(import_module(module), original)
 
     return get, lambda: list(sys.modules[package].__all__)
-
-
-def _typed_imports(package: str) -> Iterator[tuple[str, tuple[str, str]]]:
-    """What a package imports for type checkers alone: each name, with its module and what it is called there."""
-    for block in ast.parse(inspect.getsource(sys.modules[package])).body:
-        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING":
-            for line in block.body:
-                if isinstance(line, ast.ImportFrom) and line.module:
-                    for name in line.names:
-                        yield name.asname or name.name, (line.module, name.name)

@@ -20,9 +20,9 @@ class Series(NamedTuple):
 
 
 def whole_rows(path: Path) -> tuple[list[str], list[list[str]]]:
-    """Columns and rows of a metrics file, less what a killed writer left unfinished; none without file or header.
+    """Columns and whole rows of a metrics file; none without file or header.
 
-    A row counts as whole when its line ended, it has a cell for every column, and its step is a number.
+    A row is whole when its line has ended, it has a cell for every column, and its step is a number.
     """
     text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
     lines = text[: text.rfind("\n") + 1].splitlines()
@@ -34,7 +34,7 @@ def whole_rows(path: Path) -> tuple[list[str], list[list[str]]]:
 
 
 def logged_in(columns: list[str], row: list[str]) -> dict[str, str]:
-    """The cells of a row that a metric was logged in, by its key."""
+    """The metrics of a row that were logged, by their keys."""
     return {key: cell for key, cell in zip(columns, row, strict=True) if cell and key not in FIXED_COLUMNS}
 
 
@@ -44,32 +44,30 @@ def read_metrics(path: Path) -> dict[str, Series]:
     Cells that are no number count as not logged; where a step was logged twice, both points are kept.
     """
     columns, rows = whole_rows(path)
-    steps = np.array([int(row[0]) for row in rows], dtype=np.int64)
-    times = np.array([_number(row[1]) for row in rows], dtype=np.float64)
     found = {}
     for column, key in enumerate(columns[2:], start=2):
-        logged = [i for i, row in enumerate(rows) if _is_number(row[column])]
+        logged = [row for row in rows if _number(row[column]) is not None]
         if logged:
-            values = np.array([float(rows[i][column]) for i in logged])
-            found[key] = Series(steps[logged], values, times[logged])
+            steps = np.array([int(row[0]) for row in logged])
+            found[key] = Series(steps, _numbers(logged, column), _numbers(logged, 1))
     return found
 
 
 def read_table(path: Path) -> dict[str, NDArray[Any]]:
-    """The columns of the file by their names: `step` whole, others NaN where there is no number. Without a file: none."""
+    """The columns of the file by name: `step` of integers, others NaN where there is no number; empty without a file."""
     columns, rows = whole_rows(path)
-    named = enumerate(columns or FIXED_COLUMNS)
-    table = {name: np.array([_number(row[i]) for row in rows]) for i, name in named}
+    table: dict[str, NDArray[Any]] = {
+        name: _numbers(rows, column) for column, name in enumerate(columns or FIXED_COLUMNS)
+    }
     return {**table, "step": table["step"].astype(np.int64)}
 
 
-def _is_number(cell: str) -> bool:
+def _numbers(rows: list[list[str]], column: int) -> NDArray[np.float64]:
+    return np.array([_number(row[column]) for row in rows], dtype=np.float64)  # None becomes nan
+
+
+def _number(cell: str) -> float | None:
     try:
-        float(cell)
+        return float(cell)
     except ValueError:
-        return False
-    return True
-
-
-def _number(cell: str) -> float:
-    return float(cell) if _is_number(cell) else float("nan")
+        return None

@@ -7,9 +7,8 @@ from iolaus.runner.run.folder import RunFolder
 TASK = "task.json"
 """In the model's folder: the task it was trained for, for `iolaus predict`."""
 
-
 MARKS = ("status.json", "metrics.csv", "config.yaml")
-"""A folder is a run's when it holds one of these."""
+"""Any of these files marks the folder of a run."""
 
 
 def check_is_run(folder: Path) -> None:
@@ -24,11 +23,7 @@ def check_is_run(folder: Path) -> None:
 
 
 def model_folder(name_or_path: str) -> str:
-    """The exported `model/` of a run folder; any other name or path as it is.
-
-    Raises:
-        ValueError: it is the folder of a run that has left no model.
-    """
+    """The exported `model/` of a run folder (ValueError without one); any other name or path as it is."""
     folder = Path(name_or_path)
     if (folder / "model").is_dir():
         return str(folder / "model")

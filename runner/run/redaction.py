@@ -1,8 +1,7 @@
-"""Secrets, and texts without them: what a run writes never holds a key, wherever the key came from. Imports no torch.
+"""Keeps secrets out of the text that a run writes: its files, its log, its messages. Imports no torch.
 
-Secret are the values of environment variables and of settings whose names say so, passwords in addresses, and whatever a
-config has looked up in the environment. They are looked for in everything that is written to the run folder as text, in
-the log, and in messages.
+Secret are values of environment variables and settings with such names, passwords in addresses, and values that a config
+has looked up in the environment.
 """
 
 import logging
@@ -10,9 +9,10 @@ import os
 import re
 import sys
 from functools import cache
+from itertools import chain
 from typing import Any
 
-from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.resolvers import oc
 
 from iolaus.conf.registry import OPTIONS
@@ -22,20 +22,20 @@ SECRET_WORDS = ("key", "token", "secret", "password", "credential", "credentials
 """A setting or an environment variable whose name ends in one of these words holds a secret."""
 
 SHORTEST = 6
-"""Characters; shorter values are words like any other."""
+"""Characters; shorter values are ordinary words."""
 
 SHORTEST_NUMBER = 9
 """Digits; shorter numbers are steps and sizes."""
 
 OUR_OWN = "IOLAUS_"
-"""Variables whose names begin so are the program's own settings, and no secrets."""
+"""Start of the names of the program's own variables, which hold no secrets."""
 
 HIDDEN = "***"
 
 _ASSIGNED = re.compile(
     rf"[\w.]*(?:{'|'.join(SECRET_WORDS)})\s*[=:]\s*(?:'([^']*)'|\"([^\"]*)\"|([^\s,}}\]]+))", re.IGNORECASE
 )
-
+"""A secret setting with its value, anywhere in a word of the command line."""
 
 _IN_ADDRESS = re.compile(r"(?<=://)[^/\s:@'\"]*:[^/\s@'\"]+(?=@)")
 """Name and password in an address, such as `s3://name:password@bucket`."""
@@ -49,12 +49,12 @@ _num_lookups = 0
 
 
 def watch_environment() -> None:
-    """Notes from here on what configs look up in the environment, by `${oc.env:NAME}`."""
+    """Records from now on which values configs look up in the environment, by `${oc.env:NAME}`."""
     OmegaConf.register_new_resolver("oc.env", _look_up, replace=True)
 
 
 def num_lookups() -> int:
-    """How often configs have looked into the environment: it grows while a value is resolved that comes from there."""
+    """The number of lookups in the environment so far; it grows while a value is resolved that comes from there."""
     return _num_lookups
 
 
@@ -69,21 +69,14 @@ def _look_up(*arguments: Any) -> Any:
 
 
 def know_secrets(node: Any) -> None:
-    """Notes the secrets of a config, wherever they come from, and keeps them out of files and the log."""
+    """Records the secrets of a config, to keep them out of files and the log."""
     watch_environment()
-    _know_secrets(node)
-
-
-def _know_secrets(node: Any) -> None:
-    if isinstance(node, DictConfig):
-        for name in node:
-            value = None if OmegaConf.is_missing(node, str(name)) or name == "hydra" else node[name]
-            if isinstance(value, str) and is_secret(str(name)):
-                _of_configs.add(value)
-            _know_secrets(value)
-    elif isinstance(node, ListConfig):
-        for value in node:
-            _know_secrets(value)
+    for name in node if isinstance(node, DictConfig) else range(len(node)):
+        value = None if OmegaConf.is_missing(node, name) or name == "hydra" else node[name]
+        if isinstance(value, str) and is_secret(str(name)):
+            _of_configs.add(value)
+        if OmegaConf.is_config(value):
+            know_secrets(value)
 
 
 def is_secret(name: str) -> bool:
@@ -92,7 +85,7 @@ def is_secret(name: str) -> bool:
 
 
 def redacted(text: str) -> str:
-    """The text with every known secret replaced; what came from the environment, by the name of its variable."""
+    """The text with `***` for each known secret, and `${oc.env:NAME}` for a value from the environment."""
     secrets = {value: f"${{oc.env:{name}}}" for value, name in _of_environment.items() if _is_telling(value)}
     secrets |= dict.fromkeys(_known(), HIDDEN)
     for secret in sorted(secrets, key=len, reverse=True):
@@ -112,14 +105,14 @@ class Redaction(logging.Filter):
 
 
 def redact_logs() -> None:
-    """Puts the filter on every handler of the root logger that has none yet."""
+    """Adds the filter to the handlers of the root logger that have none."""
     for handler in logging.getLogger().handlers:
         if not any(isinstance(f, Redaction) for f in handler.filters):
             handler.addFilter(Redaction())
 
 
 def _is_telling(value: str) -> bool:
-    """Whether a value from the environment may be a secret: no word of ours, short number, or folder that is there."""
+    """Whether a value from the environment may be a secret: not a word of a config, a short number or a folder."""
     if len(value) < SHORTEST or value in _common_words():
         return False
     if re.fullmatch(r"[\d._e+-]+", value):
@@ -129,9 +122,9 @@ def _is_telling(value: str) -> bool:
 
 @cache
 def _common_words() -> frozenset[str]:
-    """Names of groups, options and fields, and the words that settings may be."""
+    """Names of groups, options and fields, and the words that settings accept."""
     words = set(OPTIONS).union(*OPTIONS.values())
-    for option in [option for options in OPTIONS.values() for option in options.values()]:
+    for option in chain.from_iterable(options.values() for options in OPTIONS.values()):
         for name, rules in rules_of(option).items():
             allowed = rules.get("allowed")
             words |= {name, *(allowed.words if isinstance(allowed, Choice) else ())}
@@ -139,9 +132,7 @@ def _common_words() -> frozenset[str]:
 
 
 def _known() -> set[str]:
-    """Values that are secret in this process; paths are not, though a name may say so."""
+    """Secret values of configs, the environment and the command line; paths are none."""
     values = [*_of_configs, *(value for name, value in os.environ.items() if is_secret(name))]
-    for word in sys.argv[1:]:
-        values += [next(filter(None, groups), "") for groups in _ASSIGNED.findall(word)]
-    interpolated = (v for v in values if not v.startswith(("/", "$", "~")))
-    return {value for value in interpolated if len(value) >= SHORTEST}
+    values += ["".join(groups) for word in sys.argv[1:] for groups in _ASSIGNED.findall(word)]
+    return {value for value in values if len(value) >= SHORTEST and not value.startswith(("/", "$", "~"))}

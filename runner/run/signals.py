@@ -1,7 +1,7 @@
 """Handles the signals that ask a run to stop.
 
-While a run trains (`defer`), a signal is only noted: the ranks agree on it at the end of a step, save and stop together
-(`runner.callbacks.preemption`). At any other time it ends the run at once. Either way the process ends by `Stopped`.
+While a run trains (`defer`), the ranks agree on a signal at the end of a step, save and stop together
+(`runner.callbacks.preemption`); at any other time a signal ends the run at once. Both raise `Stopped`.
 """
 
 import contextlib
@@ -10,7 +10,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -24,7 +24,7 @@ EXIT_PREEMPTED = 75
 """Exit status of a run that was stopped by a signal and can go on (EX_TEMPFAIL: try again)."""
 
 EXIT_UNSAVED = 143
-"""Exit status of a rank that was stopped while it did not train, so that no other can be saving."""
+"""Exit status of a rank that was stopped while it did not train, when no other rank can be saving."""
 
 EXIT_INTERRUPTED = 130
 """Exit status of a run that was stopped by Ctrl-C."""
@@ -42,7 +42,7 @@ _before: dict[int, Any] = {}
 
 
 class Stopped(SystemExit):
-    """Ends the process because of a signal; not an error, so it passes whatever catches `Exception`."""
+    """Ends the process because of a signal; no error, so `except Exception` does not catch it."""
 
     def __init__(self, number: int, saved: bool = False) -> None:
         super().__init__(number, saved)
@@ -51,7 +51,7 @@ class Stopped(SystemExit):
 
     @property
     def state(self) -> str:
-        """What `status.json` says of the run: `interrupted` by Ctrl-C, or `preempted`."""
+        """The state for `status.json`: `interrupted` by Ctrl-C, or `preempted`."""
         return "interrupted" if self.number == signal.SIGINT else "preempted"
 
     def __str__(self) -> str:
@@ -69,35 +69,41 @@ def shielded() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def _handled_by(handler: Callable[[int, FrameType | None], None], *numbers: int) -> Iterator[dict[int, Any]]:
+    """Gives signals a handler inside the block, and yields those before; ignored signals (`nohup`) stay ignored."""
+    before = {number: signal.getsignal(number) for number in numbers}
+    handled = {n: earlier for n, earlier in before.items() if earlier not in (signal.SIG_IGN, None)}
+    for number in handled:
+        signal.signal(number, handler)
+    try:
+        yield before
+    finally:
+        for number, earlier in handled.items():
+            signal.signal(number, earlier)
+
+
+@contextlib.contextmanager
 def stoppable() -> Iterator[None]:
-    """Handles the stopping signals inside the block; signals that were ignored before (`nohup`) stay ignored."""
+    """Handles the stopping signals inside the block."""
     global _noted, _deferred, _owner, _before
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     outer = _before
     _noted, _deferred, _owner = None, False, os.getpid()
-    _before = {number: signal.getsignal(number) for number in STOPPING}
-    handled = [n for n, handler in _before.items() if handler not in (signal.SIG_IGN, None)]
-    for number in handled:
-        signal.signal(number, _handle)
     try:
-        yield
+        with _handled_by(_handle, *STOPPING) as _before:
+            yield
     finally:
-        for number in handled:
-            signal.signal(number, _before[number])
         _noted, _deferred, _before = None, False, outer
 
 
 @contextlib.contextmanager
 def forwarding() -> Iterator[None]:
-    """Passes stopping signals of the command's process on to its worker processes.
+    """Passes stopping signals of the command on to its workers (joblib's); without workers it ends at once."""
 
-    Workers of joblib save and stop, which ends the command too; without workers it ends at once.
-    """
-
-    def hand_on(number: int, frame: FrameType | None) -> None:
-        lists = Path(f"/proc/{os.getpid()}/task").glob("*/children")  # none where there is no such thing
+    def forward(number: int, frame: FrameType | None) -> None:
+        lists = Path(f"/proc/{os.getpid()}/task").glob("*/children")  # none on other systems
         workers = [int(worker) for file in lists for worker in file.read_text().split()]
         for worker in workers:
             with contextlib.suppress(ProcessLookupError):
@@ -106,15 +112,8 @@ def forwarding() -> Iterator[None]:
             raise Stopped(number)
 
     os.environ[COMMAND_PROCESS] = str(os.getpid())
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    for number in before:
-        if before[number] is not signal.SIG_IGN:
-            signal.signal(number, hand_on)
-    try:
+    with _handled_by(forward, signal.SIGTERM, signal.SIGHUP):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextlib.contextmanager
@@ -127,7 +126,7 @@ def ending_with_command() -> Iterator[None]:
         yield
     except Stopped:
         if worker and os.environ[COMMAND_PROCESS] != str(os.getppid()):
-            os._exit(EXIT_PREEMPTED)  # nobody is left to take the result, and a next job must not begin
+            os._exit(EXIT_PREEMPTED)  # nobody takes the result, and a next job must not begin
         raise
 
 
@@ -157,11 +156,7 @@ def noted() -> int | None:
 
 
 def defer(deferred: bool) -> None:
-    """Defers signals from now on, or stops deferring them; a deferred signal then ends the run.
-
-    Raises:
-        Stopped: a signal was noted while they were deferred, and they no longer are.
-    """
+    """Defers signals from now on, or no longer; raises Stopped if one came while they were deferred."""
     global _deferred
     _deferred = deferred
     if not deferred and _noted is not None:
@@ -169,13 +164,13 @@ def defer(deferred: bool) -> None:
 
 
 def handler_before(number: int) -> Any:
-    """The handler that a signal had before this module's, such as submitit's."""
+    """The handler of a signal before this module's, such as submitit's."""
     return _before.get(number)
 
 
 def _handle(number: int, frame: FrameType | None) -> None:
     global _noted
-    if os.getpid() != _owner:  # a forked worker that has not settled yet
+    if os.getpid() != _owner:  # a forked worker without handlers of its own yet
         if not _deferred:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)

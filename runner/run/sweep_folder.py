@@ -7,7 +7,7 @@ from typing import Any
 from iolaus.runner.run.files import read_json
 
 SWEEP = "sweep.json"
-"""What a sweep is, in its folder: its overrides, and those of Hydra itself."""
+"""In the folder of a sweep: its overrides, and those of Hydra itself."""
 
 
 def read_sweep(folder: Path) -> dict[str, Any]:
@@ -16,5 +16,5 @@ def read_sweep(folder: Path) -> dict[str, Any]:
 
 
 def quoted(value: str) -> str:
-    """A value as Hydra's own grammar quotes it: a backslash is doubled before a quotation mark alone."""
+    """A value in quotation marks as Hydra's grammar reads it: backslashes are doubled before a quotation mark alone."""
     return "'" + re.sub(r"(\\*)('|\Z)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), value) + "'"

@@ -4,8 +4,7 @@
 - `shuffled`: `Shuffled`, every epoch in an order of its own; the default.
 - `sequential`: `Sequential`, the dataset's order.
 - `length_grouped`: `LengthGrouped`, batches of similar lengths, in shuffled order.
-- `split_modality`: `SplitModality`, every batch with images or without; `SplitModalitySampler` is the same for a plain
-  DataLoader. `modality_batches` makes the batches of both.
+- `split_modality`: `SplitModality`, every batch with images or without; `modality_batches` makes the batches.
 
 Samplers know no ranks, loader workers and micro-batches: `runner.order.partition` cuts a global batch for them.
 """

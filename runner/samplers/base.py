@@ -1,7 +1,8 @@
 """The base classes of samplers: global batches by number, iteration, and resuming."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -12,21 +13,23 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class ResumableSampler(ABC, Generic[T_co]):
-    """A sampler for a DataLoader: every `iter()` begins at the start, but the first one after a state was loaded.
+    """A sampler for a DataLoader: every `iter()` begins at the start, but the first one after `start_at`.
 
-    Every other one begins at the start. `position` counts the items of the latest iterator.
+    `position` counts the items of the latest iterator. A subclass has a `dataset`, `global_batch_size` and `seed`.
 
     Example:
         >>> class Countdown(ResumableSampler[int]):
-        ...     def __len__(self):
-        ...         return 3
-        ...     def items(self, start):
-        ...         return iter([3, 2, 1][start:])
+        ...     __len__ = lambda self: 3
+        ...     items = lambda self, start: iter([3, 2, 1][start:])
         >>> sampler = Countdown()
         >>> sampler.start_at(1)
         >>> list(sampler), list(sampler)
         ([2, 1], [3, 2, 1])
     """
+
+    dataset: Sized
+    global_batch_size: int
+    seed: int
 
     def __init__(self) -> None:
         self.epoch = 0
@@ -53,70 +56,8 @@ class ResumableSampler(ABC, Generic[T_co]):
             yield item
 
     def start_at(self, position: int) -> None:
-        """The next iterator, and that one alone, begins at `position`; at the end it begins anew."""
+        """The next iterator alone begins at `position`; at the end it begins anew."""
         self.position = self._start = position
-
-    def set_epoch(self, epoch: int) -> None:
-        """Chooses the epoch of the following iterators; the position stays if it is the present one, else it is 0."""
-        if epoch != self.epoch:
-            self.epoch = epoch
-            self.start_at(0)
-
-
-class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
-    """Global batch k as a function of the settings and k alone; batches can be read in any order.
-
-    Exactly one of `num_epochs` (may be a fraction) and `num_batches` (epochs without end) is given. It is the
-    `batch_sampler` of a `DataLoader` over a dataset indexed by `EpochIndex`; a pass is the whole run, and after
-    `set_epoch(n)` the one that follows n passes: a subclass counts its epochs from `first_epoch`.
-
-    Example:
-        >>> from torch.utils.data import DataLoader
-        >>> from iolaus.runner.loaders.multi_epoch import IdentityMultiEpochDatasetWrapper
-        >>> from iolaus.runner.samplers import Sequential
-        >>> letters = IdentityMultiEpochDatasetWrapper("abc")
-        >>> sampler = Sequential(letters, num_epochs=2, num_batches=None, global_batch_size=2, seed=0)
-        >>> list(DataLoader(letters, batch_sampler=sampler))
-        [['a', 'b'], ['c', 'a'], ['b', 'c']]
-
-    Letters in shapes: B sequences of a global batch.
-    """
-
-    def __init__(
-        self,
-        dataset: SizedSequences,
-        num_epochs: float | None,
-        num_batches: int | None,
-        global_batch_size: int,
-        seed: int,
-    ) -> None:
-        """Raises ValueError for an empty dataset, a batch larger than it, and counts below 1."""
-        if (num_epochs is None) == (num_batches is None):
-            raise ValueError(f"num_epochs is {num_epochs} and num_batches is {num_batches}: set exactly one.")
-        for name, count in (("num_epochs", num_epochs), ("num_batches", num_batches)):
-            if count is not None and count <= 0:
-                raise ValueError(f"{name} is {count}: expected a positive number.")
-        check_sizes(global_batch_size, len(dataset))
-        check_fills_batch(global_batch_size, len(dataset))
-        self.dataset = dataset
-        self.num_epochs = num_epochs
-        self.num_batches = num_batches
-        self.global_batch_size = global_batch_size
-        self.seed = seed
-        super().__init__()
-
-    @abstractmethod
-    def global_batch(self, step: int) -> np.ndarray:
-        """Global batch `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""
-
-    def epochs_of_pass(self) -> int:
-        """Epochs of a pass, the last one rounded up."""
-        return 1
-
-    @property
-    def first_epoch(self) -> int:
-        """The epoch of the first sample of batch 0."""
-        return self.epoch * self.epochs_of_pass()
 
     def fingerprint(self) -> dict[str, Any]:
         """The settings that the order depends on, compared at a resume; a subclass adds its own."""
@@ -127,12 +68,67 @@ class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
             "dataset_length": len(self.dataset),
         }
 
-    def state_dict(self) -> dict[str, Any]:
-        """Epoch, position in it and fingerprint, as plain values.
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the epoch of the following iterators; the position stays if it is the present one, else it is 0."""
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.start_at(0)
 
-        The position counts batches read. A loader with workers reads ahead: set the saved `position` to the number of
-        batches trained on.
-        """
+
+@dataclass(eq=False, repr=False)
+class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
+    """Global batch k as a function of the settings and k alone: the `batch_sampler` of a `DataLoader`.
+
+    Exactly one of `num_epochs` (may be a fraction) and `num_batches` (epochs without end) is given. A pass is the whole
+    run, and after `set_epoch(n)` the one that follows n passes: a subclass counts its epochs from `first_epoch`. Raises
+    ValueError for an empty dataset, a batch larger than it, and counts below 1. B sequences make a global batch.
+
+    Example:
+        >>> from torch.utils.data import DataLoader
+        >>> from iolaus.runner.loaders.multi_epoch import IdentityMultiEpochDatasetWrapper
+        >>> from iolaus.runner.samplers import Sequential
+        >>> letters = IdentityMultiEpochDatasetWrapper("abc")
+        >>> sampler = Sequential(letters, num_epochs=2, num_batches=None, global_batch_size=2, seed=0)
+        >>> list(DataLoader(letters, batch_sampler=sampler))
+        [['a', 'b'], ['c', 'a'], ['b', 'c']]
+    """
+
+    dataset: SizedSequences
+    num_epochs: float | None
+    num_batches: int | None
+    global_batch_size: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        epochs, batches, length = self.num_epochs, self.num_batches, len(self.dataset)
+        if (epochs is None) == (batches is None):
+            raise ValueError(f"num_epochs is {epochs} and num_batches is {batches}: set exactly one.")
+        for name, count in (("num_epochs", epochs), ("num_batches", batches)):
+            if count is not None and count <= 0:
+                raise ValueError(f"{name} is {count}: expected a positive number.")
+        check_sizes(self.global_batch_size, length)
+        if self.global_batch_size > length:
+            raise ValueError(
+                f"global_batch_size is {self.global_batch_size}, but the dataset has {length} samples: "
+                f"set it to {length} or less, or add data."
+            )
+
+    @abstractmethod
+    def global_batch(self, step: int) -> np.ndarray:
+        """Global batch `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""
+
+    def epochs_of_pass(self) -> int:
+        """Epochs of a pass, rounded up."""
+        return 1
+
+    @property
+    def first_epoch(self) -> int:
+        """The epoch of the first sample of batch 0."""
+        return self.epoch * self.epochs_of_pass()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Epoch, position in it (batches read, also those that loader workers read ahead) and fingerprint."""
         return {"epoch": self.epoch, "position": self.position, "fingerprint": self.fingerprint()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -195,7 +191,7 @@ class SeamlessSampler(GlobalBatchSampler):
         return -(-self._num_samples() // self.global_batch_size)
 
     def epochs_of_pass(self) -> int:
-        """Epochs of a pass, the last one rounded up."""
+        """Epochs of a pass, rounded up."""
         return -(-self._num_samples() // len(self.dataset))
 
     def _num_samples(self) -> int:
@@ -212,15 +208,6 @@ def check_sizes(global_batch_size: int, length: int) -> None:
         raise ValueError("The dataset is empty: expected one sample or more.")
     if global_batch_size < 1:
         raise ValueError(f"global_batch_size is {global_batch_size}: expected 1 or more.")
-
-
-def check_fills_batch(global_batch_size: int, length: int) -> None:
-    """Raises ValueError unless a dataset of `length` samples fills a global batch."""
-    if global_batch_size > length:
-        raise ValueError(
-            f"global_batch_size is {global_batch_size}, but the dataset has {length} samples: "
-            f"set it to {length} or less, or add data."
-        )
 
 
 def check_fingerprint(saved: dict[str, Any], present: dict[str, Any]) -> None:

@@ -1,47 +1,37 @@
 """Batches of similar lengths, in shuffled order."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from iolaus.runner.order.epochs import SizedSequences
 from iolaus.runner.order.keyed import derive_seed
 from iolaus.runner.order.permutation import epoch_seed, permute_block
 from iolaus.runner.samplers.base import SeamlessSampler
-
-_BATCHES = 0x62617463686573
-"""Separates this seed from other derived ones ("batches" in ASCII)."""
+from iolaus.runner.samplers.modality_batches import BATCHES
 
 
+@dataclass(eq=False, repr=False)
 class LengthGrouped(SeamlessSampler):
     """Every epoch each sample once, in batches of similar lengths, which are shuffled.
 
-    The shuffled epoch is cut into pools of `pool_batches` batches; each pool is sorted by length and cut into
-    batches, and the batches of all pools are shuffled. Pools differ between epochs, and so do the batches.
-    The batch between two epochs holds samples of any length. The order of an epoch is computed once and kept.
+    The shuffled epoch is cut into pools of `pool_batches` batches; each pool is sorted by length and cut into batches,
+    and the batches of all pools are shuffled. The batch between two epochs holds samples of any length.
 
     Example:
         >>> class Texts(list):
-        ...     def lengths(self, indices):
-        ...         return np.array([len(self[i]) for i in indices], dtype=np.int32)
+        ...     lengths = lambda self, indices: np.array([len(self[i]) for i in indices], dtype=np.int32)
         >>> texts = Texts(["a", "bbbb", "c", "dddd"])
         >>> sampler = LengthGrouped(texts, 1, None, global_batch_size=2, seed=0, pool_batches=2)
         >>> [sorted(texts[i] for i in sampler.global_batch(step)[:, 1]) for step in range(len(sampler))]
         [['bbbb', 'dddd'], ['a', 'c']]
     """
 
-    def __init__(
-        self,
-        dataset: SizedSequences,
-        num_epochs: float | None,
-        num_batches: int | None,
-        global_batch_size: int,
-        seed: int,
-        pool_batches: int,
-    ) -> None:
-        """Raises ValueError as every sampler does, and for `pool_batches` below 1."""
-        super().__init__(dataset, num_epochs, num_batches, global_batch_size, seed)
-        if pool_batches < 1:
-            raise ValueError(f"pool_batches is {pool_batches}: expected 1 or more (1 groups nothing).")
-        self.pool_batches = pool_batches
+    pool_batches: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.pool_batches < 1:
+            raise ValueError(f"pool_batches is {self.pool_batches}: expected 1 or more (1 groups nothing).")
         self._orders: dict[int, np.ndarray] = {}
 
     def fingerprint(self) -> dict[str, object]:
@@ -49,7 +39,7 @@ class LengthGrouped(SeamlessSampler):
         return {**super().fingerprint(), "pool_batches": self.pool_batches}
 
     def set_epoch(self, epoch: int) -> None:
-        """Chooses the pass; the orders that are kept belong to the one before."""
+        """Chooses the pass, and drops the orders of the one before."""
         if epoch != self.epoch:
             self._orders = {}
         super().set_epoch(epoch)
@@ -57,7 +47,7 @@ class LengthGrouped(SeamlessSampler):
     def epoch_order(self, epoch: int, start: int, stop: int) -> np.ndarray:
         """The samples at places [start, stop) of an epoch, int64 [stop - start]."""
         if epoch not in self._orders:
-            # A batch may hold samples of two epochs: the order of the one before is kept.
+            # a batch may hold samples of two epochs
             self._orders = {e: order for e, order in self._orders.items() if e == epoch - 1}
             self._orders[epoch] = self._make_order(epoch)
         return self._orders[epoch][start:stop]
@@ -75,5 +65,5 @@ class LengthGrouped(SeamlessSampler):
             pools = np.repeat(np.arange(count) * num_pools // count, size)
             lengths = self.dataset.lengths(body).astype(np.int64)
             batches = body[np.argsort(pools << 32 | lengths, kind="stable")].reshape(count, size)
-            body[:] = batches[permute_block(0, count, count, derive_seed(seed, _BATCHES))].ravel()
+            body[:] = batches[permute_block(0, count, count, derive_seed(seed, BATCHES))].ravel()
         return order

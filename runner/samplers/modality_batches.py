@@ -10,11 +10,11 @@ import numpy as np
 from iolaus.runner.order.keyed import derive_seed
 from iolaus.runner.order.permutation import permute_block
 
-_BATCHES = 0x62617463686573
+BATCHES = 0x62617463686573
 """Separates this seed from other derived ones ("batches" in ASCII)."""
 
 INDEX = (1 << 32) - 1
-"""The index in a word; above it stands how much shorter than the longest the example is."""
+"""The bits of the index in a word."""
 
 
 class Epoch(NamedTuple):
@@ -34,12 +34,10 @@ class Epoch(NamedTuple):
 class ModalityBatches:
     """Cuts each modality's examples, shuffled, into batches; the batches are shuffled, with the longest first.
 
-    The batch with the longest example comes first so that running out of memory shows at the first step. A last
-    batch of a modality that is not full is filled up from the start of that modality's order, so that no example
-    comes more than once more often than another of its kind; with `drop_last` it is left out.
+    The batch with the longest example comes first, so that running out of memory shows at the first step. A modality's
+    last batch is filled up from the start of its order, or left out with `drop_last`.
 
-    An example is a word, (longest length - length) above and index below, so that sorting words puts the longest
-    example first and a batch needs no look-up of lengths.
+    An example is a word, (longest length - length) above and index below, so that sorting words puts the longest first.
 
     Example:
         >>> batches = ModalityBatches(np.array([True, True, False]), np.array([9, 5, 3]), size=2, drop_last=True)
@@ -76,7 +74,7 @@ class ModalityBatches:
                 sizes.append(np.full(count, self.size))
                 sizes[-1][-1] -= self.num_repeated[number]
         table, real = np.concatenate(words), np.concatenate(sizes)
-        order = permute_block(0, len(table), len(table), derive_seed(seed, _BATCHES))
+        order = permute_block(0, len(table), len(table), derive_seed(seed, BATCHES))
         first = int(table.min(axis=1)[order].argmin())
         order[[0, first]] = order[[first, 0]]
         return Epoch(table[order], real[order])
@@ -98,9 +96,9 @@ class ModalityBatches:
 def deal_evenly(lengths: np.ndarray, num_ranks: int) -> np.ndarray:
     """The rank of each example, int64 [B, M], given lengths int64 [M, B] in the order that they are dealt in.
 
-    Each example goes to the rank with the least so far, of equals to the first; a rank with B / R examples is full.
-    All batches take a step together. One word per rank and batch holds, from the top: the load, the word's own place
-    in the table, the number of examples; so the least word of a batch tells where it stands.
+    Each example goes to the rank with the smallest sum so far, of equals to the first; a rank with B / R examples is
+    full. One word per rank and batch holds, from the top: the sum, the word's own place in the table, and the number of
+    examples, so that the least word of a batch says where it stands.
     """
     num_batches, size = lengths.shape
     if num_ranks == 1:

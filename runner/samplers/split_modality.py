@@ -1,12 +1,7 @@
-"""Global batches of one modality each: all with images, or all text.
-
-As LLaVA 1.5 does it (Liu et al. 2023, arXiv 2310.03744; `group_by_modality_length` in its code): a batch without
-images skips the vision tower, and ranks with like work do not wait for each other.
-
-Letters in shapes: N examples, B examples of a global batch.
-"""
+"""Global batches of one modality each, all with images or all text, as in LLaVA 1.5 (arXiv 2310.03744)."""
 
 import logging
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,13 +28,12 @@ class ModalitySequences(SizedSequences, Protocol):
         ...
 
 
+@dataclass(eq=False, repr=False)
 class SplitModality(GlobalBatchSampler):
     """The sampler of the config group: each epoch the batches of `ModalityBatches`, nothing repeated.
 
-    An image counts `image_patches` tokens more, unless the dataset says that its `lengths_count_images`.
-
-    The last batch of a modality is smaller, or left out with `drop_last`; epochs do not share batches. How a
-    batch is dealt to ranks is left to `runner.order.partition`, as with every sampler.
+    An image counts `image_patches` tokens more, unless the dataset says that its `lengths_count_images`. The last batch
+    of a modality is smaller, or left out with `drop_last`; epochs do not share batches. B examples make a global batch.
 
     Example:
         >>> class Samples(list):
@@ -51,20 +45,13 @@ class SplitModality(GlobalBatchSampler):
         [[0, 2], [1, 3]]
     """
 
-    def __init__(
-        self,
-        dataset: ModalitySequences,
-        num_epochs: float | None,
-        num_batches: int | None,
-        global_batch_size: int,
-        seed: int,
-        image_patches: int,
-        drop_last: bool,
-    ) -> None:
-        """Raises ValueError as every sampler does, and if `drop_last` leaves out all there is."""
-        super().__init__(dataset, num_epochs, num_batches, global_batch_size, seed)
-        self.image_patches = image_patches
-        self.drop_last = drop_last
+    dataset: ModalitySequences
+    image_patches: int
+    drop_last: bool
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        dataset = self.dataset
         if not hasattr(dataset, "modalities"):
             raise ValueError(
                 "sampler=split_modality parts examples with images from those without, and this data is text alone: take "
@@ -72,15 +59,14 @@ class SplitModality(GlobalBatchSampler):
             )
         indices = np.arange(len(dataset))
         has_image = np.asarray(dataset.modalities(indices), dtype=bool)
-        added = 0 if getattr(dataset, "lengths_count_images", False) else image_patches
+        added = 0 if getattr(dataset, "lengths_count_images", False) else self.image_patches
         lengths = dataset.lengths(indices).astype(np.int64) + has_image * added
-        self._batches = ModalityBatches(has_image, lengths, global_batch_size, drop_last)
+        self._batches = ModalityBatches(has_image, lengths, self.global_batch_size, self.drop_last)
         self._epoch: tuple[int, Epoch] | None = None
 
     def fingerprint(self) -> dict[str, Any]:
         """The settings that the order depends on."""
-        own = {"image_patches": self.image_patches, "drop_last": self.drop_last}
-        return {**super().fingerprint(), **own}
+        return super().fingerprint() | {"image_patches": self.image_patches, "drop_last": self.drop_last}
 
     def global_batch(self, step: int) -> np.ndarray:
         """Global batch `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""
@@ -100,7 +86,7 @@ class SplitModality(GlobalBatchSampler):
         return max(1, round(self.num_epochs * self._batches_per_epoch()))
 
     def epochs_of_pass(self) -> int:
-        """Epochs that a pass goes through, the last one begun counted as a whole."""
+        """Epochs of a pass, rounded up."""
         return -(-len(self) // self._batches_per_epoch())
 
     def _batches_per_epoch(self) -> int:

@@ -1,7 +1,7 @@
-"""The configs of a sweep's jobs: checked before anything is launched, composed once, and alike ones not from scratch.
+"""The configs of a sweep's jobs, which are checked before anything is launched. Imports no torch.
 
-Composing takes Hydra a quarter of a second, for jobs that differ in a number or two. So of jobs that differ in plain
-values alone the first is composed, and the others are its copies with their own values. Imports no torch.
+Composing takes Hydra a quarter of a second. So of jobs that differ in plain values alone only the first is composed; the
+others are copies of it with their own values.
 """
 
 import copy
@@ -10,26 +10,19 @@ from typing import Any
 from hydra._internal.config_loader_impl import ConfigLoaderImpl, get_overrides_dirname
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import Override, OverrideType
 from omegaconf import DictConfig, OmegaConf, flag_override
 
 from iolaus.runner.config.checks import check_config
 from iolaus.runner.run.folder import config_hash
 
-MOST_KEPT = 200
-"""Configs kept between check and launch; each takes some hundred KiB."""
-
-Shape = tuple[str, ...]
-"""What jobs share that can be copied from each other: the names of their plain overrides, and the others whole."""
-
 
 class JobConfigs:
-    """A config loader that hands a job's config to the launcher as it was composed when the job was checked."""
+    """A config loader for the sweeper, which checks jobs, and for the launcher."""
 
     def __init__(self, loader: ConfigLoader) -> None:
         self.loader = loader
-        self.kept: dict[tuple[str, ...], DictConfig] = {}
-        self._first: dict[Shape, DictConfig] = {}
+        self._first: dict[tuple[str, ...], DictConfig] = {}  # by overrides without plain values
 
     def __getattr__(self, name: str) -> Any:
         if name == "loader":  # not there yet while being unpickled
@@ -37,14 +30,12 @@ class JobConfigs:
         return getattr(self.loader, name)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"loader": self.loader, "kept": {}, "_first": {}}  # other processes compose for themselves
+        return {"loader": self.loader, "_first": {}}  # other processes compose for themselves
 
     def check(self, master: DictConfig, overrides: list[str]) -> str:
         """The hash of the config that the overrides make; a wrong one raises."""
         config = self.compose(master, overrides)
         check_config(config)
-        if len(self.kept) < MOST_KEPT:
-            self.kept[tuple(overrides)] = config
         return config_hash(config)
 
     def compose(self, master: DictConfig, overrides: list[str]) -> DictConfig:
@@ -55,39 +46,32 @@ class JobConfigs:
         if len(set(shape)) < len(shape):  # one name twice: the order matters
             return self.loader.load_sweep_config(master, overrides)
         if shape not in self._first:
-            config = self.loader.load_sweep_config(master, overrides)
-            self._first[shape] = copy.deepcopy(config)
-            return config
+            self._first[shape] = self.loader.load_sweep_config(master, overrides)
         config = copy.deepcopy(self._first[shape])
         ConfigLoaderImpl._apply_overrides_to_config(plain, config)
-        task = [override for override in parsed if not override.is_hydra_override()]
+        task, job = [override for override in parsed if not override.is_hydra_override()], config.hydra.job
         with flag_override(config, ["struct", "readonly"], [False, False]):
             config.hydra.overrides.task = [override.input_line for override in task]
-            config.hydra.job.override_dirname = get_overrides_dirname(
-                task, **config.hydra.job.config.override_dirname
-            )
+            job.override_dirname = get_overrides_dirname(task, **job.config.override_dirname)
         OmegaConf.copy_cache(from_config=master, to_config=config)
         return config
 
     def _is_plain(self, override: Override) -> bool:
         """Whether it sets a field to a single value, and no more."""
-        key = override.key_or_group
         value = override.value()
         return (
-            not any((override.is_add(), override.is_force_add(), override.is_delete()))
+            override.type is OverrideType.CHANGE
             and not override.is_hydra_override()
             and override.package is None
             and (value is None or isinstance(value, str | int | float))
             and "${" not in str(value)
-            and not self.loader.get_group_options(key)
+            and not self.loader.get_group_options(override.key_or_group)
         )
 
     def load_sweep_config(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
         """As Hydra's; the last of the overrides is that of the job's folder."""
         *own, subdir = sweep_overrides
-        config = self.kept.pop(tuple(own), None)
-        if config is None:
-            return self.loader.load_sweep_config(master_config, sweep_overrides)
+        config = self.compose(master_config, own)
         with flag_override(config, ["struct", "readonly"], [False, False]):
             config.hydra.sweep.subdir = subdir.partition("=")[2]
             config.hydra.overrides.hydra.append(subdir)

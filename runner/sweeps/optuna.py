@@ -1,8 +1,7 @@
-"""Search with Optuna (`hydra/sweeper=optuna`): each trial a run in the sweep's folder, under the trial's number.
+"""Search with Optuna (`hydra/sweeper=optuna`): each trial is a run in the sweep's folder, under the trial's number.
 
-Whatever is known of a trial is in the study's journal and in its run folder, so a search that was killed goes on where it
-was: trials that had begun go on from their checkpoints, and what is suggested follows from (seed, number, results).
-Optuna is imported when a search begins.
+The state is in the study's journal and in the run folders alone, so a search that was killed can be continued: trials go
+on from their checkpoints, and suggestions depend on (seed, number, results). Optuna is imported when a search begins.
 """
 
 import json
@@ -15,7 +14,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from hydra.core.override_parser.types import IntervalSweep, Override, RangeSweep
+from hydra.core.override_parser.types import IntervalSweep, Override
 
 from iolaus.conf import sweeper as options
 from iolaus.runner.config.settings import takes_settings
@@ -28,16 +27,14 @@ from iolaus.runner.sweeps.sweeper import ENDED, Job, JobSweeper, as_typed
 log = logging.getLogger("iolaus")
 
 JOURNAL, TRIAL, STUDY = "study.journal", "trial.json", "search"
-"""The journal in the sweep's folder, what a run is told of its trial, and the name of the study."""
-
-SAMPLERS, PRUNERS = ("tpe", "random"), ("median", "asha", "none")
+"""Files: the journal in the sweep's folder, the trial in a run's folder; and the name of the study."""
 
 
 class Search(JobSweeper):
     """Runs `n_trials` trials in all, `n_jobs` at a time through the launcher.
 
-    A trial whose run fails or has no finite objective is recorded as failed and ends nothing. Settings that repeat those
-    of an earlier trial are not run again: a run is a function of its config, so they get the same value.
+    A run that fails or has no finite objective is a failed trial; the search goes on. Settings that an earlier trial had
+    are not run again, and get its value.
     """
 
     @takes_settings(options.Optuna)
@@ -45,7 +42,7 @@ class Search(JobSweeper):
         """Raises ValueError for numbers below 1 and names that are not known."""
         if min(settings.n_trials, settings.n_jobs) < 1 or settings.startup_trials < 0:
             raise ValueError("hydra.sweeper: n_trials and n_jobs must be 1 or more, startup_trials 0 or more")
-        for name, known in (("sampler", SAMPLERS), ("pruner", PRUNERS)):
+        for name, known in (("sampler", ("tpe", "random")), ("pruner", ("median", "asha", "none"))):
             if (value := getattr(settings, name)) not in known:
                 raise ValueError(f"hydra.sweeper.{name} is {', '.join(known)}, not {value!r}")
         if settings.direction not in ("min", "max", "minimize", "maximize", None):
@@ -57,50 +54,48 @@ class Search(JobSweeper):
         """Searches; returns the best value, None where no trial has one."""
         self.fixed, self.space = search_space(self.parse(arguments))
         first = [*self.fixed, *(f"{name}={first_value(d)}" for name, d in self.space.items())]
-        self.identify(first)
+        self.configs.check(self.config, first)
         self.direction = self.direction or f"{direction_of(self.configs.compose(self.config, first))}imize"
         self.begin()
         self.study = self._open_study()
-        self.over = set[int]()  # trials that the launcher has run and is done with
+        self.ended = set[int]()  # trials that the launcher has run
         while trials := self._next_trials():
             jobs = [self._job(trial) for trial in trials]
             launched = self.launch(jobs)
-            if not launched and all(job.folder.status()["state"] == "waiting" for job in jobs):
+            begun = [job for job in jobs if launched or job.folder.status()["state"] != "waiting"]
+            if not begun:
                 raise TrainingFailure("the launcher has started none of the trials; its message is above")
+            self.ended.update(int(job.folder.path.name) for job in begun)
             for job in jobs:
-                if launched or job.folder.status()["state"] != "waiting":
-                    self.over.add(int(job.folder.path.name))
                 self._tell(job.folder)
         return self._say_best()
 
     def _open_study(self) -> Any:
         """The study in the journal, made there if it is new; raises ValueError if it searches another space."""
         optuna = import_optuna()
-        journal = Path(self.settings.storage or self.folder / JOURNAL).absolute()
-        repair(journal)
-        self.journal = str(journal)
-        found = {"study_name": STUDY, "storage": open_journal(self.journal), "load_if_exists": True}
+        self.journal = Path(self.settings.storage or self.folder / JOURNAL).absolute()
+        repair(self.journal)
+        found = {"study_name": STUDY, "storage": open_journal(str(self.journal)), "load_if_exists": True}
         study = optuna.create_study(direction=self.direction, **found)
         space = {name: optuna.distributions.distribution_to_json(d) for name, d in self.space.items()}
         searched = study.user_attrs.get("space", space)
         if searched != space or study.direction.name != self.direction.upper():
             raise ValueError(
-                f"the search in {str(journal)!r} is over {', '.join(searched)} ({study.direction.name.lower()}) in other "
-                "bounds or another direction; begin a new one without resume and in a folder of its own"
+                f"the search in {str(self.journal)!r} is over {', '.join(searched)} ({study.direction.name.lower()}) in "
+                "other bounds or another direction; begin a new one without resume and in a folder of its own"
             )
         study.set_user_attr("space", space)
         return study
 
     def _next_trials(self) -> list[Any]:
-        """Trials to run now: first those a killed search has left behind, then new ones; none when all are there."""
+        """Trials to run now: first those that a killed search has left, then new ones; none when all have been run."""
         optuna = import_optuna()
-        left = []
+        batch = []
         for trial in self.study.get_trials(states=[optuna.trial.TrialState.RUNNING]):
             folder = RunFolder(self.folder / str(trial.number))
-            if not self._tell(folder) and not folder.is_locked() and trial.number not in self.over:
+            if not self._tell(folder) and not folder.is_locked() and trial.number not in self.ended:
                 self.study.sampler = self._sampler(trial.number)
-                left.append(optuna.trial.Trial(self.study, trial._trial_id))
-        batch = left[: self.settings.n_jobs]
+                batch.append(optuna.trial.Trial(self.study, trial._trial_id))
         while len(batch) < self.settings.n_jobs:
             if (number := len(self.study.get_trials(deepcopy=False))) >= self.settings.n_trials:
                 break
@@ -108,20 +103,20 @@ class Search(JobSweeper):
             trial = self.study.ask(self.space)
             if not self._repeats(trial):
                 batch.append(trial)
-        return batch
+        return batch[: self.settings.n_jobs]
 
     def _sampler(self, number: int) -> Any:
-        """A sampler for one trial, so that what it draws does not depend on how often the search was started."""
-        samplers = import_optuna().samplers
-        seed, startup = (self.settings.seed * 0x9E3779B1 + number) % 2**32, self.settings.startup_trials
-        if self.settings.sampler == "random":
+        """A sampler for one trial, so that its draws do not depend on how often the search was started."""
+        samplers, settings = import_optuna().samplers, self.settings
+        seed = (settings.seed * 0x9E3779B1 + number) % 2**32
+        if settings.sampler == "random":
             return samplers.RandomSampler(seed=seed)
-        return samplers.TPESampler(seed=seed, n_startup_trials=startup, multivariate=True)
+        return samplers.TPESampler(seed=seed, n_startup_trials=settings.startup_trials, multivariate=True)
 
     def _repeats(self, trial: Any) -> bool:
         """Whether an ended trial had these settings; if so this one ends as that did."""
         for other in self.study.get_trials(deepcopy=False):
-            if other.state.is_finished() and other.number != trial.number and other.params == trial.params:
+            if other.state.is_finished() and other.params == trial.params:
                 values = other.value if other.state.name == "COMPLETE" else None
                 self.study.tell(trial, values, state=other.state)
                 log.info("trial %d repeats trial %d and takes over its value", trial.number, other.number)
@@ -130,24 +125,24 @@ class Search(JobSweeper):
 
     def _job(self, trial: Any) -> Job:
         """The run of a trial: its folder, with what the run needs to report to the study."""
-        values = {name: suggest(trial, name, distribution) for name, distribution in self.space.items()}
-        overrides = [*self.fixed, *(f"{name}={value}" for name, value in values.items())]
+        values = (f"{name}={trial._suggest(name, space)}" for name, space in self.space.items())
+        overrides = [*self.fixed, *values]
         folder = RunFolder(self.folder / str(trial.number))
-        identity = self.identify(overrides)
+        identity = self.configs.check(self.config, overrides)
         if not folder.status():
             folder.announce(identity, overrides)
         journal = os.path.relpath(self.journal, folder.path)  # the sweep's folder may be moved
-        told = {"journal": journal, "number": trial.number}
-        told |= {name: getattr(self.settings, name) for name in ("pruner", "startup_trials")}
+        pruning = {name: getattr(self.settings, name) for name in ("pruner", "startup_trials")}
+        told = {"journal": journal, "number": trial.number, **pruning}
         write_atomically(folder.path / TRIAL, json.dumps(told))
         return Job(overrides, folder)
 
     def _tell(self, folder: RunFolder) -> bool:
-        """Tells the study how the run in `folder` has ended; False where it has not, or can go on another time."""
+        """Tells the study how the run in `folder` has ended; False where it has not ended, or can be resumed."""
         states = import_optuna().trial.TrialState
         status, number = folder.status(), int(folder.path.name)
         state = status.get("state")
-        lost = number in self.over and state in ("running", "waiting")
+        lost = number in self.ended and state in ("running", "waiting")
         if not (lost or state in (*ENDED, "failed")) or folder.is_locked():
             return False
         value = (status.get("results") or {}).get("objective")
@@ -193,26 +188,23 @@ def import_optuna() -> Any:
 
 def open_journal(path: str) -> Any:
     """The storage in a journal file, which many processes may write to."""
-    journal = import_optuna().storages.journal
-    return import_optuna().storages.JournalStorage(journal.JournalFileBackend(path))
+    storages = import_optuna().storages
+    return storages.JournalStorage(storages.journal.JournalFileBackend(path))
 
 
 def repair(journal: Path) -> None:
     """Cuts off a line that a killed process has left half-written, after which nothing could be appended."""
     text = journal.read_bytes() if journal.exists() else b""
     if text and not text.endswith(b"\n"):
-        with open(journal, "r+b") as file:
-            file.truncate(text.rfind(b"\n") + 1)
+        os.truncate(journal, text.rfind(b"\n") + 1)
 
 
 def search_space(overrides: Sequence[Override]) -> tuple[list[str], dict[str, Any]]:
-    """Overrides that every trial has, and the distribution of each that is searched over, by its key.
+    """Overrides that every trial has, and by key the distribution of each setting that is searched.
 
     `interval(a,b)` is a number between, `int(interval(a,b))` a whole one, `range(a,b)` as Python's, `choice(a,b)` or
-    `a,b` one of these; `tag(log, ...)` searches in the logarithm.
-
-    Raises:
-        ValueError: nothing to search over, or bounds that make no sense.
+    `a,b` one of these; `tag(log, ...)` searches in the logarithm. Raises ValueError where there is nothing to search, or
+    bounds make no sense.
     """
     fixed: dict[str, str] = {}
     space: dict[str, Any] = {}
@@ -235,16 +227,15 @@ def search_space(overrides: Sequence[Override]) -> tuple[list[str], dict[str, An
 
 
 def distribution(override: Override) -> Any:
-    """What Optuna calls the values of one override."""
+    """Optuna's distribution of the values of one override."""
     kinds = import_optuna().distributions
-    sweep: Any = override.value()
     if override.is_choice_sweep():
         return kinds.CategoricalDistribution(list(override.sweep_string_iterator()))
+    sweep: Any = override.value()
     logarithmic = "log" in sweep.tags
     if isinstance(sweep, IntervalSweep):
         kind = kinds.IntDistribution if isinstance(sweep.start, int) else kinds.FloatDistribution
         return kind(sweep.start, sweep.end, log=logarithmic)
-    assert isinstance(sweep, RangeSweep)
     values = list(sweep.range())
     if not values:
         raise ValueError("the range is empty")
@@ -253,15 +244,6 @@ def distribution(override: Override) -> Any:
         step = 1 if logarithmic else abs(int(sweep.step))
         return kinds.IntDistribution(low, high, log=logarithmic, step=step)
     return kinds.FloatDistribution(low, high, step=float(abs(Decimal(str(sweep.step)))))
-
-
-def suggest(trial: Any, name: str, distribution: Any) -> Any:
-    """The trial's value of one setting, drawn if it has none yet."""
-    kinds = import_optuna().distributions
-    if isinstance(distribution, kinds.CategoricalDistribution):
-        return trial.suggest_categorical(name, distribution.choices)
-    draw = trial.suggest_int if isinstance(distribution, kinds.IntDistribution) else trial.suggest_float
-    return draw(name, distribution.low, distribution.high, step=distribution.step, log=distribution.log)
 
 
 def first_value(distribution: Any) -> Any:

@@ -1,39 +1,31 @@
 """Reports a trial of a search to its study after every validation, and stops it where it is hopeless."""
 
-import json
+from functools import cached_property
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from iolaus.runner.checkpoints.callback import Checkpoint
+from iolaus.runner.run.files import read_json
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.sweeps.optuna import STUDY, TRIAL, import_optuna, open_journal
 
 
 def pruning_of(folder: RunFolder, saver: Checkpoint) -> "list[Pruning]":
     """The callback, where the folder is that of a trial."""
-    try:
-        told = json.loads((folder.path / TRIAL).read_text())
-    except FileNotFoundError:
-        return []
-    told["journal"] = str(folder.path / told["journal"])
-    return [Pruning(told, saver)]
+    told = read_json(folder.path / TRIAL, {})
+    return [Pruning({**told, "journal": str(folder.path / told["journal"])}, saver)] if told else []
 
 
 class Pruning(Callback):
-    """Reports the best value so far, which is what the objective will be; all ranks stop together.
-
-    `told`: the journal, the trial's number and the pruner, as `runner.sweeps.optuna` left them;
-    `saver` knows the best value.
-    """
+    """Reports the best value so far; all ranks stop together. `told`: the trial, as `runner.sweeps.optuna` writes it."""
 
     def __init__(self, told: dict[str, Any], saver: Checkpoint) -> None:
         self.told, self.saver = told, saver
         self.pruned = False
-        self._trial: Any = None
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Reports, and stops the run if the pruner says so and it is not over anyway."""
+        """Reports, and stops the run if the pruner says so and this is not its last step."""
         if trainer.state.fn != "fit" or trainer.global_step >= trainer.max_steps:
             return
         hopeless = trainer.is_global_zero and self._is_hopeless(trainer.global_step)
@@ -44,16 +36,15 @@ class Pruning(Callback):
         value = self.saver.best_value
         if value is None or self.told["pruner"] == "none":
             return False
-        if self._trial is None:
-            self._trial = self._open()
         known = self._trial.storage.get_trial(self._trial._trial_id)
-        if known.state.is_finished():  # somebody goes on with the run of a search that is over
+        if known.state.is_finished():  # the run is resumed after the search has ended
             return False
         if step not in known.intermediate_values:  # a resumed run has reported it already
             self._trial.report(value, step)
         return bool(self._trial.should_prune())
 
-    def _open(self) -> Any:
+    @cached_property
+    def _trial(self) -> Any:
         optuna = import_optuna()
         pruner = optuna.pruners.MedianPruner(n_startup_trials=self.told["startup_trials"])
         if self.told["pruner"] == "asha":

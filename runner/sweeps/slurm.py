@@ -1,7 +1,7 @@
 """The launcher `hydra/launcher=slurm`: jobs as SLURM arrays through submitit, each in its run folder. Imports no torch.
 
-How a job ended is read from its run folder and from the queue alone, so it does not matter how often it was requeued, and
-a launcher that is killed and started again with `resume=` finds the jobs that are still queued instead of doubling them.
+A job's state is read from its run folder and the queue alone. So a job may be requeued, and a launcher that was killed
+and is started again with `resume=` awaits the jobs that are still queued.
 """
 
 import logging
@@ -36,13 +36,12 @@ LIVING = (
 )  # fmt: skip
 """States of jobs that may yet run, or run on."""
 
-SECONDS_BETWEEN_LOOKS = 10.0
-"""How often the queue is asked, once the first looks have found the jobs still there."""
-
+MAX_PAUSE = 10.0
+"""The longest time between two queries of the queue, in seconds."""
 
 FOR_ALL = ("name", "timeout_min", "cpus_per_task", "mem_gb")
 FOR_SLURM = ("partition", "account", "qos", "constraint", "array_parallelism")
-"""Settings that submitit takes by these names, and those it takes with `slurm_` before them."""
+"""Settings with these names in submitit, and those with `slurm_` before them."""
 
 
 class Layout(NamedTuple):
@@ -62,14 +61,14 @@ class Launcher(BaseSubmititLauncher):
     def __init__(self, settings: options.Slurm) -> None:
         super().__init__()
         self.settings = settings
+        setup = ["export PYTHONSAFEPATH=1"] if same_modules() else []
         # srun takes the cores per task from its own arguments alone since SLURM 22.05
-        arguments = ["--kill-on-bad-exit=1", f"--cpus-per-task={settings.cpus_per_task}", *settings.srun_args]
+        srun = ["--kill-on-bad-exit=1", f"--cpus-per-task={settings.cpus_per_task}"]
         self.parameters = {
             **{name: getattr(settings, name) for name in FOR_ALL},
             **{f"slurm_{name}": getattr(settings, name) for name in FOR_SLURM},
-            "slurm_setup": [*(["export PYTHONSAFEPATH=1"] if same_modules() else []), *settings.setup]
-            or None,
-            "slurm_srun_args": arguments,
+            "slurm_setup": [*setup, *settings.setup] or None,
+            "slurm_srun_args": [*srun, *settings.srun_args],
             "slurm_additional_parameters": {
                 "signal": f"{settings.signal.removeprefix('SIG')}@{settings.signal_delay_s}",
                 ("requeue" if settings.requeue else "no-requeue"): True,
@@ -80,10 +79,8 @@ class Launcher(BaseSubmititLauncher):
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         """Submits the jobs; returns when all have ended, or at once without results where `wait` is off.
 
-        Raises:
-            ValueError: there is no sbatch here, a job's trainer does not fit the launcher, or sbatch refuses the job.
+        Raises ValueError where there is no sbatch, it refuses a job, or a job's trainer does not fit the launcher.
         """
-        assert self.config is not None
         sweep = Path(str(self.config.hydra.sweep.dir))
         folders, layouts = [], []
         for overrides in job_overrides:
@@ -106,21 +103,15 @@ class Launcher(BaseSubmititLauncher):
         for i, job_id in enumerate(ids):
             words = " ".join(filter_overrides(job_overrides[i]))
             log.info("job %s%s: %s", job_id, " (queued before)" if job_id in queued else "", words)
-        if not self.settings.wait:
-            log.info(
-                "submitted; squeue shows the jobs, and the same command with resume=%s awaits them", sweep
-            )
-            return []
-        log.info("waiting; the jobs go on if this command ends, and scancel ends them")
-        await_end(ids)
-        return [result_of(*job) for job in zip(folders, ids, job_overrides, strict=True)]
+        if self.settings.wait:
+            log.info("waiting; the jobs go on if this command ends, and scancel ends them")
+            await_end(ids)
+            return [result_of(*job) for job in zip(folders, ids, job_overrides, strict=True)]
+        log.info("submitted; squeue shows the jobs, and the same command with resume=%s awaits them", sweep)
+        return []
 
     def layout(self, trainer: DictConfig) -> Layout:
-        """Nodes, tasks and GPUs of a run.
-
-        Raises:
-            ValueError: the launcher's own numbers are not those of the run's trainer.
-        """
+        """Nodes, tasks and GPUs of a run; raises ValueError where the launcher's numbers are not the trainer's."""
         devices, num_nodes = processes_per_node(trainer), trainer.get("num_nodes", 1)
         nodes, tasks = self.settings.nodes or num_nodes, self.settings.tasks_per_node or devices
         alone = (nodes, tasks) == (1, 1) == (num_nodes, 1)  # one task that starts its ranks itself
@@ -143,11 +134,10 @@ class Launcher(BaseSubmititLauncher):
         import submitit
         from submitit.core.utils import FailedJobError
 
-        folder, timeouts = self.settings.submitit_folder, self.settings.max_num_timeout
-        timeouts = timeouts if self.settings.requeue else 0
+        folder, parameters = self.settings.submitit_folder, {**self.parameters, **layout._asdict()}
+        timeouts = self.settings.max_num_timeout if self.settings.requeue else 0
         try:
             executor = submitit.AutoExecutor(folder, cluster="slurm", slurm_max_num_timeout=timeouts)
-            parameters = {**self.parameters, **layout._asdict()}
             executor.update_parameters(**{n: value for n, value in parameters.items() if value is not None})
             return [job.job_id for job in executor.map_array(self, *zip(*arguments, strict=True))]
         except (RuntimeError, FailedJobError) as error:
@@ -155,15 +145,10 @@ class Launcher(BaseSubmititLauncher):
 
 
 def living(ids: Sequence[str]) -> set[str]:
-    """Those of some jobs, such as `12_0`, that are queued or running.
-
-    Raises:
-        ConnectionError: the queue does not answer.
-    """
-    wanted = {job_id for job_id in ids if job_id}
-    if not wanted:
+    """The ids, such as `12_0`, of jobs that are queued or running; raises ConnectionError without an answer."""
+    jobs = ",".join(sorted({job_id.partition("_")[0] for job_id in ids if job_id}))
+    if not jobs:
         return set()
-    jobs = ",".join(sorted({job_id.partition("_")[0] for job_id in wanted}))
     command = ["squeue", "--noheader", "--array", "--states=all", "--format=%i %T", f"--jobs={jobs}"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
@@ -172,23 +157,23 @@ def living(ids: Sequence[str]) -> set[str]:
     if done.returncode and "Invalid job id" not in done.stderr:  # of a job that has left the queue
         raise ConnectionError(f"squeue: {done.stderr.strip()}")
     states = dict(line.split()[:2] for line in done.stdout.splitlines())
-    return {job_id for job_id in wanted if states.get(job_id) in LIVING}
+    return {job_id for job_id in ids if states.get(job_id) in LIVING}
 
 
 def await_end(ids: Sequence[str]) -> None:
     """Returns when none of the jobs is queued or running; a queue that does not answer is asked again."""
-    pause, looks_without = 1.0, 0
-    while looks_without < 2:  # a job on its way back into the queue may be seen as neither
+    pause, absent = 1.0, 0
+    while absent < 2:  # a job on its way back into the queue may be seen as neither
         time.sleep(pause)
         try:
-            looks_without = 0 if living(ids) else looks_without + 1
+            absent = 0 if living(ids) else absent + 1
         except ConnectionError as error:
             log.warning("%s; asking again", error)
-        pause = min(pause * 1.2, SECONDS_BETWEEN_LOOKS) if not looks_without else 1.0
+        pause = 1.0 if absent else min(pause * 1.2, MAX_PAUSE)
 
 
 def result_of(folder: RunFolder, job_id: str, overrides: Sequence[str]) -> JobReturn:
-    """What Hydra wants to know of a job, by what its run folder says."""
+    """Hydra's record of a job, from its run folder."""
     status = folder.status()
     state, result = status.get("state"), JobReturn(overrides=list(overrides), working_dir=os.getcwd())
     if state in ENDED:

@@ -1,8 +1,7 @@
-"""Sweeps: many runs in one folder, which can be run again and compare themselves on a page. Imports no torch.
+"""Sweeps: many runs in one folder, with a page that compares them. Imports no torch.
 
-A sweep is known by its overrides, a job in it by its own overrides and by what they compute. So the same sweep run again
-in the same folder (`resume=auto`, `resume=<folder>` or `hydra.sweep.dir=<folder>`) skips the jobs that are done, goes on
-with those that are not, and adds those that are new.
+A sweep run again in its folder (`resume=auto`, `resume=<folder>` or `hydra.sweep.dir=<folder>`) skips jobs that are done,
+goes on with those that are not, and adds new ones. A job is identified by its overrides and the hash of its config.
 """
 
 import json
@@ -28,18 +27,11 @@ from omegaconf import DictConfig, OmegaConf, flag_override
 from iolaus.runner.config.permissions import words_to_repeat
 from iolaus.runner.run.errors import explain
 from iolaus.runner.run.files import newest, write_atomically
-from iolaus.runner.run.folder import (
-    RunFolder,
-    flags,
-    new_name,
-    public_overrides,
-    typed_overrides,
-)
+from iolaus.runner.run.folder import RunFolder, flags, new_name, public_overrides, typed_overrides
 from iolaus.runner.run.sweep_folder import SWEEP, quoted, read_sweep
 from iolaus.runner.sweeps.job_configs import JobConfigs
 
 log = logging.getLogger("iolaus")
-
 
 ENDED = ("done", "pruned")
 """States of jobs that are not run again."""
@@ -63,7 +55,7 @@ def sweep_folder(*, _root_: DictConfig) -> str:
 
 
 def identity(config: DictConfig) -> dict[str, Any]:
-    """What two sweeps share exactly when they are the same: their overrides and what makes jobs of them."""
+    """What two sweeps share exactly when they are the same: overrides and sweeper."""
     overrides = public_overrides(typed_overrides(config.hydra))
     return {"overrides": overrides, "sweeper": str(config.hydra.runtime.choices.get("hydra/sweeper"))}
 
@@ -79,41 +71,33 @@ def as_typed(override: str) -> str:
 
 
 class Job(NamedTuple):
-    """A run of a sweep: the overrides that make it, and its folder."""
+    """A run of a sweep: its overrides, and its folder."""
 
     overrides: list[str]
     folder: RunFolder
 
-    @property
-    def launched(self) -> list[str]:
-        """The overrides, and the one that brings the run into its folder."""
-        return [*self.overrides, f"hydra.sweep.subdir={self.folder.path.name}"]
-
 
 class JobSweeper(Sweeper):
-    """What both sweepers do: a folder for the sweep and for each job, and jobs that may fail."""
+    """Base of both sweepers: a folder for the sweep and for each job, and jobs that may fail."""
 
     config: DictConfig
     params: dict[str, str]
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
-        """Takes over what Hydra has composed, and makes the launcher."""
-        self.configs = JobConfigs(hydra_context.config_loader)
-        self.hydra_context = HydraContext(config_loader=self.configs, callbacks=hydra_context.callbacks)  # type: ignore[arg-type]
-        self.config = config
-        self.folder = Path(str(config.hydra.sweep.dir))
-        self.launched = 0
+        """Keeps the composed config, and makes the launcher."""
+        self.configs, self.config = JobConfigs(hydra_context.config_loader), config
+        self.folder, self.launched = Path(str(config.hydra.sweep.dir)), 0
+        context = HydraContext(config_loader=self.configs, callbacks=hydra_context.callbacks)  # type: ignore[arg-type]
         self.launcher: Launcher = Plugins.instance().instantiate_launcher(
-            hydra_context=self.hydra_context, task_function=task_function, config=config
+            hydra_context=context, task_function=task_function, config=config
         )
 
     def begin(self) -> None:
-        """Makes the folder, and notes what the sweep is."""
+        """Makes the folder with its `sweep.json`."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        noted = read_sweep(self.folder)
         given: Any = OmegaConf.to_container(self.config.hydra.overrides.hydra, resolve=False)
         hydra = [word for word in given if not word.startswith(("hydra.sweep.dir=", "hydra.mode="))]
-        noted |= {**identity(self.config), "hydra": hydra, "flags": flags()}
+        noted = read_sweep(self.folder) | identity(self.config) | {"hydra": hydra, "flags": flags()}
         noted.setdefault("started", datetime.now().isoformat(timespec="seconds"))
         write_atomically(self.folder / SWEEP, json.dumps(noted, indent=1))
 
@@ -123,15 +107,12 @@ class JobSweeper(Sweeper):
         parser = OverridesParser.create(config_loader=self.configs)  # type: ignore[arg-type]
         return parser.parse_overrides([*own, *arguments])
 
-    def identify(self, overrides: list[str]) -> str:
-        """The hash of the config that a job's overrides make; a wrong one raises before anything is launched."""
-        return self.configs.check(self.config, overrides)
-
     def launch(self, jobs: Sequence[Job]) -> Sequence[JobReturn]:
         """Launches jobs; an error of the launcher itself is logged and does not end the sweep."""
         first, self.launched = self.launched, self.launched + len(jobs)
+        words = [[*job.overrides, f"hydra.sweep.subdir={job.folder.path.name}"] for job in jobs]
         try:
-            return self.launcher.launch([job.launched for job in jobs], initial_job_idx=first)
+            return self.launcher.launch(words, initial_job_idx=first)
         except Exception as error:
             log.error("error: the launcher: %s", explain(error) or repr(error))
             return []
@@ -149,7 +130,7 @@ class Grid(JobSweeper):
         """Launches every job that is not done yet."""
         (batch,) = BasicSweeper.split_arguments(self.parse(arguments), None)
         overrides = [[as_typed(word) for word in words] for words in batch]
-        hashes = [self.identify(words) for words in overrides]
+        hashes = [self.configs.check(self.config, words) for words in overrides]
         self.begin()
         jobs = place(self.folder, overrides, hashes)
         undone = [job for job in jobs if job.folder.status().get("state") not in ENDED]
@@ -158,24 +139,19 @@ class Grid(JobSweeper):
         waiting = [job for job in undone if not job.folder.is_locked()]
         if len(waiting) < len(undone):
             log.info("%d jobs are left to the processes that train them now", len(undone) - len(waiting))
-        size = self.max_batch_size or len(waiting) or 1
+        size = self.max_batch_size or len(jobs)
         firsts = range(0, len(waiting), size)
         return [result for first in firsts for result in self.launch(waiting[first : first + size])]
 
 
 def place(sweep: Path, jobs: list[list[str]], hashes: list[str]) -> list[Job]:
-    """The jobs with their folders: that of the same job where there is one, else a new one of the next number.
-
-    A job is the same when its overrides and the hash of its config are.
-    """
-    there: dict[tuple[str, tuple[str, ...]], RunFolder] = {}
-    for old in map(RunFolder, runs_of(sweep)):
-        there[str(old.status().get("config_hash")), tuple(old.overrides())] = old
-    number = max([int(run.name) for run in runs_of(sweep) if run.name.isdigit()], default=-1)
+    """The jobs with their folders: that with the same overrides and config hash, else a new one of the next number."""
+    runs = [RunFolder(run) for run in runs_of(sweep)]
+    known = {(run.status().get("config_hash"), tuple(run.overrides())): run for run in runs}
+    number = max((int(run.path.name) for run in runs if run.path.name.isdigit()), default=-1)
     placed = []
     for overrides, identity_hash in zip(jobs, hashes, strict=True):
-        job = identity_hash, tuple(public_overrides(overrides))
-        folder = there.pop(job, None)
+        folder = known.pop((identity_hash, tuple(public_overrides(overrides))), None)
         if folder is None:
             number += 1
             folder = RunFolder(sweep / str(number))
@@ -186,11 +162,8 @@ def place(sweep: Path, jobs: list[list[str]], hashes: list[str]) -> list[Job]:
 
 def runs_of(sweep: Path) -> list[Path]:
     """The run folders of a sweep, in the order of their numbers."""
-
-    def number(run: Path) -> tuple[int, str]:
-        return (int(run.name) if run.name.isdigit() else 0, run.name)
-
-    return sorted((status.parent for status in sweep.glob("*/status.json")), key=number)
+    runs = (status.parent for status in sweep.glob("*/status.json"))
+    return sorted(runs, key=lambda run: (int(run.name) if run.name.isdigit() else 0, run.name))
 
 
 def problem_of(run: RunFolder) -> str | None:
@@ -205,20 +178,20 @@ def problem_of(run: RunFolder) -> str | None:
 
 
 class SweepPage(Callback):
-    """When the last job of a multirun has ended: the page that compares them, and a line for each that failed."""
+    """After the last job of a multirun: writes the page that compares the runs, and a line for each that failed."""
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
-        """Fixes the sweep's folder: a job may be composed in another process, and must get the same one."""
+        """Fixes the sweep's folder, for jobs that are composed in another process."""
         folder = str(config.hydra.sweep.dir)
         with flag_override(config, ["struct", "readonly"], [False, False]):
             config.hydra.sweep.dir = folder
             config.hydra.overrides.hydra.append(f"hydra.sweep.dir={quoted(folder)}")
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
-        """Compares the runs in the sweep's folder; a failed job makes the exit status 1."""
+        """Compares the runs in the sweep's folder; ends with exit status 1 where a job has failed."""
         folder = Path(config.hydra.sweep.dir)
         runs = runs_of(folder)
-        if not runs or config.hydra.launcher.get("wait") is False:  # the jobs have hardly begun
+        if not runs or config.hydra.launcher.get("wait") is False:  # the jobs are only queued
             return
         from iolaus.runner.report.comparison import write_comparison
 

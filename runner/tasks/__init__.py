@@ -1,8 +1,9 @@
-"""Finetuning tasks: one object each, in one file, that names everything which belongs to the task.
+"""Finetuning tasks: one object each, which names the parts of the task.
 
-`base` says what a task is, `registry` finds it by its name. `classification`, `token_classification`,
-`question_answering` and `vision_language` are those of this project; `register_task` adds one of yours, and
-`register_metric` a metric to any of them.
+- `base`: the base classes; `registry`: tasks by name.
+- `classification`, `token_classification`, `question_answering`, `vision_language`: one task each.
+
+`register_task` adds a task of your own, `register_metric` a metric to any of them.
 """
 
 from iolaus.conf.registry import register_metric, register_task

@@ -1,4 +1,4 @@
-"""What a finetuning task is: the names of its parts, and what they need to know of each other."""
+"""The base classes of finetuning tasks."""
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,8 +23,8 @@ from iolaus.runner.objectives.finetuning import label_config
 class Task:
     """A finetuning task, from rows to predictions.
 
-    Its head and its model are those of the objective (`Collator.auto`, `head_config` and `task_model`); its metrics, the
-    figure that names the best checkpoint and the tables of its report those of its predictions.
+    Its objective gives the head and the model (`Collator.auto`, `head_config`, `task_model`); its evaluation the metrics,
+    the figure that chooses the best checkpoint and the tables of the report.
 
     Example:
         >>> from iolaus.runner.tasks.classification import Classification
@@ -36,16 +36,16 @@ class Task:
     """
 
     name: str
-    """What `data.task` calls it."""
+    """Its name in `data.task`."""
 
     reader: ClassVar[type[ExampleReader] | None] = None
-    """Reads the rows of labelled data; a task whose data module does so itself has none."""
+    """Reads the rows of labelled data; None if the task has a data module of its own."""
 
     objective: ClassVar[type[Collator]]
-    """Makes micro-batches with targets, and says which head and model learn them."""
+    """Makes micro-batches with targets, and names the head and the model."""
 
     evaluation: ClassVar[type[Predictions]]
-    """Collects what is predicted: metrics, rows of `predictions.jsonl`, tables of the report."""
+    """Collects predictions: metrics, rows of `predictions.jsonl`, tables of the report."""
 
     second: ClassVar[str | None] = None
     """The setting of the column for a second text, such as `pair_column`, that `predict --second` gives."""
@@ -56,41 +56,29 @@ class Task:
         return self.objective.auto
 
     def make_reader(self, settings: Mapping[str, Any]) -> ExampleReader:
-        """The reader, by the settings of labelled data that it has parameters for.
-
-        Raises:
-            ValueError: the task has data modules of its own.
-        """
+        """The reader, with the settings it has parameters for. Raises ValueError if the task reads no labelled rows."""
         if self.reader is None:
-            raise ValueError(
-                f"data.task={self.name}: this task has data modules of its own, no labelled rows"
-            )
+            raise ValueError(f"data.task={self.name}: this task has its own data modules, no labelled rows")
         wanted = inspect.signature(self.reader).parameters
         return self.reader(**{name: value for name, value in settings.items() if name in wanted})
 
     def collect(self, sequences: Any, objective: Collator) -> Predictions:
-        """An empty collection of predictions for a set, made by the settings of the run's objective."""
+        """An empty collection of predictions for a set, with the settings of the run's objective."""
         return self.evaluation(sequences)
 
     def predictions(self, sequences: Any, objective: Collator) -> Predictions:
-        """The same, with the metrics that are registered for its kind."""
+        """The same, with the metrics registered for its kind."""
         made = self.collect(sequences, objective)
         made.registered = {name: dotted(make) for name, make in METRICS.get(made.kind, {}).items()}
         return made
 
     def typed(self, text: str) -> Any:
-        """What a text of the command line is in the text column."""
+        """The value of the text column for a text of the command line."""
         return text
 
     def assumed(self, config: Any) -> dict[str, Any]:
-        """What the reader would have learnt, as far as the config of a model of others tells it.
-
-        Raises:
-            ValueError: it does not.
-        """
-        raise ValueError(
-            f"the model was not trained here, so what its task {self.name!r} has learnt is not known"
-        )
+        """The state of the reader for a model trained elsewhere, from its config; ValueError if that is not enough."""
+        raise ValueError(f"the model was not trained here, so its labels for {self.name!r} are not known")
 
     def load(self, path: str) -> Any:
         """The trained model of a folder, without the task's own loss."""
@@ -98,25 +86,21 @@ class Task:
 
 
 class Evaluated(NamedTuple):
-    """A batch of an evaluated set, by the names of the task's model, and what the model makes of it."""
+    """A batch of an evaluated set, the model's output, the names of the labels, and the tokenizer's `decode` if any."""
 
     micro_batch: MicroBatch
     output: Mapping[str, Tensor]
     names: Sequence[str]
-    """Those of the labels."""
     decode: Callable[[Tensor], str] | None
-    """The text of token ids; None without a tokenizer."""
 
 
 class Measured(NamedTuple):
-    """Predictions of a batch, and what is true, for metrics of some kind."""
+    """Predictions of a batch and the truth, for all metrics of a kind (see `get_metrics_for_task`) or `only` some."""
 
     kind: str
-    """See `get_metrics_for_task`."""
     predicted: Any
     true: Any
     only: Sequence[str] | None = None
-    """Metrics of that kind that are meant; None for all."""
 
 
 class TrainerTask(Task):
@@ -125,29 +109,34 @@ class TrainerTask(Task):
     reader: ClassVar[type[ExampleReader]]
 
     def model(self, name_or_path: str, num_labels: int | None, tokenizer: Any) -> TaskModel:
-        """The model with the task's head, which starts anew where it is to have another number of labels than it had."""
+        """The model with the task's head, with new weights if `num_labels` is not the number it was trained for."""
         raise NotImplementedError
 
     def micro_batch(self, batch: dict[str, Any], model: Any, tokenizer: Any) -> MicroBatch:
-        """The batch by the names of the task's model, with the number of its targets as `weight`."""
+        """The batch with the fields that the task's model reads, and the number of its targets as `weight`."""
         raise NotImplementedError
 
     def measured(self, batch: Evaluated) -> Iterator[Measured]:
-        """What is measured of a batch."""
+        """The predictions of a batch, for each kind of metric."""
         raise NotImplementedError
 
     def joined(self, sequences: Any) -> Predictions | None:
-        """Predictions that join the samples of one example; None where each sample is one."""
+        """Predictions that join the samples of an example; None if each sample is one."""
         return None
 
 
 def labelled_head(auto: Any, name_or_path: str, num_labels: int | None) -> Head:
-    """A head for so many labels without names, or for those that it was trained with."""
+    """A new head for `num_labels` labels without names, or the trained one."""
     if num_labels is None or trained_labels(name_or_path) == num_labels:
         return Head(auto)
     return Head(auto, label_config(list(unnamed_labels(num_labels).values())), fresh=True)
 
 
+def label_names(config: Any) -> list[str]:
+    """The labels of a model's config, in the order of their numbers."""
+    return [config.id2label[i] for i in range(len(config.id2label))]
+
+
 def unnamed_labels(num_labels: int) -> dict[int, str]:
-    """What transformers calls labels without names."""
+    """The names that transformers gives to labels without names."""
     return {number: f"LABEL_{number}" for number in range(num_labels)}

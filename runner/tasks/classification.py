@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, ClassVar, cast
 
+from torch import Tensor
 from transformers import AutoModelForSequenceClassification
 
 from iolaus.runner.data.labelled.classification import ClassificationReader
@@ -14,11 +15,11 @@ from iolaus.runner.models import load_encoder
 from iolaus.runner.models.finetuning import SequenceClassifier
 from iolaus.runner.objectives import Collator, SequenceClassificationCollator
 from iolaus.runner.objectives.layout import IGNORED
-from iolaus.runner.tasks.base import Evaluated, Measured, TrainerTask, labelled_head
+from iolaus.runner.tasks.base import Evaluated, Measured, TrainerTask, label_names, labelled_head
 
 
 class Classification(TrainerTask):
-    """A label, labels or a number for each text; what kind of problem it is follows from the labels."""
+    """A label, labels or a number for each text; the kind of problem follows from the labels."""
 
     name = "classification"
     reader = ClassificationReader
@@ -31,14 +32,13 @@ class Classification(TrainerTask):
     }
 
     def collect(self, sequences: Any, objective: Collator) -> Predictions:
-        """By the kind of problem."""
+        """Predictions for the objective's kind of problem."""
         assert isinstance(objective, SequenceClassificationCollator)
         return self.evaluations[objective.problem_type](sequences)
 
     def assumed(self, config: Any) -> dict[str, Any]:
         """The labels and the kind of problem."""
-        labels = [config.id2label[i] for i in range(len(config.id2label))]
-        return {"labels": labels, "problem_type": config.problem_type or SINGLE}
+        return {"labels": label_names(config), "problem_type": config.problem_type or SINGLE}
 
     def model(self, name_or_path: str, num_labels: int | None, tokenizer: Any) -> SequenceClassifier:
         """The model, for the kind of problem that it was trained on."""
@@ -49,25 +49,26 @@ class Classification(TrainerTask):
     def micro_batch(self, batch: dict[str, Any], model: Any, tokenizer: Any) -> MicroBatch:
         """The labels as they are; the kind of problem follows from them."""
         labels = batch["labels"]
-        if not labels.is_floating_point():
-            kind, known = SINGLE, labels != IGNORED
-        else:
-            kind = REGRESSION if labels.ndim == 1 else MULTI
-            known = ~labels.reshape(len(labels), -1).isnan().any(-1)
+        kind = (REGRESSION if labels.ndim == 1 else MULTI) if labels.is_floating_point() else SINGLE
         model.problem_type = model.pretrained.config.problem_type = kind
-        own = {"example_labels": labels, "problem_type": kind, "weight": float(known.sum())}
-        return cast(MicroBatch, batch | own)
+        weight = float(_known(labels).sum())
+        return cast(MicroBatch, {**batch, "example_labels": labels, "problem_type": kind, "weight": weight})
 
     def measured(self, batch: Evaluated) -> Iterator[Measured]:
         """Predictions for the texts whose labels are known."""
-        labels, logits = batch.micro_batch["example_labels"], batch.output["logits"]
+        known = _known(batch.micro_batch["example_labels"])
+        labels, logits = batch.micro_batch["example_labels"][known], batch.output["logits"][known]
         kind = batch.micro_batch["problem_type"]
         if kind == REGRESSION:
-            known = ~labels.isnan()
-            yield Measured("regression", logits[known, 0], labels[known])
+            yield Measured("regression", logits[:, 0], labels)
         elif kind == MULTI:
-            known = ~labels.isnan().any(-1)
-            yield Measured("multi_label", logits[known] > 0, labels[known] > 0.5)
+            yield Measured("multi_label", logits > 0, labels > 0.5)
         else:
-            known = labels != IGNORED
-            yield Measured("classification", logits.argmax(-1)[known], labels[known])
+            yield Measured("classification", logits.argmax(-1), labels)
+
+
+def _known(labels: Tensor) -> Tensor:
+    """Whether each example has a label, bool [B]."""
+    if labels.is_floating_point():
+        return ~labels.reshape(len(labels), -1).isnan().any(-1)
+    return labels != IGNORED

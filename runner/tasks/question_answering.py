@@ -32,12 +32,12 @@ class QuestionAnswering(TrainerTask):
     second = "context_column"
 
     def collect(self, sequences: Any, objective: Collator) -> Predictions:
-        """Questions go unanswered by the objective's threshold."""
+        """Predictions with the objective's threshold for no answer."""
         assert isinstance(objective, QuestionAnsweringCollator)
         return QuestionPredictions(sequences, objective.null_threshold)
 
     def assumed(self, config: Any) -> dict[str, Any]:
-        """Every question has an answer."""
+        """That every question has an answer."""
         return {"may_be_empty": False}
 
     def model(self, name_or_path: str, num_labels: int | None, tokenizer: Any) -> QuestionAnswerer:
@@ -78,16 +78,13 @@ class QuestionAnswering(TrainerTask):
 
 
 def _in_context(batch: Mapping[str, Any], tokenizer: Any) -> Tensor:
-    """Which tokens [B, T] answers may be of: those of the second text, or all where nothing tells the texts apart."""
+    """Tokens [B, T] that an answer may have: those of the second text, or all if nothing separates the texts."""
     ids: Tensor = batch["input_ids"]
-    real: Tensor = batch["attention_mask"] > 0
-    special = torch.zeros_like(real)
+    inside: Tensor = batch["attention_mask"] > 0
     if tokenizer is not None:
-        special = torch.isin(ids, torch.tensor(tokenizer.all_special_ids, device=ids.device))
+        inside &= ~torch.isin(ids, torch.tensor(tokenizer.all_special_ids, device=ids.device))
     if "token_type_ids" in batch:
-        second: Tensor = batch["token_type_ids"] == 1
-        return real & ~special & second
-    separated = torch.ones_like(real)
-    if tokenizer is not None and tokenizer.sep_token_id is not None:
-        separated = torch.gt((ids == tokenizer.sep_token_id).cumsum(-1), 0)
-    return real & ~special & separated
+        inside &= batch["token_type_ids"] == 1
+    elif tokenizer is not None and tokenizer.sep_token_id is not None:
+        inside &= (ids == tokenizer.sep_token_id).cumsum(-1) > 0
+    return inside

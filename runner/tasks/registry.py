@@ -1,4 +1,4 @@
-"""Tasks by name, and modules of the user's own that register some."""
+"""Tasks by name, and the import of modules that register some."""
 
 from collections.abc import Iterable
 from importlib import import_module
@@ -13,14 +13,11 @@ T = TypeVar("T", bound=Task)
 
 
 def get_task(name: str) -> Task:
-    """The task that is registered under a name.
+    """The task that is registered under a name. Raises ValueError if there is none, with those there are.
 
     Example:
         >>> get_task("classification").second
         'pair_column'
-
-    Raises:
-        ValueError: there is no such task; the message lists those there are.
     """
     return _found(name, Task, "data.task")
 
@@ -47,11 +44,7 @@ def _made(name: str) -> Task:
 
 
 def import_modules(names: Iterable[str], setting: str = "imports") -> None:
-    """Imports modules of the user's own, which may register tasks and metrics.
-
-    Raises:
-        ImportError: one cannot be imported.
-    """
+    """Imports modules of the user's, which may register tasks and metrics. Raises ImportError for one that is missing."""
     for name in names:
         try:
             import_module(name)

@@ -1,5 +1,6 @@
 """Classification of words: a label for each word of a sentence, such as the tags of entities."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
@@ -16,7 +17,7 @@ from iolaus.runner.models import load_encoder
 from iolaus.runner.models.finetuning import TokenClassifier
 from iolaus.runner.objectives import Collator, TokenClassificationCollator
 from iolaus.runner.objectives.layout import IGNORED
-from iolaus.runner.tasks.base import Evaluated, Measured, TrainerTask, labelled_head
+from iolaus.runner.tasks.base import Evaluated, Measured, TrainerTask, label_names, labelled_head
 
 
 class TokenClassification(TrainerTask):
@@ -28,17 +29,17 @@ class TokenClassification(TrainerTask):
     evaluation = TokenPredictions
 
     def collect(self, sequences: Any, objective: Collator) -> Predictions:
-        """Tags of a sentence together or one by one, as the objective says."""
+        """Predictions with the objective's kind of decoding."""
         assert isinstance(objective, TokenClassificationCollator)
         return TokenPredictions(sequences, objective.constrained_decoding)
 
     def typed(self, text: str) -> list[str]:
-        """Its words."""
+        """The words of the text."""
         return text.split()
 
     def assumed(self, config: Any) -> dict[str, Any]:
         """The labels; words without a token get `O`."""
-        labels = [config.id2label[i] for i in range(len(config.id2label))]
+        labels = label_names(config)
         return {"labels": labels, "default_label": labels.index("O") if "O" in labels else 0}
 
     def model(self, name_or_path: str, num_labels: int | None, tokenizer: Any) -> TokenClassifier:
@@ -47,15 +48,15 @@ class TokenClassification(TrainerTask):
         return TokenClassifier(load_encoder(name_or_path, {}, tokenizer, head))
 
     def micro_batch(self, batch: dict[str, Any], model: Any, tokenizer: Any) -> MicroBatch:
-        """Tokens with a label are targets, and words."""
+        """Every token with a label is a target, and a word."""
         labels = batch["labels"].flatten()
         positions = (labels != IGNORED).nonzero()[:, 0]
-        own = {"target_positions": positions, "targets": labels[positions], "word_positions": positions}
-        own |= {"read_positions": positions, "weight": float(len(positions))}
+        own = dict.fromkeys(("target_positions", "word_positions", "read_positions"), positions)
+        own |= {"targets": labels[positions], "weight": float(len(positions))}
         return cast(MicroBatch, batch | own)
 
     def measured(self, batch: Evaluated) -> Iterator[Measured]:
-        """Labels of targets; those of entities by row, where labels are BIO tags, else a mean of F1 over the labels."""
+        """The accuracy of the targets; F1 of entities if labels are BIO tags, else the mean of F1 over the labels."""
         micro_batch, names = batch.micro_batch, batch.names
         predicted, targets = batch.output["logits"].argmax(-1), micro_batch["targets"]
         yield Measured(self.name, predicted, targets, only=["accuracy"])
@@ -68,7 +69,8 @@ class TokenClassification(TrainerTask):
 
 
 def _by_row(rows: Sequence[int], labels: Tensor, names: Sequence[str]) -> list[list[str]]:
-    sentences: dict[int, list[str]] = {}
+    """The names of the labels of each row."""
+    sentences: dict[int, list[str]] = defaultdict(list)
     for row, label in zip(rows, labels.tolist(), strict=True):
-        sentences.setdefault(row, []).append(names[label])
+        sentences[row].append(names[label])
     return list(sentences.values())

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch.utils.data import Dataset
 
-from iolaus.runner.data.workers import StepLoader, StepSampler, set_up_worker
+from iolaus.runner.data.workers import StepLoader, StepSampler
 from tests.conftest import ROOT
 
 LARGE = 300_000
@@ -34,10 +34,7 @@ class Batches(Dataset[Any]):
 
 
 def loader(batches: Batches, workers: int = 2) -> StepLoader:
-    return StepLoader(
-        batches, batch_size=None, sampler=StepSampler(3, 20), num_workers=workers, worker_init_fn=set_up_worker,
-        prefetch_factor=2,
-    )  # fmt: skip
+    return StepLoader(batches, num_workers=workers, sampler=StepSampler(3, 20), prefetch_factor=2)
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -30,7 +30,13 @@ def public_classes(module: ModuleType) -> list[type]:
     ]
 
 
-@pytest.mark.parametrize("name", [*modules(), "iolaus.runner.data.micro_batch"])
+DATA = [
+    f"iolaus.runner.data.{name}"
+    for name in ("micro_batch", "demo.scenes", "demo.stdlib_tasks", "demo.stdlib_text")
+]
+
+
+@pytest.mark.parametrize("name", [*modules(), *DATA])
 def test_examples_of_docstrings_run(name: str) -> None:
     assert doctest.testmod(import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE).failed == 0
 

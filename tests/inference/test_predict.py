@@ -85,7 +85,8 @@ def test_opened_run_says_of_rows_what_the_command_says_of_their_file(
             run.predict("a question without a context")
     else:
         text = " ".join(rows[0][column]) if task == "token_classification" else rows[0][column]
-        assert run.predict(text)[0]["predicted"] == command[0]["predicted"]
+        for given in (text, {column: text}):
+            assert run.predict(given)[0]["predicted"] == command[0]["predicted"]
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -17,7 +17,7 @@ from transformers import (
 )
 
 from iolaus.runner.optim import get_optimizer, groups_table, parameter_groups
-from iolaus.runner.optim.roles import roles
+from iolaus.runner.optim.roles import parts
 from tests.optim.tiny import VOCABULARY, make, tiny_bert, train
 
 LAYER = "bert.encoder.layer.{}."
@@ -125,7 +125,7 @@ def test_a_tied_head_is_an_embedding_and_counts_once() -> None:
     parameters = [p for group in groups(model) for p in group["params"]]
     assert len(parameters) == len({id(p) for p in parameters}) == len(list(model.parameters()))
     untied = tiny_bert(tie_word_embeddings=False)
-    assert roles(untied)["cls.predictions.decoder.weight"][1] == "head"
+    assert parts(untied)["cls.predictions.decoder.weight"].role == "head"
 
 
 def test_matrices_inside_norms_do_not_decay() -> None:

@@ -10,7 +10,7 @@ from iolaus.runner.report.summary import (
     compared_losses,
     end_summary,
     resume_command,
-    start_summary,
+    show,
     validation_set,
 )
 from iolaus.runner.run.folder import RunFolder
@@ -36,7 +36,7 @@ class Terminal(StringIO):
 
 
 def test_facts_are_plain_lines_outside_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    start_summary(FACTS)
+    show("iolaus", FACTS)
     assert capsys.readouterr().out.splitlines() == [
         "data",
         "  documents   12,000",
@@ -49,7 +49,7 @@ def test_facts_are_plain_lines_outside_a_terminal(capsys: pytest.CaptureFixture[
 def test_facts_are_a_panel_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     with redirect_stdout(Terminal()) as screen:
-        start_summary(FACTS)
+        show("iolaus", FACTS)
     shown = re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue())
     assert shown.startswith("╭─ iolaus ─")
     for section, facts in FACTS.items():

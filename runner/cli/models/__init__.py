@@ -1,6 +1,6 @@
 """Subcommands that take a trained model.
 
-- `predict`: what it says of a text or a file.
-- `push`: publishes its folder.
-- `consolidate`: makes the folder from any checkpoint.
+- `predict`: predicts for a text or a file.
+- `push`: copies an exported model to a folder or the hub.
+- `consolidate`: exports the model of any checkpoint.
 """

@@ -1,7 +1,7 @@
-"""`iolaus consolidate CHECKPOINT TARGET`: the model of any checkpoint, also one in shards, as one folder.
+"""`iolaus consolidate CHECKPOINT TARGET`: exports the model of any checkpoint, also of one in shards.
 
 CHECKPOINT is `<run>/checkpoints/step-<n>.ckpt` (or `best.ckpt`, `last.ckpt`), or a run folder for its newest one. The run
-may be training, or stopped; its config says what the model is, and its data must still be there.
+may be training, or stopped. Its data must still be there.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -16,30 +16,27 @@ from iolaus.runner.run.folder import RunFolder
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declares the words of the command."""
+    """Adds the arguments of the command."""
     parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="a checkpoint, or a run folder")
     parser.add_argument("target", type=Path, metavar="TARGET", help="the folder to write")
-    about = "what the run was allowed, if it ran code of others: allowed_targets=[mine]"
+    about = "settings of the run that let code of others run, such as allowed_targets=[mine]"
     parser.add_argument("allowed", nargs="*", metavar="SETTING=VALUE", help=about)
 
 
 def main(arguments: Namespace) -> None:
-    """Writes the folder, and prints where it lies."""
+    """Writes the folder and prints its path."""
     print(consolidate(arguments.checkpoint, arguments.target, arguments.allowed))
 
 
 def consolidate(checkpoint: Path, target: Path, allowed: Sequence[str] = ()) -> Path:
-    """Writes the model as a Hugging Face folder, its tokenizer and its card to `target`.
+    """Writes model, tokenizer and model card to the folder `target`.
 
-    Settings in the run's config that let code of others run must be `allowed` in the same words.
-
-    Raises:
-        ValueError: a setting is not allowed, `target` is there, or `checkpoint` is not, or is damaged.
-        OSError: `target` cannot be written.
+    `allowed` repeats the settings of the run that let code of others run. Raises ValueError if one is missing, `target`
+    exists, or `checkpoint` is missing or damaged, and OSError where `target` cannot be written.
     """
     if target.exists():
         raise ValueError(f"{str(target)!r} is there already; choose a folder that is not")
-    path = chosen(checkpoint)
+    path = _checkpoint_path(checkpoint)
     from iolaus.runner.checkpoints.files import AtomicCheckpointIO
     from iolaus.runner.inference.export import model_card, write_model
     from iolaus.runner.loop.assembly import assemble, known_task
@@ -52,9 +49,9 @@ def consolidate(checkpoint: Path, target: Path, allowed: Sequence[str] = ()) -> 
     parts = assemble(completed(config))
     data, module = parts.data, parts.module
     if not hasattr(module, "make_optimizer"):
+        what = f"{str(run.path)!r} trains a LightningModule of its own, {type(module).__name__}"
         raise ValueError(
-            f"{str(run.path)!r} trains a LightningModule of its own, {type(module).__name__}: load its checkpoint with "
-            "load_from_checkpoint; model/ is written when the run ends"
+            f"{what}: load its checkpoint with load_from_checkpoint; a run writes model/ at its end"
         )
     saved = AtomicCheckpointIO().load_checkpoint(path)
     module.load_state_dict(saved["state_dict"])
@@ -66,21 +63,13 @@ def consolidate(checkpoint: Path, target: Path, allowed: Sequence[str] = ()) -> 
         return write_model(module.model, data.preprocessor, target, card, None, known_task(data))
 
 
-def chosen(checkpoint: Path) -> Path:
-    """The checkpoint itself, by its own name; of a run folder the newest one that is whole.
-
-    Raises:
-        ValueError: there is none.
-    """
+def _checkpoint_path(checkpoint: Path) -> Path:
+    """The path of a checkpoint, or of the newest complete one of a run folder; raises ValueError without one."""
     if checkpoint.suffix == ".ckpt" and checkpoint.exists():
         return checkpoint.resolve()
-    found = None
-    if checkpoint.is_dir():
-        from iolaus.runner.checkpoints.callback import newest_checkpoint
+    from iolaus.runner.checkpoints.callback import newest_checkpoint
 
-        found = newest_checkpoint(checkpoint / "checkpoints")
-    if found is None:
-        raise ValueError(
-            f"there is no checkpoint in {str(checkpoint)!r}: expected <run>/checkpoints/step-<n>.ckpt or a run folder"
-        )
-    return found.path
+    if checkpoint.is_dir() and (found := newest_checkpoint(checkpoint / "checkpoints")):
+        return found.path
+    expected = "expected <run>/checkpoints/step-<n>.ckpt or a run folder"
+    raise ValueError(f"there is no checkpoint in {str(checkpoint)!r}: {expected}")

@@ -1,7 +1,7 @@
-"""`iolaus push RUN TARGET`: the exported model of a run, with its model card, to a folder or to the hub.
+"""`iolaus push RUN TARGET`: copies the exported model of a run, with its model card, to a folder or the hub.
 
 TARGET is a folder (`./name`, `/path/name`, or any name without a slash), or `owner/name` of the Hugging Face hub, where
-a new repository is private unless `--public` is given. The hub wants a token: `hf auth login`, or HF_TOKEN.
+a new repository is private unless `--public` is given. The hub needs a token: `hf auth login`, or HF_TOKEN.
 """
 
 import os
@@ -12,15 +12,15 @@ from typing import Any
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declares the words of the command."""
+    """Adds the arguments of the command."""
     parser.add_argument("run", metavar="RUN", help="run folder")
     parser.add_argument("target", metavar="TARGET", help="a folder, or owner/name on the hub")
-    parser.add_argument("--replace", action="store_true", help="replaces a folder that is there")
-    parser.add_argument("--public", action="store_true", help="a new repository of the hub is seen by all")
+    parser.add_argument("--replace", action="store_true", help="replaces an existing folder")
+    parser.add_argument("--public", action="store_true", help="makes a new repository of the hub public")
 
 
 def main(arguments: Namespace) -> None:
-    """Copies or uploads the model, and prints where it lies then."""
+    """Copies or uploads the model, and prints its new path or address."""
     source = exported(arguments.run)
     if is_hub_name(arguments.target):
         print(push_to_hub(source, arguments.target, arguments.public))
@@ -29,42 +29,28 @@ def main(arguments: Namespace) -> None:
 
 
 def exported(run: str) -> Path:
-    """The folder of a run's exported model.
-
-    Raises:
-        ValueError: the run has none, or it is no whole model.
-    """
+    """The folder of a run's exported model; raises ValueError for a missing or incomplete model."""
     folder = Path(run) / "model" if (Path(run) / "model").is_dir() else Path(run)
     for name in ("config.json", "README.md"):
         if not (folder / name).is_file():
-            raise ValueError(
-                f"there is no exported model in {run!r} ({name} is missing): expected a run folder with the model/ that "
-                "a run writes at its end"
-            )
+            expected = "expected a run folder with the model/ that a run writes at its end"
+            raise ValueError(f"there is no exported model in {run!r} ({name} is missing): {expected}")
     return folder
 
 
 def is_hub_name(target: str) -> bool:
-    """Whether a target is `owner/name`: one slash, nothing that begins like a path, and no such folder here."""
-    parts = target.split("/")
-    if target.startswith((".", "~", "/")) or len(parts) != 2 or not all(parts):
-        return False
-    return not Path(parts[0]).is_dir()
+    """Whether a target is `owner/name`, does not begin like a path, and `owner` is no folder here."""
+    owner, *names = target.split("/")
+    is_name = len(names) == 1 and owner and names[0] and not target.startswith((".", "~"))
+    return bool(is_name) and not Path(owner).is_dir()
 
 
 def copy_to_folder(source: Path, target: Path, replace: bool) -> Path:
-    """Copies the model; the folder appears whole or not at all.
-
-    Raises:
-        ValueError: the folder is there and is not to be replaced, or lies in the model.
-        OSError: it cannot be written.
-    """
+    """Copies the model atomically; raises ValueError for a folder that exists or is nested, OSError if writing fails."""
     if target.exists() and not replace:
         raise ValueError(f"{str(target)!r} is there already; --replace replaces it")
     if target.resolve().is_relative_to(source.resolve()) or source.resolve().is_relative_to(target.resolve()):
-        raise ValueError(
-            f"{str(target)!r} and the model in {str(source)!r} lie in each other; choose another folder"
-        )
+        raise ValueError(f"{str(target)!r} and {str(source)!r} lie in each other; choose another folder")
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     before = target.with_name(f".{target.name}.{os.getpid()}.old")
     try:
@@ -82,11 +68,7 @@ def copy_to_folder(source: Path, target: Path, replace: bool) -> Path:
 
 
 def push_to_hub(source: Path, name: str, public: bool) -> str:
-    """Uploads the model in one commit; returns its address.
-
-    Raises:
-        ValueError: the hub cannot be reached, or does not let this token write there.
-    """
+    """Uploads the model in one commit, and returns its address; raises ValueError where this is not possible."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError, OfflineModeIsEnabled
 
@@ -95,20 +77,15 @@ def push_to_hub(source: Path, name: str, public: bool) -> str:
     try:
         api.create_repo(name, private=not public, exist_ok=True)
         api.upload_folder(repo_id=name, folder_path=source, commit_message="Model trained with Iolaus")
-    except OfflineModeIsEnabled as error:
-        raise ValueError(
-            f"cannot push to {name!r}: HF_HUB_OFFLINE is set; unset it, or push to a folder"
-        ) from error
-    except LocalTokenNotFoundError as error:
-        raise ValueError(f"cannot push to {name!r}: no token; run `hf auth login` or set HF_TOKEN") from error
-    except HfHubHTTPError as error:
-        said = str(error).splitlines()[0]
-        raise ValueError(
-            f"the hub does not take {name!r}: {said}; is the token allowed to write there?"
-        ) from error
-    except (OSError, unreachable) as error:
-        raise ValueError(
-            f"cannot push to {name!r}: the hub cannot be reached ({type(error).__name__}); push to a folder, such as "
-            f"./{name.rpartition('/')[2]}"
-        ) from error
+    except (OSError, unreachable) as error:  # the others are subclasses of these
+        if isinstance(error, OfflineModeIsEnabled):
+            reason = "HF_HUB_OFFLINE is set; unset it, or push to a folder"
+        elif isinstance(error, LocalTokenNotFoundError):
+            reason = "no token; run `hf auth login` or set HF_TOKEN"
+        elif isinstance(error, HfHubHTTPError):
+            reason = f"{str(error).splitlines()[0]}; is the token allowed to write there?"
+        else:
+            folder = f"./{name.rpartition('/')[2]}"
+            reason = f"the hub cannot be reached ({type(error).__name__}); push to a folder, such as {folder}"
+        raise ValueError(f"cannot push to {name!r}: {reason}") from error
     return f"{api.endpoint}/{name}"

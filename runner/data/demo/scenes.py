@@ -1,8 +1,6 @@
-"""Small drawn scenes with captions and questions: a vision-language data set that is made, not downloaded.
+"""Drawn scenes of up to four coloured shapes with captions and questions: a vision-language data set without a download.
 
-A scene has up to four coloured shapes, one per quarter. Two thirds of the rows are about a drawing, with a question on
-a colour, a shape, a number, a place, or answered by yes or no, a caption, or a conversation of two questions; a third is
-text alone, which describes a scene in words and asks the same. Everything follows from the part and the row's number.
+A third of the rows is text alone, which describes a scene in words. A row depends on the part and its number alone.
 """
 
 import json
@@ -19,9 +17,7 @@ from iolaus.runner.run.files import write_atomically
 
 PARTS = ("train", "validation", "test")
 
-COLOURS = {
-    "red": (220, 40, 40), "green": (40, 170, 60), "blue": (40, 80, 220), "yellow": (235, 200, 30),
-}  # fmt: skip
+COLOURS = {"red": (220, 40, 40), "green": (40, 170, 60), "blue": (40, 80, 220), "yellow": (235, 200, 30)}
 SHAPES = ("circle", "square", "triangle", "cross")
 PLACES = ("top left", "top right", "bottom left", "bottom right")
 
@@ -29,10 +25,10 @@ IMAGE_SIZE = 32
 """Pixels of a drawing, squared."""
 
 KINDS = ("colour", "shape", "text", "count", "position", "text", "yes/no", "caption", "text")
-"""The types of nine rows in a row; every third has no image."""
+"""The types of nine successive rows; every third has no image."""
 
 ASKED = ("colour", "shape", "count", "position", "yes/no")
-"""Types of questions, which a text may ask as well."""
+"""Types of questions that a text may ask as well."""
 
 
 class Thing(NamedTuple):
@@ -43,15 +39,20 @@ class Thing(NamedTuple):
     place: int
 
     def words(self) -> str:
-        """What it is called."""
+        """Its colour and shape."""
         return f"{self.colour} {self.shape}"
 
 
 class Scenes:
-    """`size` rows of one part (`train`, `validation`, `test`), and their images, drawn when they are asked for."""
+    """`size` rows of one part (`train`, `validation`, `test`), and their images, which are drawn on demand.
+
+    Example:
+        >>> next(Scenes("train", 9).rows())["question"]
+        'what colour is the square?'
+    """
 
     def __init__(self, part: str, size: int) -> None:
-        """Raises ValueError for a part that there is none of, and for no rows."""
+        """Raises ValueError for an unknown part, and for no rows."""
         if part not in PARTS:
             raise ValueError(f"the scenes have no part {part!r}; there are: {', '.join(PARTS)}")
         if size < 1:
@@ -59,7 +60,7 @@ class Scenes:
         self.part, self.size = part, size
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """The rows in a fixed order: captions, questions and conversations, as `ConversationReader` takes them."""
+        """Captions, questions and conversations in a fixed order, as `ConversationReader` takes them."""
         return (self._row(number) for number in range(self.size))
 
     def describe(self) -> str:
@@ -67,29 +68,21 @@ class Scenes:
         return f"drawn scenes with captions and questions, {self.part}"
 
     def read(self, reference: str, where: str) -> Image.Image:
-        """The drawing that rows refer to as `reference`.
-
-        Raises:
-            FileNotFoundError: no row of this part refers to it.
-        """
+        """The drawing of a reference. Raises FileNotFoundError for one that no row of this part has."""
         part, _, number = reference.removesuffix(".png").rpartition("-")
         if part != self.part or not number.isdecimal() or int(number) >= self.size:
             raise FileNotFoundError(f"{where}: there is no scene {reference!r} among those of {self.part}")
         return draw(self._scene(int(number))[0])
 
     def check(self, reference: str, where: str) -> None:
-        """Nothing can be wrong with an image that is drawn."""
+        """Accepts every reference; `read` raises for an unknown one."""
 
     def size_of(self, reference: str, where: str) -> Size:
-        """That of the drawing."""
-        return self.read(reference, where).size
+        """Width and height of every drawing."""
+        return (IMAGE_SIZE, IMAGE_SIZE)
 
     def export(self, folder: Path) -> Path:
-        """Writes `<part>.jsonl` into a folder, and the images into `images/` below it; returns the former's path.
-
-        Raises:
-            OSError: the folder cannot be written.
-        """
+        """Writes `<part>.jsonl` and `images/` into a folder; returns the path of the former."""
         (folder / "images").mkdir(parents=True, exist_ok=True)
         rows = list(self.rows())
         for row in rows:
@@ -100,7 +93,7 @@ class Scenes:
         return path
 
     def _scene(self, number: int) -> tuple[list[Thing], dict[str, Any]]:
-        """What is in the scene of a row, and what is asked or said about it."""
+        """The shapes in the scene of a row, and the columns of what is asked or said about it."""
         draws = random.Random(f"{self.part} {number}")
         kind = KINDS[number % len(KINDS)]
         asked = draws.choice(ASKED) if kind == "text" else kind
@@ -108,9 +101,13 @@ class Scenes:
             things = _things(draws, draws.randint(1, 4))
             if number // len(KINDS) % 2:
                 return things, {"caption": described(things)}
-            turns = [("human", f"{IMAGE_PLACE}\nhow many shapes are there?"), ("gpt", str(len(things)))]
-            turns += [("human", "what is there?"), ("gpt", described(things))]
-            return things, {"conversations": [{"from": role, "value": text} for role, text in turns]}
+            turns = [
+                {"from": "human", "value": f"{IMAGE_PLACE}\nhow many shapes are there?"},
+                {"from": "gpt", "value": str(len(things))},
+                {"from": "human", "value": "what is there?"},
+                {"from": "gpt", "value": described(things)},
+            ]
+            return things, {"conversations": turns}
         while True:
             things = _things(draws, draws.randint(1, 4))
             if found := _question(draws, things, asked):
@@ -119,12 +116,11 @@ class Scenes:
     def _row(self, number: int) -> dict[str, Any]:
         things, said = self._scene(number)
         kind = KINDS[number % len(KINDS)]
+        name = f"{self.part}-{number:05d}"
         if kind == "text":
-            said["question"] = f"{described(things)}. {said['question']}"
-            image = {}
-        else:
-            image = {"image": f"{self.part}-{number:05d}.png"}
-        return {"id": f"{self.part}-{number:05d}", **image, **said, "kind": kind}
+            question = f"{described(things)}. {said['question']}"
+            return {"id": name, **said, "question": question, "kind": kind}
+        return {"id": name, "image": f"{name}.png", **said, "kind": kind}
 
 
 def described(things: list[Thing]) -> str:
@@ -160,24 +156,19 @@ def _things(draws: random.Random, count: int) -> list[Thing]:
 
 
 def _question(draws: random.Random, things: list[Thing], kind: str) -> tuple[str, str] | None:
-    """A question of a type on a scene, and its answer; none where the scene does not allow one.
-
-    Answers of one type come about equally often.
-    """
+    """A question of a type on a scene, and its answer; None where more than one shape could be meant."""
     thing = draws.choice(things)
-    if kind == "colour":
-        alone = [t.shape for t in things].count(thing.shape) == 1
-        return (f"what colour is the {thing.shape}?", thing.colour) if alone else None
-    if kind == "shape":
-        alone = [t.colour for t in things].count(thing.colour) == 1
-        return (f"what shape is {thing.colour}?", thing.shape) if alone else None
-    if kind == "position":
-        alone = [t.words() for t in things].count(thing.words()) == 1
-        return (f"where is the {thing.words()}?", PLACES[thing.place]) if alone else None
     if kind == "count":
         return "how many shapes are there?", str(len(things))
-    present = {t.words() for t in things}
-    if draws.random() < 0.5:
-        return f"is there a {thing.words()}?", "yes"
-    absent = [f"{c} {s}" for c in COLOURS for s in SHAPES if f"{c} {s}" not in present]
-    return f"is there a {draws.choice(absent)}?", "no"
+    present = [t.words() for t in things]
+    if kind == "yes/no":
+        if draws.random() < 0.5:
+            return f"is there a {thing.words()}?", "yes"
+        absent = [f"{c} {s}" for c in COLOURS for s in SHAPES if f"{c} {s}" not in present]
+        return f"is there a {draws.choice(absent)}?", "no"
+    names, name, question, answer = {
+        "colour": ([t.shape for t in things], thing.shape, "what colour is the {}?", thing.colour),
+        "shape": ([t.colour for t in things], thing.colour, "what shape is {}?", thing.shape),
+        "position": (present, thing.words(), "where is the {}?", PLACES[thing.place]),
+    }[kind]
+    return (question.format(name), answer) if names.count(name) == 1 else None

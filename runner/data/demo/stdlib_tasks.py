@@ -1,7 +1,6 @@
-"""Labelled examples from what every CPython ships, for each task: nothing to download.
+"""Labelled examples of each finetuning task, from the sources of the standard library: nothing to download.
 
-All is read from the sources of the standard library, which are parsed and never imported, and is the same every time
-for the same Python. Parts (`train`, `validation`, `test`) share no text.
+Sources are parsed, never imported; one Python always gives the same examples. Parts share no text.
 """
 
 import ast
@@ -10,18 +9,16 @@ import io
 import keyword
 import platform
 import re
-import sysconfig
 import tokenize
-import warnings
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from hashlib import blake2b
-from itertools import pairwise
-from pathlib import Path
+from importlib.util import decode_source
+from itertools import accumulate, islice, pairwise
 from typing import Any
 
-from iolaus.runner.data.demo.stdlib_text import SHORTEST, docstrings, source_files
+from iolaus.runner.data.demo.stdlib_text import SHORTEST, Documented, documented, library, source_files
 
 PARTS = ("train", "validation", "test")
 
@@ -38,14 +35,17 @@ MOST_PIECES_OF_A_FILE = 24
 LINES_OF_A_PIECE = 4
 MOST_WORDS = 80
 CONTEXTS_PER_QUESTIONED = 4
-"""One in so many documented functions and classes is asked about."""
+"""Every so many functions and classes one has questions."""
 
 LARGEST_FILE = 40_000
-"""Bytes: longer sources are left out, for speed."""
+"""Bytes of the largest source that is read, for speed."""
+
+Part = tuple[str, str, tuple[int, int]]
+"""A part of a signature: `base`, `parameter` or `default`, its text, and its first and last place."""
 
 
 class StdlibTask:
-    """Rows of one part, and how they are called in messages."""
+    """The rows of one part; a subclass makes them, and names them in `what`."""
 
     what: str
 
@@ -55,11 +55,7 @@ class StdlibTask:
         self.part = part
 
     def rows(self) -> list[dict[str, Any]]:
-        """The examples of the part.
-
-        Raises:
-            FileNotFoundError: this Python carries no sources of its standard library.
-        """
+        """The examples of the part. Raises FileNotFoundError for a Python without sources of its library."""
         rows = list(self.examples())
         if not rows:
             raise FileNotFoundError(
@@ -78,7 +74,12 @@ class StdlibTask:
 
 
 class StdlibDocstrings(StdlibTask):
-    """Classification: `text`, a docstring, and `label`, the top-level package or module that it is from."""
+    """Classification: `text`, a docstring, and `label`, its top-level package or module.
+
+    Example:
+        >>> sorted(StdlibDocstrings("test").rows()[0])
+        ['id', 'label', 'text']
+    """
 
     what = "docstrings"
 
@@ -90,41 +91,48 @@ class StdlibDocstrings(StdlibTask):
 
 
 class StdlibTokens(StdlibTask):
-    """Token classification: `words` of a few lines of source, and `labels`, the token each word lies in.
+    """Token classification: `words` of a few lines of source, and `labels`, BIO tags of Python's tokens.
 
-    Labels are BIO tags of Python's own tokens: NAME, KEYWORD, NUMBER, STRING, COMMENT; operators are `O`. A string or
-    comment is one entity of many words.
+    Tags are of NAME, KEYWORD, NUMBER, STRING and COMMENT; operators are `O`. A string or comment of many words is one
+    entity.
+
+    Example:
+        >>> sorted(StdlibTokens("test").rows()[0])
+        ['id', 'labels', 'words']
     """
 
     what = "pieces of source"
 
     def examples(self) -> Iterator[dict[str, Any]]:
         """Pieces by file and line, from files in a shuffled order."""
-        left = PIECES[self.part]
-        files = {
-            f.relative_to(library()).as_posix(): f for f in source_files() if f.stat().st_size <= LARGEST_FILE
-        }
-        for name in sorted((name for name in files if part_of(name) == self.part), key=_digest):
-            pieces = list(source_pieces(_source(files[name])))[:MOST_PIECES_OF_A_FILE]
-            for line, words, labels in pieces[:left]:
-                yield {"id": f"{name}:{line}", "words": words, "labels": labels}
-            left -= len(pieces)
-            if left <= 0:
-                return
+        small = (file for file in source_files() if file.stat().st_size <= LARGEST_FILE)
+        files = {file.relative_to(library()).as_posix(): file for file in small}
+        pieces = (
+            {"id": f"{name}:{line}", "words": words, "labels": labels}
+            for name in sorted((name for name in files if part_of(name) == self.part), key=_digest)
+            for line, words, labels in islice(
+                source_pieces(decode_source(files[name].read_bytes())), MOST_PIECES_OF_A_FILE
+            )
+        )
+        return islice(pieces, PIECES[self.part])
 
 
 class StdlibQuestions(StdlibTask):
     """Question answering: `question` on a `context`, a signature with its docstring, and `answers` as in SQuAD.
 
-    Asked are defaults, the order of parameters, base classes, and what a function does; some ask for a parameter that
-    is not there.
+    Questions are about defaults, the order of parameters, base classes, and what a function does; some are about a
+    parameter that is not there.
+
+    Example:
+        >>> sorted(StdlibQuestions("test").rows()[0])
+        ['answers', 'context', 'id', 'question']
     """
 
     what = "questions"
 
     def examples(self) -> Iterator[dict[str, Any]]:
         """Questions by file and line."""
-        for question, context, span in _asked():
+        for (question, context), span in _asked().items():
             if part_of(context) == self.part:
                 texts, starts = ([context[slice(*span)]], [span[0]]) if span else ([], [])
                 yield {
@@ -142,21 +150,18 @@ def part_of(text: str) -> str:
 
 def source_pieces(source: str) -> Iterator[tuple[int, list[str], list[str]]]:
     """First line, words and BIO tags of runs of lines that cut through no token."""
-    lines = source.splitlines(keepends=True)
-    spans = list(_token_spans(source, lines))
-    starts = [0]
-    for line in lines:
-        starts.append(starts[-1] + len(line))
-    crossed = {row for (first, last), _, _ in spans for row in range(first + 1, last + 1)}
-    first = 1
-    at = 0
-    for row in range(1, len(lines) + 1):
-        if row + 1 in crossed or (row - first + 1 < LINES_OF_A_PIECE and row < len(lines)):
+    starts = [0, *accumulate(map(len, source.splitlines(keepends=True)))]
+    tokens = list(_tokens(source))
+    crossed = {row for token, _ in tokens for row in range(token.start[0], token.end[0])}
+    first, at = 1, 0
+    for row in range(1, len(starts)):
+        if row in crossed or (row - first + 1 < LINES_OF_A_PIECE and row < len(starts) - 1):
             continue
         words, labels = [], []
-        while at < len(spans) and spans[at][1][0] < starts[row]:
-            _, (low, high), kind = spans[at]
-            found = re.findall(r"\w+|[^\w\s]", source[low:high])
+        while at < len(tokens) and tokens[at][0].start[0] <= row:
+            token, kind = tokens[at]
+            begin, end = (starts[line - 1] + column for line, column in (token.start, token.end))
+            found = re.findall(r"\w+|[^\w\s]", source[begin:end])
             words += found
             labels += ["O"] * len(found) if kind == "OP" else [f"B-{kind}", *[f"I-{kind}"] * (len(found) - 1)]
             at += 1
@@ -165,11 +170,8 @@ def source_pieces(source: str) -> Iterator[tuple[int, list[str], list[str]]]:
         first = row + 1
 
 
-def _token_spans(source: str, lines: list[str]) -> Iterator[tuple[tuple[int, int], tuple[int, int], str]]:
-    """Rows, places and kind of every token that has text; nothing where the source cannot be read as Python."""
-    starts = [0, 0]
-    for line in lines:
-        starts.append(starts[-1] + len(line))
+def _tokens(source: str) -> Iterator[tuple[tokenize.TokenInfo, str]]:
+    """Every token that has text, with its kind; nothing where the source cannot be read as Python."""
     try:
         tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
     except (tokenize.TokenError, SyntaxError):
@@ -180,115 +182,88 @@ def _token_spans(source: str, lines: list[str]) -> Iterator[tuple[tuple[int, int
         if kind == "NAME" and keyword.iskeyword(token.string):
             kind = "KEYWORD"
         if kind in ("NAME", "KEYWORD", "NUMBER", "STRING", "COMMENT", "OP") and token.string.strip():
-            rows = (token.start[0], token.end[0])
-            yield rows, (starts[rows[0]] + token.start[1], starts[rows[1]] + token.end[1]), kind
+            yield token, kind
+
+
+def _documentation() -> Iterator[tuple[str, Documented, str]]:
+    """Package, node and text of every docstring that is long enough, by file and line."""
+    for path in source_files():
+        package = path.relative_to(library()).parts[0].removesuffix(".py").lstrip("_")
+        for node, docstring in documented(path.read_bytes()):
+            if len(text := inspect.cleandoc(docstring)[:LONGEST_TEXT]) >= SHORTEST:
+                yield package, node, text
 
 
 @cache
 def _labelled_docstrings() -> list[tuple[str, str]]:
     found: dict[str, str] = {}
-    for path in source_files():
-        label = path.relative_to(library()).parts[0].removesuffix(".py").lstrip("_")
-        for docstring in docstrings(path.read_bytes()):
-            text = inspect.cleandoc(docstring)[:LONGEST_TEXT]
-            if len(text) >= SHORTEST:
-                found.setdefault(text, label)
+    for package, _, text in _documentation():
+        found.setdefault(text, package)
     counts = Counter(found.values())
     return [(text, label) for text, label in found.items() if counts[label] >= FEWEST_DOCSTRINGS]
 
 
 @cache
-def _asked() -> list[tuple[str, str, tuple[int, int] | None]]:
-    """Question, context and place of the answer; of every few contexts one is taken."""
+def _asked() -> dict[tuple[str, str], tuple[int, int] | None]:
+    """Question and context, with the place of the answer; of every few contexts one is taken."""
     found: dict[tuple[str, str], tuple[int, int] | None] = {}
-    for path in source_files():
-        for name, head, spans, text in _documented(path):
+    for _, node, text in _documentation():
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("__"):
+            head, parts = _signature(node)
             context = f"{head}\n\n{text}"
             if _digest(context) // 10 % CONTEXTS_PER_QUESTIONED == 0:
-                for question, span in _questions(name, head, spans, text):
+                for question, span in _questions(node.name, head, parts, text):
                     found.setdefault((question, context), span)
-    return [(question, context, span) for (question, context), span in found.items()]
+    return found
 
 
-def _documented(path: Path) -> Iterator[tuple[str, str, list[tuple[str, int, str]], str]]:
-    """Name, first line, its parts (what, place, text) and docstring of every documented function and class."""
-    nodes = [n for n in ast.walk(_parsed(path)) if isinstance(n, ast.FunctionDef | ast.ClassDef)]
-    for node in sorted(nodes, key=lambda n: n.lineno):
-        text = inspect.cleandoc(ast.get_docstring(node, clean=False) or "")[:LONGEST_TEXT]
-        if len(text) < SHORTEST or node.name.startswith("__"):
-            continue
-        head = f"class {node.name}(" if isinstance(node, ast.ClassDef) else f"def {node.name}("
-        spans: list[tuple[str, int, str]] = []
-        for i, (what, name, default) in enumerate(_parameters(node)):
-            head += ", " * bool(i)
-            spans.append((what, len(head), name))
-            head += name
-            if default is not None:
-                head += "="
-                spans.append(("default", len(head), default))
-                head += default
-        yield node.name, head + ")", spans, text
+def _signature(node: ast.FunctionDef | ast.ClassDef) -> tuple[str, list[Part]]:
+    """The first line of a function or class, and its parts."""
+    head = f"class {node.name}(" if isinstance(node, ast.ClassDef) else f"def {node.name}("
+    parts: list[Part] = []
+    for kind, text in _pieces_of_signature(node):
+        if parts:
+            head += "=" if kind == "default" else ", "
+        parts.append((kind, text, (len(head), len(head) + len(text))))
+        head += text
+    return head + ")", parts
 
 
-def _parameters(node: ast.FunctionDef | ast.ClassDef) -> Iterator[tuple[str, str, str | None]]:
-    """`base` or `parameter`, its name, and its default."""
+def _pieces_of_signature(node: ast.FunctionDef | ast.ClassDef) -> Iterator[tuple[str, str]]:
+    """Kind and text of each part."""
     if isinstance(node, ast.ClassDef):
-        yield from (("base", ast.unparse(base), None) for base in node.bases)
+        yield from (("base", ast.unparse(base)) for base in node.bases)
         return
-    arguments = node.args
-    positional = [*arguments.posonlyargs, *arguments.args]
-    defaults = [None] * (len(positional) - len(arguments.defaults)) + list(arguments.defaults)
-    for argument, default in [
-        *zip(positional, defaults, strict=True),
-        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
-    ]:
+    given = node.args
+    positional = [*given.posonlyargs, *given.args]
+    defaults = [None] * (len(positional) - len(given.defaults)) + list(given.defaults) + given.kw_defaults
+    for argument, default in zip([*positional, *given.kwonlyargs], defaults, strict=True):
         if argument.arg not in ("self", "cls"):
-            yield "parameter", argument.arg, None if default is None else ast.unparse(default)
+            yield "parameter", argument.arg
+            if default is not None:
+                yield "default", ast.unparse(default)
 
 
 def _questions(
-    name: str, head: str, spans: list[tuple[str, int, str]], text: str
+    name: str, head: str, parts: list[Part], text: str
 ) -> Iterator[tuple[str, tuple[int, int] | None]]:
     """Questions, and where in the context their answers stand; None for those that have none."""
-    if spans and spans[0][0] == "base":
-        yield f"What does the class {name} derive from?", _place(spans[0])
-    names = [span for span in spans if span[0] == "parameter"]
-    for span, following in pairwise(spans):
-        if following[0] == "default":
-            yield f"What is the default of {span[2]}?", _place(following)
-    for span, following in pairwise(names):
-        yield f"Which parameter comes after {span[2]}?", _place(following)
-    if names:
-        yield f"What is the first parameter of {name}?", _place(names[0])
+    if parts and parts[0][0] == "base":
+        yield f"What does the class {name} derive from?", parts[0][2]
+    parameters = [part for part in parts if part[0] == "parameter"]
+    for (_, before, _), (kind, _, place) in pairwise(parts):
+        if kind == "default":
+            yield f"What is the default of {before}?", place
+    for (_, before, _), (_, _, place) in pairwise(parameters):
+        yield f"Which parameter comes after {before}?", place
+    if parameters:
+        yield f"What is the first parameter of {name}?", parameters[0][2]
         absent = ("timeout", "encoding", "filename", "callback", "default", "mode")[_digest(head) % 6]
         if absent not in head:
             yield f"What is the default of {absent}?", None
     if sentence := re.match(r"[^.\n]{8,120}(?=\.|\n|$)", text):
         begin = len(head) + 2
         yield f"What does {name} do?", (begin, begin + sentence.end())
-
-
-def _place(span: tuple[str, int, str]) -> tuple[int, int]:
-    return span[1], span[1] + len(span[2])
-
-
-def library() -> Path:
-    """Where the standard library's sources lie."""
-    return Path(sysconfig.get_paths()["stdlib"])
-
-
-def _parsed(path: Path) -> ast.AST:
-    try:
-        with warnings.catch_warnings():  # invalid escapes in old sources
-            warnings.simplefilter("ignore")
-            return ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError):  # templates and examples of wrong syntax
-        return ast.Module([], [])
-
-
-def _source(path: Path) -> str:
-    with tokenize.open(path) as file:
-        return file.read()
 
 
 def _digest(text: str) -> int:

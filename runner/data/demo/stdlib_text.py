@@ -1,4 +1,4 @@
-"""The English documentation every CPython ships, as documents: some 2 MB to train on with nothing to download."""
+"""The English documentation of CPython, about 2 MB of documents to train on without a download."""
 
 import ast
 import hashlib
@@ -17,24 +17,29 @@ from typing import Any
 SKIPPED_FOLDERS = frozenset(
     {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__", "lib-dynload"}
 )
-"""Not the standard library's own documentation: tests, and what was installed."""
+"""Folders of tests and of installed packages."""
 
 SHORTEST = 32
-"""Characters; what is shorter ("Return self.") says too little to be a document."""
+"""Characters of the shortest document."""
 
 VERSION = 1
 """Raised when the same Python would give other documents."""
 
 _RULE = re.compile(r"([^\w\s])\1{3,}")
-"""Borders of tables and underlined headings: as long as they are, they would be most of the punctuation."""
+"""Borders of tables and underlines of headings."""
 
-_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+"""Nodes that may have a docstring."""
 
 
 class StdlibText:
     """Help topics of `pydoc_data` and docstrings of the standard library, one document each, in a fixed order.
 
     Sources are parsed, never imported. Repeated docstrings appear once.
+
+    Example:
+        >>> next(StdlibText().documents()).splitlines()[0]
+        'The "assert" statement'
     """
 
     tokenized = False
@@ -43,17 +48,13 @@ class StdlibText:
         self._documents: list[str] | None = None
 
     def documents(self) -> Iterator[str]:
-        """Topics by name, then docstrings by file and line.
-
-        Raises:
-            FileNotFoundError: this Python carries no sources of its standard library.
-        """
+        """Topics by name, then docstrings by file and line. Raises FileNotFoundError for a Python without sources."""
         if self._documents is None:
             texts = dict.fromkeys(_RULE.sub(r"\1\1\1", inspect.cleandoc(text).strip()) for text in _texts())
             self._documents = [text for text in texts if len(text) >= SHORTEST]
         if not self._documents:
             raise FileNotFoundError(
-                f"no documentation in {_library()}: this Python ships without the sources of its standard library; "
+                f"no documentation in {library()}: this Python ships without the sources of its standard library; "
                 "choose another source, such as data=files data.source=<path>"
             )
         return iter(self._documents)
@@ -61,17 +62,23 @@ class StdlibText:
     def fingerprint(self) -> dict[str, Any]:
         """Python's version and the names and sizes of the files that are read."""
         python = platform.python_version()
-        return {"source": "stdlib_text", "version": VERSION, "python": python, "files": _listing(_library())}
+        return {"source": "stdlib_text", "version": VERSION, "python": python, "files": _listing(library())}
 
     def describe(self) -> str:
         """One line for the summary of a run."""
         return f"documentation of Python {platform.python_version()}"
 
 
+@cache
+def library() -> Path:
+    """The folder of the standard library's sources."""
+    return Path(sysconfig.get_paths()["stdlib"])
+
+
 def source_files() -> list[Path]:
-    """The Python files of the standard library, tests left out, sorted by path."""
+    """The Python files of the standard library without its tests, sorted by path."""
     files = []
-    for folder, folders, names in os.walk(_library()):
+    for folder, folders, names in os.walk(library()):
         folders[:] = sorted(name for name in folders if name not in SKIPPED_FOLDERS)
         files += [Path(folder, name) for name in sorted(names) if name.endswith(".py")]
     return files
@@ -86,17 +93,23 @@ def _listing(library: Path) -> str:
     return listing.hexdigest()
 
 
-def docstrings(source: bytes) -> list[str]:
-    """Docstrings of a module's source in the order they stand there; none if this Python cannot parse it."""
+def documented(source: bytes) -> Iterator[tuple[Documented, str]]:
+    """The module, classes and functions that have a docstring, with it, by line; none if the source cannot be parsed."""
     try:
         with warnings.catch_warnings():  # invalid escapes in old sources
             warnings.simplefilter("ignore")
             tree = ast.parse(source)
     except (SyntaxError, ValueError):  # templates and examples of wrong syntax
-        return []
-    nodes = [node for node in ast.walk(tree) if isinstance(node, _DOCUMENTED)]
-    nodes.sort(key=lambda node: getattr(node, "lineno", 0))
-    return [text for node in nodes if (text := ast.get_docstring(node, clean=False))]
+        return
+    nodes = (node for node in ast.walk(tree) if isinstance(node, Documented))
+    for node in sorted(nodes, key=lambda node: getattr(node, "lineno", 0)):
+        if text := ast.get_docstring(node, clean=False):
+            yield node, text
+
+
+def docstrings(source: bytes) -> list[str]:
+    """The docstrings of a module's source, by line."""
+    return [text for _, text in documented(source)]
 
 
 def _texts() -> Iterator[str]:
@@ -106,8 +119,3 @@ def _texts() -> Iterator[str]:
         yield from (topics[name] for name in sorted(topics))
     for path in source_files():
         yield from docstrings(path.read_bytes())
-
-
-@cache
-def _library() -> Path:
-    return Path(sysconfig.get_paths()["stdlib"])

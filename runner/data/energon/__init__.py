@@ -4,7 +4,7 @@
 - `tasks`: the task encoder, from samples to micro-batches; `examples`: conversations without tokens and pixels.
 - `loader`: an endless stream that resumes at any batch; `state`: its state as plain values.
 - `batches`: micro-batches as shares of global batches, and passes for evaluation.
-- `errors`: samples that cannot be read; `replicas`: which replica reads here.
+- `errors`: samples that cannot be read.
 - `source`: checks of a data set on disk; `shards`, `prepare`: writing one.
 """
 

@@ -14,8 +14,7 @@ from iolaus.runner.run.replicas import Replica
 class GlobalBatchStream:
     """This rank's shares of global batches `start` to `stop - 1`, of `num_micro` micro-batches each.
 
-    Its length is that of the whole run, as Lightning expects; so Lightning reads no batch ahead, and the state of the
-    stream is that after the batches trained on.
+    Its length is that of the whole run, so Lightning reads no batch ahead, which would be in the state of the stream.
     """
 
     def __init__(self, stream: EnergonDataloader, num_micro: int, start: int, stop: int) -> None:
@@ -30,7 +29,7 @@ class GlobalBatchStream:
 
 
 class EvaluationPass:
-    """Every validation sample once, over all ranks; a rank that has finished yields fillers until all have."""
+    """Every validation sample once, over all ranks; a rank without more yields fillers until all have finished."""
 
     def __init__(
         self, loader: EnergonPass, filler: Callable[[], MicroBatch], replica: Replica, device: Any
@@ -41,21 +40,15 @@ class EvaluationPass:
         batches = iter(self.loader)
         while True:
             micro_batch = next(batches, None)
-            if not self._any_has_more(micro_batch is not None):
-                break
+            unfinished = torch.tensor(float(micro_batch is not None), device=self.device)
+            if self.replica.size > 1:
+                torch.distributed.all_reduce(unfinished, group=self.replica.group)
+            if not unfinished:
+                return
             yield named_share([self.filler() if micro_batch is None else micro_batch])
-
-    def _any_has_more(self, mine: bool) -> bool:
-        if self.replica.size == 1:
-            return mine
-        count = torch.tensor(float(mine), device=self.device)
-        torch.distributed.all_reduce(count, group=self.replica.group)
-        return bool(count)
 
 
 def named_share(micro_batches: list[MicroBatch]) -> Share:
-    """A share of micro-batches that name their samples."""
+    """A share of micro-batches with `sample_names`."""
     names = [name for micro_batch in micro_batches for name in micro_batch.pop("sample_names")]
-    share = share_of(micro_batches)
-    share["sample_names"] = names
-    return share
+    return {**share_of(micro_batches), "sample_names": names}

@@ -1,4 +1,4 @@
-"""Samples of an energon data set that cannot be read: they are named, and up to a number skipped and counted."""
+"""Samples of an energon data set that cannot be read: each is named; up to a number are skipped."""
 
 import logging
 from collections.abc import Sequence
@@ -10,22 +10,14 @@ from megatron.energon import PackingDataset, SavableDataset, SourceInfo
 log = logging.getLogger("iolaus")
 
 
-def check_least(least: int, **values: int | None) -> None:
-    """Raises ValueError for a setting below `least`; None is allowed."""
-    for name, value in values.items():
-        if value is not None and value < least:
-            raise ValueError(f"data.{name} must be {least} or more, not {value}")
-
-
 class UnreadableSample(ValueError):
     """A sample of a stream cannot be read; the message names it."""
 
 
 class ErrorCollector:
-    """What one loading process could not read since its last batch, which carries the news to the training process.
+    """Messages on samples that a loading process could not read since its last batch, which goes on with them.
 
-    There what is left out is held against the bound (`SkipBudget`); here only so that a data set of which nothing can be
-    read comes to an end.
+    `SkipBudget` counts them in the training process. Here the bound ends a stream of which nothing can be read.
     """
 
     def __init__(self, allowed: int) -> None:
@@ -61,7 +53,7 @@ def one_too_many(message: str, allowed: int) -> str:
 
 
 class SkipBudget:
-    """What a stream has brought, and had to leave out: goes into checkpoints with its state."""
+    """Counts the samples that a stream has given and left out, for checkpoints."""
 
     def __init__(self, allowed: int) -> None:
         self.allowed = allowed
@@ -69,28 +61,23 @@ class SkipBudget:
         self.bad: list[str] = []
 
     def take(self, micro_batch: Any) -> None:
-        """Counts a micro-batch of the stream; raises as `check`."""
-        if isinstance(micro_batch, dict):  # other task encoders may make what they like
+        """Counts a micro-batch of the training stream; raises as `check`."""
+        if isinstance(micro_batch, dict):  # other task encoders may make other batches
             self.samples += len(micro_batch.get("sample_names", ()))
             self.too_long += micro_batch.get("too_long", 0)
             self.check(micro_batch)
 
     def check(self, micro_batch: Any) -> None:
-        """Removes `bad` and `too_long` from a micro-batch and counts them; a repeated sample counts once.
-
-        Raises:
-            UnreadableSample: more samples than allowed cannot be used; the last one is named.
-        """
+        """Removes and counts `bad` samples, repeated ones once. Raises UnreadableSample for more than allowed."""
         if not isinstance(micro_batch, dict):
             return
         micro_batch.pop("too_long", 0)
         for message in micro_batch.pop("bad", ()):
-            if message in self.bad:
-                continue
-            self.bad.append(message)
-            if len(self.bad) > self.allowed:
-                raise UnreadableSample(one_too_many(message, self.allowed))
-            log.warning("left out: %s", message)
+            if message not in self.bad:
+                self.bad.append(message)
+                if len(self.bad) > self.allowed:
+                    raise UnreadableSample(one_too_many(message, self.allowed))
+                log.warning("left out: %s", message)
 
     def state(self) -> dict[str, Any]:
         """The counts."""
@@ -102,7 +89,7 @@ class SkipBudget:
 
 
 class GuardedReader:
-    """A reader of shards that skips and collects what it cannot read, instead of ending the stream."""
+    """A reader of shards that skips samples it cannot read, and collects them in `errors`."""
 
     def __init__(self, reader: Any, errors: ErrorCollector) -> None:
         self.reader, self.errors = reader, errors
@@ -124,7 +111,7 @@ class GuardedReader:
             return None
 
     def _place(self, index: int) -> str:
-        """Shard and number in it of a sample of the split."""
+        """The shard of a sample of the split, and its number there."""
         shards = getattr(self.reader, "shard_infos", None) or []
         for shard, end in zip(shards, accumulate(shard.count for shard in shards), strict=True):
             if index < end:
@@ -133,7 +120,7 @@ class GuardedReader:
 
 
 def guard(dataset: SavableDataset[Any], errors: ErrorCollector) -> None:
-    """Puts a guarded reader in place of each reader of shards in a tree of datasets, and keeps progress bars off."""
+    """Replaces each reader of shards in a tree of datasets by a guarded one, and keeps progress bars off."""
     if hasattr(dataset, "join_readers"):
         dataset.join_readers = [GuardedReader(reader, errors) for reader in dataset.join_readers]
     if isinstance(dataset, PackingDataset):

@@ -1,7 +1,6 @@
-"""The conversations of a split without tokens and pixels: for predictions, reports and tokenizers."""
+"""The conversations of a split without tokens and pixels, for predictions, reports and tokenizers."""
 
 from collections.abc import Iterable
-from pathlib import PurePosixPath
 
 from megatron.energon import Sample, stateless
 from megatron.energon import edataclass as sample_type
@@ -17,7 +16,7 @@ from iolaus.runner.data.vision.images import decode_image
 
 @sample_type
 class FoundConversation(Sample):
-    """A conversation with the identity of its sample; its images are named by data set and file."""
+    """A conversation, whose images are named by data set and file, and the identity of its sample."""
 
     conversation: Conversation
     identity: str
@@ -31,26 +30,24 @@ class ReadConversations(ConversationTaskEncoder):
 
     @stateless
     def encode_sample(self, sample: Sample) -> FoundConversation:
-        """The conversation. Raises ValueError for a sample that is none."""
+        """The conversation. Raises ValueError for a sample without one."""
         conversation, _ = read_conversation(sample, self.reader)
-        images = [_file(sample, name) for name in conversation.images]
-        return FoundConversation.derive_from(
-            sample, conversation=conversation._replace(images=images), identity=identity(sample)
-        )
+        named = conversation._replace(images=[_file(sample, name) for name in conversation.images])
+        return FoundConversation.derive_from(sample, conversation=named, identity=identity(sample))
 
 
 class ShardImages:
-    """Images by data set and file, found in the shards."""
+    """Images from shards, by data set and file."""
 
     def read(self, reference: str, where: str) -> Image.Image:
-        """The image in RGB. Raises UndecodableImage where it is broken."""
+        """The image in RGB. Raises UndecodableImage for a broken one."""
         path, _, name = reference.rpartition("#")
         content, _ = WebdatasetFileStore(EPath(path))[name]
         return decode_image(content, f"{where}: the image {name!r}")
 
 
 class Examples:
-    """The conversations of a split, and the number each sample has in it."""
+    """The conversations of a split, and the number of each sample by its identity."""
 
     def __init__(self, found: Iterable[FoundConversation], encoder: ConversationEncoder) -> None:
         by_name = {item.identity: item.conversation for item in found}
@@ -66,8 +63,6 @@ def _file(sample: Sample, name: str) -> str:
     """The file of an image: that of its ending, or, for energon's own types, the one that is no text."""
     assert sample.__sources__
     source = sample.__sources__[0]
-    endings = {file.removeprefix(f"{sample.__key__}."): file for file in source.file_names}
-    other = (
-        file for ending, file in endings.items() if PurePosixPath(ending).suffix not in (".json", ".txt")
-    )
-    return f"{source.dataset_path}#{endings.get(name) or next(other, name)}"
+    named = f"{sample.__key__}.{name}"
+    others = (file for file in source.file_names if not file.endswith((".json", ".txt")))
+    return f"{source.dataset_path}#{named if named in source.file_names else next(others, name)}"

@@ -1,4 +1,4 @@
-"""An energon loader as an endless stream that can be saved and resumed at any batch, repeatedly."""
+"""An energon loader as an endless stream that can be saved and resumed at any batch."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -12,7 +12,7 @@ from iolaus.runner.data.energon.state import from_plain, to_plain
 from iolaus.runner.data.workers import set_up_worker, wait_before_fork
 
 COLLECT_EVERY = 10
-"""Batches after which a worker collects garbage: tensors in cycles would pile up (energon's own default)."""
+"""Batches after which a worker collects garbage, as by energon's own default."""
 
 
 def cyclic_iter(iter: Iterable[Any]) -> Iterator[Any]:
@@ -41,11 +41,10 @@ def cyclic_iter(iter: Iterable[Any]) -> Iterator[Any]:
 class EnergonDataloader:
     """An endless iterator of the batches of an energon loader; its state is that after the last batch.
 
-    `skip_budget`, if given, keeps count of what the batches bring, and goes into the state.
+    `skip_budget`, if given, counts the samples, and is part of the state.
 
-    Energon's own state of a restored loader is wrong until all of its workers have yielded a batch (it forgets how much
-    of their saved state is to be skipped). Until then, the state is the restored one and the number of batches to skip.
-    So workers that have not started are never asked for their state, which would hang.
+    Energon's own state of a restored loader is wrong until all of its workers have yielded a batch. Until then, the
+    state is the restored one and the number of batches to skip, so no worker is asked before it started, which hangs.
 
     Example:
         >>> loader = EnergonDataloader(["one", "two"])
@@ -56,9 +55,9 @@ class EnergonDataloader:
     def __init__(self, dataloader: Any, skip_budget: SkipBudget | None = None) -> None:
         self.dataloader, self.skip_budget = dataloader, skip_budget
         self._batches = cyclic_iter(dataloader)
+        self._num_workers: int = getattr(dataloader, "num_workers", 0)
         self._restored: Any = None
-        self._taken = 0
-        self._to_skip = 0
+        self._taken = self._to_skip = 0
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -66,12 +65,11 @@ class EnergonDataloader:
     def __next__(self) -> Any:
         """The next batch. Raises ValueError for a loader without any."""
         if not self._taken:
-            wait_before_fork(self._num_workers())
-        while self._to_skip:
-            self._to_skip -= 1
+            wait_before_fork(self._num_workers)
+        for _ in range(self._to_skip):
             next(self._batches)
-            self._taken += 1
-        self._taken += 1
+        self._taken += self._to_skip + 1
+        self._to_skip = 0
         batch = next(self._batches)
         if self.skip_budget is not None:
             self.skip_budget.take(batch)
@@ -82,18 +80,18 @@ class EnergonDataloader:
         return len(self.dataloader)
 
     def save_state(self) -> Any:
-        """The state of the stream as plain values: that of the loader's `save_state_rank()`.
+        """The loader's `save_state_rank()` as plain values.
 
-        With a `skip_budget`, or where batches are to be skipped from there, a dict of `state`, `skip` and `skip_budget`.
+        With a `skip_budget`, or with batches to skip from there, a dict of it as `state`, `skip` and `stock`.
         """
         skip_budget = self.skip_budget.state() if self.skip_budget is not None else None
-        if self._taken >= max(1, self._num_workers()) or (self._restored is None and not self._num_workers()):
+        if self._taken >= max(1, self._num_workers) or (self._restored is None and not self._num_workers):
             state = to_plain(self.dataloader.save_state_rank())
             return state if skip_budget is None else {"state": state, "skip": 0, "stock": skip_budget}
         return {"state": to_plain(self._restored), "skip": self._taken + self._to_skip, "stock": skip_budget}
 
     def restore_state(self, state: Any) -> None:
-        """Resumes where `state` was saved, by a stream of the same layout; call it before the first batch."""
+        """Resumes where a stream of the same layout saved `state`; call it before the first batch."""
         assert not self._taken, "a stream that has begun cannot be moved"
         ours = isinstance(state, dict) and set(state) == {"state", "skip", "stock"}
         saved = state if ours else {"state": state, "skip": 0, "stock": None}
@@ -104,17 +102,12 @@ class EnergonDataloader:
         if self.skip_budget is not None and saved["stock"] is not None:
             self.skip_budget.restore(saved["stock"])
 
-    def _num_workers(self) -> int:
-        workers = getattr(self.dataloader, "num_workers", 0)
-        return workers if isinstance(workers, int) else 0
-
     def close(self) -> None:
         """Ends the workers at once; garbage collection would wait 5 seconds for them."""
         close_loader(self.dataloader)
 
     def __del__(self) -> None:
-        if "dataloader" in vars(self):
-            self.close()
+        close_loader(vars(self).get("dataloader"))
 
 
 def close_loader(loader: Any) -> None:
@@ -126,10 +119,7 @@ def close_loader(loader: Any) -> None:
 
 
 class EnergonPass:
-    """An energon loader of which each iteration starts at the beginning, even if the last one was broken off.
-
-    Its workers end with the pass. `skip_budget` says how many samples may be left out.
-    """
+    """An energon loader whose iterations all start at the beginning; its workers end with each."""
 
     def __init__(self, dataloader: Any, skip_budget: SkipBudget) -> None:
         self.dataloader, self.skip_budget = dataloader, skip_budget
@@ -155,13 +145,12 @@ class EnergonPass:
 
 def savable_loader(dataset: SavableDataset[Any], pin_memory: bool) -> Any:
     """Energon's loader of a training set; see `worker_safe`."""
-    workers = dataset.worker_config.num_workers
-    loader = get_savable_loader(dataset, gc_collect_every_n_steps=COLLECT_EVERY if workers else 0)
-    return worker_safe(loader, pin_memory)
+    every = COLLECT_EVERY if dataset.worker_config.num_workers else 0
+    return worker_safe(get_savable_loader(dataset, gc_collect_every_n_steps=every), pin_memory)
 
 
 def worker_safe(loader: Any, pin_memory: bool) -> Any:
-    """A loader of energon whose workers leave signals to the training process, and with memory pinned or not."""
+    """Sets up a loader of energon: workers leave signals to the training process, and memory is pinned for a GPU."""
     loader.pin_memory = pin_memory and torch.cuda.is_available()
     loader.worker_init_fn = partial(_start_worker, loader.worker_init_fn)
     return loader

@@ -7,9 +7,9 @@ import os
 import shutil
 import tarfile
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 META = ".nv-meta"
 """The folder of energon's metadata in a data set."""
@@ -21,22 +21,18 @@ __class__: CrudeWebdataset
 """The description of crude samples: no code of the data set is needed to read them."""
 
 
-class ShardSample(NamedTuple):
-    """A sample to write: its split (`train`, `val`), a key without dots, and its files by their endings."""
-
-    split: str
-    key: str
-    files: Mapping[str, bytes]
+ShardSample = tuple[str, str, Mapping[str, bytes]]
+"""A sample to write: its split (`train`, `val`), a key without dots, and its files by their endings."""
 
 
 def write_shards(samples: Iterable[ShardSample], folder: Path, samples_per_shard: int) -> dict[str, int]:
-    """Writes samples in their order to `folder`, which must not be there; returns how many each split has.
+    """Writes samples in their order to a new `folder`; returns the number of samples of each split.
 
-    The folder appears when it is complete; an error leaves nothing behind.
-
-    Raises:
-        ValueError: there is something under that name, fewer than 1 sample per shard, or no sample at all.
+    The folder appears when it is complete; an error leaves nothing behind. Raises ValueError for a folder that is already
+    there, fewer than 1 sample per shard, or no sample at all.
     """
+    from megatron.energon.flavors.webdataset.prepare import WebdatasetPreparator
+
     if samples_per_shard < 1:
         raise ValueError(f"{samples_per_shard} samples per shard; expected 1 or more")
     if folder.exists():
@@ -46,69 +42,51 @@ def write_shards(samples: Iterable[ShardSample], folder: Path, samples_per_shard
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
     try:
-        writer = _ShardWriter(temporary, samples_per_shard)
-        with contextlib.closing(writer):
-            for sample in samples:
-                writer.add(sample)
-        if not writer.counts:
+        counts, digest = _write_tars(samples, temporary, samples_per_shard)
+        if not counts:
             raise ValueError("there are no samples to write")
-        _write_metadata(temporary, writer.shards, writer.digest.digest())
+        with contextlib.redirect_stdout(io.StringIO()):
+            WebdatasetPreparator.prepare_dataset(
+                temporary,
+                sorted(path.name for path in temporary.glob("*.tar")),
+                split_parts_patterns=[(split, f"{split}-.*") for split in ("train", "val", "test")],
+                workers=1,
+            )
+        (temporary / META / "index.uuid").write_text(str(uuid.UUID(bytes=digest)))  # energon's own is random
+        (temporary / META / "dataset.yaml").write_text(DATASET_YAML)
         temporary.replace(folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    return writer.counts
+    return counts
 
 
-class _ShardWriter:
-    """Shards of each split, numbered from 0, one open at a time for each."""
-
-    def __init__(self, folder: Path, samples_per_shard: int) -> None:
-        self.folder, self.samples_per_shard = folder, samples_per_shard
-        self.counts: dict[str, int] = {}
-        self.shards: list[str] = []
-        self.digest = hashlib.blake2b(digest_size=16)
-        self._open: dict[str, tarfile.TarFile] = {}
-
-    def add(self, sample: ShardSample) -> None:
-        """Appends a sample to its split's shard, or to a new one if that is full."""
-        count = self.counts.get(sample.split, 0)
-        if count % self.samples_per_shard == 0:
-            if sample.split in self._open:
-                self._open.pop(sample.split).close()
-            name = f"{sample.split}-{count // self.samples_per_shard:06d}.tar"
-            self.shards.append(name)
-            self._open[sample.split] = tarfile.open(  # noqa: SIM115  closed when it is full
-                self.folder / name, "w", format=tarfile.USTAR_FORMAT
-            )
-        for ending, content in sample.files.items():
-            member = tarfile.TarInfo(f"{sample.key}.{ending}")  # owner, time and the like stay zero
-            member.size = len(content)
-            self._open[sample.split].addfile(member, io.BytesIO(content))
-            self.digest.update(f"{member.name}\0{member.size}\0".encode() + content)
-        self.counts[sample.split] = count + 1
-
-    def close(self) -> None:
-        """Ends the shards that are open."""
-        for shard in self._open.values():
+def _write_tars(
+    samples: Iterable[ShardSample], folder: Path, samples_per_shard: int
+) -> tuple[dict[str, int], bytes]:
+    """Writes shards of each split, numbered from 0; returns the samples of each, and a hash of all content."""
+    counts: Counter[str] = Counter()
+    digest = hashlib.blake2b(digest_size=16)
+    shards: dict[str, tarfile.TarFile] = {}
+    try:
+        for split, key, files in samples:
+            number, place = divmod(counts[split], samples_per_shard)
+            if place == 0:
+                if split in shards:
+                    shards[split].close()
+                path = folder / f"{split}-{number:06d}.tar"
+                shards[split] = tarfile.open(path, "w", format=tarfile.USTAR_FORMAT)  # noqa: SIM115
+            for ending, content in files.items():
+                member = tarfile.TarInfo(f"{key}.{ending}")  # owner, time and the like stay zero
+                member.size = len(content)
+                shards[split].addfile(member, io.BytesIO(content))
+                digest.update(f"{member.name}\0{member.size}\0".encode() + content)
+            counts[split] += 1
+    finally:
+        for shard in shards.values():
             shard.close()
-
-
-def _write_metadata(folder: Path, shards: list[str], digest: bytes) -> None:
-    """Has energon index the shards; its random number for the data set is replaced by one of the content."""
-    from megatron.energon.flavors.webdataset.prepare import WebdatasetPreparator
-
-    with contextlib.redirect_stdout(io.StringIO()):
-        WebdatasetPreparator.prepare_dataset(
-            folder,
-            sorted(shards),
-            split_parts_patterns=[(split, f"{split}-.*") for split in ("train", "val", "test")],
-            workers=1,
-        )
-    (folder / META / "index.uuid").write_text(str(uuid.UUID(bytes=digest)))
-    (folder / META / "dataset.yaml").write_text(DATASET_YAML)
+    return dict(counts), digest.digest()
 
 
 def numbered(samples: Iterable[tuple[str, Mapping[str, bytes]]]) -> Iterator[ShardSample]:
-    """Samples given as split and files, with their number in the stream as key."""
-    for i, (split, files) in enumerate(samples):
-        yield ShardSample(split, f"{i:09d}", files)
+    """Samples of splits and files, with their numbers as keys."""
+    return ((split, f"{i:09d}", files) for i, (split, files) in enumerate(samples))

@@ -16,26 +16,28 @@ from iolaus.runner.data.energon.errors import ErrorCollector, guard
 META = ".nv-meta"
 
 DESCRIBING = (".info.json", ".info.yaml", "split.yaml", "split.json", "dataset.yaml", "index.uuid")
-"""Files of `.nv-meta` that say what a data set is."""
+"""Files of `.nv-meta` that the fingerprint covers."""
 
 CODE = ("sample_loader", "part_filter")
 """Entries of `dataset.yaml` that may name a function in a file of the data set."""
 
-OWN_MODULE = "megatron.energon"
-
 
 def check_source(path: str, allow_code: bool) -> None:
-    """Raises ValueError unless `path` is an energon data set, or a metadataset of such, that brings no code.
+    """Raises ValueError unless `path` is an energon data set, or a metadataset of such, without code of its own.
 
-    Energon imports and runs what `.nv-meta/dataset.yaml` names: files of the data set, and modules of any name.
+    Energon runs the code that `.nv-meta/dataset.yaml` names: files of the data set, and modules of any name.
     """
     for description in _descriptions(EPath(path)):
-        if not allow_code:
-            _refuse_code(description, load_yaml(description.read_bytes()))
+        for node in () if allow_code else _mappings(load_yaml(description.read_bytes())):
+            if (code := _foreign_code(node)) is not None:
+                raise ValueError(
+                    f"{str(description)!r} names code ({code}), which energon would run here, with your rights. Read it; "
+                    "if you trust it, set data.allow_dataset_code=true"
+                )
 
 
 def fingerprint(path: str) -> str:
-    """A hash of what energon knows of a data set: shards, counts, splits, and its own number for the content."""
+    """A hash of energon's metadata: shards, counts, splits, and its own number for the content."""
     digest = hashlib.blake2b(digest_size=12)
     for description in _descriptions(EPath(path)):
         folder = description.parent
@@ -48,9 +50,10 @@ def fingerprint(path: str) -> str:
 
 def count_samples(path: str, split: str) -> int:
     """Samples of a split; 0 where the data set has no such split."""
+    config = WorkerConfig(rank=0, world_size=1, num_workers=0)
     try:
         found = load_dataset(path).get_datasets(
-            training=False, split_part=split, worker_config=alone(), decoder=None
+            training=False, split_part=split, worker_config=config, decoder=None
         )
     except (EmptyDatasetError, AssertionError, KeyError):
         return 0
@@ -58,14 +61,9 @@ def count_samples(path: str, split: str) -> int:
 
 
 def samples_in_order(path: str, split: str, task_encoder: TaskEncoder) -> Iterator[Any]:
-    """Every sample of a split once, in order, as the task encoder encodes it, read in this process.
-
-    Raises:
-        UnreadableSample: one cannot be read.
-    """
+    """Every encoded sample of a split, in order, read in this process. Raises UnreadableSample for a broken one."""
     errors = ErrorCollector(0)
-    config = alone()
-    config.global_error_handler = errors.handle
+    config = WorkerConfig(rank=0, world_size=1, num_workers=0, global_error_handler=errors.handle)
     dataset: SavableDataset[Any] = get_val_dataset(
         path, split_part=split, worker_config=config, batch_size=None, task_encoder=task_encoder
     )
@@ -77,34 +75,16 @@ def samples_in_order(path: str, split: str, task_encoder: TaskEncoder) -> Iterat
         config.worker_deactivate()
 
 
-def alone() -> WorkerConfig:
-    """The configuration of one process that reads everything itself."""
-    return WorkerConfig(rank=0, world_size=1, num_workers=0)
-
-
-def check_readers(path: str, worker_config: WorkerConfig) -> None:
-    """Raises ValueError where there are fewer training samples than processes to read them."""
-    workers = max(1, worker_config.num_workers)
-    if (count := count_samples(path, "train")) < worker_config.world_size * workers:
-        raise ValueError(
-            f"{path!r} has {count} training samples for {worker_config.world_size} ranks x {workers} workers; "
-            "use fewer of them"
-        )
-
-
 def _descriptions(path: EPath) -> Iterator[EPath]:
-    """`dataset.yaml` of a data set; of a metadataset itself and those of all it is made of.
-
-    Raises:
-        ValueError: one of them is no energon data set.
-    """
+    """The files that describe a data set, or a metadataset and all its parts. Raises ValueError for another folder."""
     kind = get_dataset_type(path)
     if kind == EnergonDatasetType.WEBDATASET:
         yield path / META / "dataset.yaml"
     elif kind == EnergonDatasetType.METADATASET:
         yield path
-        for part in _parts(load_yaml(path.read_bytes())):
-            yield from _descriptions(EPath(part) if "://" in part else path.parent / part)
+        for node in _mappings(load_yaml(path.read_bytes())):
+            if isinstance(part := node.get("path"), str):
+                yield from _descriptions(EPath(part) if "://" in part else path.parent / part)
     elif kind != EnergonDatasetType.JSONL:
         raise ValueError(
             f"{str(path)!r} is no energon data set (it has no {META}/.info.json). Make one of a jsonl file and a folder "
@@ -113,33 +93,21 @@ def _descriptions(path: EPath) -> Iterator[EPath]:
         )
 
 
-def _parts(node: Any) -> Iterator[str]:
-    """Every `path` in a metadataset."""
+def _mappings(node: Any) -> Iterator[dict[str, Any]]:
+    """Every mapping in a yaml file."""
     if isinstance(node, dict):
-        if isinstance(node.get("path"), str):
-            yield node["path"]
-        for value in node.values():
-            yield from _parts(value)
-    elif isinstance(node, list):
-        for value in node:
-            yield from _parts(value)
+        yield node
+    if isinstance(node, dict | list):
+        for value in node.values() if isinstance(node, dict) else node:
+            yield from _mappings(value)
 
 
-def _refuse_code(file: EPath, node: Any) -> None:
-    """Raises ValueError where a description names code that is not energon's own."""
-    if isinstance(node, list):
-        for value in node:
-            _refuse_code(file, value)
-    if not isinstance(node, dict):
-        return
+def _foreign_code(node: dict[str, Any]) -> str | None:
+    """The code that a mapping names and that is not energon's own."""
+    for name in CODE:
+        if isinstance(node.get(name), str) and node[name]:
+            return str(node[name])
     module = node.get("__module__")
-    foreign = module is not None and module != OWN_MODULE and not str(module).startswith(f"{OWN_MODULE}.")
-    code = next((str(node[name]) for name in CODE if isinstance(node.get(name), str)), None)
-    code = code or (f"{module}.{node.get('__class__', '')}" if foreign else None) or node.get("__function__")
-    if code is not None:
-        raise ValueError(
-            f"{str(file)!r} names code ({code}), which energon would run here, with your rights. Read it; if you trust "
-            "it, set data.allow_dataset_code=true"
-        )
-    for value in node.values():
-        _refuse_code(file, value)
+    if module is not None and not f"{module}.".startswith("megatron.energon."):
+        return f"{module}.{node.get('__class__', '')}"
+    return node.get("__function__")

@@ -1,6 +1,5 @@
 """The state of an energon stream as plain values, for checkpoints that are loaded without running code."""
 
-from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -8,45 +7,29 @@ import numpy as np
 import torch
 from megatron.energon.flavors.webdataset.sample_loader import SliceState
 from megatron.energon.rng import SystemRngState
-from megatron.energon.savable_loader import (
-    SavableDataLoaderState,
-    SavableDatasetCheckpoint,
-    SavableDatasetState,
-)
+from megatron.energon.savable_loader import SavableDataLoaderState as LoaderState
+from megatron.energon.savable_loader import SavableDatasetCheckpoint as DatasetCheckpoint
+from megatron.energon.savable_loader import SavableDatasetState as DatasetState
 from megatron.energon.state import FlexState
 
-_RECORDS: dict[str, type] = {
-    kind.__name__: kind
-    for kind in (
-        SavableDataLoaderState,
-        SavableDatasetCheckpoint,
-        SavableDatasetState,
-        SliceState,
-        SystemRngState,
-    )
-}
+_DATACLASSES = (LoaderState, DatasetCheckpoint, DatasetState, SliceState, SystemRngState)
+_RECORDS: dict[str, type] = {kind.__name__: kind for kind in _DATACLASSES}
 """The dataclasses that a state is made of."""
 
 _KIND, _FIELDS = "energon", "fields"
 
 
 def to_plain(value: Any) -> Any:
-    """Part of a state of energon as dicts, lists, tuples, numbers, text, bytes and tensors.
-
-    Raises:
-        TypeError: it holds something that no state of the tested versions of energon holds.
-    """
+    """A state as dicts, lists, tuples, numbers, text, bytes and tensors. Raises TypeError for a part of unknown type."""
     name = type(value).__name__
     if is_dataclass(value) and _RECORDS.get(name) is type(value):
         return {_KIND: name, _FIELDS: {f.name: to_plain(getattr(value, f.name)) for f in fields(value)}}
     if isinstance(value, FlexState):
         return {_KIND: "FlexState", _FIELDS: {n: to_plain(v) for n, v in value.items()}}
     if isinstance(value, np.ndarray):
-        # Their own type comes back by name; weights-only loading knows no unsigned tensors of old.
-        return {
-            _KIND: "ndarray",
-            _FIELDS: {"type": value.dtype.str, "values": torch.from_numpy(value.astype(np.int64))},
-        }
+        # Weights-only loading knows no tensors of every unsigned type, so the type is saved by name.
+        values = torch.from_numpy(value.astype(np.int64))
+        return {_KIND: "ndarray", _FIELDS: {"type": value.dtype.str, "values": values}}
     if isinstance(value, dict):
         return {n: to_plain(v) for n, v in value.items()}
     if isinstance(value, list | tuple):
@@ -72,9 +55,3 @@ def from_plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(from_plain(v) for v in value)
     return value
-
-
-def differences(saved: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
-    """The differences between the layouts of two streams, in words; empty for none."""
-    names = [name for name in {**saved, **ours} if saved.get(name) != ours.get(name)]
-    return ", ".join(f"{name} was {saved.get(name)!r} and is {ours.get(name)!r}" for name in names)

@@ -1,4 +1,4 @@
-"""Samples of an energon data set, captions, questions and conversations, to micro-batches of a vision-language model.
+"""Captions, questions and conversations of an energon data set to micro-batches of a vision-language model.
 
 Letters in shapes: D samples, N tokens of all of them, L tokens of one.
 """
@@ -11,15 +11,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from megatron.energon import (
-    CaptioningSample,
-    Cooker,
-    Sample,
-    TaskEncoder,
-    VQASample,
-    basic_sample_keys,
-    stateless,
-)
+from megatron import energon
+from megatron.energon import CaptioningSample, Sample, TaskEncoder, VQASample, stateless
 from megatron.energon import edataclass as sample_type
 
 from iolaus.runner.data.energon.errors import ErrorCollector
@@ -54,31 +47,13 @@ class MultiModalSampleConfig:
         token = tokenizer.get_vocab().get(self.image_token)
         if token is None:
             raise ValueError(f"the tokenizer has no token {self.image_token!r} for images")
-        return ConversationEncoder(
-            tokenizer=tokenizer,
-            images=ImageEncoder(
-                EncodesInPlaces(image_processor, [token] * self.image_places), token, [token]
-            ),
-            max_length=max_length,
-            too_long="error",
-            ignore_index=self.ignore_index,
-        )
-
-
-def sample_config(given: Any) -> MultiModalSampleConfig:
-    """The configuration of the samples, by default that of its class. Raises ValueError for one of another kind."""
-    if given is None:
-        return MultiModalSampleConfig()
-    if not isinstance(given, MultiModalSampleConfig):
-        raise ValueError(
-            f"multimodal_sample_config is a {type(given).__name__}: give a MultiModalSampleConfig, or a task_encoder"
-        )
-    return given
+        images = ImageEncoder(EncodesInPlaces(image_processor, [token] * self.image_places), token, [token])
+        return ConversationEncoder(tokenizer, images, max_length, "error", self.ignore_index)
 
 
 @sample_type
 class RawConversation(Sample):
-    """A sample as its files are: a row of json and the files of its images by their endings."""
+    """A row of json, and the files of its images by their endings."""
 
     row: Any
     files: dict[str, Any]
@@ -86,9 +61,7 @@ class RawConversation(Sample):
 
 @sample_type
 class EncodedSample(Sample):
-    """Tokens and labels int64 [L], what the model is given of each image; `problem` says why a sample without tokens
-    has none.
-    """
+    """Tokens and labels int64 [L], and the model's inputs for each image; or `problem`, why there are none."""
 
     input_ids: Any = None
     labels: Any = None
@@ -100,20 +73,20 @@ class EncodedSample(Sample):
 
 @sample_type
 class PackedSamples(Sample):
-    """Samples that share a row."""
+    """Samples of one row."""
 
     samples: list[EncodedSample]
 
 
 class PlainDecoder:
-    """Decodes json and text only: images are decoded later, and nothing is unpickled."""
+    """Decodes json and text; the task encoder decodes images, and nothing is unpickled."""
 
     def __call__(self, sample: dict[str, Any]) -> dict[str, Any]:
-        """A sample with its files decoded."""
+        """Decodes the files of a sample."""
         return {name: self.decode(name, value) for name, value in sample.items()}
 
     def decode(self, name: str, value: Any) -> Any:
-        """The content of one file by its name, or the error if it cannot be decoded."""
+        """The content of a file by its name, or the error if it cannot be decoded."""
         ending = name.rpartition(".")[2].lower()
         try:
             if isinstance(value, bytes) and ending in ("json", "txt", "text", "caption"):
@@ -123,118 +96,104 @@ class PlainDecoder:
         return value
 
     def config(self) -> dict[str, Any]:
-        """Nothing to choose."""
+        """No settings."""
         return {}
 
 
 @stateless
 def cook(sample: dict[str, Any]) -> RawConversation:
-    """A crude sample: one file of json, and the others."""
+    """Takes a crude sample apart: the json, and the other files."""
     files = {name: value for name, value in sample.items() if not name.startswith("__")}
-    return RawConversation(**basic_sample_keys(sample), row=files.pop("json", None), files=files)
+    return RawConversation(**energon.basic_sample_keys(sample), row=files.pop("json", None), files=files)
 
 
+@dataclass(eq=False, repr=False)
 class ConversationTaskEncoder(TaskEncoder):
-    """Makes micro-batches of captions, questions and conversations, as the map-style data does.
+    """Makes micro-batches of captions, questions and conversations.
 
     Samples are energon's CaptioningSample or VQASample with their images as files, or crude ones: a row of json as
     `ConversationReader` takes it, whose images are named by the endings of their files in the shard (`0.png`).
 
-    `collate` lays flat samples out as a micro-batch. A sample that cannot be used gets no tokens, and its
-    micro-batch has the reason in `bad`, so which samples are skipped follows from the stream alone.
-    With packing, rows hold up to `row_length` tokens.
+    `collate` makes a micro-batch of flat samples. A sample that cannot be used gets no tokens, and its micro-batch has
+    the reason in `bad`, so the stream alone decides which samples are skipped. Packed rows have up to `row_length`
+    tokens.
     """
 
-    decoder = PlainDecoder()
-    cookers = [Cooker(cook)]  # noqa: RUF012  energon's own class has a list here
+    encoder: ConversationEncoder
+    reader: ConversationReader
+    collate: Collate
+    row_length: int
+    errors: ErrorCollector
+    numbers: Mapping[str, int] | None = None
+    """The number of each sample of an evaluated split, by its identity."""
+    packed: bool = False
 
-    def __init__(
-        self,
-        encoder: ConversationEncoder,
-        reader: ConversationReader,
-        collate: Collate,
-        row_length: int,
-        errors: ErrorCollector,
-        numbers: Mapping[str, int] | None = None,
-        packed: bool = False,
-    ) -> None:
-        self.encoder, self.reader, self.collate, self.row_length = encoder, reader, collate, row_length
-        self.errors, self.numbers, self.packed = errors, numbers, packed
+    decoder = PlainDecoder()
+    cookers = [energon.Cooker(cook)]  # noqa: RUF012  energon's own class has a list here
 
     @stateless
     def encode_sample(self, sample: Sample) -> EncodedSample:
-        """Tokens, labels and pixels of a sample, or the reason that there are none."""
+        """Tokens, labels and pixels of a sample, or the reason why there are none."""
         try:
             conversation, files = read_conversation(sample, self.reader)
             images = [
                 decode_image(files[name], f"{conversation.name()}: the image {name!r}")
                 for name in conversation.images
             ]
-            found = self.encoder(conversation, images)
+            text, inputs = self.encoder(conversation, images)
         except (ValueError, KeyError, OSError) as error:
-            return EncodedSample.derive_from(
-                sample, problem=str(error), too_long=isinstance(error, SampleTooLong)
-            )
+            too_long = isinstance(error, SampleTooLong)
+            return EncodedSample.derive_from(sample, problem=str(error), too_long=too_long)
+        ids, labels, prompt_length, _ = text
         return EncodedSample.derive_from(
-            sample,
-            input_ids=found.text.input_ids,
-            labels=found.text.labels,
-            images=found.images,
-            prompt_length=found.text.prompt_length,
+            sample, input_ids=ids, labels=labels, images=inputs, prompt_length=prompt_length
         )
 
     def select_samples_to_pack(self, samples: list[EncodedSample]) -> list[list[EncodedSample]]:
-        """Whole samples into as few rows as best fit finds."""
-        order, bounds = pack(np.array([_length(sample) for sample in samples]), self.row_length)
+        """Whole samples in rows, by best fit."""
+        lengths = np.array([1 if s.input_ids is None else len(s.input_ids) for s in samples])
+        order, bounds = pack(lengths, self.row_length)
         return [[samples[i] for i in order[a:b]] for a, b in pairwise(bounds)]
 
     @stateless
     def pack_selected_samples(self, samples: list[EncodedSample]) -> PackedSamples:
-        """The samples of a row; the layout of the micro-batch keeps them from seeing each other."""
+        """The samples of a row."""
         return PackedSamples.derive_from(samples[0], samples=samples)
 
     @stateless
     def batch(self, samples: Sequence[EncodedSample | PackedSamples]) -> dict[str, Any]:
-        """A micro-batch, with `sample_names`, and the skipped samples: reasons in `bad`, a count in `too_long`."""
+        """A micro-batch with `sample_names`, the reasons of skipped samples in `bad`, and the number `too_long`."""
         flat = [s for sample in samples for s in (getattr(sample, "samples", None) or [sample])]
         good = [sample for sample in flat if sample.problem is None]
-        left_out = [sample for sample in flat if sample.problem is not None]
-        skipping = self.encoder.too_long == "skip"
-        bad = [sample.problem for sample in left_out if not (skipping and sample.too_long)]
-        micro_batch = self.collate(self._flat(good)) if good else self.filler()
+        skipped = [s.too_long and self.encoder.too_long == "skip" for s in flat]
+        bad = [s.problem for s, skip in zip(flat, skipped, strict=True) if s.problem is not None and not skip]
         return {
-            **micro_batch,
+            **(self.collate(self._flat(good)) if good else self.filler()),
             "sample_names": [place(sample) for sample in good],
             "bad": [*self.errors.drain(), *bad],
-            "too_long": len(left_out) - len(bad),
+            "too_long": sum(skipped),
         }
 
     def filler(self) -> MicroBatch:
         """A micro-batch with weight 0, for a rank that has none while others have."""
-        nothing = np.zeros(1, dtype=np.int64)
-        sample = EncodedSample(
-            __key__="filler",
-            __restore_key__=(),
-            input_ids=nothing,
-            labels=nothing + self.encoder.ignore_index,
-        )
-        micro_batch = self.collate({**self._flat([sample]), "filler": True})
-        return {**micro_batch, "sample_names": []}
+        ids = np.zeros(1, dtype=np.int64)
+        labels = np.full_like(ids, self.encoder.ignore_index)
+        sample = EncodedSample(__key__="filler", __restore_key__=(), input_ids=ids, labels=labels)
+        return {**self.collate({**self._flat([sample]), "filler": True}), "sample_names": []}
 
     def _flat(self, samples: Sequence[EncodedSample]) -> FlatSamples:
-        """Samples end to end, as objectives take them."""
-        names = [place(sample) for sample in samples]
-        numbers = [self.numbers[identity(sample)] if self.numbers else -1 for sample in samples]
+        """Samples end to end, as collators take them."""
+        numbers = [(self.numbers or {}).get(identity(sample), -1) for sample in samples]
         return {
             "input_ids": np.concatenate([sample.input_ids for sample in samples]),
             "labels": np.concatenate([sample.labels for sample in samples]),
-            "lengths": np.array([_length(sample) for sample in samples], dtype=np.int32),
+            "lengths": np.array([len(sample.input_ids) for sample in samples], dtype=np.int32),
             "prompt_lengths": np.array([sample.prompt_length for sample in samples], dtype=np.int64),
             "image_counts": np.array([len(sample.images) for sample in samples], dtype=np.int64),
             **join_images([image for sample in samples for image in sample.images]),
             "undecodable": np.zeros(len(samples), dtype=bool),
             "samples": np.array(numbers, dtype=np.int64),
-            "keys": np.array([digest(name) for name in names], dtype=np.uint64),
+            "keys": np.array([digest(place(sample)) for sample in samples], dtype=np.uint64),
             "filler": False,
             "packed": self.packed,
             "evaluation": self.numbers is not None,
@@ -242,17 +201,12 @@ class ConversationTaskEncoder(TaskEncoder):
 
 
 def read_conversation(sample: Sample, reader: ConversationReader) -> tuple[Conversation, Mapping[str, bytes]]:
-    """The conversation of a sample, and the files of its images by name.
-
-    Raises:
-        ValueError: a sample of another kind, or one whose row or images cannot be; the message names it.
-    """
+    """The conversation of a sample, and the files of its images by name. Raises ValueError, which names the sample."""
     where = place(sample)
     if isinstance(sample, RawConversation):
         if sample.row is None:
-            raise ValueError(
-                f"{where}: has no file ending in .json, only {', '.join(sample.files) or 'none'}"
-            )
+            found = ", ".join(sample.files) or "none"
+            raise ValueError(f"{where}: has no file ending in .json, only {found}")
         row, files = sample.row, sample.files
     elif isinstance(sample, VQASample):
         row = {"question": sample.context, "answer": sample.answers, "image": ["image"]}
@@ -277,22 +231,17 @@ def read_conversation(sample: Sample, reader: ConversationReader) -> tuple[Conve
 
 
 def place(sample: Sample) -> str:
-    """Shard and key of a sample, wherever the data set lies."""
-    return "/".join([*(source.shard_name for source in (sample.__sources__ or ())[:1]), sample.__key__])
+    """Shard and key of a sample, the same for every copy of the data set."""
+    return f"{sample.__sources__[0].shard_name}/{sample.__key__}" if sample.__sources__ else sample.__key__
 
 
 def identity(sample: Sample) -> str:
-    """An identity of the sample among all data sets of a run."""
-    return "/".join([*(str(source.dataset_path) for source in (sample.__sources__ or ())[:1]), place(sample)])
-
-
-def _length(sample: EncodedSample) -> int:
-    """Tokens, 1 for a sample that has none."""
-    return 1 if sample.input_ids is None else len(sample.input_ids)
+    """Data set, shard and key of a sample."""
+    return f"{sample.__sources__[0].dataset_path}/{place(sample)}" if sample.__sources__ else place(sample)
 
 
 def flat_tensors(flat: Any) -> Any:
-    """Flat samples with tensors for arrays: the micro-batch of a loop that lays them out by itself."""
+    """Flat samples with tensors instead of arrays: a micro-batch without padding or packing."""
     if isinstance(flat, dict):
         return {name: flat_tensors(value) for name, value in flat.items()}
     if isinstance(flat, np.ndarray):

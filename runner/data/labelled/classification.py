@@ -7,17 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iolaus.runner.data.labelled.examples import (
-    TOKENISED_AT_ONCE,
     ExampleReader,
     TaskSequences,
     column,
-    concatenated,
+    example_id,
     first_names,
-    identity,
     text_of,
-    uses_token_types,
+    tokenized,
 )
-from iolaus.runner.data.labelled.labels import REGRESSION, SINGLE, UNLABELLED, Labels, LocatedLabel
+from iolaus.runner.data.labelled.labels import REGRESSION, SINGLE, Labels, LocatedLabel, majority_accuracy
 from iolaus.runner.data.micro_batch import TaskArguments
 from iolaus.runner.data.read.rows import Rows
 
@@ -32,7 +30,7 @@ class Labelled(NamedTuple):
 
 
 class LabelledSequences(TaskSequences):
-    """One sample per example; `labels` is int64 [D], float64 [D], or float32 [D, C] for several labels at once."""
+    """One sample per example; `labels` is int64 [D], float64 [D] for numbers, or float32 [D, C] for several labels."""
 
     labels: NDArray[Any]
     names: list[str]
@@ -40,20 +38,20 @@ class LabelledSequences(TaskSequences):
 
     def extras(self, indices: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         """Also `example_labels`, the rows of `labels`, numbers as float32."""
-        return {**super().extras(indices), "example_labels": _single(self.labels[indices])}
+        return {**super().extras(indices), "example_labels": _targets(self.labels[indices])}
 
     def arrays(self) -> list[NDArray[Any]]:
         """Tokens and labels."""
-        return [*super().arrays(), _single(self.labels)]
+        return [*super().arrays(), _targets(self.labels)]
 
 
-def _single(labels: NDArray[Any]) -> NDArray[Any]:
-    """Labels as a model is trained on them; figures are computed from the numbers as they were read."""
+def _targets(labels: NDArray[Any]) -> NDArray[Any]:
+    """Labels to train on; figures are computed from the numbers as they were read."""
     return labels.astype(np.float32) if labels.dtype.kind == "f" else labels
 
 
 class ClassificationReader(ExampleReader):
-    """Columns of classification data; what kind of problem it is follows from the labels: see `Labels`."""
+    """Columns of classification data; the kind of problem follows from the labels: see `Labels`."""
 
     def __init__(
         self,
@@ -80,45 +78,29 @@ class ClassificationReader(ExampleReader):
             label = self.labels.as_read(row.values.get(self.label_column))
             if labelled and label is None:
                 raise ValueError(f"{row.where}: there is no label in column {self.label_column!r}")
-            found.append(
-                Labelled(identity(row, self.id_column, number), text, pair, LocatedLabel(label, row.where))
-            )
+            name = example_id(row, self.id_column, number)
+            found.append(Labelled(name, text, pair, LocatedLabel(label, row.where)))
         return found
 
     def learn(self, examples: list[Labelled], rows: Rows) -> None:
-        """The kind of problem, and the names of its labels."""
+        """Takes the kind of problem, and the names of its labels."""
         self.labels.learn([e.label for e in examples], rows.textual, rows.class_names.get(self.label_column))
 
     def tokenize(
         self, examples: list[Labelled], tokenizer: Any, max_length: int, training: bool
     ) -> LabelledSequences:
         """One sample per example, cut off at `max_length` tokens."""
-        ids: list[list[int]] = []
-        types: list[list[int]] = []
-        with_types = self.pair_column is not None and uses_token_types(tokenizer)
-        for start in range(0, len(examples), TOKENISED_AT_ONCE):
-            some = examples[start : start + TOKENISED_AT_ONCE]
-            encoded = tokenizer(
-                [e.text for e in some],
-                [e.pair for e in some] if self.pair_column else None,
-                truncation=True,
-                max_length=max_length,
-                return_attention_mask=False,
-                return_token_type_ids=with_types,
-            )
-            ids += encoded["input_ids"]
-            types += encoded["token_type_ids"] if with_types else []
-        sequences = LabelledSequences(
-            examples,
-            concatenated(ids, np.int32),
-            np.array([len(one) for one in ids], dtype=np.int32),
-            concatenated(types, np.int8) if with_types else None,
-        )
-        sequences.labels = np.array(
-            [self.labels.target(e.label) for e in examples],
-            dtype={SINGLE: np.int64, REGRESSION: np.float64}.get(self.labels.problem_type, np.float32),
-        )
+        texts, pairs = [e.text for e in examples], [e.pair for e in examples]
+        columns = (texts, pairs) if self.pair_column else (texts,)
+        with_types = self.pair_column is not None and "token_type_ids" in tokenizer.model_input_names
+        ids, types = [], []
+        for _, encoding in tokenized(tokenizer, *columns, truncation=True, max_length=max_length):
+            ids.append(encoding.ids)
+            types.append(encoding.type_ids if with_types else [])
+        sequences = LabelledSequences(examples, ids, types if with_types else None)
         sequences.names, sequences.problem_type = self.labels.names, self.labels.problem_type
+        kind = {SINGLE: np.int64, REGRESSION: np.float64}.get(sequences.problem_type, np.float32)
+        sequences.labels = np.array([self.labels.target(e.label) for e in examples], dtype=kind)
         return sequences
 
     def texts(self, examples: list[Labelled]) -> Iterator[str]:
@@ -131,24 +113,19 @@ class ClassificationReader(ExampleReader):
 
     def state_dict(self) -> dict[str, Any]:
         """Names of the labels, the kind of problem, and whether labels are class numbers."""
-        known = {"labels": self.labels.names, "problem_type": self.labels.problem_type}
-        return {**known, "numbered": self.labels.numbered}
+        return {**self.collator_arguments(), "numbered": self.labels.numbered}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Takes up labels and kind of problem."""
-        numbered = bool(state.get("numbered"))  # not noted by older runs, nor known of models of others
+        """Restores labels and kind of problem."""
+        numbered = bool(state.get("numbered"))  # missing in older runs and in models trained elsewhere
         self.labels.restore(state["labels"], state["problem_type"], numbered)
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
-        """The accuracy of always naming the most frequent label."""
+        """The accuracy of always predicting the most frequent label."""
         assert isinstance(sequences, LabelledSequences)
-        known = sequences.labels[sequences.labels != UNLABELLED]
-        if sequences.problem_type != SINGLE or not len(known):
-            return {}
-        return {"majority_accuracy": float(np.bincount(known).max() / len(known))}
+        return majority_accuracy(sequences.labels) if sequences.problem_type == SINGLE else {}
 
     def describe(self) -> dict[str, str]:
-        """What is predicted."""
-        return {
-            "labels": "a number" if self.labels.problem_type == REGRESSION else first_names(self.labels.names)
-        }
+        """The labels, or that a number is predicted."""
+        is_number = self.labels.problem_type == REGRESSION
+        return {"labels": "a number" if is_number else first_names(self.labels.names)}

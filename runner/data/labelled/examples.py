@@ -1,10 +1,10 @@
-"""What reads the data of a finetuning task: rows to examples, and examples to tokenised samples with their targets."""
+"""The base classes of finetuning data: readers of rows, and tokenised samples with their targets."""
 
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from iolaus.runner.data.micro_batch import TaskArguments
 from iolaus.runner.data.read.formats import no_column
 from iolaus.runner.data.read.rows import Row, Rows
+from iolaus.runner.order.ranges import ranges
 
 TOKENISED_AT_ONCE = 1024
-"""Examples handed to the tokenizer at a time."""
+"""Examples that the tokenizer gets at a time."""
 
 
 class TaskSequences:
@@ -23,12 +24,13 @@ class TaskSequences:
     def __init__(
         self,
         examples: Sequence[Any],
-        ids: NDArray[np.int32],
-        lengths: NDArray[np.int32],
-        token_types: NDArray[np.int8] | None,
+        ids: Sequence[Sequence[int] | NDArray[Any]],
+        token_types: Sequence[Sequence[int]] | None = None,
     ) -> None:
-        self.examples, self.ids, self._lengths, self.token_types = examples, ids, lengths, token_types
-        self._starts = np.cumsum(lengths, dtype=np.int64) - lengths
+        self.examples, self.ids = examples, concatenated(ids, np.int32)
+        self.token_types = None if token_types is None else concatenated(token_types, np.int8)
+        self._lengths = np.array([len(one) for one in ids], dtype=np.int32)
+        self._starts = np.cumsum(self._lengths, dtype=np.int64) - self._lengths
 
     def __len__(self) -> int:
         return len(self._lengths)
@@ -47,17 +49,15 @@ class TaskSequences:
         return self.ids[self.places(indices)].astype(np.int64), self._lengths[indices]
 
     def extras(self, indices: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-        """What a collator gets beside the tokens: `samples` [D], and `token_type_ids` [N] for pairs."""
+        """Further columns for the collator: `samples` [D], and `token_type_ids` [N] for pairs."""
         found: dict[str, NDArray[Any]] = {"samples": np.asarray(indices, dtype=np.int64)}
         if self.token_types is not None:
             found["token_type_ids"] = self.token_types[self.places(indices)]
         return found
 
     def places(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Where the tokens of the samples lie, end to end [N]."""
-        lengths = self._lengths[indices].astype(np.int64)
-        ends = np.cumsum(lengths)
-        return np.repeat(self._starts[indices] - ends + lengths, lengths) + np.arange(lengths.sum())
+        """The places of the samples' tokens in `ids`, end to end [N]."""
+        return ranges(self._starts[indices], self._lengths[indices].astype(np.int64))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -65,14 +65,14 @@ class TaskSequences:
         return hashlib.blake2b(b"".join(a.tobytes() for a in self.arrays()), digest_size=12).hexdigest()
 
     def arrays(self) -> list[NDArray[Any]]:
-        """What the fingerprint covers; a subclass adds its targets."""
+        """The arrays of the fingerprint; a subclass adds its targets."""
         return [self.ids, self._lengths]
 
 
 class ExampleReader(ABC):
-    """Reads the columns of one task, learns its labels from the training examples, and tokenises.
+    """Reads the columns of one task, takes the labels from the training examples, and tokenises.
 
-    Its constructor takes those of the settings in `READER_SETTINGS` that it needs, by their names.
+    Its constructor takes those of `READER_SETTINGS` that it needs, by their names.
     """
 
     label_per_word: ClassVar[bool] = False
@@ -80,11 +80,11 @@ class ExampleReader(ABC):
 
     @abstractmethod
     def examples(self, rows: Rows, labelled: bool) -> list[Any]:
-        """The examples of a source; columns that are missing and values that cannot be are errors that name the row."""
+        """The examples of a source. Raises ValueError, naming the row, for a missing column or a wrong value."""
 
     @abstractmethod
     def learn(self, examples: list[Any], rows: Rows) -> None:
-        """Takes label names and the like from the training examples."""
+        """Takes the names of the labels and the like from the training examples."""
 
     @abstractmethod
     def tokenize(self, examples: list[Any], tokenizer: Any, max_length: int, training: bool) -> TaskSequences:
@@ -92,22 +92,22 @@ class ExampleReader(ABC):
 
     @abstractmethod
     def texts(self, examples: list[Any]) -> Iterator[str]:
-        """What a tokenizer may be trained on; also what must not be in both training and held-out examples."""
+        """Texts to train a tokenizer on; none may be in both training and held-out examples."""
 
     @abstractmethod
     def collator_arguments(self) -> TaskArguments:
-        """What the task's objective must know of labels and columns."""
+        """Arguments of the objective's collator that depend on labels and columns."""
 
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:
-        """What `learn` has found, in plain values, to be kept beside the exported model."""
+        """The results of `learn` in plain values, which are exported with the model."""
 
     @abstractmethod
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Takes up what an earlier `learn` has found; the task then tokenises examples, with labels or without."""
+        """Restores the results of an earlier `learn`; the reader then tokenises examples, with labels or without."""
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
-        """Figures that take no model, to hold a set's results against."""
+        """Figures of a set that need no model, for comparison."""
         return {}
 
     def describe(self) -> dict[str, str]:
@@ -119,35 +119,18 @@ READER_SETTINGS = (
     *("text_column", "pair_column", "context_column", "label_column", "id_column"),
     *("labels", "problem_type", "label_separator", "doc_stride"),
 )
-"""The settings of labelled data that say how rows are read."""
-
-
-class LabelledTask(Protocol):
-    """What labelled data needs to know of its task; see `runner.tasks.Task`."""
-
-    name: str
-
-    def make_reader(self, settings: Mapping[str, Any]) -> ExampleReader:
-        """The reader of its rows, by the settings of labelled data."""
+"""The settings of labelled data that readers take."""
 
 
 def column(row: Row, name: str, setting: str) -> Any:
-    """The value of a column.
-
-    Raises:
-        ValueError: there is no such column; the message names those there are.
-    """
+    """The value of a column. Raises ValueError if there is none of that name, listing the columns."""
     if name not in row.values:
         raise no_column(row.where, name, row.values, setting)
     return row.values[name]
 
 
 def text_of(row: Row, name: str, setting: str) -> str:
-    """The text of a column.
-
-    Raises:
-        ValueError: it is no text, or empty.
-    """
+    """The text of a column. Raises ValueError if it is no text, or empty."""
     value = column(row, name, setting)
     if not isinstance(value, str):
         raise ValueError(
@@ -158,22 +141,26 @@ def text_of(row: Row, name: str, setting: str) -> str:
     return value
 
 
-def identity(row: Row, id_column: str | None, number: int) -> str:
-    """What an example is called in the predictions: its id column, else a column `id`, else its number."""
+def example_id(row: Row, id_column: str | None, number: int) -> str:
+    """The id of an example in the predictions: its id column, else a column `id`, else its number."""
     if id_column is not None:
         return str(column(row, id_column, "data.id_column"))
     return str(row.values.get("id", number))
 
 
-def concatenated(parts: Sequence[Sequence[int]], dtype: Any) -> NDArray[Any]:
-    """Lists of integers end to end."""
-    total = sum(map(len, parts))
-    return np.fromiter((value for part in parts for value in part), dtype=dtype, count=total)
+def concatenated(parts: Sequence[Sequence[int] | NDArray[Any]], dtype: Any) -> NDArray[Any]:
+    """Sequences of integers end to end."""
+    return np.concatenate([np.empty(0, dtype), *parts], dtype=dtype, casting="unsafe")
 
 
-def uses_token_types(tokenizer: Any) -> bool:
-    """Whether models of this tokenizer tell the first text of a pair from the second by token types."""
-    return "token_type_ids" in tokenizer.model_input_names
+def tokenized(tokenizer: Any, *columns: Sequence[Any], **options: Any) -> Iterator[tuple[int, Any]]:
+    """The number of each example of the columns, and the tokenizer's `Encoding` of it, or of each of its windows."""
+    for start in range(0, len(columns[0]), TOKENISED_AT_ONCE):
+        some = [column[start : start + TOKENISED_AT_ONCE] for column in columns]
+        encoded = tokenizer(*some, return_attention_mask=False, **options)
+        examples = encoded.get("overflow_to_sample_mapping", range(len(some[0])))
+        for example, encoding in zip(examples, encoded.encodings, strict=True):
+            yield start + example, encoding
 
 
 def first_names(names: Sequence[Any] | Mapping[Any, Any]) -> str:

@@ -1,61 +1,47 @@
-"""Labelled data for finetuning: read, checked, tokenised in memory, and served as global batches like any other."""
+"""Labelled data for finetuning: read, checked, tokenised in memory, and served as global batches."""
 
 import hashlib
-import logging
-from typing import Any, cast
+from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
 from iolaus.conf.data import labelled as options
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.evaluated import EvaluatedDataModule, by_name
-from iolaus.runner.data.labelled.examples import READER_SETTINGS, ExampleReader, LabelledTask, TaskSequences
+from iolaus.runner.data.labelled.examples import READER_SETTINGS, ExampleReader, TaskSequences
 from iolaus.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
 from iolaus.runner.data.read.opened import reading_of
 from iolaus.runner.data.read.rows import read_rows
 from iolaus.runner.data.text.holdout import hold_out
-from iolaus.runner.data.text.tokenizer import (
-    describe_vocabulary,
-    load_tokenizer,
-    train_tokenizer,
-)
+from iolaus.runner.data.text.tokenizer import describe_vocabulary, load_tokenizer, train_tokenizer
 from iolaus.runner.run.model_folder import model_folder
-
-log = logging.getLogger("iolaus")
 
 
 class FinetuningData(EvaluatedDataModule):
     """Training, validation and test examples of one task, from files, the hub, or made in code (`set_datasets`).
 
-    Labels are learnt from the training examples. Without a validation set `validation_documents` (a number, or a share
-    below 1) are held out of them, no text being in both. `validation` and `test` may name several sets.
+    Labels are those of the training examples. Without a validation set `validation_documents` (a number, or a share
+    below 1) are held out of them; no text is in both. `validation` and `test` may name several sets.
     """
 
     @takes_settings(options.FinetuningData)
     def __init__(self, settings: options.FinetuningData) -> None:
         super().__init__(settings)
         self.settings, self.max_length = settings, settings.max_length
-        task = cast(LabelledTask, settings.task)
+        task: Any = settings.task  # a `runner.tasks.Task`
         self.task_name = task.name
         self.reader_settings = {name: getattr(settings, name) for name in READER_SETTINGS}
         self.reader: ExampleReader = task.make_reader(self.reader_settings)
-        self.reading = reading_of(settings, settings.word_field, settings.tag_field)
+        self.reading = reading_of(settings)
 
     def set_datasets(self, train: Any, val: Any = None, test: Any = None) -> None:
-        """Takes data made in code: mappings in any iterable, or a `datasets.Dataset`; several sets by name in a dict.
-
-        Call it before `prepare_data`.
-        """
+        """Takes, before `prepare_data`, iterables of mappings or a `datasets.Dataset`; several sets by name in a dict."""
         if self.prepared:
             raise ValueError("the data has been prepared already: call set_datasets before prepare_data")
         self.sources = {"train": train, "validation": val, "test": test}
 
     def prepare_data(self) -> None:
-        """Reads and tokenises everything, unless that has been done.
-
-        Raises:
-            ValueError: no training data, or rows that are not of the task (they are named).
-        """
+        """Reads and tokenises everything once. Raises ValueError for no data, and for rows that are not of the task."""
         if self.prepared:
             return
         if self.sources["train"] is None:
@@ -64,22 +50,15 @@ class FinetuningData(EvaluatedDataModule):
             )
         rows = read_rows(self.sources["train"], self.reading, "train", "data.train")
         examples = {"train": self.reader.examples(rows, labelled=True)}
-        validation, test = (
-            by_name(self.sources["validation"], "validation"),
-            by_name(self.sources["test"], "test"),
-        )
-        for name, source in validation.items():
-            given = read_rows(source, self.reading, "validation", f"data.validation {name!r}")
-            examples[f"val/{name}"] = self.reader.examples(given, labelled=True)
-        for name, source in test.items():
-            given = read_rows(source, self.reading, "test", f"data.test {name!r}")
-            examples[f"test/{name}"] = self.reader.examples(given, labelled=False)
-        if not validation and self.settings.validation_documents:
+        for part, prefix in (("validation", "val"), ("test", "test")):
+            for name, source in by_name(self.sources[part], part).items():
+                given = read_rows(source, self.reading, part, f"data.{part} {name!r}")
+                examples[f"{prefix}/{name}"] = self.reader.examples(given, labelled=part == "validation")
+        held_out, train = self.settings.validation_documents, examples["train"]
+        if held_out and not by_name(self.sources["validation"], "validation"):
+            texts = self.reader.texts(train)
             examples["train"], examples["val/validation"] = hold_out(
-                examples["train"],
-                self.reader.texts(examples["train"]),
-                self.settings.validation_documents,
-                self.settings.seed,
+                train, texts, held_out, self.settings.seed
             )
         self.reader.learn(examples["train"], rows)
         self._tokenizer = self._make_tokenizer(examples["train"])
@@ -87,21 +66,19 @@ class FinetuningData(EvaluatedDataModule):
             name: self.reader.tokenize(some, self._tokenizer, self.max_length, training=name == "train")
             for name, some in examples.items()
         }
-        self.train_set = sets.pop("train")
-        self.train = self.train_set
+        self.train = self.train_set = sets.pop("train")
         self.validation = {n.removeprefix("val/"): s for n, s in sets.items() if n.startswith("val/")}
         self.test = {n.removeprefix("test/"): s for n, s in sets.items() if n.startswith("test/")}
-        self.description, self.prepared = rows.description, True
+        self.evaluated_sets, self.description, self.prepared = sets, rows.description, True
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The tokenizer of the samples: that of the model to finetune, or one trained on the training texts."""
         assert self.prepared, "prepare_data comes first"
-        tokenizer: PreTrainedTokenizerBase = self._tokenizer
-        return tokenizer
+        return self._tokenizer
 
     def collator_arguments(self) -> CollatorArguments:
-        """The arguments of the objective's collator that the data decides."""
+        """Arguments of the objective's collator that depend on the data."""
         return {
             **tokenizer_arguments(self.tokenizer),
             "text_column": self.settings.text_column,
@@ -116,36 +93,28 @@ class FinetuningData(EvaluatedDataModule):
         return hashlib.blake2b(self.train_set.fingerprint.encode() + meaning, digest_size=12).hexdigest()
 
     def known_task(self) -> dict[str, Any]:
-        """The task, its columns and what was learnt of it, for predictions on other data."""
-        settings = {
-            "task": self.task_name,
-            **self.reader_settings,
-            **self.reading._asdict(),
-            "max_length": self.max_length,
-        }
-        return {"data": settings, "learnt": self.reader.state_dict()}
+        """The task, its settings and the state of its reader, for predictions on other data."""
+        settings = {"task": self.task_name, **self.reader_settings, **self.reading._asdict()}
+        return {"data": {**settings, "max_length": self.max_length}, "learnt": self.reader.state_dict()}
 
     def baselines(self) -> dict[str, float]:
-        """What each set gives without a model, such as the accuracy of always naming the most frequent label."""
-        sets = {f"val/{n}": s for n, s in self.validation.items()} | {
-            f"test/{n}": s for n, s in self.test.items()
-        }
+        """Figures of each set that need no model, such as the accuracy of always predicting the most frequent label."""
         return {
             f"{name}/{figure}": value
-            for name, sequences in sets.items()
+            for name, sequences in self.evaluated_sets.items()
             for figure, value in self.reader.baselines(sequences).items()
         }
 
     def counts(self, sequences: TaskSequences) -> str:
-        """How many examples, samples and tokens a set has."""
+        """The numbers of examples, samples and tokens of a set."""
         windows = f" in {len(sequences):,} samples" if len(sequences) != len(sequences.examples) else ""
         return f"{len(sequences.examples):,} examples{windows}, {sequences.num_tokens:,} tokens"
 
     def facts(self) -> dict[str, str]:
-        """What was learnt of the labels, and the vocabulary."""
+        """The labels, and the vocabulary."""
         return {**self.reader.describe(), "vocabulary": describe_vocabulary(self.tokenizer)}
 
-    def _make_tokenizer(self, examples: list[Any]) -> Any:
+    def _make_tokenizer(self, examples: list[Any]) -> PreTrainedTokenizerBase:
         given = self.settings
         if given.tokenizer is None:
             texts = list(self.reader.texts(examples))

@@ -1,19 +1,21 @@
-"""Labels of classification: what kind of problem they make, what they are called, and what is predicted for each."""
+"""Labels of classification: the kind of problem, the names of the labels, and the target of each example."""
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from iolaus.conf.values import suggest
+from iolaus.conf.values import check_choice, suggest
 from iolaus.runner.data.labelled.examples import first_names
 
 SINGLE, MULTI, REGRESSION = "single_label_classification", "multi_label_classification", "regression"
 """Kinds of problem, as transformers' configs call them."""
 
 PROBLEM_TYPES = {"single_label": SINGLE, "multi_label": MULTI, "regression": REGRESSION}
-"""What `data.problem_type` may be, beside `auto`."""
+"""Values of `data.problem_type` beside `auto`."""
 
 UNLABELLED = -100
 """The class number of an example without a label."""
@@ -22,47 +24,44 @@ _KINDS: dict[type, str] = {bool: "integer", int: "integer", float: "number", str
 
 
 class LocatedLabel(NamedTuple):
-    """A label as it was read (None: there is none), and where."""
+    """A label as it was read, None for none, and its row."""
 
     label: Any
     where: str
 
 
 class Labels:
-    """Learnt from the training data: text makes class names, sorted; integers are class numbers as they stand.
+    """Names and numbers of labels, from the training data: text is class names, sorted; integers are class numbers.
 
-    Lists are several labels at once; numbers with a fraction are to be regressed. In files whose values are all text,
-    numbers are recognised by their spelling. `names` given beforehand fix the order, and name the integers.
+    Lists are several labels at once; numbers with a fraction are regression targets. In files whose values are all text,
+    numbers are recognised by their spelling. Given `names` fix the order, and name the integers.
     """
 
     def __init__(self, names: Sequence[Any] | None, problem_type: str, separator: str | None) -> None:
-        if problem_type not in ("auto", *PROBLEM_TYPES):
-            raise ValueError(
-                f"data.problem_type={problem_type!r}; there are: auto, {', '.join(PROBLEM_TYPES)}"
-            )
+        check_choice("data.problem_type", problem_type, ("auto", *PROBLEM_TYPES))
         self.names = [str(name) for name in names or []]
         self.problem_type = PROBLEM_TYPES.get(problem_type, "")
         self.separator = separator
+        self.numbered = False
+        """Whether labels are class numbers, not names."""
 
     def as_read(self, label: Any) -> Any:
         """A label from a row in plain Python: text cut at the separator, None for none."""
         if isinstance(label, np.generic | np.ndarray):
             label = label.tolist()
-        if isinstance(label, tuple | set | frozenset):
-            label = sorted(label) if isinstance(label, set | frozenset) else list(label)
+        if isinstance(label, set | frozenset):
+            label = sorted(label)
+        if isinstance(label, tuple):
+            label = list(label)
         if isinstance(label, str) and self.separator:
             return [part.strip() for part in label.split(self.separator) if part.strip()]
         return None if label == "" else label
 
     def learn(self, found: Sequence[LocatedLabel], textual: bool, class_names: Sequence[str] | None) -> None:
-        """Takes the kind of problem and the names from the training labels.
-
-        Raises:
-            ValueError: labels of mixed types, fewer than two of them, or negative class numbers.
-        """
+        """Takes the kind of problem and the names from the training labels; ValueError if they make no problem."""
         self._parse = _parser(found, self.names, self.problem_type) if textual else None
         kinds = {_kind(self._parsed(f.label)): f for f in reversed(found)}
-        self.problem_type = self.problem_type or _problem(kinds)
+        self.problem_type = self.problem_type or _problem_type(kinds)
         if self.problem_type != REGRESSION:
             self._learn_names(found, class_names)
         if self.problem_type == SINGLE and len(self.names) < 2:
@@ -73,27 +72,16 @@ class Labels:
             raise ValueError("the training data has no label: every list of labels is empty")
 
     def restore(self, names: Sequence[str], problem_type: str, numbered: bool) -> None:
-        """Takes up what was learnt before; `numbered` labels are class numbers, not names."""
-        self.names, self.problem_type, self._numbered = list(names), problem_type, numbered
+        """Restores the results of an earlier `learn`."""
+        self.names, self.problem_type, self.numbered = list(names), problem_type, numbered
         self._numbers = {name: i for i, name in enumerate(self.names)}
-        self._parse = (
-            float if problem_type == REGRESSION else int if numbered else None
-        )  # where they are text
-
-    @property
-    def numbered(self) -> bool:
-        """Whether labels are class numbers as they stand."""
-        return self.problem_type != REGRESSION and self._numbered
+        self._parse = float if problem_type == REGRESSION else int if numbered else None
 
     def target(self, found: LocatedLabel) -> Any:
-        """What is to be predicted: a class number, a number, or 0 and 1 for each label.
-
-        Raises:
-            ValueError: a label that the training data does not have; the row and the label are named.
-        """
+        """The target of a label: a class number, a number, or 0 and 1 for each label; ValueError for an unknown one."""
         label = self._parsed(found.label)
         if self.problem_type == REGRESSION:
-            return np.nan if label is None else _regressed(label, found.where)
+            return np.nan if label is None else _finite(label, found.where)
         if self.problem_type == SINGLE:
             return UNLABELLED if label is None else self._class(label, found.where)
         chosen = np.full(len(self.names), np.nan if label is None else 0.0, dtype=np.float32)
@@ -106,7 +94,7 @@ class Labels:
         return chosen
 
     def _learn_names(self, found: Sequence[LocatedLabel], class_names: Sequence[str] | None) -> None:
-        read = [LocatedLabel(self._parsed(label), where) for label, where in found]
+        read = [(self._parsed(label), where) for label, where in found]
         flat = [
             LocatedLabel(one, where)
             for label, where in read
@@ -114,28 +102,26 @@ class Labels:
         ]
         kinds = {_kind(label): LocatedLabel(label, where) for label, where in reversed(flat)}
         if len(kinds) > 1 or not set(kinds) <= {"integer", "text"}:
-            raise _mixed(kinds)
-        self._numbered = "integer" in kinds
-        if self._numbered and (lowest := min(flat)).label < 0:
+            raise _type_error(kinds)
+        self.numbered = "integer" in kinds
+        if self.numbered and (lowest := min(flat)).label < 0:
             raise ValueError(f"{lowest.where}: the label is {lowest.label}; class numbers begin at 0")
-        if not self.names and self._numbered:
+        if not self.names and self.numbered:
             self.names = list(class_names or map(str, range(int(max(flat).label) + 1)))
         elif not self.names:
             self.names = sorted({label for label, _ in flat})
         self._numbers = {name: i for i, name in enumerate(self.names)}
 
     def _parsed(self, label: Any) -> Any:
-        if self._parse is None or not isinstance(label, str):
-            return label
-        try:
-            return self._parse(label)
-        except ValueError:
-            return label
+        if self._parse is not None and isinstance(label, str):
+            with suppress(ValueError):
+                return self._parse(label)
+        return label
 
     def _class(self, label: Any, where: str) -> int:
-        if self._numbered and isinstance(label, int) and 0 <= label < len(self.names):
+        if self.numbered and isinstance(label, int) and 0 <= label < len(self.names):
             return int(label)
-        if not self._numbered and isinstance(label, str) and label in self._numbers:
+        if not self.numbered and isinstance(label, str) and label in self._numbers:
             return self._numbers[label]
         raise ValueError(
             f"{where}: the label {label!r:.60} does not occur in the training data, which has {first_names(self.names)}"
@@ -146,31 +132,29 @@ class Labels:
 def _parser(
     found: Sequence[LocatedLabel], names: Sequence[str], problem_type: str
 ) -> Callable[[str], Any] | None:
-    """What turns the labels of a text file into numbers: None where they are not all numbers, or are names given."""
-    spelt = [label for label, _ in found if label is not None]
-    if names and all(label in names for label in spelt if isinstance(label, str)):
+    """The type that reads all labels of a text file as numbers; None if none does, or if they are given names."""
+    labels = [label for label, _ in found if label is not None]
+    if names and all(label in names for label in labels if isinstance(label, str)):
         return None
     for parse in (int, float) if problem_type != SINGLE else (int,):
-        try:
-            for label in spelt:
+        with suppress(TypeError, ValueError):
+            for label in labels:
                 parse(label)
             return parse
-        except (TypeError, ValueError):
-            continue
     return None
 
 
-def _problem(kinds: dict[str, LocatedLabel]) -> str:
+def _problem_type(kinds: dict[str, LocatedLabel]) -> str:
     if set(kinds) == {"list"}:
         return MULTI
     if "number" in kinds and set(kinds) <= {"number", "integer"}:
         return REGRESSION
     if len(kinds) == 1 and set(kinds) <= {"text", "integer"}:
         return SINGLE
-    raise _mixed(kinds)
+    raise _type_error(kinds)
 
 
-def _mixed(kinds: dict[str, LocatedLabel]) -> ValueError:
+def _type_error(kinds: dict[str, LocatedLabel]) -> ValueError:
     seen = "; ".join(f"{kind} in {where} ({label!r:.40})" for kind, (label, where) in kinds.items())
     return ValueError(
         f"the labels are of mixed types: {seen}. Expected all text, all integers, all numbers or all lists"
@@ -183,13 +167,16 @@ def _kind(label: Any) -> str:
     return _KINDS.get(type(label), type(label).__name__)
 
 
-def _regressed(label: Any, where: str) -> float:
-    try:
-        number = float(label)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not math.isfinite(number):
-        raise ValueError(
-            f"{where}: the label is {label!r:.60}; expected a finite number, as in the rest of the data"
-        )
-    return number
+def _finite(label: Any, where: str) -> float:
+    with suppress(TypeError, ValueError):
+        if math.isfinite(number := float(label)):
+            return number
+    raise ValueError(
+        f"{where}: the label is {label!r:.60}; expected a finite number, as in the rest of the data"
+    )
+
+
+def majority_accuracy(labels: NDArray[np.int64]) -> dict[str, float]:
+    """The accuracy of always predicting the most frequent label; nothing where no label is known."""
+    known = labels[labels != UNLABELLED]
+    return {"majority_accuracy": float(np.bincount(known).max() / len(known))} if len(known) else {}

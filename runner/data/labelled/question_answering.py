@@ -1,21 +1,21 @@
-"""Question answering data: questions on contexts, answered by spans of them, in SQuAD's sense (v1.1 and v2.0)."""
+"""Question answering data as in SQuAD (1.1 and 2.0): questions on contexts, answered by spans of them."""
 
 import logging
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from iolaus.runner.data.labelled.examples import (
-    TOKENISED_AT_ONCE,
     ExampleReader,
     TaskSequences,
     column,
     concatenated,
-    identity,
+    example_id,
     text_of,
-    uses_token_types,
+    tokenized,
 )
 from iolaus.runner.data.micro_batch import TaskArguments
 from iolaus.runner.data.read.rows import Row, Rows
@@ -23,14 +23,13 @@ from iolaus.runner.data.read.rows import Row, Rows
 log = logging.getLogger("iolaus")
 
 NEARBY = 64
-"""Characters around a wrong `answer_start` within which the answer's text is looked for."""
+"""Characters around a wrong `answer_start` in which the text of the answer is searched."""
 
 
 class Question(NamedTuple):
-    """A question on a context; `answers` are accepted texts, none where the context has no answer.
+    """A question on a context; `answers` are the accepted texts, none if it has no answer, None if they are not known.
 
-    `span` is the first answer's place in the context, in characters: None where there is none or it is not to be
-    trusted. `answers` is None in a test set without any.
+    `span` is the first answer's place in the context, in characters: None if there is none or it is wrong.
     """
 
     id: str
@@ -42,19 +41,14 @@ class Question(NamedTuple):
 
 
 class QuestionSequences(TaskSequences):
-    """Windows of contexts, each after its question.
+    """Windows of contexts, each after its question."""
 
-    `questions` int64 [D]: the example of each window; `char_starts`, `char_ends` int32 [N]: each token's place in the
-    context, -1 outside of it; `answer_spans` int32 [E, 2], -1 without an answer; `sample_weights` float32 [D]: the
-    windows of one question weigh one together.
-    """
-
-    questions: NDArray[np.int64]
-    char_starts: NDArray[np.int32]
-    char_ends: NDArray[np.int32]
-    answer_spans: NDArray[np.int32]
-    sample_weights: NDArray[np.float32]
-    may_be_empty: bool
+    questions: NDArray[np.int64]  # [D], the example of each window
+    char_starts: NDArray[np.int32]  # [N], each token's first character in the context; -1 outside of it
+    char_ends: NDArray[np.int32]  # [N], the character after its last
+    answer_spans: NDArray[np.int32]  # [E, 2], first and last character of the answer; -1 without one
+    sample_weights: NDArray[np.float32]  # [D], which add up to 1 over the windows of a question
+    may_be_empty: bool  # whether questions may have no answer
 
     def extras(self, indices: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         """Also the tokens' places in the context, the answer's [D, 2], and the weights of the windows."""
@@ -72,25 +66,25 @@ class QuestionSequences(TaskSequences):
         return [*super().arrays(), self.questions, self.char_starts, self.answer_spans]
 
 
+@dataclass(eq=False)
 class QuestionAnsweringReader(ExampleReader):
-    """Columns of question answering data, and how contexts are cut into windows.
+    """Columns of question answering data, whose contexts are cut into windows.
 
     The answers are a mapping of `text` and `answer_start`, two lists (as in the hub's data sets), or a list of such
-    mappings. An answer that does not stand at its `answer_start` is moved to where its text stands, if that is in one
-    place nearby; else the question is left out of training. Both are counted, and the first named in the log.
+    mappings. An answer that is not at its `answer_start` is moved to its text, if that is in the context once within
+    `NEARBY` characters; else the question is left out of training. The log counts both, and names the first ones.
     """
 
-    def __init__(
-        self, text_column: str, context_column: str, label_column: str, id_column: str | None, doc_stride: int
-    ) -> None:
-        self.text_column, self.context_column, self.label_column = text_column, context_column, label_column
-        self.id_column, self.doc_stride = id_column, doc_stride
+    text_column: str
+    context_column: str
+    label_column: str
+    id_column: str | None
+    doc_stride: int
 
     def examples(self, rows: Rows, labelled: bool) -> list[Question]:
         """One question per row; without `labelled`, answers may be missing."""
         found: list[Question] = []
-        moved: list[str] = []
-        wrong: list[str] = []
+        places: dict[str, list[str]] = {"right": [], "moved": [], "wrong": []}
         for number, row in enumerate(rows.rows):
             question = text_of(row, self.text_column, "data.text_column").strip()
             context = text_of(row, self.context_column, "data.context_column")
@@ -101,23 +95,21 @@ class QuestionAnsweringReader(ExampleReader):
                 answers = [text for text, _ in given]
                 if given:
                     span, state = place_answer(context, *given[0])
-                    (moved if state == "moved" else wrong if state == "wrong" else []).append(row.where)
-            found.append(
-                Question(identity(row, self.id_column, number), question, context, answers, span, row.where)
-            )
-        for places, what in ((moved, "was moved to the text"), (wrong, "does not match its text")):
-            if places:
-                named = "; ".join(places[:3]) + ("; ..." if len(places) > 3 else "")
-                log.warning(
-                    "the answer_start of %d of %d answers %s: %s", len(places), len(found), what, named
-                )
+                    places[state].append(row.where)
+            name = example_id(row, self.id_column, number)
+            found.append(Question(name, question, context, answers, span, row.where))
+        for state, problem in (("moved", "was moved to the text"), ("wrong", "does not match its text")):
+            if listed := places[state]:
+                counts = f"{len(listed)} of {len(found)}"
+                named = "; ".join(listed[:3]) + ("; ..." if len(listed) > 3 else "")
+                log.warning("the answer_start of %s answers %s: %s", counts, problem, named)
         return found
 
     def learn(self, examples: list[Question], rows: Rows) -> None:
-        """Whether there are questions without an answer: only then may a prediction be empty."""
+        """Notes whether there are questions without an answer: only then may a prediction be empty."""
         self.may_be_empty = any(e.answers == [] for e in examples)
         if not any(e.span for e in examples):
-            raise ValueError("no training question has an answer that stands in its context")
+            raise ValueError("no training question has an answer that is in its context")
 
     def tokenize(
         self, examples: list[Question], tokenizer: Any, max_length: int, training: bool
@@ -125,49 +117,36 @@ class QuestionAnsweringReader(ExampleReader):
         """Windows of at most `max_length` tokens, of which neighbours share `doc_stride`."""
         if training:
             examples = [e for e in examples if e.span is not None or not e.answers]
-        questions = _shortened(examples, tokenizer, max_length, self.doc_stride)
-        windows: list[Any] = []
-        owners: list[int] = []
-        with_types = uses_token_types(tokenizer)
-        for start in range(0, len(examples), TOKENISED_AT_ONCE):
-            stop = start + TOKENISED_AT_ONCE
-            encoded = tokenizer(
-                questions[start:stop],
-                [e.context for e in examples[start:stop]],
+        found = list(
+            tokenized(
+                tokenizer,
+                _truncated_questions(examples, tokenizer, max_length, self.doc_stride),
+                [e.context for e in examples],
                 truncation="only_second",
                 max_length=max_length,
                 stride=self.doc_stride,
                 return_overflowing_tokens=True,
-                return_attention_mask=False,
-                return_token_type_ids=with_types,
             )
-            windows += encoded.encodings
-            owners += [start + i for i in encoded["overflow_to_sample_mapping"]]
-        lengths = np.array([len(w.ids) for w in windows], dtype=np.int32)
-        types = concatenated([w.type_ids for w in windows], np.int8) if with_types else None
-        sequences = QuestionSequences(
-            examples, concatenated([w.ids for w in windows], np.int32), lengths, types
         )
-        sequences.questions = np.array(owners, dtype=np.int64)
+        owners, windows = np.array([owner for owner, _ in found], dtype=np.int64), [w for _, w in found]
+        types = [w.type_ids for w in windows] if "token_type_ids" in tokenizer.model_input_names else None
+        sequences = QuestionSequences(examples, [w.ids for w in windows], types)
         outside = concatenated([[s != 1 for s in w.sequence_ids] for w in windows], bool)
         sequences.char_starts = concatenated([[a for a, _ in w.offsets] for w in windows], np.int32)
         sequences.char_ends = concatenated([[b for _, b in w.offsets] for w in windows], np.int32)
         sequences.char_starts[outside] = sequences.char_ends[outside] = -1
-        sequences.answer_spans = np.array([e.span or (-1, -1) for e in examples], dtype=np.int32).reshape(
-            -1, 2
-        )
-        sequences.sample_weights = (1.0 / np.bincount(sequences.questions)[sequences.questions]).astype(
-            np.float32
-        )
-        sequences.may_be_empty = self.may_be_empty
+        spans = [e.span or (-1, -1) for e in examples]
+        sequences.answer_spans = np.array(spans, dtype=np.int32).reshape(-1, 2)
+        sequences.sample_weights = (1.0 / np.bincount(owners)[owners]).astype(np.float32)
+        sequences.questions, sequences.may_be_empty = owners, self.may_be_empty
         return sequences
 
     def texts(self, examples: list[Question]) -> Iterator[str]:
-        """Contexts: so that no context is in both training and held-out questions."""
+        """Contexts, so that none is in both training and held-out questions."""
         return (e.context for e in examples)
 
     def collator_arguments(self) -> TaskArguments:
-        """Where the context is, and how much windows share."""
+        """The column of the context, and the tokens that windows share."""
         return {"context_column": self.context_column, "doc_stride": self.doc_stride}
 
     def state_dict(self) -> dict[str, Any]:
@@ -175,11 +154,11 @@ class QuestionAnsweringReader(ExampleReader):
         return {"may_be_empty": self.may_be_empty}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Takes up whether a question may have no answer."""
+        """Restores whether a question may have no answer."""
         self.may_be_empty = bool(state["may_be_empty"])
 
     def describe(self) -> dict[str, str]:
-        """How contexts are cut."""
+        """The tokens that windows share."""
         return {"windows": f"{self.doc_stride} tokens shared by neighbours"}
 
 
@@ -210,12 +189,10 @@ def _answers(row: Row, name: str) -> list[tuple[str, int]]:
         ) from None
 
 
-def _shortened(examples: list[Question], tokenizer: Any, max_length: int, doc_stride: int) -> list[str]:
-    """The questions, cut where they would leave a window no more than the tokens that it shares with the next one.
-
-    Raises:
-        ValueError: no room for any question.
-    """
+def _truncated_questions(
+    examples: list[Question], tokenizer: Any, max_length: int, doc_stride: int
+) -> list[str]:
+    """The questions, cut so that a window has more tokens of the context than it shares with the next one."""
     room = max_length - tokenizer.num_special_tokens_to_add(pair=True) - doc_stride - 16
     if room < 8:
         raise ValueError(
@@ -223,9 +200,7 @@ def _shortened(examples: list[Question], tokenizer: Any, max_length: int, doc_st
             "lower doc_stride or raise max_length"
         )
     questions = [e.question for e in examples]
-    for start in range(0, len(questions), TOKENISED_AT_ONCE):
-        some = tokenizer(questions[start : start + TOKENISED_AT_ONCE], add_special_tokens=False)
-        for i, encoding in enumerate(some.encodings, start=start):
-            if len(encoding.ids) > room:
-                questions[i] = questions[i][: encoding.offsets[room - 1][1]]
+    for i, encoding in tokenized(tokenizer, list(questions), add_special_tokens=False):
+        if len(encoding.ids) > room:
+            questions[i] = questions[i][: encoding.offsets[room - 1][1]]
     return questions

@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from iolaus.conf.values import suggest
 from iolaus.runner.data.labelled.examples import (
-    TOKENISED_AT_ONCE,
     ExampleReader,
     TaskSequences,
     column,
     concatenated,
+    example_id,
     first_names,
-    identity,
+    tokenized,
 )
-from iolaus.runner.data.labelled.labels import UNLABELLED
+from iolaus.runner.data.labelled.labels import UNLABELLED, majority_accuracy
 from iolaus.runner.data.labelled.tags import is_bio, keeps_iob2
 from iolaus.runner.data.micro_batch import TaskArguments
 from iolaus.runner.data.read.rows import Row, Rows
@@ -37,34 +37,24 @@ class Sentence(NamedTuple):
 
 
 class SentenceSequences(TaskSequences):
-    """Samples of sentences; one that is longer than the model reads goes on in further samples.
+    """Samples of sentences; one that is longer than `max_length` continues in further samples."""
 
-    `words` int32 [N]: each token's word, counted through all sentences, -1 for special tokens; `first_pieces` bool [N]:
-    whether the token is the first of its word; `word_labels` int64 [W]; `has_pieces` bool [W]: whether the word has a
-    token; `word_starts` int64 [E + 1]: where the words of each sentence begin; `iob2`: whether the training data tags
-    entities, and begins every one with a `B-`.
-    """
-
-    words: NDArray[np.int32]
-    first_pieces: NDArray[np.bool_]
-    word_labels: NDArray[np.int64]
-    has_pieces: NDArray[np.bool_]
-    word_starts: NDArray[np.int64]
+    words: NDArray[np.int32]  # [N], each token's word, counted through all sentences; -1 for special tokens
+    first_pieces: NDArray[np.bool_]  # [N], whether the token is the first of its word
+    word_labels: NDArray[np.int64]  # [W]
+    has_pieces: NDArray[np.bool_]  # [W], whether the word has a token
+    word_starts: NDArray[np.int64]  # [E + 1], where the words of each sentence begin
     names: list[str]
-    default_label: int
-    iob2: bool
+    default_label: int  # the most frequent one
+    iob2: bool  # whether the training data tags entities, each of which begins with a `B-`
 
     def extras(self, indices: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         """Also each token's word, its label (-100 for special tokens), and whether it begins the word."""
         places = self.places(indices)
         words = self.words[places]
         labels = np.where(words >= 0, self.word_labels[words], UNLABELLED)
-        return {
-            **super().extras(indices),
-            "words": words,
-            "token_labels": labels,
-            "first_pieces": self.first_pieces[places],
-        }
+        own = {"words": words, "token_labels": labels, "first_pieces": self.first_pieces[places]}
+        return {**super().extras(indices), **own}
 
     def arrays(self) -> list[NDArray[Any]]:
         """Tokens, words and labels."""
@@ -94,14 +84,14 @@ class TokenClassificationReader(ExampleReader):
             labels = None
             if labelled or row.values.get(self.label_column) is not None:
                 labels = _labels(row, self.label_column, len(words), names)
-            found.append(Sentence(identity(row, self.id_column, number), words, labels, row.where))
+            found.append(Sentence(example_id(row, self.id_column, number), words, labels, row.where))
         return found
 
     def learn(self, examples: list[Sentence], rows: Rows) -> None:
-        """The names of the labels, which is the most frequent, and whether they are IOB2 tags."""
+        """Takes the names of the labels, the most frequent one, and whether they are IOB2 tags."""
         counts = Counter(label for e in examples for label in e.labels or [])
-        told = self.given or list(rows.class_names.get(self.label_column, []))
-        self.names = told or sorted(counts, key=lambda name: (name != "O", name))
+        given = self.given or list(rows.class_names.get(self.label_column, []))
+        self.names = given or sorted(counts, key=lambda name: (name != "O", name))
         if len(self.names) < 2:
             raise ValueError(
                 f"the training data has one label only, {first_names(self.names)}: there is nothing to tell apart"
@@ -117,50 +107,37 @@ class TokenClassificationReader(ExampleReader):
         self, examples: list[Sentence], tokenizer: Any, max_length: int, training: bool
     ) -> SentenceSequences:
         """Word by word, so that every piece knows its word."""
-        _separate_words(tokenizer)
-        ids: list[list[int]] = []
-        words: list[list[int]] = []
-        word_starts = np.cumsum([0, *(len(e.words) for e in examples)])
-        for start in range(0, len(examples), TOKENISED_AT_ONCE):
-            some = examples[start : start + TOKENISED_AT_ONCE]
-            encoded = tokenizer(
-                [e.words for e in some],
-                is_split_into_words=True,
-                truncation=True,
-                max_length=max_length,
-                return_overflowing_tokens=True,
-                return_attention_mask=False,
-                return_token_type_ids=False,
-            )
-            for sentence, encoding in zip(
-                encoded["overflow_to_sample_mapping"], encoded.encodings, strict=True
-            ):
-                first = word_starts[start + sentence]
-                ids.append(encoding.ids)
-                words.append([-1 if w is None else first + w for w in encoding.word_ids])
-        sequences = SentenceSequences(
-            examples,
-            concatenated(ids, np.int32),
-            np.array([len(one) for one in ids], dtype=np.int32),
-            None,
-        )
+        _add_prefix_space(tokenizer)
+        starts = np.cumsum([0, *(len(e.words) for e in examples)], dtype=np.int64)
+        ids, words = [], []
+        for sentence, encoding in tokenized(
+            tokenizer,
+            [e.words for e in examples],
+            is_split_into_words=True,
+            truncation=True,
+            max_length=max_length,
+            return_overflowing_tokens=True,
+        ):
+            ids.append(encoding.ids)
+            first = int(starts[sentence])
+            words.append([-1 if word is None else first + word for word in encoding.word_ids])
+        sequences = SentenceSequences(examples, ids)
         sequences.words = concatenated(words, np.int32)
         sequences.first_pieces = _first_pieces(sequences.words)
         sequences.word_labels = np.array([n for e in examples for n in self._targets(e)], dtype=np.int64)
         sequences.has_pieces = np.zeros(len(sequences.word_labels), dtype=bool)
         sequences.has_pieces[sequences.words[sequences.words >= 0]] = True
-        sequences.word_starts = word_starts.astype(np.int64)
-        sequences.names, sequences.default_label = self.names, self.default_label
-        sequences.iob2 = self.iob2
+        sequences.word_starts, sequences.names = starts, self.names
+        sequences.default_label, sequences.iob2 = self.default_label, self.iob2
         return sequences
 
     def _targets(self, example: Sentence) -> list[int]:
         if example.labels is None:
             return [UNLABELLED] * len(example.words)
         if unknown := next((label for label in example.labels if label not in self.numbers), None):
-            lacking = "is not among data.labels" if self.given else "does not occur in the training data"
+            problem = "is not among data.labels" if self.given else "does not occur in the training data"
             raise ValueError(
-                f"{example.where}: the label {unknown!r} {lacking}: {first_names(self.names)}; data.labels may name all"
+                f"{example.where}: the label {unknown!r} {problem}: {first_names(self.names)}; data.labels may name all"
                 + suggest(unknown, self.names)
             )
         return [self.numbers[label] for label in example.labels]
@@ -178,19 +155,18 @@ class TokenClassificationReader(ExampleReader):
         return {"labels": self.names, "default_label": self.default_label, "iob2": self.iob2}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Takes up the labels."""
+        """Restores the labels."""
         self.names, self.default_label = list(state["labels"]), int(state["default_label"])
         self.numbers = {name: i for i, name in enumerate(self.names)}
-        self.iob2 = bool(state.get("iob2"))  # not noted by older runs, nor known of models of others
+        self.iob2 = bool(state.get("iob2"))  # missing in older runs and in models trained elsewhere
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
-        """The accuracy of always naming the most frequent label."""
+        """The accuracy of always predicting the most frequent label."""
         assert isinstance(sequences, SentenceSequences)
-        known = sequences.word_labels[sequences.word_labels != UNLABELLED]
-        return {"majority_accuracy": float(np.bincount(known).max() / len(known))} if len(known) else {}
+        return majority_accuracy(sequences.word_labels)
 
     def describe(self) -> dict[str, str]:
-        """What is predicted."""
+        """The labels."""
         return {"labels": first_names(self.names)}
 
 
@@ -234,8 +210,8 @@ def _first_pieces(words: NDArray[np.int32]) -> NDArray[np.bool_]:
     return first
 
 
-def _separate_words(tokenizer: Any) -> None:
-    """Makes a byte-level tokenizer put a space before each word, as there is one in running text."""
+def _add_prefix_space(tokenizer: Any) -> None:
+    """Makes a byte-level tokenizer put a space before each word, as in running text."""
     from tokenizers.pre_tokenizers import ByteLevel
 
     splitter = tokenizer.backend_tokenizer.pre_tokenizer

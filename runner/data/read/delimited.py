@@ -1,4 +1,4 @@
-"""Rows of csv and tsv files: the delimiter and the quotes are found in the file, unless settings say them."""
+"""Rows of csv and tsv files; delimiter and quotes are found in the file unless settings give them."""
 
 import csv
 import re
@@ -8,44 +8,37 @@ from typing import Any
 from iolaus.runner.data.read.opened import File, opened
 
 DELIMITERS = ",;\t|"
-"""What may stand between the fields of a csv file."""
+"""Delimiters that are recognised in csv files."""
 
-_SAMPLE = 1 << 20
-"""Characters from which is told whether the fields of a tsv file are quoted."""
+_SAMPLE = 1 << 20  # characters that are read to find the dialect
 
 
 def delimited(file: File) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """The rows below the line with the names of the columns, each with its place.
-
-    Raises:
-        ValueError: the file is empty, or a line has not as many fields as the first one, or wrong quotes; it is named.
-    """
+    """The rows below the line of column names, each with its place; ValueError names an empty file or a wrong line."""
     csv.field_size_limit(2**31 - 1)
-    dialect, header = _dialect(file), None
+    dialect = _dialect(file)
     with opened(file, newline="") as text:
         reader = csv.reader(text, strict=True, **dialect)
+        rows = filter(None, reader)
         try:
-            for row in filter(None, reader):
-                if header is None:
-                    header = row
-                elif len(row) == len(header):
-                    yield f"line {reader.line_num}", dict(zip(header, row, strict=True))
-                else:
+            if (header := next(rows, None)) is None:
+                raise ValueError(f"{file.path} is empty: expected a line with the names of the columns")
+            for row in rows:
+                if len(row) != len(header):
                     raise ValueError(
                         f"{file.path}, line {reader.line_num}: {len(row)} fields where the header has {len(header)} "
                         f"(data.delimiter={dialect['delimiter']!r})"
                     )
+                yield f"line {reader.line_num}", dict(zip(header, row, strict=True))
         except csv.Error as error:
             raise ValueError(
                 f"{file.path}, line {reader.line_num}: no valid {file.format}: {error}; data.quoting=false takes quotes "
                 "as they stand"
             ) from None
-    if header is None:
-        raise ValueError(f"{file.path} is empty: expected a line with the names of the columns")
 
 
 def _dialect(file: File) -> dict[str, Any]:
-    """The delimiter and the quotes, as `csv.reader` takes them."""
+    """Delimiter and quoting for `csv.reader`."""
     delimiter, quoting = file.reading.delimiter, file.reading.quoting
     if delimiter is not None and len(delimiter) != 1:
         raise ValueError(f"data.delimiter={delimiter!r}: expected one character, such as ';'")
@@ -61,14 +54,12 @@ def _dialect(file: File) -> dict[str, Any]:
 
 
 def _is_quoted(sample: str, delimiter: str) -> bool:
-    """Whether quotes enclose fields of a tsv file, rather than being part of the text: none is left when fields are gone.
-
-    Fields that go over several lines are quoted only where lines that are cut at each delimiter have not all as many.
-    """
+    """Whether every quote of a tsv file belongs to a quoted field, so that none is part of the text."""
     whole = len(sample) < _SAMPLE
     lines = [line for line in sample.split("\n")[: None if whole else -1] if line.strip()]
     even = len({line.count(delimiter) for line in lines}) < 2
     tab = re.escape(delimiter)
+    # A quoted field may span lines only if the lines do not all have as many delimiters.
     other, end = (f'[^"\n{tab}]', "") if even else ('[^"]', "" if whole else r"|\Z")
     field = f'(^|{tab})"{other}*(?:""{other}*)*(?:"(?={tab}|\r?$){end})'
     return '"' not in re.sub(field, r"\1", "\n".join(lines), flags=re.MULTILINE)

@@ -1,6 +1,7 @@
-"""Documents, one column of rows: of files, folders, globs, hub data sets, or anything with the methods of a `Source`."""
+"""Documents for pretraining: from files, data sets of the hub, or any object with the methods of a `Source`."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -17,10 +18,9 @@ Document = str | Sequence[int]
 
 @runtime_checkable
 class Source(Protocol):
-    """Documents that can be read again and again, always in the same order.
+    """Documents that can be read repeatedly, always in the same order.
 
-    A source is made in one process and may be read in another, or in a thread: it is pickled or forked for that, and each
-    call of `documents` begins at the first document. So open files and connections within `documents`, not before.
+    A source is pickled or forked into other processes: open files and connections within `documents`, not before.
 
     Example:
         >>> class Sheep:
@@ -38,39 +38,30 @@ class Source(Protocol):
     @property
     def tokenized(self) -> bool:
         """Whether documents are token ids already."""
-        ...
 
     def documents(self) -> Iterator[Any]:
         """All documents: texts, or token ids where `tokenized`."""
-        ...
 
     def fingerprint(self) -> dict[str, Any]:
         """Plain values that change whenever the documents may; computed without reading all of them."""
-        ...
 
     def describe(self) -> str:
         """One line for the summary of a run."""
-        ...
 
 
+@dataclass(eq=False)
 class CombinedSource:
     """Several sources, one after the other."""
 
-    def __init__(self, sources: Sequence[Source]) -> None:
-        self.sources = sources
+    sources: Sequence[Source]
 
     @property
     def tokenized(self) -> bool:
-        """Whether documents are token ids already.
-
-        Raises:
-            ValueError: some are and some are not.
-        """
+        """Whether documents are token ids already; raises ValueError if only some are."""
         kinds = {source.tokenized: source for source in self.sources}
         if len(kinds) > 1:
-            raise ValueError(
-                f"{kinds[True].describe()} is tokenised already, {kinds[False].describe()} is text: give one kind"
-            )
+            tokens, text = kinds[True].describe(), kinds[False].describe()
+            raise ValueError(f"{tokens} is tokenised already, {text} is text: give one kind")
         return kinds.popitem()[0]
 
     def documents(self) -> Iterator[Any]:
@@ -87,30 +78,24 @@ class CombinedSource:
         return ", ".join(source.describe() for source in self.sources)
 
 
+@dataclass(eq=False)
 class HubSource:
     """A split of a data set of the Hugging Face hub, by `name` or `owner/name`, and the name of its configuration.
 
-    `streaming` reads it over the network each time instead of downloading it first; `options` go to
-    `datasets.load_dataset`.
-
-    Raises:
-        FileNotFoundError: the hub does not know the name, or cannot be reached.
-        ValueError: it lacks the split or the column.
+    With `streaming` it is read over the network each time; `options` go to `datasets.load_dataset`. Raises
+    FileNotFoundError if the hub lacks the name or cannot be reached, ValueError for a missing split or column.
     """
 
-    def __init__(
-        self,
-        name: str,
-        config_name: str | None,
-        split: str,
-        text_column: str,
-        streaming: bool,
-        options: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.options = dict(options or {})
-        config_name = self.options.pop("name", config_name)
-        self.name, self.config_name, self.split = name, config_name, split
-        self.text_column, self.streaming = text_column, streaming
+    name: str
+    config_name: str | None
+    split: str
+    text_column: str
+    streaming: bool
+    options: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        self._options = dict(self.options or {})
+        self.config_name = self._options.pop("name", self.config_name)
 
     @property
     def tokenized(self) -> bool:
@@ -118,18 +103,23 @@ class HubSource:
         return self._column == "input_ids"
 
     def documents(self) -> Iterator[Any]:
-        """The documents of the split; rows without any are passed over."""
-        masked = self._column == "input_ids" and "attention_mask" in self._columns
+        """The documents of the split, without blank ones."""
+        masked = self.tokenized and "attention_mask" in self._columns
         rows: Any = self._dataset.select_columns([self._column, *["attention_mask"] * masked])
         pairs = ((row[self._column], row["attention_mask"] if masked else None) for row in rows)
         yield from real_documents(pairs, self._column, self.describe())
 
     def fingerprint(self) -> dict[str, Any]:
-        """The revision that was downloaded, or that the hub has now."""
-        names = ("name", "config_name", "split", "text_column")
-        options = {"options": {n: repr(v) for n, v in self.options.items()}} if self.options else {}
-        own = {n: getattr(self, n) for n in names}
-        return {"source": "hub", **own, **options, "revision": self._revision()}
+        """The settings, and the revision that was downloaded or, when streaming, that the hub has now."""
+        own = {name: getattr(self, name) for name in ("name", "config_name", "split", "text_column")}
+        options = {"options": {n: repr(v) for n, v in self._options.items()}} if self._options else {}
+        if self.streaming:
+            from huggingface_hub import HfApi
+
+            revision = HfApi().dataset_info(self.name).sha
+        else:
+            revision = self._dataset._fingerprint
+        return {"source": "hub", **own, **options, "revision": str(revision)}
 
     def describe(self) -> str:
         """One line for the summary of a run."""
@@ -145,14 +135,7 @@ class HubSource:
 
     @cached_property
     def _dataset(self) -> Any:
-        return load_hub(self.name, self.config_name, self.split, streaming=self.streaming, **self.options)
-
-    def _revision(self) -> str:
-        if not self.streaming:
-            return str(self._dataset._fingerprint)
-        from huggingface_hub import HfApi
-
-        return str(HfApi().dataset_info(self.name).sha)
+        return load_hub(self.name, self.config_name, self.split, streaming=self.streaming, **self._options)
 
 
 def open_source(
@@ -164,15 +147,15 @@ def open_source(
     options: Mapping[str, Any] | None = None,
     reading: Reading = AS_FOUND,
 ) -> Source:
-    """The source that `spec` names: files or a hub data set (see `locate`), a list of them, or a source already.
+    """The source of files or a hub data set (see `locate`), of a list of them, or `spec` if it is a source already.
 
-    `split` chooses among those of a saved or hub data set where the name says none. `streaming` reads a hub data set as
-    it comes, and `options` go to `datasets.load_dataset`. `text_unit`: what a document is in txt and md files,
-    `paragraph`, `line` or `file`.
+    `split` is for saved and hub data sets whose name gives none. `streaming` reads a hub data set over the network each
+    time, and `options` go to `datasets.load_dataset`. `text_unit`: a document of txt and md files is a `paragraph`, a
+    `line` or a `file`.
 
     Raises:
         FileNotFoundError: nothing is there.
-        ValueError: a format, unit, or split that is not known; an empty file or folder.
+        ValueError: an unknown format, unit or split; an empty file or folder.
     """
     if text_unit not in TEXT_UNITS:
         raise ValueError(f"data.text_unit={text_unit!r}; there are: {', '.join(TEXT_UNITS)}")
@@ -181,14 +164,13 @@ def open_source(
         if found.hub:
             return HubSource(found.hub, found.config, found.split, text_column, streaming, options)
         if not found.one and all(ending_format(file) in DOCUMENTS for file in found.files):
-            reading = reading._replace(format="auto")  # what a folder or a glob finds is what its ending says
+            reading = reading._replace(format="auto")  # each file of a folder or glob has its own format
         return FileSource(found.files, str(Path(spec).expanduser()), text_column, text_unit, reading)
     if isinstance(spec, Source):
         return spec
     if isinstance(spec, list | tuple):
-        sources = [
-            open_source(part, text_column, split, text_unit, streaming, options, reading) for part in spec
-        ]
+        settings = (text_column, split, text_unit, streaming, options, reading)
+        sources = [open_source(part, *settings) for part in spec]
         if not sources:
             raise ValueError("data.source is an empty list: name at least one file, folder or data set")
         return sources[0] if len(sources) == 1 else CombinedSource(sources)

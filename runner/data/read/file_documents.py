@@ -1,4 +1,4 @@
-"""Documents of files: one column of their rows, or pieces of a text, streamed file by file."""
+"""Documents of files, streamed file by file: a column of tables, or parts of texts."""
 
 import hashlib
 import os
@@ -10,33 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from iolaus.runner.data.read.formats import (
-    ARROW,
-    DOCUMENTS,
-    FORMATS,
-    TEXTS,
-    arrow_batches,
-    columns_of,
-    file_format,
-    no_column,
-    read_text,
-)
+from iolaus.runner.data.read import formats
 from iolaus.runner.data.read.opened import AS_FOUND, File, Reading
 
-_SMALL = 64 << 20
-"""Bytes up to which files are known by their content; more are known by size and time of change."""
+_SMALL = 64 << 20  # bytes up to which the fingerprint is of the files' contents, not of their times of change
 
 
 class FileSource:
-    """Documents of several files, file by file; their formats go by their endings, unless `reading` says it."""
+    """Documents of several files, file by file; each format is that of the ending, unless `reading` gives one."""
 
     def __init__(
         self, files: Sequence[Path], named: str, text_column: str, text_unit: str, reading: Reading = AS_FOUND
     ) -> None:
         self.named, self.text_column, self.text_unit, self.reading = named, text_column, text_unit, reading
-        formats = [file_format(file, reading.format, DOCUMENTS) for file in files]
-        lone = reading.format != "auto"
-        self.files = [File(*file, reading, lone) for file in zip(files, formats, strict=True)]
+        self.files = formats.files_of(files, reading, formats.DOCUMENTS, lone_object=reading.format != "auto")
         for path in files:
             if not path.stat().st_size:
                 raise ValueError(f"{path} is empty: remove it, or fill it")
@@ -47,40 +34,36 @@ class FileSource:
         return self._column(self.files[0]) == "input_ids"
 
     def documents(self) -> Iterator[Any]:
-        """The documents of all files; blank texts and rows without any are passed over.
-
-        Raises:
-            ValueError: a file that is not UTF-8, damaged, or lacks the column; it is named, with byte or line.
-        """
+        """The documents of all files, without blank ones; ValueError names the file, byte or line that is wrong."""
         for file in self.files:
-            if file.format in TEXTS:
-                yield from read_text(file, self.text_unit)
+            if file.format in formats.TEXTS:
+                yield from formats.read_text(file, self.text_unit)
                 continue
             column = self._column(file)
             if (column == "input_ids") != self.tokenized:
-                raise ValueError(
-                    f"{self.files[0].path} and {file.path} differ: one has a column input_ids, one has not"
-                )
-            masked = column == "input_ids" and "attention_mask" in (columns_of(file) or ())
+                both = f"{self.files[0].path} and {file.path}"
+                raise ValueError(f"{both} differ: one has a column input_ids, one has not")
+            masked = column == "input_ids" and "attention_mask" in (formats.columns_of(file) or ())
             masks = _values(file, "attention_mask") if masked else repeat(None)
             yield from real_documents(zip(_values(file, column), masks, strict=False), column, str(file.path))
 
     def fingerprint(self) -> dict[str, Any]:
-        """Name, size and content (where that is much: time of change) of every file, and how it is read."""
+        """Name, size and content (of much data: time of change) of every file, and how it is read."""
         paths = [file.path for file in self.files]
         common = Path(os.path.commonpath([path.absolute().parent for path in paths]))
         small = sum(path.stat().st_size for path in paths) <= _SMALL
-        read = {name: getattr(self.reading, name) for name in ("delimiter", "encoding", "quoting")}
+        read = {"file_format": self.reading.format, **self.reading._asdict()}
+        names = ("file_format", "delimiter", "encoding", "quoting")
+        files = [
+            [path.absolute().relative_to(common).as_posix(), path.stat().st_size, _state(path, small)]
+            for path in paths
+        ]
         return {
             "source": "files",
             "text_column": self.text_column,
             "text_unit": self.text_unit,
-            **({"file_format": self.reading.format} if self.reading.format != "auto" else {}),
-            **{name: value for name, value in read.items() if value is not None},
-            "files": [
-                [path.absolute().relative_to(common).as_posix(), path.stat().st_size, _state(path, small)]
-                for path in paths
-            ],
+            **{name: read[name] for name in names if read[name] not in (None, "auto")},
+            "files": files,
         }
 
     def describe(self) -> str:
@@ -88,27 +71,22 @@ class FileSource:
         return self.named + (f" ({len(self.files)} files)" if len(self.files) > 1 else "")
 
     def _column(self, file: File) -> str:
-        columns = None if file.format in TEXTS else columns_of(file)
-        return (
-            self.text_column if columns is None else choose_column(columns, self.text_column, str(file.path))
-        )
+        return choose_column(formats.columns_of(file), self.text_column, str(file.path))
 
 
 def _values(file: File, column: str) -> Iterator[Any]:
     """The values of a column, row by row; token ids of arrow and parquet files as slices of their memory."""
-    if file.format not in ARROW:
-        for number, (_, record) in enumerate(FORMATS[file.format](file)):
+    if file.format not in formats.ARROW:
+        for number, (_, record) in enumerate(formats.FORMATS[file.format](file)):
             if isinstance(record, str):
                 yield record
             elif isinstance(record, Mapping) and column in record:
                 yield record[column]
             else:
                 found = record if isinstance(record, Mapping) else [str(record)[:60]]
-                raise no_column(f"row {number} of {file.path}", column, found, "data.text_column")
+                raise formats.no_column(f"row {number} of {file.path}", column, found, "data.text_column")
         return
-    for batch in arrow_batches(file, [column]):
-        if not len(batch):
-            continue
+    for batch in filter(len, formats.arrow_batches(file, [column])):
         values = batch.column(0)
         if column == "input_ids" and not values.null_count and hasattr(values, "offsets"):
             flat, offsets = values.values.to_numpy(zero_copy_only=False), values.offsets.to_numpy()
@@ -117,40 +95,35 @@ def _values(file: File, column: str) -> Iterator[Any]:
             yield from values.to_pylist()
 
 
-def choose_column(columns: Sequence[str], text_column: str, where: str) -> str:
-    """`input_ids` if there is one, else the text column.
-
-    Raises:
-        ValueError: there is neither.
-    """
+def choose_column(columns: Sequence[str] | None, text_column: str, where: str) -> str:
+    """`input_ids` if there is one, else the text column, also for None; raises ValueError without either."""
+    if columns is None:
+        return text_column
     for column in ("input_ids", text_column):
         if column in columns:
             return column
-    raise no_column(where, text_column, columns, "data.text_column")
+    raise formats.no_column(where, text_column, columns, "data.text_column")
 
 
 def real_documents(values: Iterable[tuple[Any, Any]], column: str, where: str) -> Iterator[Any]:
-    """The documents of a column's values, each with its attention mask or None: ids less padding; no blank ones.
+    """The documents of a column, without blank ones; ValueError names the row of a value that is no document.
 
-    Raises:
-        ValueError: a value is neither a text nor, in `input_ids`, a list of integers; its row is named.
+    `values` are pairs with an attention mask, or None, for padding.
     """
     for number, (value, mask) in enumerate(values):
         if value is not None and column == "input_ids":
             ids = np.asarray(value) if mask is None else np.asarray(value)[np.asarray(mask) > 0]
             if ids.ndim != 1 or (len(ids) and ids.dtype.kind not in "iu"):
-                raise ValueError(
-                    f"row {number} of {where}: input_ids is no flat list of integers: {str(value)[:60]}"
-                )
+                found = f"input_ids is no flat list of integers: {str(value)[:60]}"
+                raise ValueError(f"row {number} of {where}: {found}")
             if len(ids):
                 yield ids
         elif isinstance(value, str):
             if value and not value.isspace():
                 yield value
         elif value is not None:
-            raise ValueError(
-                f"row {number} of {where}: column {column!r} holds {type(value).__name__}, not text"
-            )
+            found = f"column {column!r} holds {type(value).__name__}, not text"
+            raise ValueError(f"row {number} of {where}: {found}")
 
 
 def _state(path: Path, small: bool) -> str:

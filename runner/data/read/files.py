@@ -1,11 +1,11 @@
-"""What a path, a glob or a name stands for: files here, or a data set of the hub; and the splits of a folder."""
+"""Finds the files of a path, glob or split, or the data set of the hub, that a name stands for."""
 
 import json
 import re
 from collections.abc import Sequence
 from glob import glob, has_magic
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from iolaus.conf.values import NAMED
 from iolaus.runner.data.read.formats import ending_format
@@ -16,31 +16,30 @@ SPLIT_NAMES = {
     "validation": ("validation", "valid", "val", "dev"),
     "test": ("test", "testing", "eval", "evaluation"),
 }
-"""What files of a split may be called, as `datasets` finds them in a folder."""
+"""Names of files and folders for each split, as `datasets` recognises them."""
 
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?(:[\w.-]+)?")
 
 
 class Found(NamedTuple):
-    """Files that a name stands for; or in `hub` the name of a data set, and in `config` that of its configuration."""
+    """The files that were found, or the `hub` data set and the name of its configuration."""
 
     files: list[Path]
     split: str
-    one: bool = False
-    """Whether a single file was named, or a split of a folder."""
+    one: bool = False  # whether a single file was named, or a split of a folder
     hub: str = ""
     config: str | None = None
 
 
 def locate(spec: str, split: str, formats: Sequence[str], any_format: bool = False) -> Found:
-    """What `spec` names: a file, folder or glob, a data set that `datasets` has saved, or one of the hub, `name:config`.
+    """Finds a file, folder, glob, data set saved by `datasets`, or data set of the hub, `name:config`.
 
-    A split is written behind an `@`; without one, hub and saved data sets with several take `split`, and a folder all its
-    files. `any_format`: a file may be named whose ending is not known.
+    A split follows an `@`; without one, hub data sets and saved ones with several splits take `split`, and a folder all
+    its files. With `any_format` a named file may have any ending.
 
     Raises:
         FileNotFoundError: nothing is there.
-        ValueError: a format or a split that is not known, or a folder without files.
+        ValueError: an unknown format or split, or a folder without files.
     """
     if problem := NAMED.problem(spec):
         raise ValueError(f"data: {spec!r}: {problem}")
@@ -73,36 +72,30 @@ def _files(path: Path, chosen: str, split: str, formats: Sequence[str], any_form
     """The files of one path: itself, those of known formats in a folder, or those of a saved data set."""
     known = ", ".join(f".{name}" for name in formats)
     if path.is_file() and not any_format and ending_format(path) not in formats:
-        raise ValueError(
-            f"{path} has an unknown format; known are: {known}. Set data.format where its name does not tell"
-        )
+        advice = "Set data.format where its name does not tell"
+        raise ValueError(f"{path} has an unknown format; known are: {known}. {advice}")
     wanted = chosen or (split if (path / "dataset_dict.json").is_file() else None)
     if files := split_files(path, wanted, formats):
         return files
     if wanted is None:
         raise ValueError(f"the folder {path} holds no file of a known format: {known}")
-    raise ValueError(
-        f"{path} has no split {wanted!r}; it has: {', '.join(splits_in(path, formats)) or 'no file'}. Set data.split, or "
-        "write PATH@SPLIT"
-    )
+    there = ", ".join(splits_in(path, formats)) or "no file"
+    raise ValueError(f"{path} has no split {wanted!r}; it has: {there}. Set data.split, or write PATH@SPLIT")
 
 
 def split_files(path: Path, split: str | None, formats: Sequence[str]) -> list[Path]:
-    """The files of a split; None stands for all of them.
+    """The files of a split, or with None of all splits.
 
-    A folder's files belong to a split by their names (`train.csv`, `test-00001.parquet`) or subfolder. A file, and a data
-    set that was saved without splits, are all of their `train`.
+    Files of a folder belong to a split by their names (`train.csv`, `test-00001.parquet`) or subfolder. A single file,
+    and a data set saved without splits, are the split `train`.
     """
     if split is not None and (path / "dataset_dict.json").is_file():
         return split_files(path / split, None, formats) if split in splits_in(path, formats) else []
-    if path.is_file() or (path / "state.json").is_file():
-        if split not in (None, "train"):
-            return []
-        return (
-            [path]
-            if path.is_file()
-            else [path / f["filename"] for f in _load_json(path / "state.json")["_data_files"]]
-        )
+    if path.is_file():
+        return [path] if split in (None, "train") else []
+    if (path / "state.json").is_file():
+        saved = json.loads((path / "state.json").read_bytes())["_data_files"]
+        return [path / file["filename"] for file in saved] if split in (None, "train") else []
     names = SPLIT_NAMES.get(split or "", (split,))
     return [
         file
@@ -114,7 +107,7 @@ def split_files(path: Path, split: str | None, formats: Sequence[str]) -> list[P
 def splits_in(path: Path, formats: Sequence[str]) -> list[str]:
     """The names of the splits that a path has."""
     if (path / "dataset_dict.json").is_file():
-        return list(_load_json(path / "dataset_dict.json")["splits"])
+        return list(json.loads((path / "dataset_dict.json").read_bytes())["splits"])
     if path.is_file() or (path / "state.json").is_file():
         return ["train"]
     return sorted({_first_word(file) for file in _visible(path, formats)})
@@ -131,12 +124,8 @@ def _first_word(file: Path) -> str:
 
 
 def _visible(folder: Path, formats: Sequence[str]) -> list[Path]:
-    """The files of known formats in a folder and below, by path; a file that lies there unpacked as well, once."""
+    """The files of known formats in a folder and below, by path; compressed files only if not there unpacked."""
     inside = sorted(f for f in folder.rglob("*") if ending_format(f) in formats and f.is_file())
     found = [f for f in inside if not any(p.startswith(".") for p in f.relative_to(folder).parts)]
-    unpacked = {*found}
-    return [f for f in found if f.suffix.lower() not in COMPRESSED or f.with_suffix("") not in unpacked]
-
-
-def _load_json(path: Path) -> Any:
-    return json.loads(path.read_bytes())
+    plain = {*found}
+    return [f for f in found if f.suffix.lower() not in COMPRESSED or f.with_suffix("") not in plain]

@@ -1,52 +1,43 @@
-"""The formats of files: the columns of each, and its records one after the other, for documents and rows alike.
-
-Every error names the file and the byte, line or row.
-"""
+"""Readers of the file formats: records one after the other; errors name the file and the byte, line or row."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from iolaus.conf.values import suggest
 from iolaus.runner.data.read.conll import conll, conllu
 from iolaus.runner.data.read.delimited import delimited
-from iolaus.runner.data.read.opened import COMPRESSED, File, opened
+from iolaus.runner.data.read.opened import COMPRESSED, File, Reading, opened
 
 Records = Iterator[tuple[str, Any]]
 """Records of a file, each with its place in it, such as `line 7`."""
 
 
 def read_text(file: File, unit: str) -> Iterator[str]:
-    """Documents of a text: paragraphs with blank lines between, lines, or the whole `file`."""
+    """Documents of a text file: a `paragraph` (blank lines between them), a `line` or the whole `file` each."""
     with opened(file) as text:
         if unit == "file":
-            if whole := text.read().strip():
-                yield whole
-            return
-        paragraph: list[str] = []
-        for line in map(str.rstrip, text):
-            if line and unit == "paragraph":
-                paragraph.append(line)
-            elif line:
-                yield line
-            elif paragraph:
-                yield "\n".join(paragraph)
-                paragraph = []
-        if paragraph:
-            yield "\n".join(paragraph)
+            yield from filter(None, [text.read().strip()])
+        elif unit == "line":
+            yield from filter(None, map(str.rstrip, text))
+        else:
+            for has_text, lines in groupby(map(str.rstrip, text), key=bool):
+                if has_text:
+                    yield "\n".join(lines)
 
 
 def _jsonl(file: File) -> Records:
     with opened(file) as text:
         for number, line in enumerate(text, 1):
-            if line.strip():
-                try:
+            try:
+                if line.strip():
                     yield f"line {number}", json.loads(line)
-                except json.JSONDecodeError as error:
-                    raise ValueError(
-                        f"{file.path}, line {number}: no valid JSON: {error.msg} at column {error.colno}"
-                    ) from None
+            except json.JSONDecodeError as error:
+                message = f"{file.path}, line {number}: no valid JSON: {error.msg} at column {error.colno}"
+                raise ValueError(message) from None
 
 
 def _json(file: File) -> Records:
@@ -57,31 +48,30 @@ def _json(file: File) -> Records:
             yield from _jsonl(file)
             return
     content = _parsed(file)
-    if isinstance(content, dict) and isinstance(content.get("data"), list):
-        content = content["data"]
-    elif isinstance(content, dict) and file.lone_object:
-        content = [content]
-    elif isinstance(content, dict) and content and all(isinstance(c, list) for c in content.values()):
-        content = [dict(zip(content, row, strict=False)) for row in zip(*content.values(), strict=False)]
+    if isinstance(content, dict):
+        if isinstance(content.get("data"), list):
+            content = content["data"]
+        elif file.lone_object:
+            content = [content]
+        elif content and all(isinstance(column, list) for column in content.values()):
+            content = [dict(zip(content, row, strict=False)) for row in zip(*content.values(), strict=False)]
     if not isinstance(content, list):
-        raise ValueError(
-            f"{file.path} holds no list of records: expected [{{...}}, ...] or {{'data': [...]}}"
-        )
+        expected = "expected [{...}, ...] or {'data': [...]}"
+        raise ValueError(f"{file.path} holds no list of records: {expected}")
     yield from _items(content, file.path)
 
 
 def _items(content: list[Any], path: Path) -> Records:
-    """The records of a list; of SQuAD's articles their questions."""
+    """The records of a list; the questions of SQuAD's articles."""
     if content and isinstance(content[0], dict) and "paragraphs" in content[0]:
-        return _articles(content, path)
+        return _questions(content, path)
     return ((f"item {number}", record) for number, record in enumerate(content))
 
 
 def _is_object(line: str) -> bool:
-    try:
+    with suppress(json.JSONDecodeError):
         return isinstance(json.loads(line), dict)
-    except json.JSONDecodeError:
-        return False
+    return False
 
 
 def _parsed(file: File) -> Any:
@@ -89,9 +79,8 @@ def _parsed(file: File) -> Any:
         try:
             return json.load(text)
         except json.JSONDecodeError as error:
-            raise ValueError(
-                f"{file.path} is no valid JSON: line {error.lineno}, column {error.colno}: {error.msg}"
-            ) from None
+            place = f"line {error.lineno}, column {error.colno}"
+            raise ValueError(f"{file.path} is no valid JSON: {place}: {error.msg}") from None
 
 
 def _squad(file: File) -> Records:
@@ -101,28 +90,27 @@ def _squad(file: File) -> Records:
     return _items(content["data"], file.path)
 
 
-def _articles(articles: list[Any], path: Path) -> Records:
-    """The questions of SQuAD's articles: `id`, `question`, `context` and `answers`, as in the hub's data sets."""
+def _questions(articles: list[Any], path: Path) -> Records:
+    """Questions of SQuAD's articles: `id`, `question`, `context` and `answers`, as in the hub's data sets."""
     for article in articles:
         for number, paragraph in enumerate(article["paragraphs"]):
             try:
                 for question in paragraph["qas"]:
                     answers = [] if question.get("is_impossible") else question.get("answers", [])
-                    spans = {name: [answer[name] for answer in answers] for name in ("text", "answer_start")}
-                    asked = {"id": question["id"], "question": question["question"]}
-                    yield (
-                        f"question {question['id']}",
-                        {**asked, "context": paragraph["context"], "answers": spans},
-                    )
+                    record = {
+                        "id": question["id"],
+                        "question": question["question"],
+                        "context": paragraph["context"],
+                        "answers": {name: [a[name] for a in answers] for name in ("text", "answer_start")},
+                    }
+                    yield f"question {question['id']}", record
             except KeyError as error:
-                title = article.get("title", "article")
-                raise ValueError(
-                    f"{path}, {title}, paragraph {number}: there is no {error}, which SQuAD's format has"
-                ) from None
+                place = f"{path}, {article.get('title', 'article')}, paragraph {number}"
+                raise ValueError(f"{place}: there is no {error}, which SQuAD's format has") from None
 
 
 def arrow_batches(file: File, columns: list[str] | None = None) -> Iterator[Any]:
-    """Record batches of a parquet or arrow file, of some columns or all; the first one is empty, for its schema."""
+    """Record batches with some or all columns of a parquet or arrow file; the first is empty and has the schema."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -142,9 +130,8 @@ def arrow_batches(file: File, columns: list[str] | None = None) -> Iterator[Any]
             yield reader.schema.empty_table()
             yield from (batch if columns is None else batch.select(columns) for batch in batches)
     except (pa.ArrowException, OSError) as error:
-        raise ValueError(
-            f"{file.path} is no readable {file.format} file: {str(error).splitlines()[0]}"
-        ) from error
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"{file.path} is no readable {file.format} file: {reason}") from error
 
 
 def _arrow(file: File) -> Records:
@@ -153,71 +140,67 @@ def _arrow(file: File) -> Records:
 
 
 def columns_of(file: File) -> list[str] | None:
-    """Names of the columns, by the schema or the first record; None of a list of plain strings, or of nothing at all."""
+    """Column names, from the schema or the first record; None for texts, lists of strings and empty files."""
+    if file.format in TEXTS:
+        return None
     if file.format in ARROW:
         return list(next(arrow_batches(file)).schema.names)
     _, first = next(FORMATS[file.format](file), ("", None))
     if first is None or isinstance(first, str):
         return None
     if not isinstance(first, Mapping):
-        raise ValueError(
-            f"{file.path} holds no records: expected objects with named columns, found {str(first)[:60]}"
-        )
+        found = str(first)[:60]
+        raise ValueError(f"{file.path} holds no records: expected objects with named columns, found {found}")
     return list(first)
 
 
 FORMATS: dict[str, Callable[[File], Records]] = {
-    "json": _json, "jsonl": _jsonl, "csv": delimited, "tsv": delimited, "parquet": _arrow, "arrow": _arrow,
+    "csv": delimited, "tsv": delimited, "jsonl": _jsonl, "json": _json, "parquet": _arrow, "arrow": _arrow,
     "conll": conll, "conllu": conllu, "squad": _squad,
 }  # fmt: skip
-"""What reads the records of files with columns, by the name of the format."""
+"""Readers of files with columns, by format."""
+
+ROWS = tuple(FORMATS)
+"""Formats that rows are read from."""
 
 ARROW = ("parquet", "arrow")
-"""Formats whose columns can be read alone."""
+"""Formats with a schema, whose columns can be read one by one."""
 
 TEXTS = ("txt", "md")
 """Formats without columns, which `read_text` reads."""
 
 TEXT_UNITS = ("paragraph", "line", "file")
-"""What one document can be in such files."""
+"""Units of text that can be a document in such files."""
 
 DOCUMENTS = (*TEXTS, "json", "jsonl", "csv", "tsv", "parquet", "arrow")
 """Formats that documents are read from."""
-
-ROWS = ("csv", "tsv", "jsonl", "json", "parquet", "arrow", "conll", "conllu", "squad")
-"""Formats that rows are read from."""
 
 _OTHER_ENDINGS = {".ndjson": "jsonl", ".iob": "conll", ".iob2": "conll", ".bio": "conll"}
 
 
 def ending_format(path: Path) -> str:
-    """The format that a name's ending stands for, less that of a compression; there may be no such format."""
+    """The ending of a file's name, without that of a compression, as a format; it need not be a known one."""
     compressed = path.suffix.lower() in COMPRESSED
     ending = (path.with_suffix("") if compressed else path).suffix.lower()
     found = _OTHER_ENDINGS.get(ending, ending[1:])
     return "" if compressed and found in ARROW else found
 
 
-def file_format(path: Path, chosen: str, formats: Iterable[str]) -> str:
-    """The format that a setting has chosen, `auto` being that of the ending; an arrow file is always one.
-
-    Raises:
-        ValueError: there is no such format.
-    """
-    found = ending_format(path)
-    if chosen == "auto" or found == "arrow":
-        return found
-    name = {"text": "txt"}.get(chosen, chosen.lower().lstrip("."))
-    if name not in formats:
-        raise ValueError(
-            f"data.format={chosen!r} is not known; there are: {', '.join(formats)}{suggest(chosen, formats)}"
-        )
-    return name
+def files_of(
+    paths: Iterable[Path], reading: Reading, formats: Iterable[str], lone_object: bool
+) -> list[File]:
+    """Files of the chosen format, or with `auto`, and for arrow files, that of their endings."""
+    chosen = {"text": "txt"}.get(reading.format, reading.format.lower().lstrip("."))
+    endings = list(map(ending_format, paths))
+    names = [ending if ending == "arrow" or chosen == "auto" else chosen for ending in endings]
+    if chosen != "auto" and chosen in names and chosen not in formats:
+        known = ", ".join(formats) + suggest(reading.format, formats)
+        raise ValueError(f"data.format={reading.format!r} is not known; there are: {known}")
+    return [File(path, name, reading, lone_object) for path, name in zip(paths, names, strict=True)]
 
 
 def no_column(where: str, name: str, columns: Iterable[Any], setting: str) -> ValueError:
-    """What is said of a column that is not there."""
+    """The error for a missing column."""
     known = list(map(str, columns))
-    return ValueError(
-        f"{where} has no column {name!r}; it has: {', '.join(known)}. Set {setting}{suggest(name, known)}"
-    )
+    advice = f"Set {setting}{suggest(name, known)}"
+    return ValueError(f"{where} has no column {name!r}; it has: {', '.join(known)}. {advice}")

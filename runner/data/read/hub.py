@@ -5,17 +5,16 @@ from typing import Any
 
 
 def load_hub(name: str, config: str | None, split: str | None, **options: Any) -> Any:
-    """What `datasets.load_dataset` gives of a split, or of all splits by their names where that is None.
+    """The split of a data set from `datasets.load_dataset`, or with None all splits by name.
 
-    Raises:
-        FileNotFoundError: the hub does not know the name, or cannot be reached.
-        ValueError: it has no such split.
+    Raises FileNotFoundError if the hub lacks the name or cannot be reached, ValueError for a missing split.
     """
     from datasets import get_dataset_split_names, load_dataset
 
-    chosen = {} if split is None else {"split": split}
+    if split is not None:
+        options["split"] = split
     try:
-        return load_dataset(name, config, **chosen, **options)
+        return load_dataset(name, config, **options)
     except Exception as error:  # connection, offline mode, unknown name, split or configuration
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         if split is not None and "split" in reason.lower():
@@ -28,6 +27,6 @@ def load_hub(name: str, config: str | None, split: str | None, **options: Any) -
 
 
 def class_names(features: Mapping[str, Any] | None) -> dict[str, list[str]]:
-    """The names of the integers in each column of classes, or of lists of them."""
+    """The class names of each column of integer classes, or of lists of them."""
     columns = {name: getattr(f, "feature", f) for name, f in (features or {}).items()}
     return {name: list(f.names) for name, f in columns.items() if getattr(f, "names", None)}

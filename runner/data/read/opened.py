@@ -1,4 +1,4 @@
-"""The text of a file: unpacked where it is compressed, decoded as its byte-order mark or a setting says."""
+"""The text of a file: unpacked if it is compressed, decoded by its byte-order mark or a setting."""
 
 import codecs
 import io
@@ -10,11 +10,11 @@ from typing import Any, NamedTuple, TextIO
 from iolaus.conf.data.tables import Tables
 
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
-"""Compressions of text files by their endings; the ending before tells the format."""
+"""Compressions of text files by their endings; the ending before gives the format."""
 
 
 class Reading(NamedTuple):
-    """How files are read, where they do not tell themselves; the fields are those of `iolaus.conf.data.tables`.
+    """Settings for reading files, by the fields of `iolaus.conf.data.tables`.
 
     Example:
         >>> Reading(delimiter=";", encoding="latin-1").format
@@ -30,33 +30,28 @@ class Reading(NamedTuple):
 
 
 AS_FOUND = Reading()
-"""What the files themselves tell."""
+"""Files are read as their names and contents tell."""
 
 
-def reading_of(settings: Tables, word_field: int | str = 0, tag_field: int | str | None = None) -> Reading:
+def reading_of(settings: Tables) -> Reading:
     """The part of a data set's settings that says how files are read."""
-    common = (settings.format, settings.delimiter, settings.encoding, settings.quoting)
-    return Reading(*common, word_field, tag_field)
+    return Reading(**{name: getattr(settings, name) for name in Reading._fields if hasattr(settings, name)})
 
 
 class File(NamedTuple):
-    """A file with its format, by the format's name, and how it is read."""
+    """A file, its format by name, and how it is read."""
 
     path: Path
     format: str
     reading: Reading
     lone_object: bool = False
-    """Whether a json file that holds one object holds one row, rather than columns."""
+    """Whether a json file with a single object holds one row, not columns."""
 
 
 @contextmanager
 def opened(file: File, newline: str | None = "\n") -> Iterator[TextIO]:
-    """The text of a file; `newline` is that of `open`.
-
-    Raises:
-        ValueError: it is not of its encoding (the first wrong byte is named), or its compression is damaged.
-    """
-    path, encoding = file.path, file.reading.encoding or _marked(file)
+    """The text of a file, with `newline` as in `open`; ValueError names a wrong byte or a damaged compression."""
+    path, encoding = file.path, file.reading.encoding or _encoding(file)
     packed = path.suffix.lower() in COMPRESSED
     try:
         "".encode(encoding)
@@ -82,7 +77,7 @@ def opened(file: File, newline: str | None = "\n") -> Iterator[TextIO]:
 
 
 def binary(path: Path) -> Any:
-    """The bytes of a file, unpacked where its ending says that they are compressed."""
+    """The bytes of a file, unpacked if its ending is that of a compression."""
     if path.suffix.lower() not in COMPRESSED:
         return open(path, "rb")
     import pyarrow
@@ -90,8 +85,8 @@ def binary(path: Path) -> Any:
     return pyarrow.input_stream(str(path), compression=COMPRESSED[path.suffix.lower()])
 
 
-def _marked(file: File) -> str:
-    """UTF-16 of a table that begins with its byte-order mark, as spreadsheets write it; else UTF-8."""
+def _encoding(file: File) -> str:
+    """UTF-16 for a table with its byte-order mark, as spreadsheets write it; else UTF-8."""
     if file.format in ("csv", "tsv"):
         with binary(file.path) as content:
             if content.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):

@@ -1,7 +1,7 @@
-"""Rows with their columns, in memory, for labelled tasks, images and predictions; each knows where it stood.
+"""Rows in memory with their columns and places, for labelled tasks, images and predictions.
 
-Tables keep their own columns. CoNLL and CoNLL-U give `id`, `words` and `labels`; SQuAD gives `id`, `question`,
-`context` and `answers` (`text` and `answer_start`, as in the hub's data sets).
+Tables keep their columns. CoNLL and CoNLL-U give `id`, `words` and `labels`; SQuAD gives `id`, `question`, `context` and
+`answers` (`text` and `answer_start`, as in the hub's data sets).
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,20 +9,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from iolaus.runner.data.read.files import locate
-from iolaus.runner.data.read.formats import FORMATS, ROWS, arrow_batches, file_format
+from iolaus.runner.data.read.formats import FORMATS, ROWS, arrow_batches, files_of
 from iolaus.runner.data.read.hub import class_names, load_hub
 from iolaus.runner.data.read.opened import AS_FOUND, File, Reading
 
 
 class Row(NamedTuple):
-    """One labelled example, and where it stands: `train.csv, line 7`."""
+    """One example and its place, such as `train.csv, line 7`."""
 
     where: str
     values: Mapping[str, Any]
 
 
 class Rows(NamedTuple):
-    """All rows of a source; in a `textual` one numbers are text; `class_names` names integers, by column.
+    """All rows of a source; if `textual`, numbers are text; `class_names` are the names of a column's integers.
 
     Example:
         >>> read_rows([{"text": "seven herons", "label": 1}]).rows[0].values["label"]
@@ -36,22 +36,22 @@ class Rows(NamedTuple):
 
 
 def read_rows(source: Any, reading: Reading = AS_FOUND, split: str = "train", setting: str = "") -> Rows:
-    """Everything in `source`: files or a data set of the hub (see `locate`), a list of them, or rows made in code.
+    """The rows of files or a data set of the hub (see `locate`), of a list of them, or of rows made in code.
 
-    Rows made in code are mappings in any iterable, a `datasets.Dataset`, or an object with `rows()`. `split` is taken of
-    data sets with several where the name says none; `setting` is what a source without rows is called.
+    Rows made in code are mappings in any iterable, a `datasets.Dataset`, or an object with `rows()`. `split` is for data
+    sets with several whose name gives none; messages name the `setting`.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: no rows, a format that is not known, or a line that is not of its format (file and line are named).
+        ValueError: no rows, an unknown format, or a line that is not of its format (file and line are named).
     """
     if isinstance(source, str | Path):
         found = _read_path(str(source), reading, split)
     elif isinstance(source, list | tuple) and source and all(isinstance(s, str | Path) for s in source):
         found = _joined([_read_path(str(s), reading, split) for s in source], ", ".join(map(str, source)))
     elif hasattr(source, "rows"):
-        rows = [Row(f"{source.describe()}, row {i}", row) for i, row in enumerate(source.rows())]
-        found = Rows(rows, source.describe())
+        name = source.describe()
+        found = Rows([Row(f"{name}, row {i}", row) for i, row in enumerate(source.rows())], name)
     else:
         found = _rows_in_code(source)
     if not found.rows:
@@ -71,29 +71,27 @@ def _rows_in_code(source: Iterable[Mapping[str, Any]]) -> Rows:
 def _read_path(path: str, reading: Reading, split: str) -> Rows:
     found = locate(path, split, ROWS, any_format=reading.format != "auto")
     if found.hub:
-        rows = _rows_in_code(load_hub(found.hub, found.config, found.split))
-        return rows._replace(description=path)
-    formats = [file_format(file, reading.format, ROWS) for file in found.files]
-    files = zip(found.files, formats, strict=True)
-    return _joined([_read_file(File(*file, reading, lone_object=True)) for file in files], path)
+        return _rows_in_code(load_hub(found.hub, found.config, found.split))._replace(description=path)
+    files = files_of(found.files, reading, ROWS, lone_object=True)
+    return _joined([_read_file(file) for file in files], path)
 
 
 def _read_file(file: File) -> Rows:
     rows = []
     for place, values in FORMATS[file.format](file):
         if not isinstance(values, Mapping):
+            found = type(values).__name__
             raise ValueError(
-                f"{file.path}, {place}: expected a json object with named columns, found a {type(values).__name__}"
+                f"{file.path}, {place}: expected a json object with named columns, found a {found}"
             )
         rows.append(Row(f"{file.path}, {place}", values))
-    names: Mapping[str, list[str]] = {}
-    if (
-        file.format == "arrow"
-    ):  # written by `datasets`; the labels of a parquet file stay the integers that they are
+    features = None
+    if file.format == "arrow":  # written by `datasets`; integers of a parquet file have no names
         from datasets import Features
 
-        names = class_names(Features.from_arrow_schema(next(arrow_batches(file)).schema))
-    return Rows(rows, str(file.path), file.format in ("csv", "tsv", "conll", "conllu"), names)
+        features = Features.from_arrow_schema(next(arrow_batches(file)).schema)
+    textual = file.format in ("csv", "tsv", "conll", "conllu")
+    return Rows(rows, str(file.path), textual, class_names(features))
 
 
 def _joined(parts: list[Rows], description: str) -> Rows:

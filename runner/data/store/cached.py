@@ -6,54 +6,44 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NOT_ALLOWED = {
-    errno.EACCES,
-    errno.EPERM,
-    errno.EROFS,
-    errno.ENOTDIR,
-    errno.EEXIST,
-    errno.EISDIR,
-    errno.ENAMETOOLONG,
-}
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG,
+}  # fmt: skip
 
 
 def key_of(inputs: dict[str, Any]) -> str:
-    """A name for what is made from `inputs` (plain values); other inputs have another name."""
+    """The name of a cache entry, a hash of the `inputs` (plain values) it is made from."""
     text = json.dumps(inputs, sort_keys=True, ensure_ascii=False)
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> AbstractContextManager[Any]:
     """A lock of `path` over processes, which the operating system releases when its holder dies."""
     from filelock import FileLock
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(path.parent / f".{path.name}.lock"):
-        yield
+    return FileLock(path.parent / f".{path.name}.lock")
 
 
 @contextmanager
 def write_errors(folder: Path, bytes_needed: Callable[[], int] | None) -> Iterator[None]:
-    """A context that turns a full disk or a forbidden folder into one message.
-
-    Raises:
-        OSError: with the folder, the space needed and free, and what to do.
-    """
+    """Raises OSError with advice for a full disk or a forbidden folder."""
     try:
         yield
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         if error.errno in _NO_ROOM:
-            needed = f"about {megabytes(bytes_needed())} needed, " if bytes_needed else ""
+            existing = next(path for path in (folder, *folder.absolute().parents) if path.is_dir())
+            free = _megabytes(shutil.disk_usage(existing).free)
+            needed = f"about {_megabytes(bytes_needed())} needed, " if bytes_needed else ""
             raise OSError(
-                f"cannot write {folder}: {reason} ({needed}{megabytes(free_space(folder))} free there). Nothing was "
-                "kept. Free some space, or set data.cache_dir to a folder on another disk"
+                f"cannot write {folder}: {reason} ({needed}{free} free there). Nothing was kept. Free some space, or set "
+                "data.cache_dir to a folder on another disk"
             ) from error
         if error.errno in _NOT_ALLOWED:
             raise type(error)(
@@ -62,29 +52,20 @@ def write_errors(folder: Path, bytes_needed: Callable[[], int] | None) -> Iterat
         raise
 
 
-def free_space(folder: Path) -> int:
-    """Bytes free on the disk of `folder`, which need not exist."""
-    existing = next(path for path in (folder, *folder.absolute().parents) if path.is_dir())
-    return shutil.disk_usage(existing).free
-
-
-def megabytes(size: int) -> str:
-    """A size to read."""
+def _megabytes(size: int) -> str:
     return f"{max(size / 1e6, 0.1):,.1f} MB"
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
     """Writes `value` atomically."""
     partial = path.with_name(f".{path.name}.partial")
-    with open(partial, "w", encoding="utf-8") as file:
-        json.dump(value, file, indent=1, ensure_ascii=False)
-        file.flush()
-        os.fsync(file.fileno())
+    partial.write_text(json.dumps(value, indent=1, ensure_ascii=False), encoding="utf-8")
+    sync(partial)
     os.replace(partial, path)
 
 
 def sync(path: Path) -> None:
-    """Writes a file, or the names in a folder, to disk, so that a crash of the machine cannot lose them."""
+    """Flushes a file, or the names in a folder, to disk, so that a crash of the machine cannot lose them."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

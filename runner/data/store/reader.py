@@ -1,12 +1,11 @@
-"""Token sequences on disk, memory-mapped: opened at once and read many at a time, whatever their number.
+"""Reads token stores: sequences on disk, memory-mapped, read many at a time.
 
 A store is a folder of three files:
 - `tokens.bin`: token ids end to end, in the smallest unsigned integer that holds the vocabulary;
 - `offsets.bin`: int64 [D + 1], where each of the D sequences begins, then where the last one ends;
-- `meta.json`: format version, counts, fingerprint of the content, and what the writer had to say (`attributes`).
+- `meta.json`: format version, counts, fingerprint of the content, and the writer's `attributes`.
 
-It is written beside its place under a name with a dot and renamed when complete, so a folder under its own name is whole.
-What a killed writer left is taken up from its last mark by the next one.
+It is written under another name beside its own and renamed when complete; a killed writer is continued by the next one.
 """
 
 import hashlib
@@ -26,8 +25,7 @@ FORMAT_VERSION = 2
 
 _BLOCK = 1 << 22
 _GATHERED = 1024
-_LONG = 256
-"""Tokens from which sequences are copied faster one by one."""
+_LONG = 256  # tokens from which sequences are copied faster one by one
 
 
 class TokenStore:
@@ -40,22 +38,17 @@ class TokenStore:
 
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
-        self.meta = _read_meta(self.folder)
+        self.meta = meta = _read_meta(self.folder)
         try:
-            self.num_tokens, size = int(self.meta["num_tokens"]), int(self.meta["num_sequences"])
-            self.fingerprint, self.max_token_id = (
-                str(self.meta["fingerprint"]),
-                int(self.meta["max_token_id"]),
-            )
-            self.num_bytes: int | None = self.meta["num_bytes"]
+            self.num_tokens, num_sequences = int(meta["num_tokens"]), int(meta["num_sequences"])
+            self.fingerprint, self.max_token_id = str(meta["fingerprint"]), int(meta["max_token_id"])
+            self.num_bytes: int | None = meta["num_bytes"]
             """Bytes of UTF-8 that the sequences stand for; None for input that came as token ids."""
-            dtype = np.dtype(self.meta["dtype"])
+            dtype = np.dtype(meta["dtype"])
         except (KeyError, TypeError, ValueError) as error:
             raise _damaged(self.folder, f"meta.json lacks or garbles {error}") from None
-        _check_size(self.folder / "tokens.bin", self.num_tokens * dtype.itemsize)
-        _check_size(self.folder / "offsets.bin", (size + 1) * 8)
-        self.tokens = _mapped(self.folder / "tokens.bin", dtype)
-        self.offsets = _mapped(self.folder / "offsets.bin", np.dtype(np.int64))
+        self.tokens = _mapped(self.folder / "tokens.bin", dtype, self.num_tokens)
+        self.offsets = _mapped(self.folder / "offsets.bin", np.dtype(np.int64), num_sequences + 1)
         if self.offsets[0] != 0 or self.offsets[-1] != self.num_tokens:
             raise _damaged(self.folder, "the offsets do not span the tokens")
 
@@ -87,24 +80,9 @@ class TokenStore:
                 stop += len(positions)
         return tokens, lengths.astype(np.int32)
 
-    def blocks(self) -> Iterator[NDArray[Any]]:
-        """All tokens in order, millions at a time, read with the file system's read-ahead."""
-        with open(self.folder / "tokens.bin", "rb") as file:
-            while len(tokens := np.fromfile(file, self.tokens.dtype, _BLOCK)):
-                yield tokens
-
     def verify(self) -> None:
-        """Reads everything and compares it with the fingerprint.
-
-        Raises:
-            ValueError: the content is not what was written.
-        """
-        content = Content()
-        for start in range(0, len(self), _BLOCK):
-            content.add_lengths(np.diff(self.offsets[start : start + _BLOCK + 1]))
-        for tokens in self.blocks():
-            content.add_tokens(tokens)
-        if content.fingerprint(self.meta["attributes"]) != self.fingerprint:
+        """Raises ValueError unless the content, which is read whole, has the fingerprint."""
+        if content_fingerprint(self.folder, self.tokens.dtype, self.meta["attributes"]) != self.fingerprint:
             raise _damaged(self.folder, "the content does not match its fingerprint")
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -121,39 +99,36 @@ class TokenStore:
 def ordinary_counts(store: TokenStore, special_ids: Sequence[int]) -> NDArray[np.int64]:
     """How often each token id occurs in a store, 0 for special tokens."""
     counts = np.zeros(store.max_token_id + 1, np.int64)
-    for tokens in store.blocks():
+    for tokens in _blocks(store.folder / "tokens.bin", store.tokens.dtype):
         counts += np.bincount(tokens, minlength=len(counts))
     counts[[token for token in special_ids if token < len(counts)]] = 0
     return counts
 
 
 def entropy(counts: NDArray[np.int64]) -> float:
-    """Entropy in nats per token of the frequencies of tokens; NaN if there are none.
-
-    The loss of a model that knows these frequencies and nothing else.
-    """
+    """Entropy in nats per token of token frequencies, the loss of a unigram model; NaN without tokens."""
     shares = counts[counts > 0] / max(counts.sum(), 1)
     return float(-(shares * np.log(shares)).sum()) if len(shares) else float("nan")
 
 
-class Content:
-    """Hash of what a store holds, independent of how it was batched."""
+def content_fingerprint(folder: Path, dtype: np.dtype[Any], attributes: dict[str, Any]) -> str:
+    """Hash of the lengths and tokens of a store, whatever the dtype of the tokens, and of its attributes."""
+    hashes, last = [hashlib.blake2b(digest_size=16) for _ in range(2)], -1
+    for ends in _blocks(folder / "offsets.bin", np.dtype(np.int64)):
+        lengths = np.diff(ends) if last < 0 else np.diff(ends, prepend=last)
+        hashes[0].update(lengths.astype("<i4").data)
+        last = int(ends[-1])
+    for tokens in _blocks(folder / "tokens.bin", dtype):
+        hashes[1].update(np.ascontiguousarray(tokens, "<u4").data)
+    parts = [json.dumps(attributes, sort_keys=True), *(part.hexdigest() for part in hashes)]
+    return hashlib.blake2b("\n".join(parts).encode(), digest_size=12).hexdigest()
 
-    def __init__(self) -> None:
-        self.lengths, self.tokens = (hashlib.blake2b(digest_size=16) for _ in range(2))
 
-    def add_lengths(self, lengths: NDArray[Any]) -> None:
-        """Lengths of the sequences that follow."""
-        self.lengths.update(np.ascontiguousarray(lengths, "<i4").data)
-
-    def add_tokens(self, tokens: NDArray[Any]) -> None:
-        """Ids that follow."""
-        self.tokens.update(np.ascontiguousarray(tokens, "<u4").data)
-
-    def fingerprint(self, attributes: dict[str, Any]) -> str:
-        """Hash of all that was added, and of the attributes."""
-        parts = [json.dumps(attributes, sort_keys=True), self.lengths.hexdigest(), self.tokens.hexdigest()]
-        return hashlib.blake2b("\n".join(parts).encode(), digest_size=12).hexdigest()
+def _blocks(path: Path, dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
+    """All numbers of a file, millions at a time, read with the file system's read-ahead."""
+    with open(path, "rb") as file:
+        while len(block := np.fromfile(file, dtype, _BLOCK)):
+            yield block
 
 
 def _read_meta(folder: Path) -> dict[str, Any]:
@@ -173,21 +148,18 @@ def _read_meta(folder: Path) -> dict[str, Any]:
     return meta
 
 
-def _mapped(path: Path, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """An array over the file for random access: the system does not read ahead."""
-    with open(path, "rb") as file:
-        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    mapped.madvise(mmap.MADV_RANDOM)
-    return np.frombuffer(mapped, dtype)
-
-
-def _check_size(path: Path, expected: int) -> None:
+def _mapped(path: Path, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
+    """The `count` numbers of a file for random access: the system does not read ahead."""
     try:
         size = path.stat().st_size
     except FileNotFoundError:
         raise _damaged(path.parent, f"{path.name} is missing") from None
-    if size != expected:
+    if size != (expected := count * dtype.itemsize):
         raise _damaged(path.parent, f"{path.name} has {size:,} bytes where meta.json says {expected:,}")
+    with open(path, "rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    mapped.madvise(mmap.MADV_RANDOM)
+    return np.frombuffer(mapped, dtype)
 
 
 def _damaged(folder: Path, what: str) -> ValueError:

@@ -1,4 +1,4 @@
-"""Writes token stores (the format is in `store`): in pieces, all or nothing, one process at a time."""
+"""Writes token stores (`reader` has the format): in pieces, all or nothing, one process at a time."""
 
 import json
 import os
@@ -13,41 +13,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iolaus.runner.data.store.cached import locked, sync, write_errors, write_json
-from iolaus.runner.data.store.reader import FORMAT_VERSION, Content, TokenStore
+from iolaus.runner.data.store.reader import FORMAT_VERSION, TokenStore, content_fingerprint
 
 SECONDS_BETWEEN_MARKS = 15.0
-"""Work that a killed writer can lose."""
+"""Seconds of work that a killed writer can lose."""
 
-_BLOCK = 1 << 22
 _MARKED = ("num_tokens", "num_sequences", "num_bytes", "max_token_id", "position")
 
 
 class Batch(NamedTuple):
-    """Sequences to append: tokens end to end, their lengths, and the position in the input after them.
+    """Sequences to append."""
 
-    `num_bytes` of text are what the sequences stand for; None where that is not known.
-    """
-
-    tokens: NDArray[np.int64]
-    lengths: NDArray[np.int32]
-    position: int
-    num_bytes: int | None = None
+    tokens: NDArray[np.int64]  # [N], end to end
+    lengths: NDArray[np.int32]  # [D]
+    position: int  # in the input, after these sequences
+    num_bytes: int | None = None  # of their text, if known
 
 
 class StoreWriter:
     """Appends sequences to a store that appears under its name when `finish` is called.
 
-    `attributes` (plain values) are kept in `meta.json` and count into the fingerprint. `position` is where in its input a
-    killed writer of the same attributes had left its last mark, else 0: append what comes after that.
+    `attributes` (plain values) are kept in `meta.json` and count into the fingerprint. Append the input from `position`
+    on, where a killed writer of the same attributes left its last mark, else 0.
     """
 
     def __init__(self, folder: Path, vocab_size: int, attributes: dict[str, Any]) -> None:
         self.folder, self.attributes = Path(folder), attributes
         self.partial = self.folder.parent / f".{self.folder.name}.partial"
-        self.dtype = np.dtype(smallest_dtype(vocab_size))
+        self.dtype = smallest_dtype(vocab_size)
         self.num_tokens, self.num_sequences, self.max_token_id, self.position = 0, 0, -1, 0
         self.num_bytes: int | None = 0
-        if not self._take_up():
+        if not self._resume():
             shutil.rmtree(self.partial, ignore_errors=True)
             self.partial.mkdir(parents=True)
         self._tokens = open(self.partial / "tokens.bin", "ab")  # noqa: SIM115
@@ -57,7 +53,7 @@ class StoreWriter:
         self._marked = time.monotonic()
 
     def append(self, batch: Batch) -> None:
-        """Appends sequences; `batch.position` is the position in the input after them."""
+        """Appends sequences."""
         if len(batch.lengths):
             self._tokens.write(np.ascontiguousarray(batch.tokens, self.dtype).data)
             ends = self.num_tokens + np.cumsum(batch.lengths, dtype=np.int64)
@@ -73,32 +69,20 @@ class StoreWriter:
     def mark(self) -> None:
         """Saves what was appended so far, so that a killed writer can be continued."""
         self._sync()
-        state = {name: getattr(self, name) for name in _MARKED}
-        write_json(
-            self.partial / "mark.json", {**state, "attributes": self.attributes, "dtype": self.dtype.name}
-        )
+        mark = {name: getattr(self, name) for name in (*_MARKED, "attributes")}
+        write_json(self.partial / "mark.json", {**mark, "dtype": self.dtype.name})
         self._marked = time.monotonic()
 
     def finish(self) -> None:
-        """Completes the store and moves it to its name.
-
-        Raises:
-            ValueError: nothing was appended.
-        """
+        """Completes the store and moves it to its name; raises ValueError if nothing was appended."""
         if not self.num_sequences:
             raise ValueError(f"nothing to write into {self.folder}: the input gave no sequence")
         self._sync()
         self.close()
-        meta = {
-            "format_version": FORMAT_VERSION,
-            "dtype": self.dtype.name,
-            "num_sequences": self.num_sequences,
-            "num_tokens": self.num_tokens,
-            "num_bytes": self.num_bytes,
-            "max_token_id": self.max_token_id,
-            "attributes": self.attributes,
-        }
-        meta["fingerprint"] = self._fingerprint()
+        names = ("num_sequences", "num_tokens", "num_bytes", "max_token_id", "attributes")
+        meta = {"format_version": FORMAT_VERSION, "dtype": self.dtype.name}
+        meta |= {name: getattr(self, name) for name in names}
+        meta["fingerprint"] = content_fingerprint(self.partial, self.dtype, self.attributes)
         write_json(self.partial / "meta.json", meta)
         (self.partial / "mark.json").unlink(missing_ok=True)
         os.rename(self.partial, self.folder)
@@ -120,37 +104,26 @@ class StoreWriter:
             file.flush()
             os.fsync(file.fileno())
 
-    def _take_up(self) -> bool:
+    def _resume(self) -> bool:
+        """Continues at the last mark of a killed writer of the same attributes, if there is one."""
         try:
             mark = json.loads((self.partial / "mark.json").read_bytes())
             if mark["attributes"] != self.attributes or mark["dtype"] != self.dtype.name:
                 return False
+            tokens, offsets = self.partial / "tokens.bin", self.partial / "offsets.bin"
             sizes = {
-                "tokens.bin": mark["num_tokens"] * self.dtype.itemsize,
-                "offsets.bin": (mark["num_sequences"] + 1) * 8,
+                tokens: mark["num_tokens"] * self.dtype.itemsize,
+                offsets: (mark["num_sequences"] + 1) * 8,
             }
-            for name, size in sizes.items():
-                if (self.partial / name).stat().st_size < size:
+            for path, size in sizes.items():
+                if path.stat().st_size < size:
                     return False
-                os.truncate(self.partial / name, size)
+                os.truncate(path, size)
         except (OSError, ValueError, KeyError):
             return False
         for name in _MARKED:
             setattr(self, name, mark[name])
         return True
-
-    def _fingerprint(self) -> str:
-        content = Content()
-        with open(self.partial / "offsets.bin", "rb") as file:
-            last = 0
-            file.seek(8)
-            while len(ends := np.fromfile(file, np.int64, _BLOCK)):
-                content.add_lengths(np.diff(ends, prepend=last))
-                last = int(ends[-1])
-        with open(self.partial / "tokens.bin", "rb") as file:
-            while len(tokens := np.fromfile(file, self.dtype, _BLOCK)):
-                content.add_tokens(tokens)
-        return content.fingerprint(self.attributes)
 
 
 def write_store(
@@ -160,10 +133,10 @@ def write_store(
     batches: Callable[[int], Iterator[Batch]],
     bytes_needed: Callable[[], int],
 ) -> TokenStore:
-    """Fills a store with `batches(position)`, the input from that position on, unless the store exists.
+    """The store in a folder, made of `batches(position)`, the input from that position on, unless it exists.
 
-    Of several processes one writes and the others wait for it. On an error nothing is left behind; what a killed writer
-    left is continued. `bytes_needed` estimates the size on disk, for the message when there is no room.
+    One process writes and others wait for it. An error leaves nothing behind; a killed writer is continued.
+    `bytes_needed` estimates the size on disk, for the message when there is no room.
 
     Raises:
         OSError: the folder cannot be written; the message names it and the space needed.
@@ -184,9 +157,6 @@ def write_store(
         return TokenStore(folder)
 
 
-def smallest_dtype(vocab_size: int) -> type[np.unsignedinteger[Any]]:
+def smallest_dtype(vocab_size: int) -> np.dtype[Any]:
     """The smallest unsigned integer that holds ids below `vocab_size`."""
-    for dtype in (np.uint8, np.uint16):
-        if vocab_size <= np.iinfo(dtype).max + 1:
-            return dtype
-    return np.uint32
+    return np.min_scalar_type(max(vocab_size - 1, 0))

@@ -1,6 +1,5 @@
 """Documents for pretraining.
 
-- `sources`: files, folders and hub data sets as documents.
 - `tokenizer`: trained or loaded; `encoding`: texts to ids; `chunking`: ids to sequences; `tokenise`: both on all cores.
 - `holdout`: validation documents; `prepare`: all of the above, into token stores in a cache.
 - `pretraining`: `PretrainingData`, the data module that serves the stores.

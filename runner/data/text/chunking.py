@@ -22,9 +22,8 @@ Flat = tuple[NDArray[np.int64], NDArray[np.int32]]
 def cut(num_tokens: int, budget: int, boundaries: NDArray[np.int64], shortest: int) -> list[int]:
     """The first tokens of a document's chunks: each takes as many whole sentences as fit into `budget` tokens.
 
-    Where that gives less than `shortest` tokens (at most half the budget), the next sentence is cut where the chunk is
-    full; and a last chunk under `shortest` begins earlier, at the expense of the one before.
-    `boundaries`: token positions where sentences begin, ascending; may be empty.
+    If these have less than `shortest` tokens (at most half the budget), the next sentence is cut where the chunk is full;
+    a last chunk under `shortest` begins earlier. `boundaries`: token positions where sentences begin, ascending.
     """
     assert 1 <= shortest <= max(1, budget // 2)
 
@@ -59,52 +58,45 @@ class Chunker:
         self.backend, self.encoder = backend, encoder_for(backend)
         self.prefix, self.suffix = surrounding_tokens(backend)
         self.max_length, self.long_documents = max_length, long_documents
-        num_special = len(self.prefix) + len(self.suffix)
-        if max_length <= num_special:
-            raise ValueError(
-                f"data.max_length={max_length} leaves no room for text beside the {num_special} special tokens of a "
-                "sequence"
-            )
+        self.num_special = len(self.prefix) + len(self.suffix)
+        if max_length <= self.num_special:
+            special = f"the {self.num_special} special tokens of a sequence"
+            raise ValueError(f"data.max_length={max_length} leaves no room for text beside {special}")
 
     def texts(self, documents: Sequence[str]) -> Flat:
         """Sequences of the documents, in their order; a document without any token gives none."""
         return self.measured_texts(documents)[0]
 
     def measured_texts(self, documents: Sequence[str]) -> tuple[Flat, int]:
-        """As `texts`, and how many bytes of UTF-8 the sequences stand for: those cut off by `truncate` do not count."""
+        """As `texts`, and the bytes of UTF-8 that the sequences stand for, without those cut off by `truncate`."""
         content, sizes = self.encoder.encode(documents)
-        budget = self.max_length - len(self.prefix) - len(self.suffix)
+        budget = self.max_length - self.num_special
+        long = np.flatnonzero(sizes > budget).tolist()
+        texts = [documents[d] for d in long]
         boundaries: dict[int, NDArray[np.int64]] = {}
+        kept = list(documents)
         if self.long_documents == "sentences":
-            long = np.flatnonzero(sizes > budget).tolist()
-            boundaries = dict(zip(long, self.encoder.sentences([documents[d] for d in long]), strict=True))
+            boundaries = dict(zip(long, self.encoder.sentences(texts), strict=True))
+        elif self.long_documents == "truncate":
+            for d, encoding in zip(
+                long, self.backend.encode_batch(texts, add_special_tokens=False), strict=True
+            ):
+                kept[d] = kept[d][: max(encoding.offsets[:budget])[1]]
         sequences = self._sequences(content, sizes, boundaries, np.ones(len(sizes), bool))
-        truncated = np.flatnonzero(sizes > budget) if self.long_documents == "truncate" else _NOWHERE
-        kept = dict(zip(truncated.tolist(), self._starts_of(documents, truncated, budget), strict=True))
-        return sequences, sum(num_bytes(kept.get(d, text)) for d, text in enumerate(documents))
-
-    def _starts_of(self, documents: Sequence[str], chosen: NDArray[np.int64], budget: int) -> list[str]:
-        """The text that the first `budget` tokens of some documents stand for."""
-        texts = [documents[d] for d in chosen.tolist()]
-        encodings = self.backend.encode_batch(texts, add_special_tokens=False)
-        return [t[: max(e.offsets[:budget])[1]] for t, e in zip(texts, encodings, strict=True)]
+        return sequences, sum(len(text.encode("utf-8", "surrogatepass")) for text in kept)
 
     def tokens(self, documents: Sequence[Sequence[int] | NDArray[Any]]) -> Flat:
-        """Sequences of documents that are tokenised already, taken as they are where they are short enough.
-
-        Of a longer one every chunk gets the special tokens that surrounded it, if any did; it is cut at token boundaries.
-        """
+        """Sequences of tokenised documents, as they are; each chunk of a long one gets its special tokens, if any."""
         p, s = len(self.prefix), len(self.suffix)
-        bare, surrounded = [], np.zeros(len(documents), bool)
+        bare, surrounded = [np.empty(0, np.int64)] * len(documents), np.zeros(len(documents), bool)
         for d, document in enumerate(documents):
             ids = np.asarray(document, np.int64)
             end = len(ids) - s
             if end >= p and np.array_equal(ids[:p], self.prefix) and np.array_equal(ids[end:], self.suffix):
                 ids, surrounded[d] = ids[p:end], True
-            bare.append(ids)
-        content = np.concatenate(bare) if bare else np.empty(0, np.int64)
+            bare[d] = ids
         sizes = np.fromiter(map(len, bare), np.int64, len(bare))
-        return self._sequences(content, sizes, {}, surrounded)
+        return self._sequences(np.concatenate([np.empty(0, np.int64), *bare]), sizes, {}, surrounded)
 
     def _sequences(
         self,
@@ -113,46 +105,31 @@ class Chunker:
         boundaries: dict[int, NDArray[np.int64]],
         surrounded: NDArray[np.bool_],
     ) -> Flat:
-        """`content`: ids of the documents end to end, `sizes` [D] of each; `surrounded` [D]: whether special tokens go
-        around the chunks of a document."""
+        """Cuts documents `content` [N], end to end, of `sizes` [D]; those `surrounded` [D] get special tokens."""
         offsets = np.cumsum(sizes) - sizes
-        budgets = self.max_length - surrounded * (len(self.prefix) + len(self.suffix))
-        owners, starts, ends = np.flatnonzero(sizes), offsets[sizes > 0], (offsets + sizes)[sizes > 0]
-        long = np.flatnonzero(sizes > budgets)
+        budgets = self.max_length - surrounded * self.num_special
+        owners = np.flatnonzero(sizes)
+        starts, ends = offsets[owners], (offsets + sizes)[owners]
         if self.long_documents == "truncate":
             ends = np.minimum(ends, starts + budgets[owners])
-        elif len(long):
-            pieces = [
-                self._cut(int(sizes[d]), int(budgets[d]), boundaries.get(d, _NOWHERE)) for d in long.tolist()
-            ]
-            counts = np.ones(len(sizes), np.int64)
-            counts[long] = [len(piece) for piece in pieces]
-            first = np.cumsum(counts) - counts
-            owners = np.repeat(np.arange(len(sizes)), counts)
-            within = np.zeros(len(owners), np.int64)
-            for d, piece in zip(long, pieces, strict=True):
-                within[first[d] : first[d] + counts[d]] = piece
-            starts = offsets[owners] + within
+        elif len(long := np.flatnonzero(sizes > budgets)):
+            nowhere: NDArray[np.int64] = np.empty(0, np.int64)
+            pieces = [np.zeros(1, np.int64)] * len(sizes)
+            for d in long.tolist():
+                budget = int(budgets[d])
+                shortest = max(1, min(SHORTEST_CHUNK, budget // 2))
+                pieces[d] = np.array(cut(int(sizes[d]), budget, boundaries.get(d, nowhere), shortest))
+            owners = np.repeat(np.arange(len(sizes)), list(map(len, pieces)))
+            starts = offsets[owners] + np.concatenate(pieces)
             ends = np.append(starts[1:], len(content))
             owners, starts, ends = (part[starts < ends] for part in (owners, starts, ends))
-        return self._surround(content, starts, ends, surrounded[owners])
-
-    def _cut(self, num_tokens: int, budget: int, boundaries: NDArray[np.int64]) -> list[int]:
-        return cut(num_tokens, budget, boundaries, max(1, min(SHORTEST_CHUNK, budget // 2)))
-
-    def _surround(
-        self,
-        content: NDArray[np.int64],
-        starts: NDArray[np.int64],
-        ends: NDArray[np.int64],
-        surrounded: NDArray[np.bool_],
-    ) -> Flat:
-        before, after = surrounded * len(self.prefix), surrounded * len(self.suffix)
-        lengths = ends - starts + before + after
+        surrounded = surrounded[owners]
+        lengths = ends - starts + surrounded * self.num_special
         stops = np.cumsum(lengths)
         begins = stops - lengths
         flat = np.empty(int(lengths.sum()), np.int64)
-        flat[ranges(begins + before, ends - starts)] = content[ranges(starts, ends - starts)]
+        places = ranges(begins + surrounded * len(self.prefix), ends - starts)
+        flat[places] = content[ranges(starts, ends - starts)]
         for position, token in enumerate(self.prefix):
             flat[begins[surrounded] + position] = token
         for position, token in enumerate(reversed(self.suffix)):
@@ -160,17 +137,8 @@ class Chunker:
         return flat, lengths.astype(np.int32)
 
 
-def num_bytes(text: str) -> int:
-    """Bytes of a text in UTF-8."""
-    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-
-
 def check_chunking(max_length: int, long_documents: str) -> None:
-    """Whether documents can be cut with these.
-
-    Raises:
-        ValueError: an unknown `long_documents`, or a `max_length` below 1.
-    """
+    """Raises ValueError for an unknown `long_documents`, or a `max_length` below 1."""
     if long_documents not in LONG_DOCUMENTS:
         raise ValueError(f"data.long_documents={long_documents!r}; there are: {', '.join(LONG_DOCUMENTS)}")
     if max_length < 1:
@@ -184,9 +152,5 @@ def surrounding_tokens(backend: Any) -> tuple[list[int], list[int]]:
     for start in range(len(whole) - len(bare) + 1):
         if whole[start : start + len(bare)] == bare:
             return whole[:start], whole[start + len(bare) :]
-    raise ValueError(
-        "the tokenizer changes a text when it adds special tokens; only ones put around it are supported"
-    )
-
-
-_NOWHERE: NDArray[np.int64] = np.empty(0, np.int64)
+    supported = "only ones put around it are supported"
+    raise ValueError(f"the tokenizer changes a text when it adds special tokens; {supported}")

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Sequence
 from itertools import chain, pairwise, repeat
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,23 +18,11 @@ _SENTENCE_END = re.compile(r"""[.!?…]["'”’)\]]*\s+|[。！？]["'”’)\]
 
 
 def sentence_starts(text: str) -> list[int]:
-    """Character positions where a sentence or a paragraph begins, the first one left out."""
+    """Character positions where a sentence or a paragraph begins, without the first."""
     return [match.end() for match in _SENTENCE_END.finditer(text)]
 
 
-class Encoder(Protocol):
-    """Ids of texts, and where in them sentences begin."""
-
-    def encode(self, texts: Sequence[str]) -> Encoded:
-        """Ids of the texts."""
-        ...
-
-    def sentences(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
-        """Positions among the ids of each text where its sentences begin, the first one left out; ascending."""
-        ...
-
-
-def encoder_for(backend: Any) -> Encoder:
+def encoder_for(backend: Any) -> "TextEncoder | WordEncoder":
     """The fastest encoder that gives the ids of this tokenizer (of the `tokenizers` library)."""
     return WordEncoder(backend) if splits_words_like_bert(backend) else TextEncoder(backend)
 
@@ -50,7 +38,7 @@ class TextEncoder:
         return _joined(self.backend.encode_batch_fast(list(texts), add_special_tokens=False))
 
     def sentences(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
-        """Positions of the first tokens that reach beyond where sentences begin."""
+        """Ascending positions among the ids of each text where sentences begin, without the first."""
         positions = []
         encodings = self.backend.encode_batch(list(texts), add_special_tokens=False)
         for text, encoding in zip(texts, encodings, strict=True):
@@ -60,16 +48,12 @@ class TextEncoder:
 
 
 class WordEncoder:
-    """Tokenises each word once and caches it: fast, and exact for tokenizers that split at white space.
-
-    A full cache is emptied.
-    """
+    """Tokenises each word once and caches it: fast, and exact for tokenizers that split at white space."""
 
     largest = 1 << 20
-    """Words kept."""
+    """Words from which the cache is emptied."""
 
     def __init__(self, backend: Any) -> None:
-        assert splits_words_like_bert(backend)
         self.backend = backend
         self.known: dict[str, int] = {}
         self.ids: NDArray[np.int64] = np.empty(0, np.int64)
@@ -78,12 +62,13 @@ class WordEncoder:
     def encode(self, texts: Sequence[str]) -> Encoded:
         """Ids of the texts."""
         if len(self.known) > self.largest:
-            self._forget()
+            self.known.clear()
+            self.ids, self.ends = self.ids[:0], self.ends[:1]
         split = [_without_control(text).split() for text in texts]
         words = list(chain.from_iterable(split))
         numbers = np.fromiter(map(self.known.get, words, repeat(-1)), np.int64, len(words))
         if len(missing := np.flatnonzero(numbers < 0)):
-            self._learn(list(dict.fromkeys(words[i] for i in missing)))
+            self._add(list(dict.fromkeys(words[i] for i in missing)))
             numbers[missing] = [self.known[words[i]] for i in missing]
         lengths = self.ends[numbers + 1] - self.ends[numbers]
         ids = self.ids[ranges(self.ends[numbers], lengths)]
@@ -91,7 +76,7 @@ class WordEncoder:
         return ids, np.diff(ends)
 
     def sentences(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
-        """Positions of the first tokens of sentences, which always begin a word."""
+        """Ascending positions among the ids of each text where sentences begin, without the first."""
         if not texts:
             return []
         cuts = [[0, *sentence_starts(text), len(text)] for text in texts]
@@ -100,8 +85,8 @@ class WordEncoder:
         per_text = np.split(sizes, np.cumsum([len(cut) - 1 for cut in cuts])[:-1])
         return [np.unique(np.cumsum(part)[:-1]) for part in per_text]
 
-    def _learn(self, words: list[str]) -> None:
-        """Encodes new words, many in a line, as calls for single ones would cost more than their tokens."""
+    def _add(self, words: list[str]) -> None:
+        """Encodes new words, many in a line, as a call for each would cost more than its tokens."""
         lines = [words[start : start + _WORDS_IN_A_LINE] for start in range(0, len(words), _WORDS_IN_A_LINE)]
         encodings = self.backend.encode_batch([" ".join(line) for line in lines], add_special_tokens=False)
         lengths = []
@@ -114,13 +99,9 @@ class WordEncoder:
         self.ids = np.concatenate([self.ids, ids])
         self.ends = np.concatenate([self.ends, self.ends[-1] + np.cumsum(np.concatenate(lengths))])
 
-    def _forget(self) -> None:
-        self.known.clear()
-        self.ids, self.ends = self.ids[:0], self.ends[:1]
-
 
 def splits_words_like_bert(backend: Any) -> bool:
-    """Whether the tokenizer cleans and splits as BERT's does, so that white space parts what is independent."""
+    """Whether the tokenizer cleans and splits as BERT's does, so that words are independent."""
     parts = json.loads(backend.to_str())
     normalizer, splitter = parts["normalizer"] or {}, parts["pre_tokenizer"] or {}
     return (

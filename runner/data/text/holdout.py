@@ -1,6 +1,7 @@
 """Splits documents into training and validation, so that no text is in both."""
 
 import logging
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -19,6 +20,7 @@ TRAIN, HELD_OUT = "train", "held_out"
 """Names of the training part, and of the validation set that is held out of the training source."""
 
 _BLOCK = 1 << 20
+_HELD_OUT = 0x68656C64  # "held": separates this seed from other derived ones
 
 
 @dataclass(frozen=True)
@@ -27,10 +29,8 @@ class Part:
 
     name: str
     source: Source
-    kept: NDArray[np.bool_]
-    """[D], one for each document of the source."""
-    num_characters: int
-    """Of the whole source; token ids count four each."""
+    kept: NDArray[np.bool_]  # [D], for each document of the source
+    num_characters: int  # of the whole source; token ids count four each
 
     def numbered(self, start: int = 0) -> Iterator[tuple[int, Document]]:
         """Number and content of the kept documents, from number `start` on."""
@@ -39,10 +39,8 @@ class Part:
             if number >= start and number < len(self.kept) and self.kept[number]:
                 yield number, document
         if number + 1 != len(self.kept):
-            raise ValueError(
-                f"{self.source.describe()} changed while it was read: {len(self.kept)} documents at first, "
-                f"then {number + 1}"
-            )
+            counts = f"{len(self.kept)} documents at first, then {number + 1}"
+            raise ValueError(f"{self.source.describe()} changed while it was read: {counts}")
 
 
 def divide(
@@ -52,9 +50,9 @@ def divide(
     seed: int,
     keep_repeated: bool = False,
 ) -> dict[str, Part]:
-    """Reads every source once and assigns its documents to the parts.
+    """Reads every source once and assigns its documents to parts.
 
-    With `keep_repeated` documents that are also in a validation source are trained on all the same, with a warning.
+    With `keep_repeated` training documents that are also in a validation source are kept, with a warning.
     """
     digests, num_characters = _scan(source)
     parts = {}
@@ -65,17 +63,15 @@ def divide(
             parts[name] = Part(name, other, np.ones(len(theirs), bool), size)
             held_out = np.union1d(held_out, theirs)
         kept = ~_among(digests, held_out)
-        if keep_repeated:
-            if not kept.all():
-                log.warning(
-                    "%d of %d documents of %s are also in a validation set, and are trained on",
-                    *(np.count_nonzero(~kept), len(kept), source.describe()),
-                )
+        if keep_repeated and not kept.all():
+            log.warning(
+                "%d of %d documents of %s are also in a validation set, and are trained on",
+                *(np.count_nonzero(~kept), len(kept), source.describe()),
+            )
             kept[:] = True
         if not kept.any():
-            raise ValueError(
-                f"every document of {source.describe()} is also in a validation set: nothing to train on"
-            )
+            every = f"every document of {source.describe()}"
+            raise ValueError(f"{every} is also in a validation set: nothing to train on")
     else:
         held_out = split_documents(digests, validation_documents, seed)
         kept = ~_among(digests, held_out)
@@ -90,7 +86,7 @@ def divide(
 
 
 def _among(digests: NDArray[np.uint64], chosen: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Marks the digests that are among the `chosen`, which are ascending; needs memory for the result only."""
+    """`np.isin` for `chosen` that are ascending, without a copy of the digests."""
     found = np.zeros(len(digests), bool)
     for start in range(0, len(digests) if len(chosen) else 0, _BLOCK):
         block = digests[start : start + _BLOCK]
@@ -101,38 +97,29 @@ def _among(digests: NDArray[np.uint64], chosen: NDArray[np.uint64]) -> NDArray[n
 
 def _scan(source: Source) -> tuple[NDArray[np.uint64], int]:
     """Digest of every document, and the number of characters."""
-    size = 0
-
-    def digests() -> Iterator[int]:
-        nonlocal size
-        for document in source.documents():
-            size += len(document) * (1 if isinstance(document, str) else 4)
-            yield digest(document)
-
-    found = np.fromiter(digests(), np.uint64)
-    if not len(found):
+    size, digests = 0, array("Q")
+    for document in source.documents():
+        size += len(document) * (1 if isinstance(document, str) else 4)
+        digests.append(digest(document))
+    if not digests:
         raise ValueError(f"{source.describe()} holds no documents: nothing but blank text")
-    return found, size
+    return np.frombuffer(digests, np.uint64), size
 
 
 def digest(document: Document) -> int:
     """64 bits of a document's content; equal documents have equal ones."""
-    content = (
-        document.encode("utf-8", "surrogatepass")
-        if isinstance(document, str)
-        else np.asarray(document, "<i8").tobytes()
-    )
+    if isinstance(document, str):
+        content = document.encode("utf-8", "surrogatepass")
+    else:
+        content = np.asarray(document, "<i8").tobytes()
     return int.from_bytes(blake2b(content, digest_size=8).digest(), "little")
 
 
 def split_documents(digests: NDArray[np.uint64], validation: float, seed: int) -> NDArray[np.uint64]:
-    """Which documents to hold out: the digests, ascending, of the validation documents.
+    """Digests of the documents to hold out, ascending; they depend on the texts and the seed, not on their order.
 
-    `validation` is a number of documents, or below 1 a share of them; repeated documents count once and fall on the
-    same side, so no text is in both. The choice depends on the texts and the seed, not on their order.
-
-    Raises:
-        ValueError: a number that is negative, no whole number, or leaves nothing to train on.
+    `validation` is a number of documents, or below 1 a share; repeated documents count once. Raises ValueError for a
+    wrong number, or one that leaves nothing to train on.
     """
     check_validation(validation)
     distinct = np.unique(digests)
@@ -148,7 +135,7 @@ def split_documents(digests: NDArray[np.uint64], validation: float, seed: int) -
 
 
 def are_held_out(texts: Iterable[str], validation: float, seed: int) -> NDArray[np.bool_]:
-    """Which texts `split_documents` holds out [D]; equal ones are on the same side."""
+    """Which texts `split_documents` holds out [D]; equal texts are held out together."""
     digests = np.array([digest(text) for text in texts], dtype=np.uint64)
     return np.isin(digests, split_documents(digests, validation, seed))
 
@@ -162,17 +149,9 @@ def hold_out(
 
 
 def check_validation(validation: float) -> None:
-    """Whether this is a number or a share of documents.
-
-    Raises:
-        ValueError: it is neither.
-    """
+    """Raises ValueError unless this is a number of documents, or a share of them."""
     whole = isinstance(validation, int | float) and not isinstance(validation, bool)
     if not whole or not validation >= 0 or (validation >= 1 and validation != int(validation)):
         raise ValueError(
             f"data.validation_documents={validation!r}: give a number of documents, or a share of them from 0 to below 1"
         )
-
-
-_HELD_OUT = 0x68656C64
-"""Separates this seed from other derived ones ("held" in ASCII)."""

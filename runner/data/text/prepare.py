@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,45 +15,33 @@ from typing import Any
 from iolaus.runner.data.read.documents import Source
 from iolaus.runner.data.store.cached import key_of, locked, sync, write_errors, write_json
 from iolaus.runner.data.store.reader import FORMAT_VERSION, TokenStore, entropy, ordinary_counts
+from iolaus.runner.data.text import tokenizer as text_tokenizer
 from iolaus.runner.data.text.chunking import SHORTEST_CHUNK, Chunker, check_chunking
 from iolaus.runner.data.text.holdout import TRAIN, Part, check_validation, divide
 from iolaus.runner.data.text.tokenise import rust_threads, tokenise
-from iolaus.runner.data.text.tokenizer import VERSION as TOKENIZER_VERSION
-from iolaus.runner.data.text.tokenizer import (
-    check_tokenizer_settings,
-    load_tokenizer,
-    tokenizer_fingerprint,
-    train_tokenizer,
-)
+from iolaus.runner.data.text.tokenizer import load_tokenizer, tokenizer_fingerprint, train_tokenizer
 
 log = logging.getLogger("iolaus")
 
 VERSION = 1
 """Raised when the same inputs would give other sequences."""
 
-_QUICKLY_READ = 1 << 24
-"""Tokens that are hashed in some 0.1 s."""
-
-_TOKENIZER_TEXT = 200_000_000
-"""Characters a tokenizer is trained on at most; of more text a sample is taken."""
+_QUICKLY_READ = 1 << 24  # tokens that are hashed in some 0.1 s
+_TOKENIZER_TEXT = (
+    200_000_000  # most characters that a tokenizer is trained on; of more text a sample is taken
+)
 
 
 @dataclass(frozen=True)
 class PreparedText:
     """The result of `prepare_text` in the cache."""
 
-    train: Path
-    """Store of the training sequences."""
-    validation: dict[str, Path]
-    """Store of each validation set."""
-    tokenizer: Path
-    """Folder of the tokenizer, for `AutoTokenizer.from_pretrained`."""
-    documents: dict[str, int] = field(default_factory=dict)
-    """Documents of `train` and of each validation set."""
-    unigram_entropy: dict[str, float] = field(default_factory=dict)
-    """Nats per token of each validation set under its own frequencies."""
-    tokens_per_byte: dict[str, float] = field(default_factory=dict)
-    """Ordinary tokens per byte of the text of each validation set; none of sets that came as token ids."""
+    train: Path  # store of the training sequences
+    validation: dict[str, Path]  # store of each validation set
+    tokenizer: Path  # folder for `AutoTokenizer.from_pretrained`
+    documents: dict[str, int] = field(default_factory=dict)  # in `train` and in each validation set
+    unigram_entropy: dict[str, float] = field(default_factory=dict)  # nats per token of each validation set
+    tokens_per_byte: dict[str, float] = field(default_factory=dict)  # of each set that came as text
 
 
 def prepare_text(
@@ -73,26 +60,29 @@ def prepare_text(
 ) -> PreparedText:
     """Tokenised training and validation sequences in `cache_dir`, made unless they are there for these very inputs.
 
-    Without validation sources `validation_documents` (a number, or a share below 1) are held out under the name
-    `held_out`. No text of a validation set is trained on, unless `keep_repeated` says to keep those that are in both.
-    Processes that prepare the same at once wait for one of them; a killed preparation is continued.
+    Without validation sources `validation_documents` (a number, or a share below 1) are held out as the set `held_out`.
+    No text of a validation set is trained on, unless `keep_repeated`. Several processes at once wait for one of them; a
+    killed preparation is continued.
 
     Raises:
         ValueError: a setting or document that cannot be used; too few documents.
         OSError: the cache cannot be written or has no room.
     """
-    if not tokenizer:
-        check_tokenizer_settings(tokenizer_kind, vocab_size)
     check_validation(validation_documents)
     _check_sources(source, validation_sources, tokenizer)
     check_chunking(max_length, long_documents)
+    text: dict[str, Any] = {"source": source.fingerprint()}
+    if validation_sources:
+        text["validation"] = {name: other.fingerprint() for name, other in validation_sources.items()}
+    elif validation_documents:
+        text |= {"validation_documents": validation_documents, "seed": seed}
+    training: dict[str, Any] = {"kind": tokenizer_kind, "vocab_size": vocab_size, "lowercase": lowercase}
     loaded = load_tokenizer(tokenizer) if tokenizer else None
-    text = _text_inputs(source, validation_sources, validation_documents, seed)
-    if loaded:
+    if loaded is not None:
         tokenizer_inputs: dict[str, Any] = {"content": tokenizer_fingerprint(loaded)}
     else:
-        training = {"kind": tokenizer_kind, "vocab_size": vocab_size, "lowercase": lowercase}
-        tokenizer_inputs = {**training, "text": text, "version": TOKENIZER_VERSION}
+        text_tokenizer.check_tokenizer_settings(tokenizer_kind, vocab_size)
+        tokenizer_inputs = {**training, "text": text, "version": text_tokenizer.VERSION}
     cutting = {"max_length": max_length, "long_documents": long_documents, "shortest_chunk": SHORTEST_CHUNK}
     inputs = {"text": text, "tokenizer": tokenizer_inputs, **cutting, "versions": [VERSION, FORMAT_VERSION]}
     if keep_repeated:
@@ -104,13 +94,8 @@ def prepare_text(
         if prepared := _recall(folder, cache_dir):
             return prepared
         parts = divide(source, validation_sources, validation_documents, seed, keep_repeated)
-        make = (
-            partial(_train, parts[TRAIN], tokenizer_kind, vocab_size, lowercase)
-            if not loaded
-            else lambda: loaded
-        )
         tokenizer_folder = cache_dir / "tokenizers" / key_of(tokenizer_inputs)
-        _keep_tokenizer(tokenizer_folder, make)
+        _keep_tokenizer(tokenizer_folder, lambda: loaded or _train(parts[TRAIN], **training))
         prepared = _fill(folder, parts, tokenizer_folder, cutting)
         _remember(prepared, folder, cache_dir)
         return prepared
@@ -124,24 +109,23 @@ def _fill(
     chunker = Chunker(tokenizer.backend_tokenizer, cutting["max_length"], cutting["long_documents"])
     attributes, size = {**cutting, "tokenizer": tokenizer_fingerprint(tokenizer)}, len(tokenizer)
     stores = {name: tokenise(part, chunker, size, folder / name, attributes) for name, part in parts.items()}
-    held_out = {name: store for name, store in stores.items() if name != TRAIN}
+    del stores[TRAIN]
     return PreparedText(
         train=folder / TRAIN,
-        validation={name: folder / name for name in parts if name != TRAIN},
+        validation={name: store.folder for name, store in stores.items()},
         tokenizer=tokenizer_folder,
         documents={name: int(part.kept.sum()) for name, part in parts.items()},
-        **token_figures(held_out, tokenizer.all_special_ids),
+        **token_figures(stores, tokenizer.all_special_ids),
     )
 
 
 def token_figures(stores: dict[str, TokenStore], special_ids: list[int]) -> dict[str, dict[str, float]]:
-    """`unigram_entropy` of each store, and `tokens_per_byte` of those that came as text."""
+    """`unigram_entropy` of each store, and ordinary `tokens_per_byte` of those that came as text."""
     counts = {name: ordinary_counts(store, special_ids) for name, store in stores.items()}
+    sizes = {name: store.num_bytes for name, store in stores.items()}
     return {
-        "unigram_entropy": {name: entropy(some) for name, some in counts.items()},
-        "tokens_per_byte": {
-            n: int(some.sum()) / count for n, some in counts.items() if (count := stores[n].num_bytes)
-        },
+        "unigram_entropy": {name: entropy(found) for name, found in counts.items()},
+        "tokens_per_byte": {name: int(counts[name].sum()) / size for name, size in sizes.items() if size},
     }
 
 
@@ -159,13 +143,11 @@ class _Texts:
 def _check_sources(source: Source, validation_sources: dict[str, Source], tokenizer: str | None) -> None:
     for name, other in validation_sources.items():
         if not re.fullmatch(r"\w[\w.-]*", name) or name == TRAIN:
-            raise ValueError(
-                f"validation set {name!r}: names are of letters, digits, - and _, and none is {TRAIN!r}"
-            )
+            rule = f"names are of letters, digits, - and _, and none is {TRAIN!r}"
+            raise ValueError(f"validation set {name!r}: {rule}")
         if other.tokenized != source.tokenized:
-            raise ValueError(
-                f"{source.describe()} and validation set {name!r}: only one of them is tokenised already"
-            )
+            both = f"{source.describe()} and validation set {name!r}"
+            raise ValueError(f"{both}: only one of them is tokenised already")
     if source.tokenized and not tokenizer:
         raise ValueError(
             f"{source.describe()} is tokenised already (it has a column input_ids): set data.tokenizer to the name or "
@@ -173,36 +155,24 @@ def _check_sources(source: Source, validation_sources: dict[str, Source], tokeni
         )
 
 
-def _text_inputs(
-    source: Source, validation_sources: dict[str, Source], validation_documents: float, seed: int
-) -> dict[str, Any]:
-    """The settings that the documents of every store depend on."""
-    inputs: dict[str, Any] = {"source": source.fingerprint()}
-    if validation_sources:
-        inputs["validation"] = {name: other.fingerprint() for name, other in validation_sources.items()}
-    elif validation_documents:
-        inputs |= {"validation_documents": validation_documents, "seed": seed}
-    return inputs
-
-
 def _keep_tokenizer(folder: Path, make: Callable[[], Any]) -> None:
-    """Writes the result of `make` beside the folder and renames it, unless it exists."""
-    beside = folder.parent / f".{folder.name}.partial"
+    """Writes the tokenizer that `make` gives beside the folder and renames it, unless it exists."""
+    partial = folder.parent / f".{folder.name}.partial"
     with locked(folder):
         if folder.exists():
             return
-        shutil.rmtree(beside, ignore_errors=True)  # what a killed process left
+        shutil.rmtree(partial, ignore_errors=True)  # of a killed process
         try:
-            make().save_pretrained(beside)
-            for file in beside.iterdir():
+            make().save_pretrained(partial)
+            for file in partial.iterdir():
                 sync(file)
-            os.rename(beside, folder)
+            os.rename(partial, folder)
         except Exception as error:
             if number := re.search(r"\(os error (\d+)\)", str(error)):  # rust's kind of OSError
                 raise OSError(int(number[1]), os.strerror(int(number[1])), str(folder)) from error
             raise
         finally:
-            shutil.rmtree(beside, ignore_errors=True)
+            shutil.rmtree(partial, ignore_errors=True)
 
 
 def _train(part: Part, kind: str, vocab_size: int, lowercase: bool) -> Any:
@@ -211,14 +181,15 @@ def _train(part: Part, kind: str, vocab_size: int, lowercase: bool) -> Any:
         return train_tokenizer(_Texts(part), kind, vocab_size, lowercase)
 
 
+_KEPT = ("documents", "unigram_entropy", "tokens_per_byte")
+
+
 def _remember(prepared: PreparedText, folder: Path, cache_dir: Path) -> None:
-    """Writes last what marks the preparation as complete; paths relative, so that the cache may be moved."""
+    """Writes last the file that marks the preparation as complete; paths are relative, so the cache may be moved."""
     content = {
         "tokenizer": prepared.tokenizer.relative_to(cache_dir).as_posix(),
         "validation": list(prepared.validation),
-        "documents": prepared.documents,
-        "unigram_entropy": prepared.unigram_entropy,
-        "tokens_per_byte": prepared.tokens_per_byte,
+        **{name: getattr(prepared, name) for name in _KEPT},
     }
     write_json(folder / "prepared.json", content)
     sync(folder)
@@ -230,32 +201,20 @@ def _recall(folder: Path, cache_dir: Path) -> PreparedText | None:
         content = json.loads((folder / "prepared.json").read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return None
-    prepared = PreparedText(
-        train=folder / TRAIN,
-        validation={name: folder / name for name in content["validation"]},
-        tokenizer=cache_dir / content["tokenizer"],
-        documents=content["documents"],
-        unigram_entropy=content["unigram_entropy"],
-        tokens_per_byte=content["tokens_per_byte"],
-    )
-    stores = [prepared.train, *prepared.validation.values()]
-    if not prepared.tokenizer.is_dir() or not all(store.is_dir() for store in stores):
+    stores = {name: folder / name for name in (TRAIN, *content["validation"])}
+    tokenizer = cache_dir / content["tokenizer"]
+    if not all(path.is_dir() for path in (tokenizer, *stores.values())):
         return None
-    for store in stores:
-        _check(TokenStore(store))
-    return prepared
+    for path in stores.values():
+        _verify(TokenStore(path))
+    return PreparedText(stores.pop(TRAIN), stores, tokenizer, **{name: content[name] for name in _KEPT})
 
 
-def _check(store: TokenStore) -> None:
-    """Reads and checks a store if it is small, or if it was changed after it was finished.
-
-    Raises:
-        ValueError: the content is not what was written.
-    """
+def _verify(store: TokenStore) -> None:
+    """Raises ValueError for altered content; reads a large store only if it was touched after it was finished."""
     finished = (store.folder / "meta.json").stat().st_mtime_ns  # the last file to be written
-    touched = any(
-        (store.folder / name).stat().st_mtime_ns > finished for name in ("tokens.bin", "offsets.bin")
-    )
+    files = (store.folder / "tokens.bin", store.folder / "offsets.bin")
+    touched = any(file.stat().st_mtime_ns > finished for file in files)
     if touched or store.num_tokens <= _QUICKLY_READ:
         store.verify()
     if touched:

@@ -21,10 +21,7 @@ from iolaus.runner.run.model_folder import model_folder
 
 
 class PretrainingData(GlobalBatchDataModule):
-    """Reads `source`, holds out validation documents, tokenises into the cache, and serves global batches.
-
-    With `streaming` the class is `StreamedPretrainingData`, which tokenises as it reads.
-    """
+    """Tokenises documents into the cache and serves global batches; with `streaming` a `StreamedPretrainingData`."""
 
     train: TokenStore
     validation: dict[str, TokenStore]
@@ -36,8 +33,7 @@ class PretrainingData(GlobalBatchDataModule):
         )
         self.settings, self.max_length = settings, settings.max_length
         self.source = self._open(settings.source)
-        given: dict[str, Any] = settings.validation or {}
-        self.validation_sources = {name: self._open(source) for name, source in given.items()}
+        self.validation_sources = {n: self._open(source) for n, source in (settings.validation or {}).items()}
         self.tokenizer_name = model_folder(settings.tokenizer) if settings.tokenizer else None
         self.prepared: PreparedText | None = None
 
@@ -53,9 +49,8 @@ class PretrainingData(GlobalBatchDataModule):
         """Tokenises into the cache, unless that has been done; one process works, the others wait."""
         if self.prepared is not None:
             return
-        self.prepared = self.prepare_sets(
-            self.source, self.validation_sources, self.settings.validation_documents
-        )
+        held_out = (self.validation_sources, self.settings.validation_documents)
+        self.prepared = self.prepare_sets(self.source, *held_out)
         self.train = TokenStore(self.prepared.train)
         self.validation = {name: TokenStore(path) for name, path in self.prepared.validation.items()}
 
@@ -63,24 +58,20 @@ class PretrainingData(GlobalBatchDataModule):
         self, source: Source, validation_sources: dict[str, Source], validation_documents: float
     ) -> PreparedText:
         """The stores of a source and its validation sets, made unless the cache has them."""
+        names = ("tokenizer_kind", "vocab_size", "lowercase", "max_length", "long_documents", "seed")
         return prepare_text(
             source,
             validation_sources,
-            validation_documents=validation_documents,
-            tokenizer=self.tokenizer_name,
-            tokenizer_kind=self.settings.tokenizer_kind,
-            vocab_size=self.settings.vocab_size,
-            lowercase=self.settings.lowercase,
-            max_length=self.max_length,
-            long_documents=self.settings.long_documents,
+            validation_documents,
+            self.tokenizer_name,
             cache_dir=Path(self.settings.cache_dir).expanduser(),
-            seed=self.settings.seed,
+            **{name: getattr(self.settings, name) for name in names},
         )
 
     def _open(self, source: Any) -> Source:
         given = self.settings
-        how = (given.text_column, given.split, given.text_unit)
-        return open_source(source, *how, streaming=given.streaming, reading=reading_of(given))
+        how = (given.text_column, given.split, given.text_unit, given.streaming)
+        return open_source(source, *how, reading=reading_of(given))
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
@@ -109,28 +100,31 @@ class PretrainingData(GlobalBatchDataModule):
     def token_baselines(self) -> dict[str, float]:
         """Baselines of a loss in nats per token: ln(vocabulary), and each validation set's unigram entropy.
 
-        Also each set's `tokens_per_byte`, where it came as text, to compare losses of different vocabularies by.
+        Also each set's `tokens_per_byte`, if it came as text, to compare losses of different vocabularies.
         """
-        assert self.prepared is not None
-        figures = {
-            "unigram_entropy": self.prepared.unigram_entropy,
-            "tokens_per_byte": self.prepared.tokens_per_byte,
-        }
-        of_sets = {f"val/{s}/{name}": value for name, sets in figures.items() for s, value in sets.items()}
-        return {"uniform_entropy": math.log(len(self.tokenizer)), **of_sets}
+        baselines = {"uniform_entropy": math.log(len(self.tokenizer))}
+        for name in ("unigram_entropy", "tokens_per_byte") if self.prepared else ():
+            of_sets: dict[str, float] = getattr(self.prepared, name)
+            baselines |= {f"val/{set_name}/{name}": value for set_name, value in of_sets.items()}
+        return baselines
 
     def describe(self) -> dict[str, str]:
         """Counts for the summary at the start."""
-        assert self.prepared is not None
-        store: Any = self.train
-        held_out: dict[str, Any] = dict(self.validation)
+        training, global_batch = self._describe_training()
+        held_out = ", ".join(f"{name}: {len(store):,} sequences" for name, store in self.validation.items())
         return {
             "source": self.source.describe(),
-            "training": f"{self.prepared.documents['train']:,} documents, {len(store):,} sequences, "
-            f"{store.num_tokens:,} tokens",
-            "validation": ", ".join(f"{n}: {len(s):,} sequences" for n, s in held_out.items()) or "none",
+            "training": training,
+            "validation": held_out or "none",
             "vocabulary": describe_vocabulary(self.tokenizer),
-            "global batch": f"{self.sampler.global_batch_size} sequences, "
-            f"about {self.sampler.global_batch_size * store.num_tokens // len(store):,} tokens",
+            "global batch": global_batch,
             "micro-batch": f"{self.micro_batch_tokens or 'any number of'} tokens, {self.layout}",
         }
+
+    def _describe_training(self) -> tuple[str, str]:
+        """The training data and a global batch in words."""
+        assert self.prepared is not None
+        size, tokens, sequences = self.sampler.global_batch_size, self.train.num_tokens, len(self.train)
+        documents = self.prepared.documents["train"]
+        training = f"{documents:,} documents, {sequences:,} sequences, {tokens:,} tokens"
+        return training, f"{size} sequences, about {size * tokens // sequences:,} tokens"

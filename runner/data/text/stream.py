@@ -1,6 +1,7 @@
-"""Documents of a source as an endless stream: pass after pass, each shuffled in a bounded buffer of its own."""
+"""Documents of a source as an endless stream: pass after pass, each shuffled in a bounded buffer."""
 
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from itertools import count, islice
 from typing import Any
 
@@ -9,21 +10,22 @@ from iolaus.runner.data.text.holdout import digest
 from iolaus.runner.order.keyed import derive_seed
 from iolaus.runner.order.permutation import epoch_seed, permute_block
 
-_BUFFER = 0x62756666
-"""Separates this seed from other derived ones ("buff" in ASCII)."""
+_BUFFER = 0x62756666  # "buff": separates this seed from other derived ones
 
 Numbered = tuple[int, Any]
 """A document's number in the source, and the document."""
 
 
+@dataclass(eq=False)
 class ShuffledStream:
     """Documents of a source, shuffled in a buffer of `buffer_size` documents; 0 keeps their order.
 
     The document that leaves the buffer follows from the seed, the pass and the number of documents read.
     """
 
-    def __init__(self, source: Source, buffer_size: int, seed: int) -> None:
-        self.source, self.buffer_size, self.seed = source, buffer_size, seed
+    source: Source
+    buffer_size: int
+    seed: int
 
     def epoch(self, epoch: int) -> Iterator[Numbered]:
         """The documents of one pass."""
@@ -45,11 +47,7 @@ class ShuffledStream:
             yield from (buffer[place] for place in order.tolist())
 
     def endless(self) -> Iterator[tuple[int, int, Any]]:
-        """Pass, number and content of the documents of all passes, one after the other.
-
-        Raises:
-            ValueError: a pass without a document, which would never end.
-        """
+        """Pass, number and content of the documents of all passes; raises ValueError for a pass without any."""
         for epoch in count():
             empty = True
             for number, document in self.epoch(epoch):
@@ -59,16 +57,23 @@ class ShuffledStream:
                 raise ValueError(f"{self.source.describe()} holds no documents to train on")
 
 
-class FirstDocuments:
-    """The first documents of a source."""
+@dataclass(eq=False)
+class _DocumentsOf:
+    """Some documents of a source."""
 
-    def __init__(self, source: Source, number: int) -> None:
-        self.source, self.number = source, number
+    source: Source
 
     @property
     def tokenized(self) -> bool:
         """Whether documents are token ids already."""
         return self.source.tokenized
+
+
+@dataclass(eq=False)
+class FirstDocuments(_DocumentsOf):
+    """The first `number` documents of a source."""
+
+    number: int
 
     def documents(self) -> Iterator[Any]:
         """The first ones."""
@@ -83,16 +88,11 @@ class FirstDocuments:
         return f"the first {self.number:,} documents of {self.source.describe()}"
 
 
-class OtherDocuments:
-    """The documents of a source without those of the given digests."""
+@dataclass(eq=False)
+class OtherDocuments(_DocumentsOf):
+    """The documents of a source without those of the digests `left_out`."""
 
-    def __init__(self, source: Source, left_out: Collection[int]) -> None:
-        self.source, self.left_out = source, left_out
-
-    @property
-    def tokenized(self) -> bool:
-        """Whether documents are token ids already."""
-        return self.source.tokenized
+    left_out: Collection[int]
 
     def documents(self) -> Iterator[Any]:
         """The others."""

@@ -10,51 +10,42 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import IterableDataset, get_worker_info
 
-from iolaus.runner.data.batches import (
-    MASK_STREAM,
-    keyed_samples,
-    share_of,
-)
-from iolaus.runner.data.handover import serialize_batch
-from iolaus.runner.data.micro_batch import Collate, FlatSamples, MicroBatch, Share
+from iolaus.runner.data.batches import MASK_STREAM, keyed_samples, share_of
+from iolaus.runner.data.micro_batch import Collate, MicroBatch, Share
 from iolaus.runner.data.read.documents import Source
 from iolaus.runner.data.text.chunking import Chunker
 from iolaus.runner.data.text.stream import ShuffledStream
-from iolaus.runner.data.workers import ForkSafeLoader, set_up_worker
+from iolaus.runner.data.workers import ForkSafeLoader
 from iolaus.runner.order.keyed import derive_seed
 from iolaus.runner.order.partition import partition
+from iolaus.runner.order.ranges import ranges
 from iolaus.runner.run.replicas import Replica
 
 CHUNKS = 1 << 40
 """Chunk c of document n is sample n + c times this, so that each has a key of its own."""
 
 
+@dataclass(eq=False)
 class StreamOrder:
     """Global batch k of a stream: `global_batch_size` documents from k times that number on, across passes."""
 
-    def __init__(self, num_batches: int, global_batch_size: int, seed: int, buffer_size: int) -> None:
-        self.num_batches, self.global_batch_size = num_batches, global_batch_size
-        self.seed, self.buffer_size = seed, buffer_size
+    num_batches: int
+    global_batch_size: int
+    seed: int
+    buffer_size: int
 
     def __len__(self) -> int:
         return self.num_batches
 
     def fingerprint(self) -> dict[str, Any]:
         """The settings that the order depends on, compared at a resume."""
-        order = {
-            "seed": self.seed,
-            "global_batch_size": self.global_batch_size,
-            "buffer_size": self.buffer_size,
-        }
-        return {"sampler": "a stream", **order}
+        settings = ("seed", "global_batch_size", "buffer_size")
+        return {"sampler": "a stream", **{name: getattr(self, name) for name in settings}}
 
 
 @dataclass(eq=False)
 class StreamedGlobalBatches(IterableDataset[Share]):
-    """This rank's shares of global batches `start` and on.
-
-    They come from the loader processes in turn, each of which reads all documents and tokenises those of its batches.
-    """
+    """This rank's shares from global batch `start` on; each loader process reads all documents, tokenises its own."""
 
     start = 0
     source: Source
@@ -68,92 +59,69 @@ class StreamedGlobalBatches(IterableDataset[Share]):
     micro_batch_size: int | None
     packed: bool
 
-    def __post_init__(self) -> None:
-        self.stream = ShuffledStream(self.source, self.order.buffer_size, self.order.seed)
-
     def __iter__(self) -> Iterator[Share]:
         worker = get_worker_info()
         number, count = (worker.id, worker.num_workers) if worker else (0, 1)
-        size, documents = self.order.global_batch_size, self.stream.endless()
+        documents = ShuffledStream(self.source, self.order.buffer_size, self.order.seed).endless()
         for step in range(len(self.order)):
-            batch = list(islice(documents, size))
+            batch = list(islice(documents, self.order.global_batch_size))
             if step >= self.start and (step - self.start) % count == number:
                 yield self.share(step, batch)
 
     def share(self, step: int, documents: list[tuple[int, int, Any]]) -> Share:
         """This rank's share of global batch `step`, whose documents come with pass and number."""
-        places = np.arange(self.rank, len(documents), self.num_ranks)
-        ids, lengths, owners, chunks = self._tokenised([documents[place][2] for place in places])
-        epochs, numbers = (
-            np.array([documents[places[owner]][i] for owner in owners], dtype=np.int64) for i in (0, 1)
-        )
+        mine = range(self.rank, len(documents), self.num_ranks)
+        samples, ids, lengths = self._tokenised([(place, *documents[place]) for place in mine])
         starts = np.cumsum(lengths, dtype=np.int64) - lengths
         cut = partition(lengths, 1, self.micro_batch_tokens, self.micro_batch_size, self.packed)[0]
-        whole: FlatSamples = {
-            "batch_size": len(documents),
-            "batch_key": derive_seed(self.seed, MASK_STREAM, step),
-        }
+        batch_key = derive_seed(self.seed, MASK_STREAM, step)
         micro_batches = []
         for rows in cut if len(lengths) else []:
-            tokens = np.concatenate([ids[starts[row] : starts[row] + lengths[row]] for row in rows])
-            indices = numbers[rows] + CHUNKS * chunks[rows]
-            flat = self._flat(tokens, lengths[rows], epochs[rows], indices)
-            micro_batches.append(self.collator({**flat, **whole, "batch_places": places[owners[rows]]}))
+            places, epochs, numbers, chunks = samples[rows].T
+            tokens = ids[ranges(starts[rows], lengths[rows].astype(np.int64))]
+            indices = numbers + CHUNKS * chunks
+            flat = keyed_samples(tokens, lengths[rows], epochs, indices, self.seed, MASK_STREAM, self.packed)
+            flat |= {"batch_places": places, "batch_size": len(documents), "batch_key": batch_key}
+            micro_batches.append(self.collator(flat))
         share = share_of(micro_batches or [self.filler()])
-        share["sample_ids"] = torch.from_numpy(np.stack([epochs, numbers], axis=1))
+        share["sample_ids"] = torch.from_numpy(samples[:, 1:3])
         share["epoch"] = documents[-1][0]
         return share
 
     def filler(self) -> MicroBatch:
         """A micro-batch with weight 0, for a rank that has none while others have."""
-        nothing = np.zeros(1, dtype=np.int64)
-        flat = self._flat(nothing, nothing.astype(np.int32) + 1, nothing, nothing)
-        return self.collator(
-            {**flat, "filler": True, "batch_places": nothing, "batch_size": 1, "batch_key": 0}
-        )
-
-    def _flat(
-        self,
-        ids: NDArray[np.int64],
-        lengths: NDArray[np.int32],
-        epochs: NDArray[np.int64],
-        indices: NDArray[np.int64],
-    ) -> FlatSamples:
-        return keyed_samples(ids, lengths, epochs, indices, self.seed, MASK_STREAM, self.packed)
+        zero = np.zeros(1, dtype=np.int64)
+        length = np.ones(1, dtype=np.int32)
+        flat = keyed_samples(zero, length, zero, zero, self.seed, MASK_STREAM, self.packed)
+        return self.collator({**flat, "filler": True, "batch_places": zero, "batch_size": 1, "batch_key": 0})
 
     def _tokenised(
-        self, documents: list[Any]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
-        """Tokens [N] of all sequences, their lengths [D], the document of each [D], and its place in that [D]."""
-        cut = self.chunker.tokens if self.stream.source.tokenized else self.chunker.texts
-        made = [cut([document]) for document in documents]
-        counts = [len(lengths) for _, lengths in made]
-        ids = np.concatenate([tokens for tokens, _ in made]) if made else np.empty(0, np.int64)
-        lengths = np.concatenate([found for _, found in made]) if made else np.empty(0, np.int32)
-        chunks = np.concatenate([np.arange(number) for number in counts] or [np.empty(0, np.int64)])
-        return ids, lengths, np.repeat(np.arange(len(documents)), counts), chunks
+        self, documents: list[tuple[int, int, int, Any]]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+        """Sequences of documents that come with place, pass and number.
+
+        Place, pass, number and chunk of each [D, 4]; their tokens end to end [N]; and their lengths [D].
+        """
+        cut = self.chunker.tokens if self.source.tokenized else self.chunker.texts
+        made = [cut([document]) for *_, document in documents]
+        samples = [
+            (*document[:3], chunk)
+            for document, (_, lengths) in zip(documents, made, strict=True)
+            for chunk in range(len(lengths))
+        ]
+        ids = np.concatenate([np.empty(0, np.int64), *(tokens for tokens, _ in made)])
+        lengths = np.concatenate([np.empty(0, np.int32), *(lengths for _, lengths in made)])
+        return np.array(samples, np.int64).reshape(-1, 4), ids, lengths
 
 
 class StreamLoader:
-    """Shares of global batches with equally many micro-batches on every rank: the missing ones are fillers.
-
-    Its length is that of the whole run, as Lightning expects.
-    """
+    """Shares of all global batches of a run; fillers give every rank the same number of micro-batches."""
 
     def __init__(
         self, batches: StreamedGlobalBatches, data: Any, replica: Replica, device: torch.device
     ) -> None:
         self.batches, self.data, self.replica, self.device = batches, data, replica, device
-        workers = data.num_workers
-        self.loader = ForkSafeLoader(
-            batches,
-            batch_size=None,
-            num_workers=workers,
-            pin_memory=device.type == "cuda",
-            collate_fn=serialize_batch,
-            worker_init_fn=set_up_worker if workers else None,
-            prefetch_factor=4 if workers else None,
-        )
+        self.loader = ForkSafeLoader(batches, data.num_workers, pin_memory=device.type == "cuda")
 
     def __len__(self) -> int:
         return len(self.batches.order)
@@ -161,14 +129,11 @@ class StreamLoader:
     def __iter__(self) -> Iterator[Share]:
         for share in self.loader:
             self.data._epoch = share.pop("epoch")
-            missing = self._most(len(share["micro_batches"])) - len(share["micro_batches"])
-            for _ in range(missing):
+            mine = most = len(share["micro_batches"])
+            if self.replica.size > 1:
+                count = torch.tensor(mine, device=self.device)
+                torch.distributed.all_reduce(count, torch.distributed.ReduceOp.MAX, group=self.replica.group)
+                most = int(count)
+            for _ in range(most - mine):
                 share["micro_batches"] += share_of([self.batches.filler()])["micro_batches"]
             yield share
-
-    def _most(self, mine: int) -> int:
-        if self.replica.size == 1:
-            return mine
-        most = torch.tensor(mine, device=self.device)
-        torch.distributed.all_reduce(most, torch.distributed.ReduceOp.MAX, group=self.replica.group)
-        return int(most)

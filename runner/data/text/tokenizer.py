@@ -5,6 +5,7 @@ import heapq
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +17,7 @@ if TYPE_CHECKING:
 TOKENIZER_KINDS = ("wordpiece", "bpe")
 """Kinds of tokenizer that can be trained."""
 
-SPECIAL_TOKENS = {
-    "pad_token": "[PAD]",
-    "unk_token": "[UNK]",
-    "cls_token": "[CLS]",
-    "sep_token": "[SEP]",
-    "mask_token": "[MASK]",
-}
+SPECIAL_TOKENS = {f"{role}_token": f"[{role.upper()}]" for role in ("pad", "unk", "cls", "sep", "mask")}
 """The special tokens of a trained tokenizer, ids 0 to 4."""
 
 VERSION = 2
@@ -37,12 +32,9 @@ def train_tokenizer(
 ) -> "PreTrainedTokenizerFast":
     """A BERT-like tokenizer whose vocabulary is a function of the documents alone.
 
-    `wordpiece`: BERT's cleaning and word splitting, pieces of a word marked `##` (arXiv 1810.04805, section 3);
-    `bpe`: byte-level pair merges, so no text is unknown. `documents` are read twice and must allow it. Both put [CLS]
-    and [SEP] around a text.
-
-    Raises:
-        ValueError: an unknown kind, or a vocabulary too small for its alphabet.
+    `wordpiece`: BERT's cleaning and word splitting, pieces of a word marked `##` (arXiv 1810.04805, section 3); `bpe`:
+    byte-level pair merges, so no text is unknown. Both put [CLS] and [SEP] around a text and read `documents` twice.
+    Raises ValueError for an unknown kind, or a vocabulary too small for its alphabet.
     """
     check_tokenizer_settings(kind, vocab_size)
     from tokenizers.processors import TemplateProcessing
@@ -56,35 +48,24 @@ def train_tokenizer(
         pair=f"{cls} $A {sep} $B:1 {sep}:1",
         special_tokens=[(token, backend.token_to_id(token)) for token in (cls, sep)],
     )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=backend,
-        model_input_names=["input_ids", "attention_mask"],
-        **SPECIAL_TOKENS,
-    )
+    names = ["input_ids", "attention_mask"]
+    return PreTrainedTokenizerFast(tokenizer_object=backend, model_input_names=names, **SPECIAL_TOKENS)
 
 
 def check_tokenizer_settings(kind: str, vocab_size: int) -> None:
-    """Whether a tokenizer can be trained with these.
-
-    Raises:
-        ValueError: an unknown kind, or a vocabulary too small for its alphabet.
-    """
+    """Raises ValueError for an unknown kind, or a vocabulary too small for its alphabet."""
     if kind not in TOKENIZER_KINDS:
         raise ValueError(f"data.tokenizer_kind={kind!r}; there are: {', '.join(TOKENIZER_KINDS)}")
     smallest = len(SPECIAL_TOKENS) + (_NUM_BYTES if kind == "bpe" else 32)
     if vocab_size < smallest:
-        raise ValueError(
-            f"data.vocab_size={vocab_size} is too small: {kind} needs at least {smallest} "
-            f"({len(SPECIAL_TOKENS)} special tokens and an alphabet)"
-        )
+        needed = f"at least {smallest} ({len(SPECIAL_TOKENS)} special tokens and an alphabet)"
+        raise ValueError(f"data.vocab_size={vocab_size} is too small: {kind} needs {needed}")
 
 
 def load_tokenizer(name_or_folder: str, needed: Sequence[str] = ("pad", "mask")) -> "PreTrainedTokenizerBase":
     """The Hugging Face tokenizer of a name or folder.
 
-    Raises:
-        FileNotFoundError: it is in neither place.
-        ValueError: it lacks one of the tokens `needed`, or is not a fast one.
+    Raises FileNotFoundError if there is none, ValueError if it is not a fast one or lacks one of the tokens `needed`.
     """
     from transformers import AutoTokenizer
 
@@ -99,27 +80,20 @@ def load_tokenizer(name_or_folder: str, needed: Sequence[str] = ("pad", "mask"))
             f"data.tokenizer={name_or_folder!r}: {where} no tokenizer that can be loaded ({reason}). Give a folder with "
             "tokenizer.json, a name on the hub (with a connection, or downloaded before), or null to train one"
         ) from error
-    if not set(tokenizer.get_vocab()) - set(
-        tokenizer.all_special_tokens
-    ):  # what the library makes of a bare model
+    if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):  # what a bare model gets
         raise FileNotFoundError(
             f"data.tokenizer={name_or_folder!r} holds no tokenizer: all it knows are special tokens. Give the folder or "
             "name of the one that belongs to the model"
         )
     if not getattr(tokenizer, "is_fast", False):
-        raise ValueError(
-            f"data.tokenizer={name_or_folder!r} has no fast version (tokenizer.json), which is needed here"
-        )
+        needs = "has no fast version (tokenizer.json), which is needed here"
+        raise ValueError(f"data.tokenizer={name_or_folder!r} {needs}")
     for role in needed:
         if getattr(tokenizer, f"{role}_token_id") is None:
+            advice = "Masked-language pretraining needs one: choose an encoder's tokenizer"
             raise ValueError(
                 f"data.tokenizer={name_or_folder!r} has no {role} token; its special tokens are "
-                f"{tokenizer.special_tokens_map}. "
-                + (
-                    "Masked-language pretraining needs one: choose an encoder's tokenizer"
-                    if role == "mask"
-                    else ""
-                )
+                f"{tokenizer.special_tokens_map}. {advice if role == 'mask' else ''}"
             )
     return tokenizer
 
@@ -132,35 +106,31 @@ def describe_vocabulary(tokenizer: Any) -> str:
 
 def tokenizer_fingerprint(tokenizer: Any) -> str:
     """Hash of everything that decides how a text becomes ids."""
-    backend = tokenizer.backend_tokenizer
-    parts = [
-        backend.to_str(),
-        str(sorted(tokenizer.special_tokens_map.items())),
-        str(sorted(tokenizer.all_special_ids)),
-    ]
+    special = (tokenizer.special_tokens_map.items(), tokenizer.all_special_ids)
+    parts = [tokenizer.backend_tokenizer.to_str(), *(str(sorted(values)) for values in special)]
     return hashlib.blake2b("\n".join(parts).encode(), digest_size=12).hexdigest()
 
 
 def _train_wordpiece(documents: Iterable[str], vocab_size: int, lowercase: bool) -> Any:
-    """The trainer numbers `##x` in the order of a hash table, which also decides between equally frequent pairs: so the
-    alphabet is counted here and handed over in a fixed order, as special tokens, and the vocabulary put into a model
-    of its own."""
-    from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers, trainers
-    from tokenizers.models import WordPiece
+    """A WordPiece tokenizer whose alphabet is counted here.
+
+    The trainer numbers `##x` in the order of a hash table, which also decides between equally frequent pairs. So it gets
+    the alphabet in a fixed order, as special tokens, and its vocabulary is put into a new model.
+    """
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
     unknown = SPECIAL_TOKENS["unk_token"]
 
     def build(vocab: dict[str, int]) -> Any:
-        tokenizer = Tokenizer(WordPiece(vocab, unk_token=unknown))
+        tokenizer = Tokenizer(models.WordPiece(vocab, unk_token=unknown))
         tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
         tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         tokenizer.decoder = decoders.WordPiece()
         return tokenizer
 
     tokenizer = build({unknown: 0})
-    alphabet = _alphabet(
-        (tokenizer.normalizer.normalize_str(text) for text in documents), (vocab_size - 5) // 4
-    )
+    texts = (tokenizer.normalizer.normalize_str(text) for text in documents)
+    alphabet = _alphabet(texts, (vocab_size - len(SPECIAL_TOKENS)) // 4)
     continuing = [f"##{letter}" for letter in alphabet if _inside_words(letter)]
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocab_size,
@@ -176,10 +146,9 @@ def _train_wordpiece(documents: Iterable[str], vocab_size: int, lowercase: bool)
 
 
 def _train_bpe(documents: Iterable[str], vocab_size: int, lowercase: bool) -> Any:
-    from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers, trainers
-    from tokenizers.models import BPE
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-    tokenizer = Tokenizer(BPE())
+    tokenizer = Tokenizer(models.BPE())
     steps = [normalizers.NFC(), *([normalizers.Lowercase()] if lowercase else [])]
     tokenizer.normalizer = normalizers.Sequence(steps)
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -196,9 +165,7 @@ def _train_bpe(documents: Iterable[str], vocab_size: int, lowercase: bool) -> An
 
 def _alphabet(texts: Iterable[str], size: int) -> list[str]:
     """The most frequent characters that are no white space, in code order."""
-    counts: Counter[str] = Counter()
-    for text in texts:
-        counts.update(text)
+    counts = Counter(chain.from_iterable(texts))
     letters = (letter for letter in counts if not letter.isspace())
     size = min(size, _LARGEST_ALPHABET)
     return sorted(heapq.nsmallest(size, letters, key=lambda letter: (-counts[letter], letter)))
@@ -206,5 +173,5 @@ def _alphabet(texts: Iterable[str], size: int) -> list[str]:
 
 def _inside_words(letter: str) -> bool:
     """Whether BERT's word splitting ever leaves the character inside a word."""
-    punctuation = unicodedata.category(letter).startswith("P") or (letter.isascii() and not letter.isalnum())
-    return not punctuation and not 0x4E00 <= ord(letter) <= 0x9FFF
+    is_punctuation = unicodedata.category(letter)[0] == "P" or (letter.isascii() and not letter.isalnum())
+    return not is_punctuation and not 0x4E00 <= ord(letter) <= 0x9FFF

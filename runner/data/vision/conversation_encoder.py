@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from iolaus.conf.values import suggest
 from iolaus.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
 from iolaus.runner.data.vision.conversations import (
     ASSISTANT,
@@ -19,12 +18,8 @@ from iolaus.runner.data.vision.conversations import (
     Conversation,
     ConversationReader,
     Turn,
-    check_places,
 )
 from iolaus.runner.data.vision.image_inputs import ImageEncoder, ImageInputs, ImageTokens, Size
-
-TOO_LONG = ("error", "truncate", "skip")
-"""Ways to treat a sample that is longer than the sequence."""
 
 PLAIN_TEMPLATE = (
     "{{ bos_token }}{% for message in messages %}"
@@ -42,7 +37,7 @@ class SampleTooLong(ValueError):
 
 
 class EncodedText(NamedTuple):
-    """`input_ids` and `labels` int64 [L]; how many tokens stand before the last answer; whether the end is cut off."""
+    """Tokens and labels int64 [L], the number of tokens before the last answer, and whether the end is cut off."""
 
     input_ids: NDArray[np.int64]
     labels: NDArray[np.int64]
@@ -51,39 +46,26 @@ class EncodedText(NamedTuple):
 
 
 class EncodedConversation(NamedTuple):
-    """Its text, and what the model is given of each image."""
+    """The text of a conversation, and the model's inputs for each image."""
 
     text: EncodedText
     images: list[ImageInputs]
 
 
-class _Labelled(NamedTuple):
-    """`ids` and `labels` int64 [L]; how many tokens stand before the last answer, and up to the last image's end."""
-
-    ids: NDArray[np.int64]
-    labels: NDArray[np.int64]
-    before_answer: int
-    behind_images: int
-
-
 class ConversationEncoder:
     """Encodes conversations for a vision-language model of transformers.
 
-    Texts go through the tokenizer's chat template, or `PLAIN_TEMPLATE`. Labels are the tokens of the assistant's turns,
-    the end token included, and `ignore_index` elsewhere. For each image there stand the tokens that `images` has for it.
+    Texts go through the tokenizer's chat template, or `PLAIN_TEMPLATE`. Labels are the tokens of the assistant's turns
+    with their end token, and `ignore_index` elsewhere. The tokens of each image are those of `images`.
 
-    `too_long` is for samples of more than `max_length` tokens: `error` and `skip` raise SampleTooLong, which callers
-    that skip catch; `truncate` cuts off the end, but never within an image.
+    For samples of more than `max_length` tokens `too_long` is `error` or `skip`, which raise SampleTooLong, or
+    `truncate`, which cuts off the end, but never within an image.
     """
 
     def __init__(
         self, tokenizer: Any, images: ImageEncoder, max_length: int, too_long: str, ignore_index: int
     ) -> None:
-        """Raises ValueError for an unknown `too_long`, and for a tokenizer without character offsets."""
-        if too_long not in TOO_LONG:
-            raise ValueError(
-                f"data.too_long={too_long!r}; there are: {', '.join(TOO_LONG)}" + suggest(too_long, TOO_LONG)
-            )
+        """Raises ValueError for a tokenizer without character offsets."""
         if not getattr(tokenizer, "is_fast", False):
             raise ValueError("the tokenizer has no fast version (tokenizer.json), which is needed here")
         self.tokenizer, self.images = tokenizer, images
@@ -92,55 +74,69 @@ class ConversationEncoder:
         self.template = tokenizer.chat_template or PLAIN_TEMPLATE
         self._in_parts = self._takes_parts()
         greeting = Conversation("greeting", [Turn(USER, "hello"), Turn(ASSISTANT, "hi")], [], [], None, "")
-        self.end_token_id = int(self._labelled(greeting, []).labels[-1])
+        self.end_token_id = int(self._whole(greeting, [])[0].labels[-1])
 
     def __call__(self, conversation: Conversation, images: Sequence[Image.Image]) -> EncodedConversation:
-        """A conversation and its decoded images.
-
-        Raises:
-            ValueError: the numbers of places and images differ, or an answer has no label.
-            SampleTooLong: more tokens than the sequence has.
-        """
+        """Encodes a conversation with its images. Raises SampleTooLong, or ValueError if no answer has labels."""
         shown = [self.images(image) for image in images]
         text = self._text(conversation, [ids for ids, _ in shown])
         return EncodedConversation(text, [inputs for _, inputs in shown])
 
     def text(self, conversation: Conversation, sizes: Sequence[Size]) -> EncodedText:
-        """Tokens and labels alone, of a conversation whose images have these sizes; raises as the call does."""
+        """Tokens and labels of a conversation whose images have these sizes; raises as the call does."""
         return self._text(conversation, [self.images.ids(size) for size in sizes])
 
     def _text(self, conversation: Conversation, shown: Sequence[ImageTokens]) -> EncodedText:
-        """Tokens and labels, with the tokens of each image in its place."""
-        check_places(conversation)
-        if len(shown) != len(conversation.images):
-            raise ValueError(
-                f"{conversation.name()}: {len(shown)} images are given for {len(conversation.images)}"
-            )
-        fitting = self._fitted(conversation, self._labelled(conversation, shown))
-        if (fitting.labels == self.ignore_index).all():
+        """Tokens and labels that fit into the sequence."""
+        text, images_end = self._whole(conversation, shown)
+        if (length := len(text.input_ids)) > self.max_length:
+            problem = f"{conversation.name()}: {length} tokens, where data.max_length={self.max_length}"
+            if self.too_long != "truncate":
+                raise SampleTooLong(f"{problem}; raise it, or set data.too_long to truncate or skip")
+            if images_end > self.max_length:
+                raise SampleTooLong(f"{problem} would cut into an image; raise it")
+            ids, labels = text.input_ids[: self.max_length], text.labels[: self.max_length]
+            text = EncodedText(ids, labels, min(text.prompt_length, self.max_length), truncated=True)
+        if (text.labels == self.ignore_index).all():
             raise ValueError(f"{conversation.name()}: nothing of its answer is left to learn")
-        return fitting
+        return text
 
-    def _labelled(self, conversation: Conversation, shown: Sequence[ImageTokens]) -> _Labelled:
+    def _whole(self, conversation: Conversation, shown: Sequence[ImageTokens]) -> tuple[EncodedText, int]:
+        """All tokens and labels, with the tokens of each image in its place, and the number up to the last image."""
         rendered, spans = self._rendered(conversation)
         encoded = self.tokenizer(rendered, add_special_tokens=False, return_offsets_mapping=True)
         ids = np.array(encoded["input_ids"], dtype=np.int64)
         begins, ends = np.array(encoded["offset_mapping"], dtype=np.int64).reshape(-1, 2).T
-        is_answer = np.zeros(len(ids), dtype=bool)
+        labels = np.full_like(ids, self.ignore_index)
         for first, last in spans:
-            is_answer |= (ends > first) & (begins < last)
-        labels = np.where(is_answer, ids, self.ignore_index)
-        ids, labels, behind_images = self._with_images(conversation, ids, labels, shown)
+            is_answer = (ends > first) & (begins < last)
+            labels[is_answer] = ids[is_answer]
+        is_place = ids == self.images.place_id
+        if np.count_nonzero(is_place) != len(shown):
+            raise ValueError(
+                f"{conversation.name()}: {np.count_nonzero(is_place)} tokens {self.place} for {len(shown)} images; the "
+                "text must not hold that token itself"
+            )
+        images_end = 0
+        if shown:
+            counts = np.ones_like(ids)
+            counts[is_place] = [len(image) for image in shown]
+            from_image = np.repeat(is_place, counts)
+            ids, labels = np.repeat(ids, counts), np.repeat(labels, counts)
+            ids[from_image] = np.concatenate(shown)
+            labels[from_image] = self.ignore_index
+            images_end = int(np.flatnonzero(from_image)[-1]) + 1
         labels[:1] = self.ignore_index  # nothing is before it to predict it from
-        return _Labelled(ids, labels, len(ids) - int(np.count_nonzero(ends > spans[-1][0])), behind_images)
+        prompt_length = len(ids) - int(np.count_nonzero(ends > spans[-1][0]))
+        return EncodedText(ids, labels, prompt_length, truncated=False), images_end
 
     def written(self, ids: list[int]) -> str:
-        """The answer that a model has written: token ids up to the end token, as text."""
+        """The text of the token ids of an answer, up to the end token."""
         ids = ids[: ids.index(self.end_token_id)] if self.end_token_id in ids else ids
         return str(self.tokenizer.decode(ids, skip_special_tokens=True)).strip()
 
     def collator_arguments(self, reader: ConversationReader) -> CollatorArguments:
-        """The arguments of the objective's collator that the data decides; `reader` knows the columns of the rows."""
+        """Arguments of the objective's collator; `reader` knows the columns of the rows."""
         return {
             **tokenizer_arguments(self.tokenizer),
             "mask_token_id": self.tokenizer.pad_token_id,
@@ -189,7 +185,7 @@ class ConversationEncoder:
         for i, text in enumerate(turn.text.split(IMAGE_PLACE) if turn.role == USER else [turn.text]):
             if i:
                 parts.append({"type": "image"})
-                text = text.removeprefix("\n")  # what stands between image and text the template knows
+                text = text.removeprefix("\n")  # the template separates image and text
             if text:
                 parts.append({"type": "text", "text": text})
         return parts
@@ -202,38 +198,3 @@ class ConversationEncoder:
         except Exception:  # a template for plain text meets a list
             return False
         return "probe" in text and "'type'" not in text and '"type"' not in text
-
-    def _with_images(
-        self,
-        conversation: Conversation,
-        ids: NDArray[np.int64],
-        labels: NDArray[np.int64],
-        shown: Sequence[ImageTokens],
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-        """Replaces each image token by the tokens of the image; also returns the tokens up to the last one."""
-        is_place = ids == self.images.place_id
-        if np.count_nonzero(is_place) != len(shown):
-            raise ValueError(
-                f"{conversation.name()}: {np.count_nonzero(is_place)} tokens {self.place} for {len(shown)} images; the "
-                "text must not hold that token itself"
-            )
-        if not shown:
-            return ids, labels, 0
-        counts = np.ones(len(ids), dtype=np.int64)
-        counts[is_place] = [len(image) for image in shown]
-        from_image = np.repeat(is_place, counts)
-        ids, labels = np.repeat(ids, counts), np.repeat(labels, counts)
-        ids[from_image] = np.concatenate(shown)
-        labels[from_image] = self.ignore_index
-        return ids, labels, int(np.flatnonzero(from_image)[-1]) + 1
-
-    def _fitted(self, conversation: Conversation, whole: _Labelled) -> EncodedText:
-        if len(whole.ids) <= self.max_length:
-            return EncodedText(whole.ids, whole.labels, whole.before_answer, False)
-        long = f"{conversation.name()}: {len(whole.ids)} tokens, where data.max_length={self.max_length}"
-        if self.too_long != "truncate":
-            raise SampleTooLong(f"{long}; raise it, or set data.too_long to truncate or skip")
-        if whole.behind_images > self.max_length:
-            raise SampleTooLong(f"{long} would cut into an image; raise it")
-        ids, labels = whole.ids[: self.max_length], whole.labels[: self.max_length]
-        return EncodedText(ids, labels, min(whole.before_answer, self.max_length), True)

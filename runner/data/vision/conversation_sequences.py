@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from iolaus.runner.data.labelled.examples import TaskSequences
 from iolaus.runner.data.vision.conversation_encoder import ConversationEncoder, EncodedText, SampleTooLong
@@ -21,7 +22,7 @@ log = logging.getLogger("iolaus")
 
 
 class ConversationSequences(TaskSequences):
-    """D conversations as tokens and labels; `extras` decodes their images, in the loader's workers.
+    """D conversations as tokens and labels, each with the sizes of its images, which `extras` decodes.
 
     With `max_undecodable` above 0 a grey image replaces one that cannot be decoded, and the sample gets no label.
     """
@@ -31,34 +32,26 @@ class ConversationSequences(TaskSequences):
 
     def __init__(
         self,
-        conversations: Sequence[Conversation],
-        texts: Sequence[EncodedText],
-        sizes: Sequence[Sequence[Size]],
+        encoded: Sequence[tuple[Conversation, EncodedText, list[Size]]],
         images: SizedImages,
         encoder: ConversationEncoder,
         max_undecodable: int,
     ) -> None:
-        """`sizes` are those of the images that the texts have places for."""
-        lengths = np.array([len(text.input_ids) for text in texts], dtype=np.int32)
-        super().__init__(
-            conversations, np.concatenate([text.input_ids for text in texts]).astype(np.int32), lengths, None
-        )
+        conversations, texts, self.sizes = zip(*encoded, strict=True)
+        super().__init__(conversations, [text.input_ids for text in texts])
         self.labels = np.concatenate([text.labels for text in texts]).astype(np.int32)
         self.prompt_lengths = np.array([text.prompt_length for text in texts], dtype=np.int64)
         self.image_counts = np.array([len(c.images) for c in conversations], dtype=np.int64)
-        self.sizes, self.images, self.encoder, self.max_undecodable = sizes, images, encoder, max_undecodable
+        self.images, self.encoder, self.max_undecodable = images, encoder, max_undecodable
 
     def modalities(self, indices: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether each sample has images, bool [D]."""
         return self.image_counts[indices] > 0
 
     def extras(self, indices: NDArray[np.int64]) -> dict[str, Any]:
-        """Also `labels` [N], `prompt_lengths` and `image_counts` [D], `images` and `image_rows` (see `join_images`), and
-        which samples are `undecodable`, bool [D].
+        """`labels` [N], `prompt_lengths`, `image_counts` and `undecodable` [D], and the arrays of `join_images`.
 
-        Raises:
-            UndecodableImage: an image is broken, and `max_undecodable` is 0.
-            ValueError: an image has another size than it had.
+        Raises UndecodableImage for a broken image if `max_undecodable` is 0, and ValueError for one with a changed size.
         """
         shown = [self._shown(int(i)) for i in indices]
         return {
@@ -84,7 +77,7 @@ class ConversationSequences(TaskSequences):
         except UndecodableImage:
             if not self.max_undecodable:
                 raise
-            return [encoder.blank(size) for size in sizes], True
+            return [encoder.inputs(Image.new("RGB", size, "grey")) for size in sizes], True
         for name, image, size in zip(conversation.images, images, sizes, strict=True):
             if image.size != size and not encoder.fixed:
                 raise ValueError(
@@ -101,53 +94,30 @@ def encode_conversations(
     max_undecodable: int,
     setting: str,
 ) -> ConversationSequences:
-    """Tokenises a set; the encoder decides on samples that are too long, and the log counts them.
-
-    Raises:
-        ValueError: an image that is missing or outside its folder, a sample that cannot be encoded, or none is left.
-    """
-    kept: list[Conversation] = []
-    texts: list[EncodedText] = []
-    places: list[list[Size]] = []
+    """Tokenises a set; the log counts long samples. Raises ValueError or FileNotFoundError for unusable ones."""
+    encoded: list[tuple[Conversation, EncodedText, list[Size]]] = []
     skipped: list[str] = []
     for conversation in conversations:
         for name in conversation.images:
             images.check(name, conversation.name())
-        sizes = _sizes(conversation, images, encoder, max_undecodable)
+        sizes = [EXAMPLE_SIZE for _ in conversation.images]
+        for i, name in enumerate([] if encoder.images.fixed else conversation.images):
+            try:
+                sizes[i] = images.size_of(name, conversation.name())
+            except UndecodableImage:  # of any size: a grey image replaces it
+                if not max_undecodable:
+                    raise
         try:
-            text = encoder.text(conversation, sizes)
+            encoded.append((conversation, encoder.text(conversation, sizes), sizes))
         except SampleTooLong as error:
             if encoder.too_long != "skip":
                 raise
             skipped.append(str(error).partition(";")[0])
-            continue
-        kept.append(conversation)
-        texts.append(text)
-        places.append(sizes)
     if skipped:
-        log.warning(
-            "%s: %d of %d samples are too long and left out, the first: %s",
-            setting,
-            len(skipped),
-            len(conversations),
-            skipped[0],
-        )
-    if cut := sum(text.truncated for text in texts):
+        counts = f"{len(skipped)} of {len(conversations)} samples"
+        log.warning("%s: %s are too long and left out, the first: %s", setting, counts, skipped[0])
+    if cut := sum(text.truncated for _, text, _ in encoded):
         log.warning("%s: the ends of %d of %d samples are cut off", setting, cut, len(conversations))
-    if not texts:
+    if not encoded:
         raise ValueError(f"{setting} holds no samples" + (" that are short enough" if skipped else ""))
-    return ConversationSequences(kept, texts, places, images, encoder, max_undecodable)
-
-
-def _sizes(
-    conversation: Conversation, images: SizedImages, encoder: ConversationEncoder, max_undecodable: int
-) -> list[Size]:
-    """The sizes of a sample's images; any size if it does not matter, or if the image is broken and may be."""
-    found = [EXAMPLE_SIZE for _ in conversation.images]
-    for i, name in enumerate([] if encoder.images.fixed else conversation.images):
-        try:
-            found[i] = images.size_of(name, conversation.name())
-        except UndecodableImage:
-            if not max_undecodable:
-                raise
-    return found
+    return ConversationSequences(encoded, images, encoder, max_undecodable)

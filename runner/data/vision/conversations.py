@@ -5,7 +5,7 @@ An image stands in a text where `<image>` does, whatever the model's own token f
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from iolaus.conf.values import suggest
 from iolaus.runner.data.labelled.examples import column
@@ -16,15 +16,10 @@ IMAGE_PLACE = "<image>"
 
 USER, ASSISTANT, SYSTEM = "user", "assistant", "system"
 
-ROLES = {
-    "human": USER, "user": USER, "gpt": ASSISTANT, "assistant": ASSISTANT, "system": SYSTEM,
-}  # fmt: skip
+ROLES = {"human": USER, "user": USER, "gpt": ASSISTANT, "assistant": ASSISTANT, "system": SYSTEM}
 """The names of the speakers in data sets."""
 
-COLUMNS = {
-    "id": "id", "image": "image", "conversations": "conversations", "caption": "caption", "question": "question",
-    "answer": "answer", "kind": "kind",
-}  # fmt: skip
+COLUMNS = {n: n for n in ("id", "image", "conversations", "caption", "question", "answer", "kind")}
 """The default names of the columns. `kind` is the type of a question, to measure each apart."""
 
 
@@ -36,10 +31,10 @@ class Turn(NamedTuple):
 
 
 class Conversation(NamedTuple):
-    """Turns of user and assistant, the last one the assistant's, and what images their `<image>` places stand for.
+    """Turns of user and assistant, the last one the assistant's.
 
-    `images` are references, one per place, in order. `accepted`: all answers that count as right for the last turn.
-    `kind`: the type of the question, if known. `where`: the row, for messages.
+    `images` are references, one per `<image>` place, in order; `accepted` all right answers of the last turn; `kind` the
+    type of the question, if known; `where` the row, for messages.
     """
 
     id: str
@@ -54,7 +49,7 @@ class Conversation(NamedTuple):
         return f"{self.where} (sample {self.id!r})"
 
     def image_key(self) -> str:
-        """The images, or the text where there is none: what must not be both trained on and held out."""
+        """The images, or the text without them: equal keys are all trained on or all held out."""
         return "\n".join(self.images) or self.turns[0].text
 
 
@@ -62,37 +57,27 @@ class ConversationReader:
     """Makes a conversation of a row, whose columns tell its kind.
 
     - LLaVA's: `conversations`, a list of `{"from": "human" or "gpt", "value": text}`, and maybe `image`.
-    - Captions: `image` and `caption`; the image is shown with `caption_prompt`.
+    - Captions: `image` and `caption`; the question is `caption_prompt`.
     - Questions: `question`, `answer` (a text, or a list of all that are accepted), and maybe `image` and `kind`. Images
-      are put before a question that does not say where they go.
+      stand before a question without places for them.
 
     `image` is a path, a list of them, or empty. `columns` gives other names: `{"question": "statement"}`.
     """
 
     def __init__(self, columns: Mapping[str, str] | None, caption_prompt: str) -> None:
-        """Raises ValueError for a column that there is none of."""
-        columns = columns or {}
-        for name in columns:
-            if name not in COLUMNS:
-                raise ValueError(
-                    f"data.columns: {name!r} is not known; there are: {', '.join(COLUMNS)}"
-                    + suggest(name, COLUMNS)
-                )
-        self.columns = {**COLUMNS, **columns}
+        """Raises ValueError for an unknown column."""
+        self.columns = {**COLUMNS, **(columns or {})}
+        if unknown := [name for name in self.columns if name not in COLUMNS]:
+            raise ValueError(
+                f"data.columns: {unknown[0]!r} is not known; there are: {', '.join(COLUMNS)}"
+                + suggest(unknown[0], COLUMNS)
+            )
         self.caption_prompt = caption_prompt
 
-    def settings(self) -> dict[str, Any]:
-        """The settings of reading rows, for predictions."""
-        return {"columns": self.columns, "caption_prompt": self.caption_prompt}
-
     def __call__(self, row: Row, number: int) -> Conversation:
-        """The conversation of row `number`.
-
-        Raises:
-            ValueError: a row of no known kind, turns in no order, or not as many image places as images.
-        """
+        """The conversation of row `number`; raises ValueError, with the row's place, for one that cannot be used."""
         values, names = row.values, self.columns
-        accepted: list[str] = []
+        accepted = []
         images = _images(row, names["image"])
         if names["conversations"] in values:
             turns = _llava_turns(row, names["conversations"])
@@ -119,11 +104,11 @@ class ConversationReader:
             kind=None if kind is None else str(kind),
             where=row.where,
         )
-        check_places(conversation)
+        _check_places(conversation)
         return conversation
 
 
-def check_places(conversation: Conversation) -> None:
+def _check_places(conversation: Conversation) -> None:
     """Raises ValueError unless a conversation's user turns have an `<image>` place for each image, and no other has."""
     places = sum(turn.text.count(IMAGE_PLACE) for turn in conversation.turns if turn.role == USER)
     if any(IMAGE_PLACE in turn.text for turn in conversation.turns if turn.role != USER):
@@ -159,24 +144,22 @@ def _llava_turns(row: Row, name: str) -> list[Turn]:
         turns.append(Turn(ROLES[role], text))
     roles = [turn.role for turn in turns]
     spoken = roles[1:] if roles[0] == SYSTEM else roles
-    if len(spoken) % 2 or spoken != [USER, ASSISTANT] * (len(spoken) // 2) or not spoken:
+    if not spoken or spoken != [USER, ASSISTANT] * (len(spoken) // 2):
         raise ValueError(
             f"{row.where}: the turns are those of {', '.join(roles)}; expected user and assistant in turn, the "
             "assistant at the end"
         )
-    if empty := next((turn for turn in turns if turn.role == ASSISTANT and not turn.text.strip()), None):
-        raise ValueError(f"{row.where}: the {empty.role} says nothing; remove the row or fill it in")
+    if any(turn.role == ASSISTANT and not turn.text.strip() for turn in turns):
+        raise ValueError(f"{row.where}: the assistant says nothing; remove the row or fill it in")
     return turns
 
 
 def _images(row: Row, name: str) -> list[str]:
     given = row.values.get(name)
     references = [] if given in (None, "") else given if isinstance(given, list | tuple) else [given]
-    for reference in references:
-        if not isinstance(reference, str) or not reference:
-            raise ValueError(
-                f"{row.where}: column {name!r} holds {reference!r:.80}, expected a path or several"
-            )
+    for path in references:
+        if not isinstance(path, str) or not path:
+            raise ValueError(f"{row.where}: column {name!r} holds {path!r:.80}, expected a path or several")
     return list(references)
 
 
@@ -190,9 +173,8 @@ def _text(row: Row, name: str) -> str:
 def _answers(row: Row, name: str) -> list[str]:
     """Accepted answers; numbers and truth values as text."""
     given = column(row, name, "data.columns")
-    answers = given if isinstance(given, list | tuple) else [given]
     found = []
-    for answer in answers:
+    for answer in given if isinstance(given, list | tuple) else [given]:
         value = answer.get("answer") if isinstance(answer, Mapping) else answer  # as in VQA v2
         text = str(value).lower() if isinstance(value, bool) else str(value).strip()
         if not isinstance(value, str | int | float) or not text:

@@ -1,7 +1,7 @@
 """The inputs of a model for images: tokens in the text, and tensors by the model's own names.
 
-Letters in shapes: L tokens that stand for an image, n images, r rows that an image has in a tensor (1 where images are
-stacked, as many as it has patches where those of all images follow one another).
+Letters in shapes: L tokens of an image, n images, r rows of an image in a tensor (1 where images are stacked, one per
+patch where patches of all images follow one another).
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,13 +23,13 @@ Size = tuple[int, int]
 """Width and height in pixels."""
 
 TEXT_INPUTS = ("input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids", "labels")
-"""A processor's outputs for text."""
+"""Names of a processor's outputs for text."""
 
 MARKS = ("mm_token_type_ids", "token_type_ids")
 """Names under which a processor may mark the tokens that are features of images."""
 
 EXAMPLE_SIZE = (96, 64)
-"""Of the image that models and processors are tried with."""
+"""Size of the image that models and processors are tried with."""
 
 OTHER_SIZES = ((40, 40), (90, 50), (60, 250), (1400, 900))
 """Sizes that show whether an image's tokens depend on its size."""
@@ -47,7 +47,7 @@ class EncodedImage(NamedTuple):
 class ImageEncoder:
     """Images as a model reads them. The tokens of an image may depend on its size, but on nothing else.
 
-    `place_id` stands in a text for an image until its tokens take its place; `feature_id`, one of those, stands there as
+    `place_id` is the token of an image in a text, which the tokens of the image replace; `feature_id` is among those as
     often as the model has features for the image.
     """
 
@@ -68,17 +68,12 @@ class ImageEncoder:
         )
         self._known: dict[Size, NDArray[np.int32]] = {}
 
-    @property
-    def example_features(self) -> int:
-        """The number of features of the example."""
-        return self.example.ids.count(self.feature_id)
-
     def ids(self, size: Size) -> ImageTokens:
         """The tokens [L] of an image of that size."""
         if self.fixed:
             return self.example.ids
         if size not in self._known:
-            self._keep(size, self._encode(Image.new("RGB", size, "grey")).ids)
+            self(Image.new("RGB", size, "grey"))
         return self._known[size]
 
     def __call__(self, image: Image.Image) -> tuple[ImageTokens, ImageInputs]:
@@ -86,37 +81,30 @@ class ImageEncoder:
         if self.fixed or image.size in self._known:
             return self.ids(image.size), self.inputs(image)
         encoded = self._encode(image)
-        self._keep(image.size, encoded.ids)
+        self._known[image.size] = np.array(encoded.ids, dtype=np.int32)
         return encoded.ids, encoded.inputs
 
     def inputs(self, image: Image.Image) -> ImageInputs:
-        """The model's inputs for an image in RGB; the processor gets no text if that changes nothing, which is faster."""
+        """The model's inputs for an image in RGB, without text where that makes no difference, which is faster."""
         return self._encode(image).inputs if self._needs_text else self._encode.inputs(image)
-
-    def blank(self, size: Size) -> ImageInputs:
-        """The inputs for a grey image, which replaces a missing one."""
-        return self.inputs(Image.new("RGB", size, "grey"))
 
     def describe(self) -> str:
         """The number of tokens per image, in words."""
-        features = self.example_features
+        features = self.example.ids.count(self.feature_id)
         if self.fixed:
             return f"{features} tokens each"
         width, height = EXAMPLE_SIZE
         return f"tokens by their size, such as {features} for {width} x {height} pixels"
 
-    def _keep(self, size: Size, ids: Sequence[int]) -> None:
-        self._known[size] = np.array(ids, dtype=np.int32)
-
 
 class EncodesWithProcessor:
-    """An image as a processor of transformers has it; `place` is the token that it replaces."""
+    """Encodes an image with a processor of transformers, which replaces the token `place`."""
 
     def __init__(self, processor: Any, place: str) -> None:
         self.processor, self.place = processor, place
 
     def __call__(self, image: Image.Image) -> EncodedImage:
-        """Raises ValueError where the processor does not take the place for an image."""
+        """Raises whatever the processor raises for one image in one place."""
         found = self.processor(
             images=[image], text=[self.place], add_special_tokens=False, return_tensors="pt"
         )
@@ -124,22 +112,22 @@ class EncodesWithProcessor:
         return EncodedImage(found["input_ids"][0].tolist(), _inputs(found), marks[0] if marks else None)
 
     def inputs(self, image: Image.Image) -> ImageInputs:
-        """The inputs for an image by the image processor alone."""
+        """The model's inputs for an image, by the image processor alone."""
         return _inputs(self.processor.image_processor(images=[image], return_tensors="pt"))
 
 
 class EncodesInPlaces:
-    """An image as an image processor has it, with the same tokens for each."""
+    """Encodes an image with an image processor; every image has the same tokens."""
 
     def __init__(self, image_processor: Any, ids: Sequence[int]) -> None:
         """Raises ValueError where images of several sizes are not brought to one."""
         self.image_processor, self.ids = image_processor, list(ids)
-        shapes = [self.inputs(Image.new("RGB", size))["pixel_values"].shape for size in OTHER_SIZES]
-        if len(set(shapes)) > 1:
+        tried = [self.inputs(Image.new("RGB", size))["pixel_values"] for size in OTHER_SIZES]
+        first, *others = dict.fromkeys(pixels.shape for pixels in tried)
+        if others:
             raise ValueError(
-                f"{type(image_processor).__name__} makes images of shapes {shapes[0]} and "
-                f"{next(s for s in shapes if s != shapes[0])}; expected every image in one size, as all have "
-                f"{len(self.ids)} places"
+                f"{type(image_processor).__name__} makes images of shapes {first} and {others[0]}; expected every image "
+                f"in one size, as all have {len(self.ids)} places"
             )
 
     def __call__(self, image: Image.Image) -> EncodedImage:
@@ -152,7 +140,7 @@ class EncodesInPlaces:
 
 
 def example_image() -> Image.Image:
-    """An image that is not the same everywhere."""
+    """An image of many colours."""
     width, height = EXAMPLE_SIZE
     across = np.linspace(16, 240, width, dtype=np.uint8)[None].repeat(height, 0)
     down = np.linspace(16, 240, height, dtype=np.uint8)[:, None].repeat(width, 1)
@@ -160,7 +148,7 @@ def example_image() -> Image.Image:
 
 
 def join_images(images: Sequence[Mapping[str, NDArray[Any]]]) -> FlatSamples:
-    """`images`: the inputs of n images end to end; `image_rows`: how many rows of each input are whose, [n].
+    """`images`: the inputs of n images end to end; `image_rows`: the rows of each image in each input, [n].
 
     Where images differ in other sizes than the first they are padded with zeros, as processors do.
     """
@@ -185,9 +173,5 @@ def _end_to_end(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
     if len(shapes) == 1:
         return np.concatenate(arrays)
     largest = np.max(list(shapes), axis=0)
-    joined = np.zeros((sum(map(len, arrays)), *largest), dtype=arrays[0].dtype)
-    begin = 0
-    for array in arrays:
-        joined[(slice(begin, begin + len(array)), *map(slice, array.shape[1:]))] = array
-        begin += len(array)
-    return joined
+    missing = ([(0, 0), *((0, size) for size in largest - array.shape[1:])] for array in arrays)
+    return np.concatenate([np.pad(array, widths) for array, widths in zip(arrays, missing, strict=True)])

@@ -1,8 +1,9 @@
-"""Processors of transformers, with torchvision and without: their pixels are the same, and nothing here needs videos."""
+"""Processors of transformers, with torchvision and without; their pixels are the same."""
 
 import importlib.util
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from transformers import AutoConfig, AutoImageProcessor, AutoProcessor, ProcessorMixin
@@ -13,9 +14,9 @@ from iolaus.runner.config.custom_code import CustomCodeRefused, from_pretrained
 
 
 def processor_of(name_or_path: str) -> Any:
-    """The processor of a model; without torchvision one that leaves videos to others, but saves their settings.
+    """The processor of a model; without torchvision one that reads no videos, but saves their settings.
 
-    Images go through Pillow either way: torchvision resizes to slightly other pixels, and a run may go on elsewhere.
+    Images go through Pillow either way: torchvision resizes to slightly other pixels.
     """
     has_torchvision = importlib.util.find_spec("torchvision") is not None
     if not has_torchvision:
@@ -42,20 +43,16 @@ def _by_architecture(name_or_path: str) -> str:
     return str(PROCESSOR_MAPPING_NAMES.get(architecture, ""))
 
 
-_NO_VIDEOS = object()
-"""Replaces the video processor of processors."""
-
-
 class _WithoutVideos(ProcessorMixin):
-    """Methods of processors that got `_NO_VIDEOS` as video processor."""
+    """Takes None for the video processor."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        named = {name: value for name, value in kwargs.items() if value is not _NO_VIDEOS}
-        super().__init__(*(value for value in args if value is not _NO_VIDEOS), **named)
+        named = {name: value for name, value in kwargs.items() if value is not None}
+        super().__init__(*(value for value in args if value is not None), **named)
 
 
 def _image_only(base: Any) -> Any:
-    """The class of a processor, which has no part for videos."""
+    """A class of processors without its part for videos."""
 
     class ImageOnly(base, _WithoutVideos):
         __init__ = base.__init__  # its parameters tell the parts
@@ -65,7 +62,7 @@ def _image_only(base: Any) -> Any:
             cls, args: Sequence[Any], processor_dict: dict[str, Any], **kwargs: Any
         ) -> Any:
             found = dict(zip(cls.get_attributes(), args, strict=False))
-            parts = [found.get(part, _NO_VIDEOS) for part in base.get_attributes()]
+            parts = [found.get(part) for part in base.get_attributes()]
             return super().from_args_and_dict(parts, processor_dict, **kwargs)
 
         @classmethod
@@ -77,18 +74,16 @@ def _image_only(base: Any) -> Any:
             return super().to_dict() | ({"video_processor": settings} if settings else {})
 
         def __reduce__(self) -> Any:
-            return _remade, (base, self.__dict__)
+            return _empty, (base,), self.__dict__
 
     ImageOnly.__name__ = base.__name__
     return ImageOnly
 
 
-def _remade(base: Any, state: dict[str, Any]) -> Any:
-    """A processor of a class that has no name to be pickled by."""
+def _empty(base: Any) -> Any:
+    """A processor without parts; its class has no name by which pickle could find it."""
     kind = _image_only(base)
-    processor = kind.__new__(kind)
-    processor.__dict__.update(state)
-    return processor
+    return kind.__new__(kind)
 
 
 def _video_settings(name_or_path: str) -> dict[str, Any] | None:
@@ -99,7 +94,4 @@ def _video_settings(name_or_path: str) -> dict[str, Any] | None:
         _raise_exceptions_for_missing_entries=False,
         _raise_exceptions_for_connection_errors=False,
     )
-    if file is None:
-        return None
-    with open(file, encoding="utf-8") as opened:
-        return dict(json.load(opened))
+    return None if file is None else dict(json.loads(Path(file).read_text("utf-8")))

@@ -1,4 +1,4 @@
-"""Images decoded to RGB, from a folder that nothing leaves or from bytes; every error names the image."""
+"""Images decoded to RGB, from bytes or from files of one folder; every error names the image."""
 
 import warnings
 from collections.abc import Iterator
@@ -13,20 +13,16 @@ from PIL import ExifTags, Image, ImageOps
 from iolaus.runner.data.vision.image_inputs import Size
 
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
-"""Formats that are decoded; others, some of which run programs, are refused."""
+"""Formats that are decoded; to decode some others runs programs."""
 
 MOST_PIXELS = 2**26
-"""Pixels of an image that are decoded: a small file may claim to hold gigabytes."""
+"""Pixels of the largest image that is decoded: a small file may claim to hold gigabytes."""
 
-
-LYING = (5, 6, 7, 8)
+SIDEWAYS = (5, 6, 7, 8)
 """EXIF orientations that exchange width and height."""
 
-
-NOTES_IN_PNG = frozenset(
-    ("exif", "xmp", "XML:com.adobe.xmp", "Raw profile type exif", "Raw profile type APP1")
-)
-"""Their place in a PNG, which would be decoded to find them."""
+EXIF_IN_PNG = {"exif", "xmp", "XML:com.adobe.xmp", "Raw profile type exif", "Raw profile type APP1"}
+"""Entries of a PNG with EXIF data; without one, `getexif` would decode the image to look for it."""
 
 
 class UndecodableImage(ValueError):
@@ -34,23 +30,20 @@ class UndecodableImage(ValueError):
 
 
 class Images(Protocol):
-    """Images by reference; `where` says in messages who refers to one."""
+    """Images by reference; `where` names the row in messages."""
 
     def check(self, reference: str, where: str) -> None:
-        """Raises ValueError or FileNotFoundError for a reference to nothing, without decoding it."""
-        ...
+        """Raises ValueError or FileNotFoundError for a reference without an image; decodes nothing."""
 
     def read(self, reference: str, where: str) -> Image.Image:
         """The image in RGB; raises UndecodableImage where it is broken."""
-        ...
 
 
 class SizedImages(Images, Protocol):
     """Images whose sizes are known before they are decoded."""
 
     def size_of(self, reference: str, where: str) -> Size:
-        """Its size; raises UndecodableImage where that is not to be found."""
-        ...
+        """Width and height; raises UndecodableImage where they cannot be found."""
 
 
 class ImageFolder:
@@ -63,12 +56,7 @@ class ImageFolder:
             raise FileNotFoundError(f"there is no folder of images {str(folder)!r}")
 
     def path(self, reference: str, where: str) -> Path:
-        """The file of a reference; `where` says in messages who refers to it.
-
-        Raises:
-            ValueError: the path leaves the folder, by `..`, as an absolute one or through a link.
-            FileNotFoundError: there is no such file.
-        """
+        """The file of a reference. Raises FileNotFoundError, or ValueError for a path that leaves the folder."""
         try:
             path = (self.folder / reference).resolve()
         except (OSError, ValueError, RuntimeError) as error:
@@ -87,46 +75,36 @@ class ImageFolder:
         self.path(reference, where)
 
     def size_of(self, reference: str, where: str) -> Size:
-        """Its size as the file says; raises as `read`."""
+        """Width and height; raises as `read`."""
         return size_of_image(self.path(reference, where), f"{where}: the image {reference!r}")
 
     def read(self, reference: str, where: str) -> Image.Image:
-        """The image in RGB.
-
-        Raises:
-            ValueError: as `path`, or (`UndecodableImage`) it cannot be decoded.
-            FileNotFoundError: there is no such file.
-        """
+        """The image in RGB; raises as `path`, and UndecodableImage for a broken one."""
         return decode_image(self.path(reference, where), f"{where}: the image {reference!r}")
 
 
 def decode_image(source: bytes | Path, name: str) -> Image.Image:
-    """An image in RGB, turned as its camera was held, on white where it is transparent; `name` is for messages.
-
-    Raises:
-        UndecodableImage: it is of none of the known formats, broken, cut off, or too large.
-    """
+    """An image in RGB, upright, on white where transparent. Raises UndecodableImage, which gives its `name`."""
     with _opened(source, name) as image:
         return _in_rgb(ImageOps.exif_transpose(image))
 
 
 def size_of_image(source: bytes | Path, name: str) -> Size:
-    """The size that `decode_image` gives an image, from the beginning of its file; raises as that does."""
+    """The size of the image of `decode_image`, from the beginning of the file; raises as that does."""
     with _opened(source, name) as image:
-        noted = image.format != "PNG" or NOTES_IN_PNG.intersection(image.info)
-        lies = noted and image.getexif().get(ExifTags.Base.Orientation) in LYING
-        return (image.height, image.width) if lies else image.size
+        has_exif = image.format != "PNG" or EXIF_IN_PNG.intersection(image.info)
+        sideways = has_exif and image.getexif().get(ExifTags.Base.Orientation) in SIDEWAYS
+        return (image.height, image.width) if sideways else image.size
 
 
 @contextmanager
 def _opened(source: bytes | Path, name: str) -> Iterator[Image.Image]:
-    """An image of a known format; whatever goes wrong with it within is an UndecodableImage."""
+    """An image of a known format; every error in the context becomes an UndecodableImage."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            with Image.open(
-                BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS
-            ) as image:
+            file = BytesIO(source) if isinstance(source, bytes) else source
+            with Image.open(file, formats=FORMATS) as image:
                 width, height = image.size
                 if width * height > MOST_PIXELS:
                     raise ValueError(f"it has {width} x {height} pixels, {MOST_PIXELS:,} are the most")

@@ -1,11 +1,11 @@
-"""Tokenizer and image processor of a vision-language model: loaded with it, or made for one with random weights."""
+"""Tokenizer and image processor of a vision-language model: its own, or new ones for random weights."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import isqrt
 from typing import Any, NamedTuple
 
 from iolaus.conf.data.common import ImagesAndText
-from iolaus.conf.values import suggest
+from iolaus.conf.values import check_choice, suggest
 from iolaus.runner.config.custom_code import CustomCodeRefused
 from iolaus.runner.data.text.tokenizer import load_tokenizer, train_tokenizer
 from iolaus.runner.data.vision.conversation_encoder import PLAIN_TEMPLATE, ConversationEncoder
@@ -14,18 +14,15 @@ from iolaus.runner.data.vision.image_inputs import EncodesWithProcessor, ImageEn
 from iolaus.runner.data.vision.image_only import processor_of
 from iolaus.runner.run.model_folder import model_folder
 
-IGNORED = -100
-"""The label of a token without a target, as in torch's cross-entropy."""
-
 SPECIAL_TOKENS = {
     "llava": ("<image>",),
     "idefics3": ("<image>", "<fake_token_around_image>", "<end_of_utterance>", "<global-img>"),
 }
-"""Of each architecture that a processor can be made for: the tokens it adds to a tokenizer."""
+"""Tokens that an architecture adds to a tokenizer, for each that a processor can be made for."""
 
 
 class VisionProcessor(NamedTuple):
-    """A `processor` of transformers, and what it makes of images."""
+    """A `processor` of transformers, and the encoder of its images."""
 
     processor: Any
     images: ImageEncoder
@@ -37,23 +34,14 @@ class VisionProcessor(NamedTuple):
 
     def encoder(self, max_length: int, too_long: str) -> ConversationEncoder:
         """An encoder of conversations of up to `max_length` tokens."""
-        return ConversationEncoder(
-            tokenizer=self.tokenizer,
-            images=self.images,
-            max_length=max_length,
-            too_long=too_long,
-            ignore_index=IGNORED,
-        )
+        return ConversationEncoder(self.tokenizer, self.images, max_length, too_long, ignore_index=-100)
 
 
 def find_processor(given: ImagesAndText, texts: Callable[[], Iterable[str]]) -> VisionProcessor:
-    """That of a model to finetune, `given.processor`, with other settings of its image processor; else one for a model
-    with random weights.
+    """The processor `given.processor`, or one for a model with random weights.
 
-    The latter has the named tokenizer, or one trained on `texts`.
-
-    Raises:
-        ValueError: a model that reads no images, or fewer than `given.max_length` tokens.
+    The latter has the tokenizer `given.tokenizer`, or one that is trained on `texts`. Raises ValueError for a model that
+    reads no images, or fewer than `given.max_length` tokens.
     """
     if given.processor is not None:
         vision = load_processor(given.processor, given.processor_options)
@@ -74,21 +62,19 @@ def find_processor(given: ImagesAndText, texts: Callable[[], Iterable[str]]) -> 
             "model.name_or_path=<a vision-language model>"
         )
     if given.tokenizer is None:
-        training = (given.tokenizer_kind, given.vocab_size, given.lowercase)
-        made = train_conversation_tokenizer(list(texts()), *training)
+        tokenizer = train_conversation_tokenizer(
+            list(texts()), given.tokenizer_kind, given.vocab_size, given.lowercase
+        )
     else:
-        made = load_tokenizer(given.tokenizer, needed=("pad", "eos"))
-    return make_processor(given.architecture, made, given.image_size, given.image_places)
+        tokenizer = load_tokenizer(given.tokenizer, needed=("pad", "eos"))
+    return make_processor(given.architecture, tokenizer, given.image_size, given.image_places)
 
 
 def load_processor(name_or_path: str, options: Mapping[str, Any] | None = None) -> VisionProcessor:
-    """The processor of a vision-language model: a hub name, a folder, or a run folder of ours.
+    """The processor of a vision-language model, by a hub name, a folder, or the folder of a run.
 
-    `options` replace settings of its image processor, such as `do_image_splitting` or `size`.
-
-    Raises:
-        FileNotFoundError: there is none, or it has no image processor.
-        ValueError: it is of a kind that cannot be used here, or has no such options.
+    `options` replace settings of its image processor, such as `do_image_splitting` or `size`. Raises FileNotFoundError
+    for a model without a processor of images, and ValueError for one that cannot be used here, or for unknown options.
     """
     try:
         processor = processor_of(model_folder(name_or_path))
@@ -107,36 +93,25 @@ def load_processor(name_or_path: str, options: Mapping[str, Any] | None = None) 
         )
     if options:
         images = processor.image_processor
-        for option in options:
-            if option not in images.to_dict():
-                raise ValueError(
-                    f"data.processor_options: {type(images).__name__} has no {option!r}; there are: "
-                    f"{', '.join(sorted(images.to_dict()))}" + suggest(option, images.to_dict())
-                )
-        processor.image_processor = type(images).from_dict(images.to_dict() | dict(options))
+        known = images.to_dict()
+        if unknown := [option for option in options if option not in known]:
+            raise ValueError(
+                f"data.processor_options: {type(images).__name__} has no {unknown[0]!r}; there are: "
+                f"{', '.join(sorted(known))}" + suggest(unknown[0], known)
+            )
+        processor.image_processor = type(images).from_dict(known | dict(options))
     return vision_processor(processor)
 
 
 def make_processor(architecture: str, tokenizer: Any, image_size: int, image_places: int) -> VisionProcessor:
     """A processor for a model of random weights: images of `image_size` squared, `image_places` tokens for each.
 
-    The tokenizer is given the architecture's special tokens, and a chat template.
-
-    Raises:
-        ValueError: an architecture that no processor is made for, or a number of places that is no square.
+    Adds the architecture's special tokens and a chat template to the tokenizer. Raises ValueError for an unknown
+    architecture, or a number of places that is no square.
     """
-    from transformers import (
-        CLIPImageProcessorPil,
-        Idefics3ImageProcessorPil,
-        Idefics3Processor,
-        LlavaProcessor,
-    )
+    import transformers
 
-    if architecture not in SPECIAL_TOKENS:
-        raise ValueError(
-            f"model.architecture={architecture!r} is none to make a processor for; there are: "
-            f"{', '.join(SPECIAL_TOKENS)}" + suggest(architecture, SPECIAL_TOKENS)
-        )
+    check_choice("model.architecture", architecture, SPECIAL_TOKENS)
     side = isqrt(image_places)
     if side < 1 or side**2 != image_places or image_size % side:
         raise ValueError(
@@ -145,31 +120,25 @@ def make_processor(architecture: str, tokenizer: Any, image_size: int, image_pla
         )
     added = {"extra_special_tokens": list(SPECIAL_TOKENS[architecture])}
     tokenizer.add_special_tokens(added, replace_extra_special_tokens=False)
-    images: Any
-    processor: Any
-    if architecture == "llava":
-        square = {"height": image_size, "width": image_size}
-        images = CLIPImageProcessorPil(size=square, crop_size=square, do_center_crop=False)
-        processor = LlavaProcessor(
-            images,
-            tokenizer,
-            patch_size=image_size // side,
-            vision_feature_select_strategy="default",
-            num_additional_image_tokens=1,  # the class token, which the strategy drops
-        )
-    else:
+    if architecture == "idefics3":
         edge = {"longest_edge": image_size}
-        images = Idefics3ImageProcessorPil(size=edge, max_image_size=edge, do_image_splitting=False)
-        processor = Idefics3Processor(images, tokenizer, image_seq_len=image_places)
+        tiles = transformers.Idefics3ImageProcessorPil(
+            size=edge, max_image_size=edge, do_image_splitting=False
+        )
+        return vision_processor(transformers.Idefics3Processor(tiles, tokenizer, image_seq_len=image_places))
+    square = {"height": image_size, "width": image_size}
+    processor = transformers.LlavaProcessor(
+        transformers.CLIPImageProcessorPil(size=square, crop_size=square, do_center_crop=False),
+        tokenizer,
+        patch_size=image_size // side,
+        vision_feature_select_strategy="default",
+        num_additional_image_tokens=1,  # the class token, which the strategy drops
+    )
     return vision_processor(processor)
 
 
 def vision_processor(processor: Any) -> VisionProcessor:
-    """Finds the tokens that a processor of transformers puts in place of an image, by an example.
-
-    Raises:
-        ValueError: it has no token for images, or does not put it in the text.
-    """
+    """Finds the tokens of an image in a processor's texts. Raises ValueError for a processor without any."""
     tokenizer = processor.tokenizer
     if tokenizer.chat_template is None:
         tokenizer.chat_template = getattr(processor, "chat_template", None) or PLAIN_TEMPLATE
@@ -179,15 +148,10 @@ def vision_processor(processor: Any) -> VisionProcessor:
     if not isinstance(place, str) or place not in tokenizer.get_vocab():
         raise ValueError(f"{name} has no token for images, which is needed here")
     place_id = tokenizer.convert_tokens_to_ids(place)
-    others = (
-        getattr(part, "image_token_id", None) for part in (tokenizer, processor)
-    )  # one may take its place
+    others = [getattr(part, "image_token_id", None) for part in (tokenizer, processor)]  # in its place
+    feature_ids = [place_id, *(i for i in others if i is not None)]
     try:
-        images = ImageEncoder(
-            EncodesWithProcessor(processor, place),
-            place_id,
-            [place_id, *(i for i in others if i is not None)],
-        )
+        images = ImageEncoder(EncodesWithProcessor(processor, place), place_id, feature_ids)
     except Exception as error:  # processors raise what they like
         raise ValueError(f"{name} cannot be given one image for its token {place}: {error}") from error
     return VisionProcessor(processor, images)

@@ -1,12 +1,9 @@
 """Attention over one packed row of documents, which do not see each other, as an interface of transformers.
 
 - On a GPU in half precision: variable-length flash attention, of the package `flash_attn` or torch's own.
-- On a CPU: flash attention document by document, in fp32; it is a custom operator, so that torch.compile neither unrolls
-  the documents nor recompiles for other lengths.
-- On a GPU in fp32 or with dropout of attention: documents as padded rows, without a synchronisation of the GPU.
-- On a CPU with dropout: `DroppedAttention`.
-- If most of the rows would be padding, and on a CPU where `torch.nn.attention.sdpa_kernel` excludes flash attention
-  (for second derivatives): a loop over the documents.
+- On a CPU: flash attention document by document, as a custom operator that torch.compile need not unroll.
+- On a GPU in fp32 or with dropout of attention: documents as padded rows. On a CPU with dropout: `DroppedAttention`.
+- If most of the rows would be padding, or flash attention is excluded on a CPU: a loop over the documents.
 
 Letters in shapes: D documents, T tokens of all of them, N heads, H size of a head.
 """
@@ -37,12 +34,12 @@ NAME = "packed_documents"
 """The name of this attention in transformers."""
 
 FLASH_KERNELS = ("flash_attn", "varlen_attn")
-"""Flash attention over documents on a GPU: of the package `flash_attn`, and torch's own."""
+"""Flash attention on a GPU: of the package `flash_attn`, and torch's own."""
 
 _chosen_kernel: str | None = None
 
 _MOST_PLACES = 4
-"""Places of padded rows per token, above which a loop over the documents is used."""
+"""Places of padded rows per token above which documents are computed one by one."""
 
 _flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
@@ -73,10 +70,8 @@ def packed_attention(
     """Queries [1, N, T, H], keys and values [1, N or fewer, T, H] to [1, T, N, H], for any model of transformers.
 
     Document d is tokens `cu_seq_lens_q[d]` to `cu_seq_lens_q[d + 1] - 1` (int32 [D + 1]); with a `sliding_window` tokens
-    see others less than that far away, and where the module `is_causal` none behind them.
-
-    Raises:
-        ValueError: the rows come without `cu_seq_lens_q`, padded ones for instance.
+    see others less than that far away, and where the module `is_causal` none behind them. Raises ValueError for padded
+    rows, which come without `cu_seq_lens_q`.
     """
     if cu_seq_lens_q is None or max_length_q is None:
         raise ValueError("a model set up for packed documents got rows that do not say where documents begin")
@@ -157,9 +152,10 @@ def _loop(
 ) -> Tensor:
     """Attention [T, N, H] in a loop over the documents, those of one length together; `DroppedAttention` if it can."""
     before, behind, scale, dropout = options
-    keys = current_keys() if can_drop(dropout, query) else None
+    drops = can_drop(dropout, query)
+    keys = current_keys() if drops else None
     queries = None if keys is None else keys.of_queries(module)
-    if can_drop(dropout, query) and torch.backends.cuda.flash_sdp_enabled():
+    if drops and torch.backends.cuda.flash_sdp_enabled():
         q, k, v = query.float(), key.float(), value.float()
         out = DroppedAttention.apply(q, k, v, cu_seqlens, before, behind, dropout, scale, queries)
         return out.to(query.dtype)

@@ -6,7 +6,7 @@ Letters in shapes: D documents, T tokens of all of them, L of the longest, N hea
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 import torch
 from torch import Tensor
@@ -25,8 +25,6 @@ class Padding:
     """The places of padding."""
     places: Tensor
     """The places of tokens."""
-    held: Tensor
-    """The tokens at these places."""
     unseen: Tensor
     """[D, 1, 1, L], added to the scores of keys: 0 for tokens, and for padding what makes their weight 0."""
 
@@ -45,7 +43,7 @@ class Bucket:
     def padded(self, flat: Tensor) -> Tensor:
         """The bucket's part of [T, N, H] as [D, N, L, H], zeros for padding; a view where none is needed."""
         if self.padding is None:
-            rows = self._stretch(flat)
+            rows = flat.narrow(0, self.start, self.num_documents * self.length)
         else:
             rows = flat.index_select(0, self.padding.tokens).index_fill_(0, self.padding.gaps, 0)
         return rows.unflatten(0, (self.num_documents, self.length)).transpose(1, 2)
@@ -59,15 +57,12 @@ class Bucket:
 
     def put(self, padded: Tensor, flat: Tensor) -> None:
         """Writes [D, N, L, H] to its places in [T, N, H], without the padding."""
-        rows = padded.transpose(1, 2)
+        rows = padded.transpose(1, 2).flatten(0, 1)
         if self.padding is None:
-            self._stretch(flat).view(rows.shape).copy_(rows)
+            flat.narrow(0, self.start, len(rows)).copy_(rows)
         else:
-            kept = rows.flatten(0, 1).index_select(0, self.padding.places)
-            flat.index_copy_(0, self.padding.held, kept)
-
-    def _stretch(self, flat: Tensor) -> Tensor:
-        return flat[self.start : self.start + self.num_documents * self.length]
+            places = self.padding.places
+            flat.index_copy_(0, self.padding.tokens[places], rows.index_select(0, places))
 
 
 @lru_cache(maxsize=8)  # asked for by every layer
@@ -77,7 +72,7 @@ def buckets(bounds: tuple[int, ...]) -> tuple[Bucket, ...]:
     sizes = [(stop - start, start) for start, stop in pairwise(bounds)]
     found: list[list[tuple[int, int]]] = []
     waste = 0
-    for length, start in sorted((s for s in sizes if s[0]), key=lambda s: (-s[0], s[1])):
+    for length, start in sorted((size for size in sizes if size[0]), key=lambda size: -size[0]):
         waste += found[-1][0][0] ** 2 - length**2 if found else 0
         if not found or waste > _WASTE:
             found.append([])
@@ -99,14 +94,11 @@ def _bucket(documents: list[tuple[int, int]]) -> Bucket:
     places, gaps = (where.flatten().nonzero()[:, 0] for where in (real, ~real))
     # finite, for a place without a token may be too far from all others to see one
     unseen = torch.zeros(real.shape).masked_fill_(~real, torch.finfo(torch.float32).min / 2)
-    return Bucket(count, longest, first, Padding(tokens, gaps, places, tokens[places], unseen[:, None, None]))
+    return Bucket(count, longest, first, Padding(tokens, gaps, places, unseen[:, None, None]))
 
 
 def padded_places(cu_seqlens: Tensor, longest: int) -> tuple[Tensor, Tensor]:
-    """Which tokens of a flat row stand where in rows of `longest` [D, L], and the places where none does.
-
-    There the first token of all is named.
-    """
+    """The token of a flat row at each place of rows of `longest` [D, L], 0 in gaps; and which places are gaps."""
     bounds = cu_seqlens.long()
     places = bounds[:-1, None] + torch.arange(longest, device=bounds.device)
     gaps = places >= bounds[1:, None]
@@ -122,13 +114,9 @@ def flat_places(cu_seqlens: Tensor, longest: int, num_tokens: int) -> Tensor:
 
 def runs(cu_seqlens: Tensor) -> Iterator[tuple[int, int, int]]:
     """First token, the one after the last, and length of documents; neighbours of one length are together."""
-    bounds = cu_seqlens.tolist()
-    start = bounds[0]
-    for i in range(1, len(bounds)):
-        length = bounds[i] - bounds[i - 1]
-        if i + 1 == len(bounds) or bounds[i + 1] - bounds[i] != length:
-            yield start, bounds[i], length
-            start = bounds[i]
+    for length, same in groupby(pairwise(cu_seqlens.tolist()), lambda bounds: bounds[1] - bounds[0]):
+        neighbours = list(same)
+        yield neighbours[0][0], neighbours[-1][1], length
 
 
 def documents(flat: Tensor, start: int, stop: int, length: int) -> Tensor:
@@ -157,9 +145,5 @@ def window_mask(length: int, before: int, behind: int, query: Tensor) -> Tensor 
 def _band(length: int, before: int, behind: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     places = torch.arange(length, device=device)
     ahead = places - places[:, None]
-    far = torch.zeros_like(ahead, dtype=torch.bool)
-    if before >= 0:
-        far |= -ahead > before
-    if behind >= 0:
-        far |= ahead > behind
+    far = (before >= 0) & (-ahead > before) | (behind >= 0) & (ahead > behind)
     return torch.zeros(far.shape, dtype=dtype, device=device).masked_fill_(far, -torch.inf)

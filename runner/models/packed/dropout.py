@@ -1,10 +1,8 @@
-"""Dropout on a CPU, where torch draws a random float for every element, which takes longer than much of the model.
+"""Dropout on a CPU by 16 random bits per element, as torch's random floats take longer than much of the model.
 
-Here 16 random bits decide on each: those of its key where the training step has set keys (see
-`runner.models.packed.dropout_keys`), else drawn ones. Attention with dropout has a backward pass of its own besides,
-which needs no mask:
-with weights A, dropped and rescaled ones D, output O = D V and G = dO V^T, the gradient of the scores is
-D * G - A * rowsum(dO * O), by which FlashAttention (Dao et al. 2022, arXiv 2205.14135) saves the row sums of A * dA.
+The bits are those of the element's key where the training step has set keys (`runner.models.packed.dropout_keys`), else
+drawn. Attention with dropout has a backward pass without a mask, as in FlashAttention (arXiv 2205.14135): with weights A,
+dropped and rescaled ones D, output O = D V and G = dO V^T, the gradient of the scores is D * G - A * rowsum(dO * O).
 """
 
 from typing import Any
@@ -13,17 +11,17 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from iolaus.runner.models.packed.documents import Bucket, buckets
+from iolaus.runner.models.packed.documents import buckets
 from iolaus.runner.models.packed.dropout_keys import DropoutKeys, bits_drawn, current_keys, number_modules
 
-_FATES = 1 << 16
-"""The steps of a rate that 16 random bits can give."""
+_LEVELS = 1 << 16
+"""Values of 16 random bits."""
 
 
 def can_drop(rate: float, tensor: Tensor) -> bool:
     """Whether dropout by 16 bits applies: eager mode on a CPU, with a rate that they can give."""
     here = tensor.device.type == "cpu" and not torch.compiler.is_compiling()
-    return here and 1 / _FATES <= rate <= 1 - 1 / _FATES
+    return here and 1 / _LEVELS <= rate <= 1 - 1 / _LEVELS
 
 
 def replace_dropout(model: nn.Module) -> None:
@@ -49,7 +47,7 @@ class Dropout(nn.Dropout):
 class DroppedAttention(torch.autograd.Function):
     """Attention [T, N, H] over a flat row of documents, of queries, keys and values [T, N, H]; differentiable once.
 
-    Documents of like lengths go through it as one padded batch: a document alone would take as long as many short ones.
+    Documents of similar lengths are one padded batch.
     """
 
     @staticmethod
@@ -65,9 +63,9 @@ class DroppedAttention(torch.autograd.Function):
         scale: float,
         keys: Tensor | None = None,
     ) -> Tensor:
-        """Tokens see up to `before` others before and `behind` behind them, -1 is all; weights are dropped at `rate`.
+        """Tokens see up to `before` others before and `behind` behind them, -1 is all.
 
-        Which ones, the `keys` [T] of the queries decide, if there are any.
+        Weights are dropped at `rate`, by the `keys` [T] of the queries if given.
         """
         ctx.buckets, ctx.scale = buckets(tuple(cu_seqlens.tolist())), scale
         ctx.shape = query.shape
@@ -78,7 +76,12 @@ class DroppedAttention(torch.autograd.Function):
                 q, k, v = (bucket.padded(x).contiguous() for x in (query, key, value))
                 scores, mask = torch.matmul(q, k.transpose(-1, -2)), bucket.mask(before, behind, q)
                 weights = torch.softmax(scores if mask is None else scores.add_(mask), -1)
-                dropped = kept(_bits_of(bucket, weights, keys), rate, weights.dtype).mul_(weights)
+                if keys is None:
+                    bits = bits_drawn(weights.shape)
+                else:
+                    queries = bucket.padded(keys[:, None, None])[:, 0, :, 0]
+                    bits = DropoutKeys.of_weights(queries, *weights.shape[1::2])
+                dropped = kept(bits, rate, weights.dtype).mul_(weights)
                 bucket.put(torch.matmul(dropped, v), out)
                 saved += [q, k, v, weights, dropped]
         ctx.save_for_backward(out, *saved)
@@ -106,10 +109,7 @@ class DroppedAttention(torch.autograd.Function):
 def plain_attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float, rate: float, queries: Tensor
 ) -> Tensor:
-    """Attention [D, N, L, H] whose dropout goes by the keys [D, L] of the queries, in steps that autograd knows.
-
-    The mask holds what is added to scores, or True where a key is seen.
-    """
+    """Attention [D, N, L, H] with dropout by the keys [D, L] of the queries; a bool mask is True where a key is seen."""
     scores = torch.matmul(query, key.transpose(-1, -2)) * scale
     if mask is not None and mask.dtype == torch.bool:
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
@@ -120,15 +120,7 @@ def plain_attention(
     return torch.matmul(weights.to(value.dtype), value)
 
 
-def kept(fates: Tensor, rate: float, dtype: torch.dtype) -> Tensor:
-    """The factor of each element by its int16 bits: 0 at `rate`, else the one that keeps the mean."""
-    gone = round(rate * _FATES)
-    return fates.ge(gone - _FATES // 2).to(dtype).mul_(_FATES / (_FATES - gone))
-
-
-def _bits_of(bucket: Bucket, weights: Tensor, keys: Tensor | None) -> Tensor:
-    """16 bits for each of a bucket's weights [D, N, L, L]."""
-    if keys is None:
-        return bits_drawn(weights.shape)
-    queries = bucket.padded(keys[:, None, None])[:, 0, :, 0]
-    return DropoutKeys.of_weights(queries, *weights.shape[1::2])
+def kept(bits: Tensor, rate: float, dtype: torch.dtype) -> Tensor:
+    """The factor of each element by its int16 bits: 0 with probability `rate`, else the one that keeps the mean."""
+    gone = round(rate * _LEVELS)
+    return bits.ge(gone - _LEVELS // 2).to(dtype).mul_(_LEVELS / (_LEVELS - gone))

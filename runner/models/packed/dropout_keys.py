@@ -1,11 +1,7 @@
 """Dropout as a function of the element's key, so that it does not depend on how a global batch is cut.
 
-An element's 16 bits are a hash of (seed, step, sample, position, module, feature), and those of a weight of attention of
-(seed, step, sample, position of the query, module, head, position of the key): a counter-based generator (SplitMix64, as
-in `runner.order.keyed`). The training step sets the keys of a micro-batch; dropout in its model asks for bits by the
-shape of what it is given. Where a module is called several times in a pass, as by architectures that share layers, each
-call has bits of its own, and the calls of a backward pass that computes activations again have those of the forward pass.
-
+An element's 16 bits are a hash (SplitMix64) of (seed, step, sample, position, module and its call, feature), those of a
+weight of attention of (seed, step, sample, position of the query, module and its call, head, position of the key).
 Letters in shapes: D documents (samples), P places of tokens in the micro-batch, L of the longest document, N heads.
 """
 
@@ -23,7 +19,6 @@ _GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
 _MULTIPLIERS = (0xBF58476D1CE4E5B9 - (1 << 64), 0x94D049BB133111EB - (1 << 64))
 _BLOCK = 1 << 17
 """Words of 64 bits mixed at a time: 1 MiB of them and 1 MiB of scratch."""
-
 _CALLS = 1 << 16
 """Calls of one module in a pass that have bits of their own, at most."""
 
@@ -62,14 +57,14 @@ class DropoutKeys:
     """The keys of a micro-batch's tokens, and how often each module has been called on them."""
 
     def __init__(self, micro_batch: MicroBatch, seed: int) -> None:
-        """`seed` is that of the step, whatever the rank; the micro-batch's `sample_keys` int64 [D] tell samples apart."""
+        """Takes the step's seed, the same on all ranks; `sample_keys` of the micro-batch are int64 [D]."""
         self._micro_batch, self._seed = micro_batch, seed
         packed, shape = "cu_seqlens" in micro_batch, micro_batch["input_ids"].shape
         self._shape = torch.Size((1, shape[-1])) if packed else shape
         self.chosen: Tensor | None = None
         """Places [M] of the tokens that the last layer computes; None for all."""
         self.computing_again = False
-        """Whether calls are those of the backward pass, which come in reverse order."""
+        """Whether calls are recomputations in the backward pass, which come in reverse order."""
         self._calls: Counter[int] = Counter()
 
     @cached_property

@@ -74,10 +74,7 @@ class NarrowedLastLayer:
 
     @torch.no_grad()
     def _is_exact(self, encoder: Any) -> bool:
-        """Whether chosen tokens get the hidden states that they get among all.
-
-        Rows of 7 tokens tell models that pad rows themselves, in which tokens stand elsewhere.
-        """
+        """Whether chosen tokens have the same hidden states; rows of 7 tokens detect models that pad rows themselves."""
         generator = torch.Generator().manual_seed(0)
         ids = torch.randint(encoder.config.vocab_size, (2, 7), generator=generator).to(encoder.device)
         chosen = torch.tensor([1, 2, 7, 8, 13], device=encoder.device)

@@ -1,6 +1,4 @@
-"""Attention over padded rows with dropout on a CPU, in place of transformers' `sdpa`, whose dropout draws in order.
-
-Only where the training step has set keys for dropout; all else goes on to transformers' own.
+"""Attention over padded rows with keyed dropout on a CPU; without keys it is transformers' own `sdpa`.
 
 Letters in shapes: B rows, T tokens, N heads, H size of a head.
 """
@@ -16,8 +14,8 @@ from iolaus.runner.models.packed.documents import one_per_query_head
 from iolaus.runner.models.packed.dropout import can_drop, plain_attention
 from iolaus.runner.models.packed.dropout_keys import current_keys
 
-_OTHER_WAYS = ("position_bias", "cache", "softcap")
-"""Arguments of transformers' own attention beside a mask."""
+_UNSUPPORTED = ("position_bias", "cache", "softcap")
+"""Arguments of transformers' own attention that are not supported here."""
 
 
 def padded_attention(
@@ -33,7 +31,7 @@ def padded_attention(
 ) -> tuple[Tensor, None]:
     """Queries [B, N, T, H], keys and values [B, N or fewer, T, H] to [B, T, N, H], for any model of transformers."""
     keys = current_keys()
-    plain = all(further.get(name) is None for name in _OTHER_WAYS) and key.shape[2] == query.shape[2]
+    plain = all(further.get(name) is None for name in _UNSUPPORTED) and key.shape[2] == query.shape[2]
     if keys is None or not plain or not can_drop(dropout, query) or not keys.fits(query):
         given = (query, key, value, attention_mask, dropout, scaling, is_causal)
         return sdpa_attention_forward(module, *given, **further)[0], None

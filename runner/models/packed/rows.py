@@ -5,10 +5,12 @@ Each is tried first, as in many architectures packed documents see each other, a
 
 import copy
 import logging
+from itertools import accumulate
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from transformers import PretrainedConfig, PreTrainedModel
 
 from iolaus.runner.data.micro_batch import MicroBatch
@@ -26,6 +28,10 @@ from iolaus.runner.models.packed.trials import (
 log = logging.getLogger("iolaus")
 
 
+_TRIED: dict[tuple[type, str], tuple[int, float]] = {}
+"""Results of `_best_offset` for architectures in this process."""
+
+
 def encoder_inputs(micro_batch: MicroBatch, position_offset: int) -> dict[str, Any]:
     """The arguments of an encoder for a packed micro-batch."""
     ends, longest = micro_batch["cu_seqlens"], micro_batch["max_length"]
@@ -37,17 +43,12 @@ def encoder_inputs(micro_batch: MicroBatch, position_offset: int) -> dict[str, A
     }
 
 
-_TRIED: dict[tuple[type, str], tuple[int, float]] = {}
-"""Results of `_best_offset` for architectures in this process."""
-
-
 def set_up_packed_rows(pretrained: PreTrainedModel) -> int:
     """Sets the attention of packed documents; returns the model's first position (RoBERTa's is not 0).
 
-    Before, a copy in fp32 is tried on random documents: packed, each must have the same hidden states as alone.
-
     Raises:
-        ValueError: it has not, or the model has an attention of its own.
+        ValueError: a copy in fp32 computes other hidden states for packed random documents than for each alone, or the
+            model has an attention of its own.
     """
     name = f"{type(pretrained).__name__} ({pretrained.config.model_type})"
     advice = "set data.layout=padded"
@@ -68,12 +69,12 @@ def set_up_packed_rows(pretrained: PreTrainedModel) -> int:
 
 def packed_row(documents: list[Tensor]) -> MicroBatch:
     """Documents [T] in one row, as a collator packs them."""
-    lengths = torch.tensor([len(document) for document in documents])
+    lengths = [len(document) for document in documents]
     return {
         "input_ids": torch.cat(documents)[None],
-        "position_ids": torch.cat([torch.arange(n) for n in lengths])[None],
-        "cu_seqlens": torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)]).int(),
-        "max_length": int(lengths.max()),
+        "position_ids": torch.cat([torch.arange(length) for length in lengths])[None],
+        "cu_seqlens": torch.tensor([0, *accumulate(lengths)], dtype=torch.int32),
+        "max_length": max(lengths),
     }
 
 
@@ -92,40 +93,36 @@ def packed_again(rows: Tensor, micro_batch: MicroBatch) -> Tensor:
 
 
 def choose_layout(layout: str, collator: Any, task_model: Any, began: str | None = None) -> str:
-    """The layout for `auto`: that of the run's checkpoints (`began`), else the first of packed, padded and single that
-    objective and model allow. Other layouts are returned as they are.
-
-    Packed and padded are tried; if a trial raises anything, the log says so in one line and the next layout is tried. The
-    model is set up for the result.
+    """The layout for `auto`: that of the run's checkpoints (`began`), else the first of packed, padded and single for
+    which a trial succeeds; other layouts are returned as they are. The model is set up for the result.
 
     Raises:
         ValueError: `packed` or `padded` is given, and would change the hidden states of a document.
     """
-    taken = began if layout == "auto" else None
-    try:
-        return _chosen_layout(taken or layout, collator, task_model)
-    except ValueError as reason:
-        if not taken:
-            raise
-        raise ValueError(f"the run began with {taken} rows, which cannot be had here: {reason}") from reason
-
-
-def _chosen_layout(layout: str, collator: Any, task_model: Any) -> str:
+    if layout == "auto" and began:
+        try:
+            return choose_layout(began, collator, task_model)
+        except ValueError as reason:
+            raise ValueError(
+                f"the run began with {began} rows, which cannot be had here: {reason}"
+            ) from reason
     if layout == "single":
         return layout
-    unpacked_for = None if layout == "padded" else _why_not_packed(collator, task_model)
-    if layout != "padded" and unpacked_for is None:
-        return "packed"
-    if layout == "packed":
-        raise ValueError(unpacked_for)
+    reasons = []
+    if layout != "padded":
+        refusal = _why_not_packed(collator, task_model)
+        if refusal is None:
+            return "packed"
+        if layout == "packed":
+            raise ValueError(refusal)
+        reasons = [_without_advice(refusal)]
     try:
         untried = task_model.try_padding()
-    except ValueError as reason:
+    except ValueError as error:
         if layout == "padded":
             raise
-        log.info("each document is a row and a micro-batch of its own: %s", _without_advice(reason))
+        log.info("each document is a row and a micro-batch of its own: %s", _without_advice(error))
         return "single"
-    reasons = [_without_advice(unpacked_for)] if unpacked_for else []
     if untried:
         reasons.append(f"whether padding changes anything could not be tried: {untried}")
     if reasons:
@@ -134,7 +131,7 @@ def _chosen_layout(layout: str, collator: Any, task_model: Any) -> str:
 
 
 def _why_not_packed(collator: Any, task_model: Any) -> str | None:
-    """The reason against packed rows; None if there is none, and the model is set up for them."""
+    """The reason against packed rows; None if the model is now set up for them."""
     advice = "set data.layout=padded"
     if not collator.packs:
         return f"{type(collator).__name__} does not train on packed rows; {advice}"
@@ -148,7 +145,7 @@ def _why_not_packed(collator: Any, task_model: Any) -> str | None:
 
 
 def may_be_padded(task_model: Any) -> bool:
-    """Whether rows of this model may be padded, which must not change the hidden states of a document."""
+    """Whether padding leaves the hidden states of documents as they are."""
     try:
         task_model.try_padding()
     except ValueError:
@@ -169,28 +166,27 @@ def try_padded_rows(task_model: Any) -> str:
     Returns the reason if that cannot be tried, else an empty string.
 
     Raises:
-        ValueError: the hidden states of a document change with padding. Convolutions, Fourier transforms and landmarks of
-            attention read padding in spite of the mask.
+        ValueError: the hidden states of a document change with padding, as with convolutions and Fourier transforms.
     """
     name, config = type(task_model.pretrained).__name__, task_model.pretrained.config
-    alone: list[tuple[Tensor, Tensor]] = []
+    documents, alone = [], []
     untried, device = "", task_model.pretrained.device
     try:
         with evaluating(task_model):
             for document in trial_documents(config):
                 try:
-                    alone.append((document, task_model.tried(padded_rows([document], config, device))[0]))
-                except Exception as error:  # models raise what they like, as for want of marks in documents
+                    alone.append(task_model.tried(padded_rows([document], config, device))[0])
+                    documents.append(document)
+                except Exception as error:  # models raise anything, for example where a document lacks a mark
                     untried = in_one_line(error)
             if not alone:
                 return untried
-            together = task_model.tried(padded_rows([document for document, _ in alone], config, device))
+            together = task_model.tried(padded_rows(documents, config, device))
     except Exception as error:
         reason = f"{name} cannot be given padded rows: {in_one_line(error)}"
         raise ValueError(f"{reason}; set data.layout=single") from error
-    largest = max(max(float(one.abs().max()) for _, one in alone), torch.finfo(torch.float32).tiny)
-    differences = [(row[: len(one)] - one).abs().max() for row, (_, one) in zip(together, alone, strict=True)]
-    difference = float(torch.stack(differences).max()) / largest
+    found = torch.cat([row[: len(one)] for row, one in zip(together, alone, strict=True)])
+    difference = relative_difference(found, torch.cat(alone))
     if not difference <= TOLERANCE:
         raise ValueError(
             f"{name} makes something else of documents in padded rows than of each alone (by {difference:.2g}, relative "
@@ -203,11 +199,8 @@ def padded_rows(
     documents: list[Tensor], config: PretrainedConfig, device: torch.device | None = None
 ) -> MicroBatch:
     """Documents [T] as rows of the longest, as a collator pads them."""
-    longest = max(len(document) for document in documents)
-    ids = torch.full((len(documents), longest), padding_id(config))
-    mask = torch.zeros_like(ids)
-    for i, document in enumerate(documents):
-        ids[i, : len(document)], mask[i, : len(document)] = document, 1
+    ids = pad_sequence(documents, batch_first=True, padding_value=padding_id(config))
+    mask = pad_sequence([torch.ones_like(document) for document in documents], batch_first=True)
     return {"input_ids": ids.to(device), "attention_mask": mask.to(device)}
 
 

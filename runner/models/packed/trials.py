@@ -9,13 +9,12 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig
 
 TOLERANCE = 1e-4
-"""How far hidden states in packed or padded rows may be from those of each document alone, relative to the largest;
-rounding is below 1e-5."""
+"""Allowed relative difference of hidden states in packed or padded rows from those of each document alone."""
 
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Within it the module computes as in an evaluation."""
+    """A context in which the module is in evaluation mode."""
     training = module.training
     module.eval()
     try:
@@ -26,18 +25,19 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 
 def relative_difference(found: Tensor, expected: Tensor) -> float:
     """The largest difference, relative to the largest number expected."""
-    return float((found - expected).abs().max() / expected.abs().max())
+    largest = expected.abs().max().clamp_min(torch.finfo(expected.dtype).tiny)
+    return float((found - expected).abs().max() / largest)
 
 
 def in_one_line(error: BaseException) -> str:
-    """What was raised, and the first line of what it says."""
+    """An exception's type and the first line of its message."""
     return f"{type(error).__name__} ({(str(error).strip().splitlines() or ['no message'])[0]})"
 
 
 def trial_documents(config: PretrainedConfig) -> list[Tensor]:
-    """Random documents [T], one longer than a sliding window if that is short, and of several lengths.
+    """Random documents [T] of several lengths, one longer than a sliding window if that is short.
 
-    Each ends with the token that ends a text, where the model has one: some heads look for it.
+    Each ends with the model's end token, if it has one: some heads look for it.
     """
     padding, end = padding_id(config), getattr(config, "eos_token_id", None)
     window = _field(config, "sliding_window") or 0
@@ -50,8 +50,7 @@ def trial_documents(config: PretrainedConfig) -> list[Tensor]:
         ids = torch.randint(config.vocab_size - 1, (size,), generator=generator)
         ids += ids >= padding  # any token but padding
         if isinstance(end, int) and 0 <= end < config.vocab_size and end != padding:
-            other = next(i for i in range(config.vocab_size) if i not in (padding, end))
-            ids[ids == end] = other
+            ids[ids == end] = next(i for i in range(config.vocab_size) if i not in (padding, end))
             ids[-1] = end
         documents.append(ids)
     return documents

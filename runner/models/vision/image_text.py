@@ -6,7 +6,7 @@ from typing import Any
 from transformers import AutoConfig, AutoModelForImageTextToText, PreTrainedModel, PreTrainedTokenizerBase
 
 from iolaus.conf.model.vision import LlavaTiny
-from iolaus.conf.values import suggest
+from iolaus.conf.values import check_choice
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.vision.processors import SPECIAL_TOKENS
 from iolaus.runner.models.encoder import SIZES, checked_fields, special_tokens
@@ -20,18 +20,11 @@ def build_image_text(
     """A vision tower, a projector and a Llama, as `llava` or `idefics3` (SmolVLM's architecture) joins them.
 
     An image of `image_size` squared becomes `image_places` tokens: one per patch in `llava`, one per
-    `scale_factor` squared patches in `idefics3`.
-
-    Raises:
-        ValueError: another architecture, sizes that do not fit together, an unknown config field, or an objective that
-            does not train on images and text.
+    `scale_factor` squared patches in `idefics3`. Raises ValueError for another architecture, sizes that do not fit
+    together, an unknown config field, or an objective that does not train on images and text.
     """
     architecture, image_size, image_places = settings.architecture, settings.image_size, settings.image_places
-    if architecture not in SPECIAL_TOKENS:
-        raise ValueError(
-            f"model.architecture={architecture!r} cannot be built here; there are: {', '.join(SPECIAL_TOKENS)}"
-            + suggest(architecture, SPECIAL_TOKENS)
-        )
+    check_choice("model.architecture", architecture, SPECIAL_TOKENS)
     if head is None or head.auto is not AutoModelForImageTextToText:
         raise ValueError(
             "this model is for images and text: choose objective=vision_language and module=vision_language"
@@ -39,8 +32,8 @@ def build_image_text(
     side = isqrt(image_places) * (settings.scale_factor if architecture == "idefics3" else 1)
     if image_size % side:
         raise ValueError(
-            f"model.image_size={image_size} does not divide into {side} patches a side, which model.image_places="
-            f"{image_places} wants"
+            f"model.image_size={image_size} does not divide into {side} patches a side, which "
+            f"model.image_places={image_places} needs"
         )
     vision = {
         "model_type": "clip_vision_model" if architecture == "llava" else "idefics3_vision",

@@ -1,4 +1,4 @@
-"""Vision-language models of transformers: answers from images and text, with the head on the tokens that predict them.
+"""Vision-language models of transformers, with the head on the tokens that predict answers.
 
 Letters in shapes: B rows, T tokens, M prompts, K tokens written.
 """
@@ -29,11 +29,11 @@ log = logging.getLogger("iolaus")
 class VisionLanguageModel(SparseMaskedLM):
     """Wraps any model of transformers for images and text that puts features of images in place of tokens.
 
-    What it is given of images comes in the micro-batch's `images`, by its own names. `example` is that of one image, with
-    the tokens that stand for it.
+    `images` of a micro-batch are its arguments for images, by its own names; `example` are those of one image, with the
+    tokens of the image.
 
-    The vision tower runs only where there are images; then its parameters, and those that bring features into the
-    language model, still get gradients, of zero: whether a micro-batch had images must not show in the update.
+    The vision tower runs only where there are images. Without any, its parameters, and those between it and the language
+    model, get gradients of zero, so that updates do not depend on which micro-batch had images.
     """
 
     def __init__(
@@ -51,14 +51,20 @@ class VisionLanguageModel(SparseMaskedLM):
         self.example = {name: torch.from_numpy(value) for name, value in example.inputs.items()}
         inside = {id(p) for p in [*self.core.parameters(), *pretrained.get_output_embeddings().parameters()]}
         self.vision_parameters = [p for p in pretrained.parameters() if id(p) not in inside]
-        features, further = self._first_features()
+        try:
+            features, further = self.image_arguments.features(self.example)
+        except (IndexError, RuntimeError, TypeError, ValueError) as error:
+            shapes = ", ".join(f"{n} {tuple(value.shape)}" for n, value in self.example.items())
+            raise ValueError(
+                f"{type(pretrained).__name__} takes no images as the processor makes them ({shapes}): {error}"
+            ) from error
         places = example.ids.count(image_token_id)
         if len(features) != places:
             raise ValueError(
                 f"{type(pretrained).__name__} gives an image {len(features)} features, but the text has {places} "
                 "places for it: image size and patches of model and processor do not fit together"
             )
-        self._leave_unread([features, *further])
+        self._freeze_unused([features, *further])
 
     @property
     def core(self) -> Any:
@@ -69,34 +75,30 @@ class VisionLanguageModel(SparseMaskedLM):
         """Sums over the micro-batch: `loss` in nats, and (when evaluating) `correct` targets."""
         if "images" in micro_batch or not (self.training or isinstance(self, FSDPModule)):
             return super().forward(micro_batch)
-        nothing = self._nothing_seen()  # before the language model: ranks gather weights in one order
+        zero = self._zero_of_images()  # before the language model: ranks gather weights in one order
         result = super().forward(micro_batch)
-        return {**result, "loss": result["loss"] + nothing}
+        return {**result, "loss": result["loss"] + zero}
 
     def arguments(self, micro_batch: MicroBatch) -> dict[str, Any]:
-        """The model's arguments for rows of either layout, with their images if they have any."""
+        """The model's arguments for rows of either layout, with their images."""
         found = super().arguments(micro_batch)
         return found | self.image_arguments.of_rows(micro_batch) | {"use_cache": False}
 
     def flop_counts(self) -> FlopCounts:
-        """The language model's, and for each image those of the tower, counted as it looks at the example."""
+        """The operations of the language model, and for each image those of the tower for the example."""
         with torch.no_grad(), FlopCounterMode(display=False) as counter:
             self.image_arguments.features(self.example)
         passes = 3.0 if any(p.requires_grad for p in self.vision_parameters) else 1.0
         return super().flop_counts()._replace(per_image=passes * counter.get_total_flops())
 
     def num_images(self, micro_batch: MicroBatch) -> float:
-        """Images of a micro-batch, in those of the example's size."""
+        """Images of a micro-batch, counted in images of the example's size."""
         images = micro_batch.get("images") or {}
         return max((len(images[name]) / len(self.example[name]) for name in images), default=0.0)
 
     @torch.autocast("cpu", enabled=False)
     def pack_rows(self) -> None:
-        """Sets the language model up for packed rows; images have a tower of their own, which stays as it is.
-
-        Raises:
-            ValueError: samples in one row have other hidden states than alone, with or without images.
-        """
+        """Sets the language model up for packed rows. Raises ValueError where samples do not stay apart in them."""
         if self.image_arguments.prompts_are_marked:
             raise ValueError(
                 f"{type(self.pretrained).__name__} has the tokens of a prompt see each other; set data.layout=padded"
@@ -109,42 +111,47 @@ class VisionLanguageModel(SparseMaskedLM):
         both = {name: torch.cat([value, other[name]]) for name, value in self.example.items()}
         shown: list[dict[str, Tensor]] = [{}] * (len(samples) - 2) + [self.example, other]
         with torch.no_grad(), evaluating(self):
-            alone = [self.encode(_row_alone(s, i))[0] for s, i in zip(samples, shown, strict=True)]
+            alone = []
+            for ids, images in zip(samples, shown, strict=True):
+                mask = torch.ones_like(ids)
+                row: MicroBatch = {"input_ids": ids[None], "attention_mask": mask[None], "images": images}
+                alone.append(self.encode(row)[0])
             self._attention = self.core.config._attn_implementation
             self.position_offset = set_up_packed_rows(self.core)
-            together = self._packed({**packed_row(samples), "images": both})
+            try:
+                together = self.encode({**packed_row(samples), "images": both})[0]
+            except Exception:  # models raise what they like
+                together = torch.full((1, 1), torch.nan)
         difference = relative_difference(together, torch.cat(alone))
         if not difference <= TOLERANCE:
             self.core.set_attn_implementation(self._attention)
             self.position_offset = None
             raise ValueError(
-                f"{type(self.pretrained).__name__} makes something else of packed samples (by {difference:.2g}, relative "
-                "to the largest); set data.layout=padded"
+                f"{type(self.pretrained).__name__} has other hidden states for packed samples (by {difference:.2g}, "
+                "relative to the largest); set data.layout=padded"
             )
 
     def try_padding(self) -> str:
-        """Passes: padding stands behind, and a language model looks ahead at nothing but its prompt."""
+        """No problem: padding is on the right, where a language model does not look."""
         return ""
 
     @torch.no_grad()
     def generate(self, prompts: list[Tensor], images: Mapping[str, Tensor], max_new_tokens: int) -> Tensor:
-        """What the model goes on to write after M prompts of token ids, choosing the likeliest token each time.
+        """Continues M prompts of token ids greedily; returns ids [M, K], padded after the end token.
 
-        `images` are those of all prompts in order, and empty where there are none. Returns ids [M, K] with
-        K = `max_new_tokens`, padding behind the end token.
+        `images` are those of all prompts in order; K is `max_new_tokens`.
         """
         turned = pad_sequence(prompts, batch_first=True, padding_value=self.pad_token_id, padding_side="left")
-        lengths = torch.tensor([len(p) for p in prompts], device=turned.device)
-        behind = torch.arange(turned.shape[1] - 1, -1, -1, device=turned.device)
+        mask = pad_sequence([torch.ones_like(p) for p in prompts], batch_first=True, padding_side="left")
         ends = {"pad_token_id": self.pad_token_id, "eos_token_id": self.end_token_id}
         config = GenerationConfig(max_new_tokens=max_new_tokens, do_sample=False, num_beams=1, **ends)
         further = self.image_arguments.of_prompts(turned, images)
         if not images and isinstance(self, FSDPModule):
-            self._nothing_seen()  # as the other ranks' images go through the tower
+            self._zero_of_images()  # other ranks run the tower
         with self._padded_attention():
             written = self.pretrained.generate(  # type: ignore[operator]
                 input_ids=turned,
-                attention_mask=(behind < lengths[:, None]).long(),
+                attention_mask=mask,
                 generation_config=config,
                 synced_gpus=isinstance(self, FSDPModule),
                 **further,
@@ -154,14 +161,14 @@ class VisionLanguageModel(SparseMaskedLM):
 
     def describe(self) -> str:
         """Architecture and sizes in a few words."""
-        config, seeing = self.pretrained.config, sum(p.numel() for p in self.vision_parameters)
+        config, vision = self.pretrained.config, sum(p.numel() for p in self.vision_parameters)
         text = config.get_text_config()
         language = f"text {text.num_hidden_layers} layers of {text.hidden_size}"
-        return f"{config.model_type}, {language}, vision {seeing:,} parameters"
+        return f"{config.model_type}, {language}, vision {vision:,} parameters"
 
     @contextmanager
     def _padded_attention(self) -> Iterator[None]:
-        """Within it the language model takes rows padded on the left."""
+        """A context in which the language model takes rows padded on the left."""
         if self.position_offset is None:
             yield
             return
@@ -172,39 +179,21 @@ class VisionLanguageModel(SparseMaskedLM):
         finally:
             self.core.set_attn_implementation(packed)
 
-    def _first_features(self) -> tuple[Tensor, list[Tensor]]:
-        """The same of the example."""
-        try:
-            return self.image_arguments.features(self.example)
-        except (IndexError, RuntimeError, TypeError, ValueError) as error:
-            shapes = ", ".join(f"{n} {tuple(value.shape)}" for n, value in self.example.items())
-            raise ValueError(
-                f"{type(self.pretrained).__name__} takes no images as the processor makes them ({shapes}): {error}"
-            ) from error
-
-    def _packed(self, micro_batch: MicroBatch) -> Tensor:
-        """Hidden states of packed samples; no numbers where the model cannot take them."""
-        try:
-            return self.encode(micro_batch)[0]
-        except Exception:  # models raise what they like
-            return torch.full((1, 1), torch.nan)
-
-    def _leave_unread(self, read: list[Tensor]) -> None:
-        """Keeps from training what `read` does not depend on, such as the tower's layers behind the one that is read."""
-        open_ones = [p for p in self.vision_parameters if p.requires_grad]
-        total = torch.stack([tensor.sum() for tensor in read]).sum()
-        gradients = torch.autograd.grad(total, open_ones, allow_unused=True)
-        unread = [p for p, gradient in zip(open_ones, gradients, strict=True) if gradient is None]
-        for parameter in unread:
+    def _freeze_unused(self, features: list[Tensor]) -> None:
+        """Freezes the parameters of the tower that no feature depends on, such as those of its last layers."""
+        trained = [p for p in self.vision_parameters if p.requires_grad]
+        total = torch.stack([tensor.sum() for tensor in features]).sum()
+        gradients = torch.autograd.grad(total, trained, allow_unused=True)
+        unused = [p for p, gradient in zip(trained, gradients, strict=True) if gradient is None]
+        for parameter in unused:
             parameter.requires_grad_(False)
-        if unread:
-            count = sum(p.numel() for p in unread)
-            log.info("%s parameters of the vision tower are behind what is read of it", f"{count:,}")
+        if count := sum(p.numel() for p in unused):
+            log.info("%s parameters of the vision tower are frozen: no feature depends on them", f"{count:,}")
 
-    def _nothing_seen(self) -> Tensor:
-        """Zero, with a gradient of zero for all that images would go through.
+    def _zero_of_images(self) -> Tensor:
+        """Zero, with gradients of zero for the parameters that images go through.
 
-        Where weights are in shards all ranks must run the tower together, so an image goes through it.
+        Ranks with sharded weights must run the tower together, so there the example goes through it.
         """
         if isinstance(self, FSDPModule):
             device = self.pretrained.device
@@ -213,7 +202,3 @@ class VisionLanguageModel(SparseMaskedLM):
             return torch.stack([tensor.sum() for tensor in (features, *further)]).sum() * 0.0
         trained = [p.flatten()[0] for p in self.vision_parameters if p.requires_grad]
         return torch.stack(trained).sum() * 0.0 if trained else torch.zeros((), device=self.pretrained.device)
-
-
-def _row_alone(ids: Tensor, images: dict[str, Tensor]) -> MicroBatch:
-    return {"input_ids": ids[None], "attention_mask": torch.ones_like(ids)[None], "images": images}

@@ -24,16 +24,11 @@ class PlainState(Optimizer):
     def state_dict(self) -> dict[str, Any]:
         """As torch's, with a dict of attributes in place of each object."""
         saved = super().state_dict()
-        saved["state"] = {
-            number: {key: self._attributes(key, value) for key, value in entries.items()}
-            for number, entries in saved["state"].items()
-        }
+        for number, entries in saved["state"].items():
+            objects = {key: vars(entries[key]) for key in self.objects.keys() & entries.keys()}
+            kept = {key: {n: of[n] for n in self.objects[key] if n in of} for key, of in objects.items()}
+            saved["state"][number] = {**entries, **kept}
         return saved
-
-    def _attributes(self, key: str, value: Any) -> Any:
-        if key not in self.objects:
-            return value
-        return {name: getattr(value, name) for name in self.objects[key] if hasattr(value, name)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """As torch's; objects are made anew and given their saved attributes."""
@@ -94,9 +89,8 @@ class PlainShampoo(PlainState, ScalableShampoo):
         """As the library's, whose power iteration starts from a random vector: from the same one on every rank."""
         with torch.enable_grad():
             loss = None if closure is None else closure()
-        devices = sorted(
-            {p.device.index for group in self.param_groups for p in group["params"] if p.is_cuda}
-        )
+        parameters = [p for group in self.param_groups for p in group["params"]]
+        devices = sorted({p.device.index for p in parameters if p.is_cuda})
         with torch.random.fork_rng(devices):
             for generator in (torch.default_generator, *(torch.cuda.default_generators[i] for i in devices)):
                 generator.manual_seed(0)

@@ -1,7 +1,6 @@
 """8-bit variants by bitsandbytes: blocks of 256 values of state that share a scale (arXiv 2110.02861).
 
-Its kernels know neither Adam's coupled decay nor the norms of LAMB and LARS (its LAMB8bit is AdamW, its LARS8bit is SGD).
-These three are made here as rules around a step of its Adam and SGD, which keep the state; the others are its own.
+Its kernels lack Adam's coupled decay and the norms of LAMB and LARS; here they are rules around a step of Adam or SGD.
 """
 
 import logging
@@ -26,16 +25,11 @@ def refuse_options(name: str, **options: Any) -> None:
     """Raises ValueError for an option that is set, but that the 8-bit variant would ignore."""
     for option, value in options.items():
         if value:
-            raise ValueError(
-                f"{name} with quantized=true does not know {option}={value}; leave it at its default"
-            )
+            raise ValueError(f"{name} with quantized=true does not know {option}={value}; keep its default")
 
 
 def eight_bit(class_name: str, groups: Groups, rule: Rule | None = None, **settings: Any) -> Optimizer:
-    """The optimizer of bitsandbytes of this name; tensors of fewer than 4096 values keep 32 bits.
-
-    Raises ImportError, naming the extra, where bitsandbytes is not installed.
-    """
+    """An optimizer of bitsandbytes; tensors of fewer than 4096 values keep 32 bits. Raises ImportError without it."""
     logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # it warns of kernels that no optimizer uses
     try:
         library = import_module("bitsandbytes.optim")

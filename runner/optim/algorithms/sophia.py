@@ -1,16 +1,15 @@
-"""Sophia-H, with its Hessian estimated while the gradients are made.
+"""Sophia-H, whose Hessian is estimated in the backward pass of every `update_period`-th step.
 
     diag(H) ~ z * (H z),   z ~ N(0, 1),   H z = d(g . z)/dw
 
-On every `update_period`-th step the backward pass is itself differentiable. Hooks on the parameters take
-each micro-batch's gradient with its graph and return one without it, so that accumulation, clipping and
-synchronisation work as usual. z depends on the step alone: every micro-batch and rank uses the same, so the
-estimate is that of the whole global batch however it was cut, and a resumed run repeats it.
+Hooks on the parameters take each micro-batch's gradient with its graph and return one without it. z depends on the step
+alone, so the estimate is that of the whole global batch however it was cut.
 """
 
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,7 +21,7 @@ from iolaus.runner.optim.hooks import LoopNeeds
 
 
 class LoopSophiaH(SophiaH):
-    """SophiaH whose estimate of the Hessian is made by the training loop."""
+    """SophiaH whose Hessian is estimated by the training loop."""
 
     hessian: list[torch.Tensor] | None = None
 
@@ -76,7 +75,7 @@ class SophiaNeeds(LoopNeeds):
             return
         parameters: list[Any] = self.optimizer.parameters()
         self._begin(parameters)
-        hooks = [p.register_hook(self._take(number)) for number, p in enumerate(parameters)]
+        hooks = [p.register_hook(partial(self._take, number)) for number, p in enumerate(parameters)]
         try:
             with sdpa_kernel(SDPBackend.MATH), set_stance("force_eager"), warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message=r"Using backward\(\) with create_graph=True")
@@ -91,11 +90,10 @@ class SophiaNeeds(LoopNeeds):
     def _begin(self, parameters: list[torch.Tensor]) -> None:
         self.create_graph = True
         self.optimizer.hessian = [torch.zeros_like(p) for p in parameters]
-        generators: dict[torch.device, torch.Generator] = {}
         step = int(self.optimizer.param_groups[0].get("step", 0))
-        for parameter in parameters:
-            if parameter.device not in generators:
-                generators[parameter.device] = torch.Generator(parameter.device).manual_seed(step)
+        generators = {
+            device: torch.Generator(device).manual_seed(step) for device in {p.device for p in parameters}
+        }
         samples = range(self.optimizer.num_samples)
         self.noise = [[self._draw(p, generators[p.device]) for p in parameters] for _ in samples]
 
@@ -105,13 +103,10 @@ class SophiaNeeds(LoopNeeds):
             return noise.normal_(generator=generator)
         return noise.bernoulli_(0.5, generator=generator).mul_(2).sub_(1)
 
-    def _take(self, number: int) -> Callable[[torch.Tensor], torch.Tensor]:
-        def take(gradient: torch.Tensor) -> torch.Tensor:
-            if gradient.requires_grad:
-                self.taken[number] = gradient
-            return gradient.detach()
-
-        return take
+    def _take(self, number: int, gradient: torch.Tensor) -> torch.Tensor:
+        if gradient.requires_grad:
+            self.taken[number] = gradient
+        return gradient.detach()
 
     def after_backward(self) -> None:
         """Adds this micro-batch's share of the estimate, and frees its graph."""
@@ -120,26 +115,18 @@ class SophiaNeeds(LoopNeeds):
         taken, self.taken = self.taken, {}
         parameters = self.optimizer.parameters()
         wanted = [parameters[number] for number in taken]
-        hessian = self.optimizer.hessian
-        assert hessian is not None
         for last, noise in enumerate(self.noise, start=1 - len(self.noise)):
-            products = torch.autograd.grad(
-                list(taken.values()),
-                wanted,
-                grad_outputs=[noise[number] for number in taken],
-                retain_graph=last < 0,
-                allow_unused=True,
-            )
+            along = [noise[number] for number in taken]
+            options: dict[str, Any] = {"retain_graph": last < 0, "allow_unused": True}
+            products = torch.autograd.grad([*taken.values()], wanted, along, **options)
             for number, product in zip(taken, products, strict=True):
                 if product is not None:
-                    hessian[number].addcmul_(product, noise[number], value=1.0 / len(self.noise))
+                    hessian = self.optimizer.hessian[number]
+                    hessian.addcmul_(product, noise[number], value=1.0 / len(self.noise))
 
 
 def average_over_ranks(tensors: list[torch.Tensor]) -> None:
     """Averages tensors over all ranks, as gradients are."""
-    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
-        return
-    ranks = torch.distributed.get_world_size()
-    if ranks > 1:
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
         for tensor in tensors:
-            torch.distributed.all_reduce(tensor.div_(ranks))
+            torch.distributed.all_reduce(tensor.div_(torch.distributed.get_world_size()))

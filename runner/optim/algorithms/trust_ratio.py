@@ -1,12 +1,8 @@
-"""LAMB (You et al. 2020, arXiv 1904.00962v5, algorithm 2).
+"""LAMB (You et al. 2020, arXiv 1904.00962v5, algorithm 2; its phi is the identity).
 
-With m and v Adam's moments, bias-corrected, of a tensor x:
+With r = m / (sqrt(v) + eps) of Adam's bias-corrected moments, a tensor x moves by lr times its own norm:
 
-    r = m / (sqrt(v) + eps)
-    x <- x - lr * ||x|| / ||r + lambda x|| * (r + lambda x)
-
-so a tensor moves by lr times its own norm, whatever that is (the paper's phi is the identity). Where one of the two norms
-is 0 their ratio is 1.
+    x <- x - lr * ||x|| / ||r + lambda x|| * (r + lambda x), with a ratio of 1 where a norm is 0
 """
 
 from collections.abc import Callable
@@ -34,10 +30,8 @@ class Lamb(Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One update of every parameter that has a gradient."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+        with torch.enable_grad():
+            loss = None if closure is None else closure()
         for group in self.param_groups:
             (beta1, beta2), eps = group["betas"], group["eps"]
             for p in group["params"]:

@@ -1,21 +1,12 @@
-"""The learning rate as a closed form of the step: warm-up, training, cool-down, each of some kind and length.
+"""The learning rate as a closed form of the step: a warm-up to the base rate, training, and a cool-down.
 
-    f(s) = rate at step s / base rate
+Each phase starts where the one before ended and falls along a shape g over its n steps; a warm-up runs it backwards.
 
-    warm-up    rises to 1 over `warmup_steps`, from where its kind and decay say
-    training   starts where the warm-up ended
-    cool-down  starts where training ended; afterwards the rate stays where the cool-down left it
-
-A phase falls along a shape g(s) with g(0) = 1 over its n steps (a warm-up runs its shape backwards in time):
-
-    constant      g(s) = d                              d, a factor: of the first phase only, see below
-    linear        g(s) = 1 - (1 - d) s/n                d, the end factor (of a warm-up: the start factor)
+    constant      g(s) = d                               d, a factor; 1 in a phase that follows another one
+    linear        g(s) = 1 - (1 - d) s/n                 d, the end factor (of a warm-up: the start factor)
     cosine        g(s) = d + (1 - d)(1 + cos(pi s/n))/2  d, the end factor
-    exponential   g(s) = d^s                            d, the factor per step
-    inverse_sqrt  g(s) = 1 - (1 - d) sqrt(s/n)          d, the end factor (arXiv 2405.18392 has d = 0)
-
-The rate never jumps, so a constant phase that follows another one must have d = 1.
-Nothing here imports torch: a schedule can be drawn before a run.
+    exponential   g(s) = d^s                             d, the factor per step
+    inverse_sqrt  g(s) = 1 - (1 - d) sqrt(s/n)           d, the end factor (arXiv 2405.18392 has d = 0)
 """
 
 import math
@@ -39,7 +30,7 @@ def shape(kind: str, step: float, num_steps: int, decay: float) -> float:
         return float(decay**step)
     done = min(max(step / num_steps, 0.0), 1.0)
     if kind == "linear":
-        # Weighing both ends, rather than adding to one, makes the ends exact.
+        # a weighted mean, so that both ends are exact
         return (1.0 - done) + decay * done
     if kind == "cosine":
         return decay + (1.0 - decay) * 0.5 * (1.0 + math.cos(math.pi * done))
@@ -50,8 +41,10 @@ def check_kind(kind: str, where: str) -> str:
     """The kind's own spelling (`inverse-sqrt` is taken too); raises ValueError for an unknown one."""
     name = str(kind).replace("-", "_")
     if name not in KINDS:
-        near = suggest(name, KINDS)
-        raise ValueError(f"{where}='{kind}' is no kind of schedule; choose one of {', '.join(KINDS)}{near}")
+        raise ValueError(
+            f"{where}='{kind}' is no kind of schedule; choose one of {', '.join(KINDS)}"
+            + suggest(name, KINDS)
+        )
     return name
 
 
@@ -75,13 +68,11 @@ def count_steps(steps: Steps, max_steps: int | None, where: str) -> int:
     if 0 < steps < 1:
         if max_steps is None:
             raise ValueError(
-                f"{where}={steps} is a fraction of max_steps, which is not known; give a number of steps."
+                f"{where}={steps} is a fraction of max_steps, which is not known; give a number."
             )
         return int(steps * max_steps + 1e-9)
     if steps != int(steps) or (isinstance(steps, float) and steps == 1.0):
-        raise ValueError(
-            f"{where}={steps} is neither a whole number of steps nor a fraction between 0 and 1."
-        )
+        raise ValueError(f"{where}={steps} is neither a whole number nor a fraction between 0 and 1.")
     return int(steps)
 
 
@@ -115,9 +106,9 @@ class Phase:
 class ThreePhaseSchedule:
     """The three phases as one function of the step.
 
-    Steps are whole numbers, or fractions of max_steps. With training_steps = -1 the middle phase lasts until
-    max_steps less the cool-down. Raises ValueError for an unknown kind, a decay out of range, phases longer than
-    max_steps, and a cool-down that starts at no known step.
+    Steps are whole numbers, or fractions of max_steps; with training_steps = -1 the middle phase lasts until max_steps
+    less the cool-down. Raises ValueError for an unknown kind, a decay out of range, phases longer than max_steps, and a
+    cool-down without a start.
 
     Example:
         >>> schedule = ThreePhaseSchedule(warmup_steps=2, cooldown_steps=0.25, max_steps=8)
@@ -150,21 +141,22 @@ class ThreePhaseSchedule:
             ("training", training_kind, training, training_decay),
             ("cooldown", cooldown_kind, cooldown, cooldown_decay),
         )
-        self._check_rest()
+        end = self.num_steps
+        if max_steps and end and end < max_steps and self.factor(end) == 0.0:
+            raise ValueError(
+                f"The schedule ends with a rate of 0 at step {end}, but max_steps={max_steps}: the last "
+                f"{max_steps - end} steps would train nothing. Set training_steps=-1 or max_steps={end}."
+            )
 
     def _training_steps(self, steps: Steps, warmup: int, cooldown: int, exact: float) -> int | None:
         phases = f"a warm-up of {warmup} and a cool-down of {cooldown} steps"
         if steps == -1:
             if self.max_steps is not None:
                 if warmup + cooldown > self.max_steps:
-                    raise ValueError(
-                        f"{phases} do not fit into max_steps={self.max_steps}; shorten one of them."
-                    )
+                    raise ValueError(f"{phases} do not fit into max_steps={self.max_steps}; shorten one.")
                 return self.max_steps - warmup - cooldown
             if cooldown:
-                raise ValueError(
-                    f"cooldown_steps={cooldown} needs a start: set training_steps, or max_steps."
-                )
+                raise ValueError(f"cooldown_steps={cooldown} needs a start: set training_steps or max_steps.")
             return None
         training = count_steps(steps, self.max_steps, "training_steps")
         if training != steps:  # a fraction: it also takes what rounding cut off the other two
@@ -175,14 +167,6 @@ class ThreePhaseSchedule:
                 f"more than max_steps={self.max_steps}; shorten one of them or set training_steps=-1."
             )
         return training
-
-    def _check_rest(self) -> None:
-        end = self.num_steps
-        if self.max_steps and end and end < self.max_steps and self.factor(end) == 0.0:
-            raise ValueError(
-                f"The schedule ends with a rate of 0 at step {end}, but max_steps={self.max_steps}: the last "
-                f"{self.max_steps - end} steps would train nothing. Set training_steps=-1 or max_steps={end}."
-            )
 
     def describe(self) -> str:
         """The phases in words, such as `warmup 75 steps (linear), training 1,125 steps (constant)`."""
@@ -196,20 +180,14 @@ class ThreePhaseSchedule:
         """Steps of all phases together; None where the training phase has no end."""
         return self.phases[-1].end if self.phases else 0
 
-    def phase(self, step: int) -> Phase | None:
-        """The phase that step (0 is the first) falls into; None after the last."""
-        for phase in self.phases:
-            if phase.end is None or step < phase.end:
-                return phase
-        return None
-
     def factor(self, step: int) -> float:
-        """What the base rate is multiplied with at this step (0 is the first)."""
+        """The factor of the base rate at this step (0 is the first)."""
         if step < 0:
             raise ValueError(f"step={step}: the first step is 0.")
         if not self.phases:
             return 1.0
-        return (self.phase(step) or self.phases[-1]).factor(step)
+        going = (phase for phase in self.phases if phase.end is None or step < phase.end)
+        return next(going, self.phases[-1]).factor(step)
 
 
 def _chain(*phases: tuple[Literal["warmup", "training", "cooldown"], str, int | None, float]) -> list[Phase]:
@@ -228,7 +206,7 @@ def _chain(*phases: tuple[Literal["warmup", "training", "cooldown"], str, int | 
             )
         if num_steps is None and kind not in ("constant", "exponential"):
             raise ValueError(
-                f"{name}_kind='{kind}' needs a length: set {name}_steps, or max_steps of the trainer."
+                f"{name}_kind='{kind}' needs a length: set {name}_steps, or the trainer's max_steps."
             )
         phase = Phase(name, kind, start, num_steps, decay, level)
         chain.append(phase)

@@ -7,19 +7,14 @@ NAMES = {"warmup": "warm-up", "training": "training", "cooldown": "cool-down"}
 
 
 def drawn(schedule: ThreePhaseSchedule, max_steps: int, base_lr: float = 1.0) -> list[str]:
-    """The rate over max_steps steps in lines of characters, and a line for each phase.
-
-    base_lr is what the factors are multiplied with. Raises ValueError where max_steps is not positive.
-    """
+    """The rate over max_steps (at least 1) steps in lines of characters, and a line for each phase."""
     if max_steps < 1:
         raise ValueError(f"max_steps={max_steps} must be at least 1 to draw a schedule.")
     return [*_characters(schedule, max_steps, base_lr), "", *_phases(schedule, max_steps, base_lr)]
 
 
-def _characters(
-    schedule: ThreePhaseSchedule, max_steps: int, base_lr: float, width: int = 64, height: int = 10
-) -> list[str]:
-    width = min(width, max_steps)
+def _characters(schedule: ThreePhaseSchedule, max_steps: int, base_lr: float) -> list[str]:
+    width, height = min(64, max_steps), 10
     steps = [round(i * (max_steps - 1) / max(width - 1, 1)) for i in range(width)]
     rates = [base_lr * schedule.factor(step) for step in steps]
     top = max(rates) or 1.0

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any, Literal
 
-from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
@@ -20,9 +19,8 @@ from iolaus.runner.optim.schedule.phases import (
 class ClosedFormScheduler(LambdaLR):
     """Sets the rate of each group to its own base rate times `factor(step)`.
 
-    Its state is the number of steps: everything else comes from the config, so that a run resumed with
-    another schedule follows the new one from there. With `last_epoch` k, groups that have an `initial_lr` go on at
-    step k + 1.
+    Its state is the number of steps alone, so a run resumed with another schedule follows the new one from there.
+    With `last_epoch` k, groups that have an `initial_lr` continue at step k + 1.
 
     Example:
         >>> import torch
@@ -35,11 +33,6 @@ class ClosedFormScheduler(LambdaLR):
         self.factor = factor
         super().__init__(optimizer, factor, last_epoch)
 
-    def get_lr(self) -> list[float | Tensor]:
-        """The rate of every group at the current step."""
-        factor = self.factor(self.last_epoch)
-        return [base * factor for base in self.base_lrs]
-
     def state_dict(self) -> dict[str, Any]:
         """The number of steps taken."""
         return {"last_epoch": self.last_epoch}
@@ -47,9 +40,9 @@ class ClosedFormScheduler(LambdaLR):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restores the number of steps and sets the rates they give (load the optimizer's state first)."""
         self.last_epoch = int(state_dict["last_epoch"])
-        for group, base, lr in zip(self.optimizer.param_groups, self.base_lrs, self.get_lr(), strict=True):
+        self._last_lr = [base * self.factor(self.last_epoch) for base in self.base_lrs]
+        for group, base, lr in zip(self.optimizer.param_groups, self.base_lrs, self._last_lr, strict=True):
             group["initial_lr"], group["lr"] = base, lr
-        self._last_lr = self.get_lr()
 
 
 class ThreePhaseScheduler(ClosedFormScheduler):
@@ -78,7 +71,7 @@ class InverseSqrtScheduler(ClosedFormScheduler):
         super().__init__(optimizer, self.lr_lambda, last_epoch)
 
     def lr_lambda(self, current_step: int) -> float:
-        """What the base rate is multiplied with at a step (0 is the first)."""
+        """The factor of the base rate at a step (0 is the first)."""
         return shape("inverse_sqrt", current_step, self.cooldown_steps, 0.0)
 
 
@@ -97,24 +90,15 @@ def get_scheduler(
 ) -> ThreePhaseScheduler:
     """The three-phase schedule on an optimizer; step it once per optimizer step.
 
-    Steps are numbers or fractions of max_steps. Decays are factors of the peak, those of exponential phases per step;
-    each phase starts where the one before ended. Raises ValueError as `ThreePhaseSchedule` does.
-
-    On purpose unlike bertblocks': no phase jumps back to the peak, and the decay of cosine is a factor, not a rate.
+    Steps are numbers or fractions of max_steps. Decays are factors of the peak (that of cosine too), those of exponential
+    phases per step; each phase starts where the one before ended. Raises ValueError as `ThreePhaseSchedule` does.
 
     Example:
         >>> import torch
         >>> optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
-        >>> scheduler = get_scheduler(
-        ...     optimizer, warmup_steps=2, warmup_decay=0.5, training_steps=2, cooldown_steps=2
-        ... )
-        >>> rates = []
-        >>> for _ in range(7):
-        ...     rates += scheduler.get_last_lr()
-        ...     optimizer.step()
-        ...     scheduler.step()
-        >>> rates
-        [0.5, 0.75, 1.0, 1.0, 1.0, 0.5, 0.0]
+        >>> scheduler = get_scheduler(optimizer, warmup_steps=2, training_steps=2, cooldown_steps=2)
+        >>> [scheduler.factor(step) for step in range(7)]
+        [0.0, 0.5, 1.0, 1.0, 1.0, 0.5, 0.0]
     """
     schedule = ThreePhaseSchedule(
         warmup_kind, warmup_steps, warmup_decay, training_kind, training_steps, training_decay,
@@ -132,8 +116,8 @@ def get_single_scheduler(
 ) -> ClosedFormScheduler | None:
     """One phase alone: `decrease` falls from the base rate, `increase` rises to it; afterwards the rate stays.
 
-    The decay is what the phase ends at (of a rise: starts at), as a factor; for an exponential one the factor per step.
-    None without steps. Raises ValueError for an unknown kind or direction, a decay out of range, negative steps.
+    The decay is the factor at the phase's end (of a rise: at its start); of an exponential one the factor per step. None
+    without steps. Raises ValueError for an unknown kind or direction, a decay out of range, negative steps.
 
     Example:
         >>> import torch

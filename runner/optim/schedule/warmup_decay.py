@@ -26,9 +26,7 @@ def check_warmup_decay(
         known = ", ".join(DECAYS[kind]) or "none"
         raise ValueError(f"scheduler_kwargs: {kind} has no setting {unknown!r}; it has: {known}")
     if warmup_steps < 0 or not 0 <= warmup_ratio <= 1:
-        raise ValueError(
-            f"warmup_steps={warmup_steps} must be 0 or more, warmup_ratio={warmup_ratio} from 0 to 1"
-        )
+        raise ValueError(f"{warmup_steps=} must be 0 or more, {warmup_ratio=} from 0 to 1")
 
 
 def warmup_decay_factor(
@@ -39,12 +37,9 @@ def warmup_decay_factor(
     learning_rate: float,
     num_steps: Callable[[], int | None],
 ) -> Callable[[int], float]:
-    """What the learning rate is multiplied with at each step: from 0 up to 1, then down over the rest of the steps.
+    """The factor of the learning rate at each step: from 0 up to 1, then down over the rest of the steps.
 
-    `num_steps` is called only where the factor depends on it.
-
-    Raises:
-        ValueError: the factor depends on the number of steps, and `num_steps` gives none.
+    Raises ValueError where it depends on the number of steps and `num_steps`, called only then, gives none.
     """
     falls, by_ratio = kind != "constant", warmup_ratio > 0 and not warmup_steps
     steps = num_steps() if falls or by_ratio else None

@@ -33,7 +33,7 @@ def test_documents_are_topics_and_docstrings(documents: list[str]) -> None:
 
 
 def test_they_come_in_the_order_of_paths_and_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stdlib_text, "_library", lambda: tmp_path)
+    monkeypatch.setattr(stdlib_text, "library", lambda: tmp_path)
     monkeypatch.setitem(sys.modules, "pydoc_data.topics", None)
     for name in ("z/a.py", "b.py", "a.py", "test/x.py", "z/site-packages/y.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
@@ -70,7 +70,7 @@ def test_the_fingerprint_is_found_without_reading() -> None:
 
 def test_the_fingerprint_changes_with_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "module.py").write_text('"""Some words that are long enough to be a document."""')
-    monkeypatch.setattr(stdlib_text, "_library", lambda: tmp_path)
+    monkeypatch.setattr(stdlib_text, "library", lambda: tmp_path)
     first = StdlibText().fingerprint()
     assert any(text.startswith("Some words") for text in StdlibText().documents())
     (tmp_path / "other.py").write_text("")
@@ -79,7 +79,7 @@ def test_the_fingerprint_changes_with_the_files(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_python_without_sources_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stdlib_text, "_library", lambda: tmp_path)
+    monkeypatch.setattr(stdlib_text, "library", lambda: tmp_path)
     monkeypatch.setitem(sys.modules, "pydoc_data.topics", None)
     with pytest.raises(FileNotFoundError, match=r"without the sources of its standard library.*data=files"):
         StdlibText().documents()

@@ -1,6 +1,7 @@
 """Packed rows of an energon stream give the losses that their samples have alone; no label leaves its sample."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -18,7 +19,7 @@ def vision() -> TinyVision:
     return tiny_vision("llava_tiny")
 
 
-def task(vision: TinyVision, packed: bool) -> ConversationTaskEncoder:
+def task(vision: TinyVision, packed: bool, **settings: Any) -> ConversationTaskEncoder:
     return ConversationTaskEncoder(
         encoder=vision.data._encoder,
         reader=vision.data.read_row,
@@ -26,6 +27,7 @@ def task(vision: TinyVision, packed: bool) -> ConversationTaskEncoder:
         row_length=150,
         errors=ErrorCollector(0),
         packed=packed,
+        **settings,
     )
 
 
@@ -62,3 +64,10 @@ def test_no_label_leaves_its_sample(vision: TinyVision, samples: list[EncodedSam
         own = torch.from_numpy(sample.labels)
         assert torch.equal(labels[start : end - 1], own[1:]), "labels stand one token before their own"
         assert labels[end - 1] == -100, "the last token of a sample predicts nothing"
+
+
+def test_filler_of_an_evaluation_is_no_sample(vision: TinyVision) -> None:
+    filler = task(vision, packed=False, numbers={"set/shard/0": 0}).filler()
+    assert float(filler["weight"]) == 0
+    assert filler["samples"].tolist() == [-1]
+    assert filler["sample_names"] == []

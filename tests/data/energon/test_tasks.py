@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from megatron.energon import CaptioningSample, VQASample
+from megatron.energon import CaptioningSample, SourceInfo, VQASample
+from megatron.energon.epathlib import EPath
 from PIL import Image
 
 from iolaus.runner.data.energon.errors import ErrorCollector
+from iolaus.runner.data.energon.examples import ReadConversations
 from iolaus.runner.data.energon.module import EnergonMultiModalDataModule
 from iolaus.runner.data.energon.shards import numbered, write_shards
 from iolaus.runner.data.energon.tasks import (
@@ -112,6 +114,17 @@ def test_energons_own_samples_are_read_too(vision: VisionProcessor) -> None:
     assert [[i["pixel_values"].shape for i in s.images] for s in found] == [[(1, 3, 8, 8)]] * 3
     assert (found[0].input_ids == found[2].input_ids).all()
     assert (found[0].labels == found[2].labels).all()
+
+
+def test_image_of_energons_own_sample_is_named_by_its_file() -> None:
+    source = SourceInfo(
+        dataset_path=EPath("set"), index=0, shard_name="train.tar", file_names=("a.json", "a.jpg")
+    )
+    asked = VQASample(
+        __key__="a", __restore_key__=(), __sources__=(source,), image=b"", context="one?", answers=["red"]
+    )
+    found = ReadConversations(ConversationReader({}, "describe.")).encode_sample(asked)
+    assert found.conversation.images == [f"{source.dataset_path}#a.jpg"]
 
 
 def test_images_have_the_tokens_of_their_size(tmp_path: Path) -> None:

@@ -111,6 +111,12 @@ def test_global_batches_do_not_depend_on_the_layout(
     )
 
 
+def test_layout_single_gives_every_chunk_a_micro_batch(streamed: Any) -> None:
+    whole, single = shares(streamed(), stop=3), shares(streamed(layout="single"), stop=3)
+    assert {len(micro["input_ids"]) for share in single for micro in share["micro_batches"]} == {1}
+    assert hashes([single]) == hashes([whole])
+
+
 def test_global_batches_begin_anywhere(streamed: Any) -> None:
     data = streamed()
     whole = shares(data)

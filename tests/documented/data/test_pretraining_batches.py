@@ -9,6 +9,7 @@ import torch
 from transformers import AutoTokenizer
 
 from iolaus.runner.modules import PretrainingModule
+from iolaus.runner.run.replicas import Replica
 from tests.documented.conftest import TrainerMaker
 from tests.documented.data.conftest import LENGTH, documents
 from tests.documented.notebook import SIZES, TEXTS, Noted, texts
@@ -102,7 +103,7 @@ def test_ranks_share_the_documents(
     data = new(streaming=streaming, packing=packing, train_batch_size=3, objective="mlm")
     found = []
     for rank in range(3):
-        monkeypatch.setattr(data, "ranks", lambda rank=rank: (rank, 3))
+        monkeypatch.setattr(data, "replica", lambda rank=rank: Replica(rank, 3, None))
         loader = data.train_dataloader()
         loader.any_has_more = None  # which asks processes that are not there
         found.append(list(loader))

@@ -1,0 +1,54 @@
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from lightning.pytorch import LightningModule
+
+from iolaus.runner.callbacks import OrderAudit
+from iolaus.runner.run.files import replacing
+from iolaus.runner.run.folder import RunFolder
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_interrupted_write_leaves_the_old_file_alone(tmp_path: Path, error: type[BaseException]) -> None:
+    target = tmp_path / "page.html"
+    target.write_text("old")
+
+    def stop_halfway() -> None:
+        with replacing(target) as temporary:
+            temporary.write_text("half")
+            raise error
+
+    with pytest.raises(error):
+        stop_halfway()
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("page.html", "old")]
+
+
+def test_failed_write_names_the_file(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(OSError, match=r"cannot write the report '.*file/page\.html': Not a directory"),
+        replacing(tmp_path / "file" / "page.html", "the report ") as temporary,
+    ):
+        temporary.write_text("page")
+
+
+def test_order_log_keeps_the_steps_before_the_checkpoint(tmp_path: Path) -> None:
+    (tmp_path / "order.txt").write_text("1 aa\n2 bb\n3 cc\n4 d")
+    trainer: Any = SimpleNamespace(is_global_zero=True, default_root_dir=str(tmp_path), global_step=2)
+    audit, module = OrderAudit(), LightningModule()
+    audit.on_train_start(trainer, module)
+    trainer.global_step = 3
+    audit.on_train_batch_end(trainer, module, {"order": "ee"})
+    audit.on_train_end(trainer, module)
+    assert (tmp_path / "order.txt").read_text() == "1 aa\n2 bb\n3 ee\n"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_name_of_a_run_folder_does_not_depend_on_how_it_is_spelt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "2026-11-03" / "12-30-11-ab12").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "2026-11-03")
+    assert RunFolder(Path("12-30-11-ab12")).name == "2026-11-03/12-30-11-ab12"
