@@ -66,7 +66,7 @@ class StepLoader(ForkSafeLoader):
         [2, 3, 4]
     """
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Any:
         sampler: Any = self.sampler
         _watch.active += 1
         try:
@@ -200,7 +200,8 @@ def _end_all() -> None:
 def set_up_worker(worker: int) -> None:
     """Limits a loader process to one thread, and leaves the signals to the training process."""
     torch.set_num_threads(1)
-    if parent := multiprocessing.parent_process():  # a batch in the pipe would keep this process for ever
+    parent = multiprocessing.parent_process()
+    if parent is not None and parent.pid is not None:  # a batch in the pipe would keep this process for ever
         end_with_parent(parent.pid)
     for number in STOPPING:
         signal.signal(number, signal.SIG_IGN)

@@ -139,7 +139,8 @@ class RankAgent(LocalElasticAgent):
         for worker in worker_group.workers:
             heartbeat_of(self.folder.path, worker.global_rank).unlink(missing_ok=True)
         with _handlers_kept():
-            return super()._start_workers(worker_group)
+            started: dict[int, Any] = super()._start_workers(worker_group)
+        return started
 
     def _monitor_workers(self, worker_group: WorkerGroup) -> RunResult:
         self.plan.lead()

@@ -2,10 +2,11 @@
 
 import contextlib
 import socket
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
-from torch.distributed import FileStore, HashStore, Store
+from torch.distributed import FileStore, HashStore
 from torch.distributed.elastic.rendezvous.c10d_rendezvous_backend import C10dRendezvousBackend
 from torch.distributed.elastic.rendezvous.dynamic_rendezvous import (
     DynamicRendezvousHandler,
@@ -61,12 +62,12 @@ class FolderBackend(RendezvousBackend):
 
 def rendezvous(folder: Path, nodes: Nodes) -> DynamicRendezvousHandler:
     """Where the agents of a run in `folder` meet."""
+    make: Callable[..., DynamicRendezvousHandler] = DynamicRendezvousHandler.from_backend
     if nodes == (1, 1):
-        store: Store = HashStore()
-        backend: RendezvousBackend = C10dRendezvousBackend(store, "run")
-        return DynamicRendezvousHandler.from_backend("run", store, backend, 1, 1, local_addr="127.0.0.1")
+        store = HashStore()
+        return make("run", store, C10dRendezvousBackend(store, "run"), 1, 1, local_addr="127.0.0.1")
     meeting = folder / MEETING
-    return DynamicRendezvousHandler.from_backend(
+    return make(
         "run", FileStore(str(meeting / "store")), FolderBackend(meeting), nodes.least, nodes.most,
         local_addr=own_address(), timeout=RendezvousTimeout(last_call=timedelta(seconds=SECONDS_FOR_MORE_NODES)),
         keep_alive_interval=SECONDS_BETWEEN_HEARTBEATS,
