@@ -73,6 +73,46 @@ def nodes_of(trainer: Any) -> Nodes:
     asked = str(trainer.get("num_nodes", 1))
     if asked == "auto":
         return ANY_NODES
+    found = re.fullmatch(r"(\d+)(?::(\d+))?", asked)
+    nodes = Nodes(int(found[1]), int(found[2] or found[1])) if found else Nodes(0, 0)
+    if not 1 <= nodes.least <= nodes.most:
+        raise ValueError(f"trainer.num_nodes={asked}: expected a number, a range such as 1:4, or auto")
+    return nodes
+
+
+def num_nodes(self) -> int:
+    """Nodes with a rank."""
+    return self.world_size // self.ranks_per_node
+
+
+class Nodes(NamedTuple):
+    """How many nodes a run may have."""
+
+    least: int
+    most: int
+
+    @property
+    def elastic(self) -> bool:
+        """Whether the run goes on with more or fewer nodes."""
+        return self.least < self.most
+
+    def __str__(self) -> str:
+        return f"{self.least}:{self.most}" if self.elastic else str(self.least)
+
+
+ANY_NODES = Nodes(1, 1024)
+"""What `trainer.num_nodes=auto` stands for."""
+
+
+def nodes_of(trainer: Any) -> Nodes:
+    """The nodes that a trainer config asks for: a number, a range such as `1:4`, or `auto`.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    asked = str(trainer.get("num_nodes", 1))
+    if asked == "auto":
+        return ANY_NODES
     least, _, most = asked.partition(":")
     if not (least.isdecimal() and (most or least).isdecimal() and 1 <= int(least) <= int(most or least)):
         raise ValueError(f"trainer.num_nodes={asked}: expected a number, a range such as 1:4, or auto")
