@@ -80,45 +80,6 @@ def nodes_of(trainer: Any) -> Nodes:
     return nodes
 
 
-def num_nodes(self) -> int:
-    """Nodes with a rank."""
-    return self.world_size // self.ranks_per_node
-
-
-class Nodes(NamedTuple):
-    """How many nodes a run may have."""
-
-    least: int
-    most: int
-
-    @property
-    def elastic(self) -> bool:
-        """Whether the run goes on with more or fewer nodes."""
-        return self.least < self.most
-
-    def __str__(self) -> str:
-        return f"{self.least}:{self.most}" if self.elastic else str(self.least)
-
-
-ANY_NODES = Nodes(1, 1024)
-"""What `trainer.num_nodes=auto` stands for."""
-
-
-def nodes_of(trainer: Any) -> Nodes:
-    """The nodes that a trainer config asks for: a number, a range such as `1:4`, or `auto`.
-
-    Raises:
-        ValueError: it is none of these.
-    """
-    asked = str(trainer.get("num_nodes", 1))
-    if asked == "auto":
-        return ANY_NODES
-    least, _, most = asked.partition(":")
-    if not (least.isdecimal() and (most or least).isdecimal() and 1 <= int(least) <= int(most or least)):
-        raise ValueError(f"trainer.num_nodes={asked}: expected a number, a range such as 1:4, or auto")
-    return Nodes(int(least), int(most or least))
-
-
 def num_nodes(trainer: Any) -> int:
     """The nodes there are, in a rank; elsewhere the fewest that the config asks for."""
     here = member()
