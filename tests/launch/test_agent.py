@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from socket import gethostname
 
 import pytest
 
@@ -71,10 +72,10 @@ def test_rank_that_is_killed_and_rank_that_hangs_are_replaced(
     assert_bitwise(weights(undisturbed, STEPS), weights(run, STEPS))
     assert_clean(run, tmp_path)
     output = (tmp_path / "output.txt").read_text()
-    assert "rank 1 was killed by SIGKILL" in output
-    assert "restart 1 of 3, from step " in output
+    assert f"rank 1 on {gethostname()} was killed by SIGKILL; restart 1 of 3, from step " in output
     assert "made no progress" in output
     assert "restart 2 of 3, from step " in output
+    assert len(run.status()["restarts"]) == 2
     assert "Thread 0x" in (run.path / "train.log").read_text(), "the stacks of the rank that waited"
 
 
@@ -112,7 +113,9 @@ def test_error_that_the_user_has_to_mend_is_not_tried_again(arguments: list[str]
     process = start([*arguments, *broken, "trainer.devices=2"], tmp_path)
     assert process.wait(timeout=120) == 1
     output = (tmp_path / "output.txt").read_text()
-    assert "error: rank 1 ended with exit status 1: the last rank has had enough" in output
+    assert (
+        f"error: rank 1 on {gethostname()} ended with exit status 1: the last rank has had enough" in output
+    )
     assert "restart" not in output
     assert_clean(only_run(tmp_path / "outputs"), tmp_path)
 
@@ -128,7 +131,7 @@ def test_restarts_without_progress_end(arguments: list[str], tmp_path: Path) -> 
     assert "the last 2 restarts made no progress beyond step 4" in output
     status = only_run(tmp_path / "outputs").status()
     assert status["state"] == "failed"
-    assert "rank 0 was killed by SIGKILL" in status["error"]
+    assert f"rank 0 on {gethostname()} was killed by SIGKILL" in status["error"]
 
 
 @pytest.mark.slow
