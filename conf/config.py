@@ -75,7 +75,7 @@ class Config:
     seed: int = 42
     """Seed of every random choice of the run."""
     resume: str | None = setting(None, allowed=Named("a folder, or auto"), execution=True)
-    """Folder of a run or a sweep to resume, or `auto`: the newest unfinished run of this config (with `-m` the newest
+    """Folder of a run or a sweep to resume, or `auto`: the newest run of this config (with `-m` the newest
     sweep of these overrides), else a new one."""
     resume_changed_data: bool = setting(False, execution=True)
     """Resumes a run although its data, sampler or batch size are not those of the checkpoint."""

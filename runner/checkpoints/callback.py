@@ -193,7 +193,7 @@ def last_good(folder: str | Path) -> str:
 
 
 def checkpoint_to_resume(folder: RunFolder, resume: str | None) -> ResumePoint | None:
-    """The newest whole checkpoint of this run, or else of the run `resume`; raises ValueError where all are damaged."""
+    """The newest whole checkpoint of this run, or else of its parent; raises ValueError where all are damaged."""
     if found := newest_checkpoint(folder.checkpoints):
         return found
     if resume is not None and any(folder.checkpoints.glob("*.ckpt")):
@@ -201,6 +201,8 @@ def checkpoint_to_resume(folder: RunFolder, resume: str | None) -> ResumePoint |
             f"every checkpoint in {str(folder.checkpoints)!r} is damaged; remove them to begin again at step 0"
         )
     if resume is None or resume == "auto" or folder.is_same(Path(resume)):
+        resume = folder.status().get("branched_from")  # a branch that was killed before its first checkpoint
+    if resume is None:
         return None
     named = Path(resume).resolve()
     found = _resume_point(named) if named.suffix == ".ckpt" else newest_checkpoint(named / "checkpoints")

@@ -1,7 +1,7 @@
 """Which run a command continues: its folder, its overrides, its checkpoint. Imports no torch.
 
-`resume=auto` finds the newest unfinished run of the very same config. `resume=<run folder>` goes on in that folder;
-with further overrides that change what is computed, or with `resume=<run folder>/checkpoints/step-....ckpt`, it
+`resume=auto` finds the newest run of the very same config, a finished one too. `resume=<run folder>` goes on in that
+folder; with further overrides that change what is computed, or with `resume=<run folder>/checkpoints/step-....ckpt`, it
 branches: a new folder that starts from there and carries the curves so far.
 """
 
@@ -10,14 +10,21 @@ import re
 import secrets
 import shutil
 import tempfile
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
 
 from iolaus.runner.run.cluster import agreed_folder, member, nodes_of, slurm_job
-from iolaus.runner.run.files import newest
-from iolaus.runner.run.folder import CONFIG_FLAGS, RunFolder, config_hash, new_name
+from iolaus.runner.run.folder import (
+    CONFIG_FLAGS,
+    RunFolder,
+    config_hash,
+    new_name,
+    public_overrides,
+    typed_overrides,
+)
 from iolaus.runner.run.redaction import HIDDEN
 from iolaus.runner.run.sweep_folder import SWEEP, quoted, read_sweep
 
@@ -48,20 +55,39 @@ def _chosen_folder(_root_: DictConfig, identity: str) -> str:
     if _root_.resume is None:
         return str(outputs / new_name())
     if _root_.resume == "auto":
-        return str(find_unfinished(outputs, identity) or outputs / new_name())
+        found = newest_run(outputs, identity)
+        if found is not None and member() is None and slurm_job() is None and RunFolder(found).is_locked():
+            raise ValueError(
+                f"resume=auto: a process is training this config in {str(found)!r} at this moment"
+            )
+        return str(found or outputs / new_name())
     parent = named_run(_root_.resume)
-    goes_on = parent.status().get("config_hash") == identity and not _root_.resume.endswith(".ckpt")
+    goes_on = not _root_.resume.endswith(".ckpt") and _is_of(parent, identity, _root_)
     return str(parent.path if goes_on else outputs / new_name())
 
 
-def find_unfinished(outputs: Path, identity: str) -> Path | None:
-    """The newest run under `outputs` with this config hash that has not ended and that nobody is training."""
+def newest_run(outputs: Path, identity: str) -> Path | None:
+    """The run under `outputs` with this config hash that was started last, in whatever state it is."""
+    marked = {file.parent for name in ("status.json", "config.yaml") for file in outputs.glob(f"**/{name}")}
+    runs = [run for run in map(RunFolder, marked) if run.identity() == identity]
+    return max(runs, key=lambda run: (_started(run), run.path)).path if runs else None
 
-    def fits(folder: Path, status: dict[str, Any]) -> bool:
-        unfinished = status.get("config_hash") == identity and status.get("state") != "done"
-        return unfinished and not RunFolder(folder).is_locked()
 
-    return newest(outputs, "status.json", fits)
+def _started(run: RunFolder) -> str:
+    """When a run was started; where that is lost, when it was last resumed; empty for one that has not begun."""
+    config = run.path / "config.yaml"
+    last = datetime.fromtimestamp(config.stat().st_mtime).isoformat() if config.exists() else ""
+    return str(run.status().get("started") or last)
+
+
+def _is_of(run: RunFolder, identity: str, config: DictConfig) -> bool:
+    """Whether a run is that of a config; one whose hash is lost, whether it was started with the same overrides."""
+    if known := run.identity():
+        return known == identity
+    try:
+        return run.overrides() == public_overrides(typed_overrides(config.hydra))
+    except ValueError:  # they are lost too, and were given again
+        return True
 
 
 def named_run(resume: str, to_train: bool = True) -> RunFolder:
@@ -94,12 +120,25 @@ def saved_overrides(arguments: list[str]) -> list[str]:
     if sweep := read_sweep(Path(str(resume))):
         return _saved_sweep(sweep, Path(str(resume)), arguments)
     folder = named_run(str(resume), to_train=False)
-    replayed = _replayed(folder.overrides(), arguments, str(folder.path / "overrides.json"))
+    replayed = _replayed(_overrides_of(folder, arguments), arguments, str(folder.path / "overrides.json"))
     cooldown, added = _value("scheduler.cooldown_steps", arguments), []
     if cooldown and cooldown.isdigit() and _value("trainer.max_steps", arguments) is None:
         added = [f"trainer.max_steps={_step(folder, str(resume)) + int(cooldown)}"]
     first = next(i for i, a in enumerate(arguments) if "=" in a and not a.startswith("-"))
     return arguments[:first] + replayed + arguments[first:] + added
+
+
+def _overrides_of(folder: RunFolder, arguments: list[str]) -> list[str]:
+    """The overrides of a run; none where they are lost and the command gives its own."""
+    try:
+        return folder.overrides()
+    except ValueError as lost:
+        if all(word.startswith(("-", "resume=", "hydra")) for word in arguments):
+            raise ValueError(f"resume: {lost}") from None
+        log.warning(
+            "the overrides of %s are lost: those of this command are taken for all of them", folder.path
+        )
+        return []
 
 
 def _saved_sweep(sweep: dict[str, Any], folder: Path, arguments: list[str]) -> list[str]:
@@ -149,12 +188,14 @@ def _name(override: str) -> str:
 
 
 def inherit(folder: RunFolder, resume: str | None) -> None:
-    """Gives a branch the curves of the run it starts from."""
+    """Gives a branch the curves of the run it starts from, and notes that run."""
     if resume == "auto" and not folder.checkpoints.exists():
-        log.info("resume=auto: no unfinished run of this config is here, so a new one begins")
+        log.info("resume=auto: no checkpoint of this config is here, so the run begins at step 0")
     if resume in (None, "auto"):
         return
     parent = named_run(str(resume)) if not folder.is_same(Path(str(resume))) else folder
+    if parent is not folder:
+        folder.update_status(branched_from=str(Path(str(resume)).resolve()))
     for name in CARRIED:
         if (parent.path / name).exists() and not (folder.path / name).exists():
             shutil.copyfile(parent.path / name, folder.path / name)

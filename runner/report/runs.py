@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 
 from iolaus.old_names import current_name
 from iolaus.runner.report.summary import AT_UNIGRAM, plateau_of
-from iolaus.runner.run.files import read_json
+from iolaus.runner.run.files import read_json, read_text
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.run.metrics_file import Series, read_metrics
 from iolaus.runner.run.model_folder import MARKS, check_is_run
@@ -97,13 +97,13 @@ class Run:
 def load_run(folder: Path) -> Run:
     """Reads a run folder; raises FileNotFoundError where it is not there, ValueError where it is not that of a run."""
     check_is_run(folder)
-    text = _text(folder / "config.yaml")
+    text = read_text(folder / "config.yaml")
     overrides = (str(word).partition("=") for word in read_json(folder / "overrides.json", []))
     return Run(
         path=folder,
         status=read_json(folder / "status.json", {}),
         environment=read_json(folder / "environment.json", {}),
-        command=_text(folder / "command.txt").strip(),
+        command=read_text(folder / "command.txt").strip(),
         overrides={name.lstrip("+"): value for name, is_given, value in overrides if is_given},
         config_text=text,
         settings=_settings(text),
@@ -166,10 +166,3 @@ def _settings(text: str) -> Settings:
         name: current_name(value) if name.endswith("_target_") and isinstance(value, str) else value
         for name, value in (flatten(config) if isinstance(config, dict) else ())
     }
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

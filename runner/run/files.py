@@ -6,16 +6,24 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from iolaus.runner.run.redaction import redacted
+
+
+def read_text(path: Path) -> str:
+    """The text of a file; empty where there is none or it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def read_json(path: Path, empty: Any) -> Any:
     """The value in a file; `empty` where there is no file, it cannot be read, or its value has another type."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8", errors="replace"))
-    except (OSError, ValueError):
+        value = json.loads(read_text(path))
+    except ValueError:
         return empty
     return value if isinstance(value, type(empty)) else empty
 
@@ -56,7 +64,18 @@ def locked(file: Path) -> Iterator[None]:
         yield
 
 
+def takes_lock(file: IO[str]) -> bool:
+    """Locks an open lock file unless another process holds it; whether this process has the lock."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def write_atomically(path: Path, text: str) -> None:
-    """Writes a file without secrets; a reader sees the old text or the new one."""
-    with replacing(path) as temporary:
-        temporary.write_text(redacted(text))
+    """Writes a file without secrets; a reader sees the old text or the new one, also after a crash of the machine."""
+    with replacing(path) as temporary, open(temporary, "w") as file:
+        file.write(redacted(text))
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,7 +1,6 @@
 """The run folder: its name, its status, its config and command, and its lock."""
 
 import contextlib
-import fcntl
 import json
 import os
 import re
@@ -22,11 +21,16 @@ from iolaus.conf.registry import OPTIONS, execution_names
 from iolaus.conf.values import rules_of
 from iolaus.runner.run.environment import environment
 from iolaus.runner.run.errors import explain
-from iolaus.runner.run.files import read_json, write_atomically
+from iolaus.runner.run.files import read_json, read_text, takes_lock, write_atomically
 from iolaus.runner.run.redaction import HIDDEN, is_secret, num_lookups, redacted, watch_environment
 
 _NAMES_A_PLACE = re.compile(r"""['"]?\$\{[^{}]*\}['"]?""")
 
+HASH_LINE = "# config_hash: "
+"""Start of the first line of `config.yaml`: the config's hash stands there too, should `status.json` be damaged."""
+
+MARKS = ("status.json", "overrides.json", "command.txt", "config.yaml", "checkpoints")
+"""Any of these marks the folder of a run."""
 CONFIG_FLAGS = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn")
 """Hydra's flags for the place of configs."""
 
@@ -103,9 +107,26 @@ class RunFolder:
         """Changes fields of `status.json`, atomically."""
         write_atomically(self.path / "status.json", json.dumps({**self.status(), **values}, indent=1))
 
+    def identity(self) -> str | None:
+        """The hash of the run's config, by `status.json` or else by `config.yaml`; None where neither has it."""
+        first, _, _ = read_text(self.path / "config.yaml").partition("\n")
+        return self.status().get("config_hash") or first.partition(HASH_LINE)[2] or None
+
     def overrides(self) -> list[str]:
-        """The command-line overrides the run was started with."""
-        return list(json.loads((self.path / "overrides.json").read_text()))
+        """The overrides the run was started with, by `overrides.json` or else by `command.txt`; ValueError without."""
+        if (noted := self._noted_overrides()) is not None:
+            return noted
+        if not (words := _words(read_text(self.path / "command.txt"))):
+            raise ValueError(
+                f"overrides.json in {str(self.path)!r} is damaged or missing, and so is command.txt: give the overrides "
+                f"that the run was started with, as in resume={self.path} seed=7; config.yaml there shows its settings"
+            )
+        places = flags(words)
+        return public_overrides([w for w in words[1:] if w not in places and w[:1] != "-"])
+
+    def _noted_overrides(self) -> list[str] | None:
+        file = self.path / "overrides.json"
+        return read_json(file, []) or ([] if read_text(file).strip() == "[]" else None)
 
     def announce(self, identity: str, overrides: list[str]) -> None:
         """Writes the overrides, command and config hash of a job of a sweep, before it begins."""
@@ -116,13 +137,14 @@ class RunFolder:
     def _write_command(self, overrides: list[str], command: str) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
         write_atomically(self.path / "overrides.json", json.dumps(public_overrides(overrides)))
-        write_atomically(self.path / "command.txt", command + "\n")
+        if not (self.path / "command.txt").exists():
+            write_atomically(self.path / "command.txt", command + "\n")
 
     def begin(self, config: DictConfig, overrides: list[str]) -> None:
         """Writes config, overrides and command without secrets, environment and status, before the run starts."""
-        if not (self.path / "overrides.json").exists():
+        if self._noted_overrides() is None:
             self._write_command(overrides, command_line())
-        write_atomically(self.path / "config.yaml", OmegaConf.to_yaml(without_secrets(config)))
+        self._write_config(without_secrets(config), identity := config_hash(config))
         write_atomically(self.path / "environment.json", json.dumps(environment(), indent=1))
         status, now = self.status(), datetime.now().isoformat()
         self.update_status(
@@ -131,14 +153,18 @@ class RunFolder:
             session={"began": now, "before": status.get("seconds") or 0.0},
             ended=None,
             error=None,
-            config_hash=config_hash(config),
+            config_hash=identity,
             pid=os.getpid(),
         )
 
     def add_to_config(self, values: dict[str, Any]) -> None:
         """Adds values to `config.yaml` that are known only once the run's parts are made."""
-        file = self.path / "config.yaml"
-        write_atomically(file, OmegaConf.to_yaml(OmegaConf.merge(OmegaConf.load(file), values)))
+        self._write_config(
+            OmegaConf.merge(OmegaConf.load(self.path / "config.yaml"), values), self.identity()
+        )
+
+    def _write_config(self, config: Any, identity: str | None) -> None:
+        write_atomically(self.path / "config.yaml", f"{HASH_LINE}{identity}\n{OmegaConf.to_yaml(config)}")
 
     @contextlib.contextmanager
     def recorded(self, config: DictConfig, overrides: list[str]) -> Iterator[None]:
@@ -171,7 +197,7 @@ class RunFolder:
         """Raises ValueError unless this is the folder of a run, in which no process is training `now`."""
         if not self.path.is_dir():
             raise ValueError(f"resume: there is no folder {str(self.path)!r}")
-        if not self.status() or not (self.path / "overrides.json").exists():
+        if not any((self.path / name).exists() for name in MARKS):
             raise ValueError(f"resume: {str(self.path)!r} is not a run folder (it has no status.json)")
         if now and self.is_locked():
             raise ValueError(f"resume: a process is training in {str(self.path)!r} at this moment")
@@ -184,7 +210,7 @@ class RunFolder:
         """Whether a living process holds the folder's lock."""
         try:
             with open(self.path / ".lock") as file:
-                return not _takes_lock(file)
+                return not takes_lock(file)
         except FileNotFoundError:
             return False
 
@@ -193,7 +219,7 @@ class RunFolder:
         """Locks the folder until the process ends; raises ValueError where another holds it after `patience` seconds."""
         deadline = time.monotonic() + patience
         with open(self.path / ".lock", "w") as file:
-            while not _takes_lock(file):
+            while not takes_lock(file):
                 if time.monotonic() >= deadline:
                     raise ValueError(f"a process is training in {str(self.path)!r} at this moment")
                 time.sleep(0.2)
@@ -202,15 +228,6 @@ class RunFolder:
                 yield
             finally:
                 _LOCKS.discard(file)
-
-
-def _takes_lock(file: IO[str]) -> bool:
-    """Locks an open lock file unless another process holds it; whether this process has the lock."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def editable(config: DictConfig) -> DictConfig:
@@ -236,6 +253,12 @@ def command_line() -> str:
     return f"iolaus {shlex.join(words)}".strip()
 
 
+def _words(command: str) -> list[str]:
+    with contextlib.suppress(ValueError):  # cut off within quotes
+        return shlex.split(command)
+    return []
+
+
 def flags(words: Sequence[str] | None = None) -> list[str]:
     """The words of a command (this one by default) for the place of configs, such as `--config-dir FOLDER`."""
     words = sys.argv[1:] if words is None else words
@@ -246,7 +269,7 @@ def flags(words: Sequence[str] | None = None) -> list[str]:
 
 def public_overrides(overrides: list[str]) -> list[str]:
     """The overrides of the run itself, without `resume`, `hydra.*` and secrets."""
-    kept = (word for word in overrides if not word.startswith(("resume=", "hydra.")))
+    kept = (word for word in overrides if not word.startswith(("resume=", "hydra.", "hydra/")))
     return [redacted(word) for word in kept if not _holds_secret(word)]
 
 

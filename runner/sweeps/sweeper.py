@@ -147,7 +147,7 @@ class Grid(JobSweeper):
 def place(sweep: Path, jobs: list[list[str]], hashes: list[str]) -> list[Job]:
     """The jobs with their folders: that with the same overrides and config hash, else a new one of the next number."""
     runs = [RunFolder(run) for run in runs_of(sweep)]
-    known = {(run.status().get("config_hash"), tuple(run.overrides())): run for run in runs}
+    known = {(run.identity(), tuple(run.overrides())): run for run in runs}
     number = max((int(run.path.name) for run in runs if run.path.name.isdigit()), default=-1)
     placed = []
     for overrides, identity_hash in zip(jobs, hashes, strict=True):
@@ -162,7 +162,7 @@ def place(sweep: Path, jobs: list[list[str]], hashes: list[str]) -> list[Job]:
 
 def runs_of(sweep: Path) -> list[Path]:
     """The run folders of a sweep, in the order of their numbers."""
-    runs = (status.parent for status in sweep.glob("*/status.json"))
+    runs = {file.parent for name in ("status.json", "config.yaml") for file in sweep.glob(f"*/{name}")}
     return sorted(runs, key=lambda run: (int(run.name) if run.name.isdigit() else 0, run.name))
 
 

@@ -65,7 +65,7 @@ def progress(cwd: Path) -> int:
 
 
 def check(tmp_path: Path, text_file: Path, kills: int, devices: int, workers: int) -> None:
-    steps = 8 * kills + 20  # a run that ends before its last kill would be followed by a second one
+    steps = 8 * kills + 20  # a run that ends before its last kill would not be killed so often
     arguments = [
         *LONGER, f"data.source={text_file}", f"data.num_workers={workers}", f"trainer.devices={devices}",
         f"trainer.max_steps={steps}",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from iolaus.runner.launch.resume import find_unfinished, inherit, saved_overrides
+from iolaus.runner.launch.resume import inherit, named_run, newest_run, saved_overrides
 from iolaus.runner.run import audit
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.run.model_folder import model_folder
@@ -29,16 +29,15 @@ def pretend_run(folder: Path, **status: object) -> Path:
     return folder
 
 
-def test_auto_takes_the_newest_unfinished_run_of_the_same_config(tmp_path: Path) -> None:
+def test_auto_takes_the_newest_run_of_the_same_config_in_whatever_state(tmp_path: Path) -> None:
+    pretend_run(tmp_path / "d" / "waiting", state="waiting")
     pretend_run(tmp_path / "d" / "old", started="2026-01-01")
     newest = pretend_run(tmp_path / "d" / "new", started="2026-01-02")
-    pretend_run(tmp_path / "d" / "done", started="2026-01-03", state="done")
     pretend_run(tmp_path / "d" / "other", started="2026-01-04", config_hash="xyz")
-    busy = pretend_run(tmp_path / "d" / "busy", started="2026-01-05")
-    with RunFolder(busy).lock():
-        assert find_unfinished(tmp_path, "abc") == newest
-    assert find_unfinished(tmp_path, "abc") == busy
-    assert find_unfinished(tmp_path, "none") is None
+    assert newest_run(tmp_path, "abc") == newest
+    done = pretend_run(tmp_path / "d" / "done", started="2026-01-03", state="done")
+    assert newest_run(tmp_path, "abc") == done
+    assert newest_run(tmp_path, "none") is None
 
 
 def test_resume_brings_back_the_overrides_of_the_run(tmp_path: Path) -> None:
@@ -88,7 +87,12 @@ def test_branch_takes_over_the_curves_of_its_run_once(tmp_path: Path) -> None:
     assert not (branch.path / "metrics.csv").exists()
     inherit(branch, str(branch.path))
     assert not (branch.path / "metrics.csv").exists()
-    inherit(branch, str(parent / "checkpoints" / "step-00000500.ckpt"))
+    assert "branched_from" not in branch.status()
+    start = parent / "checkpoints" / "step-00000500.ckpt"
+    inherit(branch, str(start))
+    assert branch.status()["branched_from"] == str(start), (
+        "a branch killed before its first checkpoint starts there"
+    )
     assert (branch.path / "metrics.csv").read_text() == "parent's"
     assert (branch.path / "order.txt").read_text() == "own"
 
@@ -96,7 +100,7 @@ def test_branch_takes_over_the_curves_of_its_run_once(tmp_path: Path) -> None:
 def test_run_in_use_and_missing_checkpoint_are_refused(tmp_path: Path) -> None:
     run = pretend_run(tmp_path / "run")
     with RunFolder(run).lock(), pytest.raises(ValueError, match="a process is training in"):
-        saved_overrides([f"resume={run}"])
+        named_run(str(run))
     with pytest.raises(ValueError, match=r"there are: step-00000500.ckpt, step-00001000.ckpt"):
         saved_overrides([f"resume={run / 'checkpoints' / 'step-00000700.ckpt'}"])
 
