@@ -2,6 +2,7 @@
 
 import logging
 import shlex
+import shutil
 import sys
 import time
 import traceback
@@ -12,7 +13,8 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from iolaus.runner.config.permissions import words_to_repeat
-from iolaus.runner.launch.nodes import Leadership
+from iolaus.runner.launch.leftovers import clear_leftovers
+from iolaus.runner.launch.nodes import MEETING, Leadership
 from iolaus.runner.launch.processes import launch, quiet_threads
 from iolaus.runner.launch.rank import RANK_ERROR, Train, leave_error, left_error
 from iolaus.runner.launch.resume import inherit
@@ -92,6 +94,8 @@ def _on_nodes(config: DictConfig, folder: RunFolder, nodes: Nodes, train: Train,
     """Trains on this node among others; one of them holds and writes the run folder."""
     with Leadership(config, folder, typed_overrides(HydraConfig.get())) as leadership:
         leadership.meet(launch_id)
+        if leadership.leads:
+            clear_leftovers(folder.path)
         try:
             return launch(config, folder, nodes, train, leadership.take)
         finally:
@@ -116,6 +120,8 @@ def _lead(config: DictConfig, folder: RunFolder, work: Callable[[], Figures]) ->
     """Holds and writes the run folder while `work` trains in it."""
     patience = SECONDS_FOR_THE_LAST_TO_END if slurm_job() else 0.0
     with folder.lock(patience), folder.recorded(config, typed_overrides(HydraConfig.get())):
+        clear_leftovers(folder.path)
+        shutil.rmtree(folder.path / MEETING, ignore_errors=True)
         inherit(folder, config.resume)
         return work()
 
