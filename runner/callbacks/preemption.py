@@ -8,9 +8,16 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from iolaus.runner.checkpoints.callback import Checkpoint
 from iolaus.runner.run import signals
 
+KILLED_LOADER = (
+    "a loader process was killed", "loader processes of energon were killed", "DataLoader worker (pid",
+)  # fmt: skip
+"""How errors begin that say that loader processes were killed; after the first the last step can be saved."""
+
 
 class Preemption(Callback):
     """Saves and ends the run at the end of a step before which any rank has received a signal.
+
+    A run of one process is also saved where its loader processes are killed again and again.
 
     The ranks vote in the sum over ranks that each step makes anyway, so that no rank waits for another. It must be the
     last callback, so that the others see the step.
@@ -43,3 +50,8 @@ class Preemption(Callback):
             if hasattr(logger, "mark_preempting"):
                 logger.mark_preempting()
         raise signals.Stopped(signals.noted() or signal.SIGTERM, saved=True)
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        """Saves the step that is done, where loader processes were killed; several ranks could not do it together."""
+        if trainer.world_size == 1 and str(exception).startswith(KILLED_LOADER[0]) and trainer.global_step:
+            self.saver.save_and_stop(trainer)

@@ -1,29 +1,36 @@
 """Runs as processes of their own, to be sent signals to, and what is left of them."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from tests.conftest import ROOT
 
 
-def start(arguments: list[str], cwd: Path, **environment: str) -> subprocess.Popen[bytes]:
-    """The program in a session of its own, with its output in `output.txt`."""
+def start(
+    arguments: list[str], cwd: Path, stdout: int | None = None, **environment: str
+) -> subprocess.Popen[bytes]:
+    """The program in a session of its own, with its output in `output.txt`; `stdout` may go elsewhere."""
     cwd.mkdir(exist_ok=True)
     env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
     with open(cwd / "output.txt", "ab") as output:
         return subprocess.Popen(
             [sys.executable, "-m", "runner.train", *arguments],
-            cwd=cwd, env=env, stdout=output, stderr=output, start_new_session=True, preexec_fn=hear_ctrl_c,
+            cwd=cwd, env=env, stdout=output if stdout is None else stdout, stderr=output,
+            start_new_session=True, preexec_fn=hear_keys,
         )  # fmt: skip
 
 
-def hear_ctrl_c() -> None:
-    """What a shell has started in the background ignores Ctrl-C, and so would all that it starts."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+def hear_keys() -> None:
+    """What a shell has started in the background ignores Ctrl-C and Ctrl-\\, and so would all that it starts."""
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def steps_done(cwd: Path) -> int:
@@ -79,3 +86,23 @@ def ranks_in(cwd: Path) -> dict[int, int]:
         except (OSError, ProcessLookupError):
             continue
     return found
+
+
+def assert_workers_end_with_their_parent(read: Callable[[Connection], None]) -> None:
+    """Fails where a process whose number `read` sends, in a process of its own, outlives that process's kill."""
+    receiving, sending = multiprocessing.Pipe(duplex=False)
+    reader = multiprocessing.get_context("fork").Process(target=read, args=(sending,))
+    reader.start()
+    sending.close()
+    try:
+        assert receiving.poll(60), "the reader has started no workers"
+        workers = receiving.recv()
+        assert len(workers) == 2
+        assert all(Path(f"/proc/{worker}").exists() for worker in workers)
+    finally:
+        reader.kill()
+        reader.join()
+    deadline = time.monotonic() + 10
+    while left := [worker for worker in workers if Path(f"/proc/{worker}").exists()]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.1)

@@ -1,5 +1,7 @@
 """An energon loader as an endless stream that can be saved and resumed at any batch."""
 
+import logging
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
@@ -9,7 +11,17 @@ from megatron.energon import SavableDataset, get_savable_loader
 
 from iolaus.runner.data.energon.errors import SkipBudget
 from iolaus.runner.data.energon.state import from_plain, to_plain
-from iolaus.runner.data.workers import set_up_worker, wait_before_fork
+from iolaus.runner.data.workers import (
+    WorkerDeath,
+    _note_deaths,
+    _watch,
+    end_workers,
+    fetch,
+    set_up_worker,
+    wait_before_fork,
+)
+
+log = logging.getLogger("iolaus")
 
 COLLECT_EVERY = 10
 """Batches after which a worker collects garbage, as by energon's own default."""
@@ -38,6 +50,20 @@ def cyclic_iter(iter: Iterable[Any]) -> Iterator[Any]:
             )
 
 
+class _Batches:
+    """The batches of a loader endlessly, with the processes that make them, which `fetch` asks how they ended."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader, self._batches = loader, cyclic_iter(loader)
+
+    def __next__(self) -> Any:
+        return next(self._batches)
+
+    @property
+    def _workers(self) -> list[Any]:
+        return getattr(getattr(self._loader, "_iterator", None), "_workers", [])
+
+
 class EnergonDataloader:
     """An endless iterator of the batches of an energon loader; its state is that after the last batch.
 
@@ -46,34 +72,91 @@ class EnergonDataloader:
     Energon's own state of a restored loader is wrong until all of its workers have yielded a batch. Until then, the
     state is the restored one and the number of batches to skip, so no worker is asked before it started, which hangs.
 
+    With `remake`, which makes the loader again, workers that the system has killed are replaced: new ones read from the
+    last known state on, up to the batch that is due.
+
+    Raises:
+        RuntimeError: new workers are killed as well.
+
     Example:
         >>> loader = EnergonDataloader(["one", "two"])
         >>> [next(loader) for _ in range(3)]
         ['one', 'two', 'one']
     """
 
-    def __init__(self, dataloader: Any, skip_budget: SkipBudget | None = None) -> None:
-        self.dataloader, self.skip_budget = dataloader, skip_budget
-        self._batches = cyclic_iter(dataloader)
+    def __init__(
+        self,
+        dataloader: Any,
+        skip_budget: SkipBudget | None = None,
+        remake: Callable[[], Any] | None = None,
+    ) -> None:
+        self.dataloader, self.skip_budget, self._remake = dataloader, skip_budget, remake
+        self._batches = _Batches(dataloader)
         self._num_workers: int = getattr(dataloader, "num_workers", 0)
         self._restored: Any = None
         self._taken = self._to_skip = 0
+        self._known: tuple[Any, int] = None, 0
+        """A state as plain values, and how many batches the stream is behind it."""
+        self._watches = False
 
     def __iter__(self) -> Iterator[Any]:
         return self
 
     def __next__(self) -> Any:
         """The next batch. Raises ValueError for a loader without any."""
-        if not self._taken:
-            wait_before_fork(self._num_workers)
-        for _ in range(self._to_skip):
-            next(self._batches)
-        self._taken += self._to_skip + 1
-        self._to_skip = 0
-        batch = next(self._batches)
+        try:
+            batch = self._fetched()
+        except WorkerDeath as death:
+            batch = self._after(death)
+        state, behind = self._known
+        self._known = state, behind + 1
         if self.skip_budget is not None:
             self.skip_budget.take(batch)
         return batch
+
+    def _fetched(self) -> Any:
+        if not self._taken:
+            wait_before_fork(self._num_workers)
+        for _ in range(self._to_skip + 1):
+            batch = fetch(self._batches)
+        self._taken += self._to_skip + 1
+        self._to_skip = 0
+        if self._num_workers and self._remake and not self._watches:
+            self._set_watching(True)
+        return batch
+
+    def _after(self, death: WorkerDeath) -> Any:
+        """The batch that is due, from new workers."""
+        self._end_dead()
+        if self._remake is None:
+            raise death
+        self.dataloader = self._remake()
+        self._batches = _Batches(self.dataloader)
+        state, self._to_skip = self._known
+        log.warning("%s; new ones read %d batches again and go on", death, self._to_skip)
+        self._taken, self._restored = 0, from_plain(state)
+        self.dataloader.restore_state_rank(from_plain(state))
+        try:
+            return self._fetched()
+        except WorkerDeath as again:
+            self._end_dead()
+            raise RuntimeError(
+                "loader processes of energon were killed, and the new ones too; is there memory for data.num_workers?"
+            ) from again
+
+    def _end_dead(self) -> None:
+        """Kills the workers that are left of a loader."""
+        running, _watch.death = getattr(self.dataloader, "_iterator", None), None
+        if running is not None:
+            end_workers(running)
+            self.dataloader._iterator = None
+
+    def _set_watching(self, watches: bool) -> None:
+        """Has the death of a worker raised where a batch is fetched and nowhere else, or no longer."""
+        if watches and threading.current_thread() is threading.main_thread():
+            _note_deaths()
+        _watch.active += watches - self._watches
+        self._watches = watches
 
     def __len__(self) -> int:
         """Batches of about one pass: Lightning's epoch, if nothing else ends one."""
@@ -85,8 +168,11 @@ class EnergonDataloader:
         With a `skip_budget`, or with batches to skip from there, a dict of it as `state`, `skip` and `stock`.
         """
         skip_budget = self.skip_budget.state() if self.skip_budget is not None else None
+        if any(worker.exitcode is not None for worker in self._batches._workers):  # the dead do not answer
+            return {"state": self._known[0], "skip": self._known[1], "stock": skip_budget}
         if self._taken >= max(1, self._num_workers) or (self._restored is None and not self._num_workers):
             state = to_plain(self.dataloader.save_state_rank())
+            self._known = state, 0
             return state if skip_budget is None else {"state": state, "skip": 0, "stock": skip_budget}
         return {"state": to_plain(self._restored), "skip": self._taken + self._to_skip, "stock": skip_budget}
 
@@ -99,15 +185,18 @@ class EnergonDataloader:
         # Energon keeps and changes what it is given.
         self.dataloader.restore_state_rank(from_plain(saved["state"]))
         self._to_skip = saved["skip"]
+        self._known = saved["state"], saved["skip"]
         if self.skip_budget is not None and saved["stock"] is not None:
             self.skip_budget.restore(saved["stock"])
 
     def close(self) -> None:
         """Ends the workers at once; garbage collection would wait 5 seconds for them."""
+        self._set_watching(False)
         close_loader(self.dataloader)
 
     def __del__(self) -> None:
-        close_loader(vars(self).get("dataloader"))
+        if "dataloader" in vars(self):
+            self.close()
 
 
 def close_loader(loader: Any) -> None:

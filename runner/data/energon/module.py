@@ -206,8 +206,12 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
     def stream(self) -> EnergonDataloader:
         """The training stream, resumed from the checkpoint; created on first use."""
         if self.train_dataloader_object is None:
-            dataset = self.datasets_provider(self._build_worker_config(self.num_workers, "train"), "train")
-            stream = EnergonDataloader(savable_loader(dataset, self.pin_memory), self.skip_budget)
+
+            def make() -> Any:
+                config = self._build_worker_config(self.num_workers, "train")
+                return savable_loader(self.datasets_provider(config, "train"), self.pin_memory)
+
+            stream = EnergonDataloader(make(), self.skip_budget, make)
             if self._to_restore is not None:
                 stream.restore_state(self._to_restore)
             self.train_dataloader_object = stream

@@ -15,7 +15,7 @@ from iolaus.runner.data.micro_batch import Collate, MicroBatch, Share
 from iolaus.runner.data.read.documents import Source
 from iolaus.runner.data.text.chunking import Chunker
 from iolaus.runner.data.text.stream import ShuffledStream
-from iolaus.runner.data.workers import ForkSafeLoader
+from iolaus.runner.data.workers import StepLoader
 from iolaus.runner.order.keyed import derive_seed
 from iolaus.runner.order.partition import partition
 from iolaus.runner.order.ranges import ranges
@@ -114,6 +114,19 @@ class StreamedGlobalBatches(IterableDataset[Share]):
         return np.array(samples, np.int64).reshape(-1, 4), ids, lengths
 
 
+class _DocumentLoader(StepLoader):
+    """Loads the shares; new loader processes read the documents again from the first on, as every run does."""
+
+    def __init__(self, batches: StreamedGlobalBatches, num_workers: int, **options: Any) -> None:
+        super().__init__(batches, num_workers, **options)
+        sampler: Any = self.sampler
+        sampler.start = batches.start
+
+    def _batches_from(self, step: int) -> Any:
+        self.dataset.start = step  # type: ignore[attr-defined]
+        return super()._batches_from(step)
+
+
 class StreamLoader:
     """Shares of all global batches of a run; fillers give every rank the same number of micro-batches."""
 
@@ -121,7 +134,7 @@ class StreamLoader:
         self, batches: StreamedGlobalBatches, data: Any, replica: Replica, device: torch.device
     ) -> None:
         self.batches, self.data, self.replica, self.device = batches, data, replica, device
-        self.loader = ForkSafeLoader(batches, data.num_workers, pin_memory=device.type == "cuda")
+        self.loader = _DocumentLoader(batches, data.num_workers, pin_memory=device.type == "cuda")
 
     def __len__(self) -> int:
         return len(self.batches.order)

@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from iolaus.runner.data.energon.loader import EnergonDataloader, cyclic_iter
 from iolaus.runner.data.energon.state import from_plain, to_plain
 from tests.data.energon.sets import make_set, stream, take
+from tests.support.processes import assert_workers_end_with_their_parent
 
 
 @pytest.fixture(scope="module")
@@ -106,3 +107,64 @@ def test_state_comes_back_as_it_was(folder: Path) -> None:
 def test_unknown_part_of_a_state_is_refused() -> None:
     with pytest.raises(TypeError, match="a state of energon holds a"):
         to_plain({"value": object()})
+
+
+def remade(folder: Path, **settings: Any) -> EnergonDataloader:
+    """A stream whose workers are replaced."""
+
+    def make() -> Any:
+        return stream(folder, **settings).dataloader
+
+    return EnergonDataloader(make(), None, make)
+
+
+def workers_of(loader: EnergonDataloader) -> list[Any]:
+    return list(loader.dataloader._iterator._workers)
+
+
+def test_killed_worker_is_replaced_and_the_stream_stays_the_same(folder: Path) -> None:
+    undisturbed = stream(folder, workers=2, packing=12)
+    expected = take(undisturbed, 22)
+    undisturbed.close()
+    loader = remade(folder, workers=2, packing=12)
+    found = take(loader, 3)
+    for behind in (3, 2):  # since the beginning, and since a state that was saved
+        workers_of(loader)[0].kill()
+        time.sleep(0.3)  # the signal arrives here, where training would be at work
+        state = saved_and_loaded(loader.save_state())
+        assert state["skip"] == behind, "without asking the dead worker"
+        found += take(loader, 6)
+        loader.save_state()
+        found += take(loader, 2)
+    found += take(loader, 3)
+    loader.close()
+    assert found == expected
+    again = stream(folder, workers=2, packing=12)
+    again.restore_state(state)
+    assert take(again, 11) == expected[11:]
+    again.close()
+
+
+def test_workers_that_are_killed_again_end_the_stream(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loader = remade(folder, workers=1)
+    take(loader, 3)
+
+    def restored_and_killed(loader: Any, state: Any) -> None:
+        next(iter(loader))
+        loader._iterator._workers[0].kill()
+
+    monkeypatch.setattr(type(loader.dataloader), "restore_state_rank", restored_and_killed)
+    workers_of(loader)[0].kill()
+    with pytest.raises(RuntimeError, match="loader processes of energon were killed, and the new ones too"):
+        take(loader, 20)
+    loader.close()
+
+
+def test_workers_end_with_a_killed_parent(folder: Path) -> None:
+    def read(started: Any) -> None:
+        loader = stream(folder, workers=2)
+        take(loader, 1)
+        started.send([worker.pid for worker in workers_of(loader)])
+        time.sleep(60)
+
+    assert_workers_end_with_their_parent(read)

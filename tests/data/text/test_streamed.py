@@ -1,8 +1,13 @@
 """`data.streaming=true`: global batches of documents that are tokenised as they come."""
 
 import csv
+import multiprocessing
+import os
+import signal
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +19,12 @@ from iolaus.conf.registry import OPTIONS
 from iolaus.runner.data import PretrainingData
 from iolaus.runner.data.text.holdout import digest
 from iolaus.runner.data.text.streamed import StreamedPretrainingData
+from iolaus.runner.data.text.streamed_batches import StreamedGlobalBatches, StreamLoader
 from iolaus.runner.data.text.tokenizer import train_tokenizer
 from iolaus.runner.objectives import MaskedDiffusionCollator, MaskedLanguageModelingCollator
+from iolaus.runner.run.replicas import Replica
 from iolaus.runner.samplers import LengthGrouped, Sequential, Shuffled
+from tests.support.processes import assert_workers_end_with_their_parent
 
 
 @pytest.fixture(scope="module")
@@ -180,3 +188,39 @@ def test_run_resumes_in_another_layout(
     assert (resumed.path / "order.txt").read_text() == (whole.path / "order.txt").read_text()
     assert losses(resumed) == losses(whole)
     assert len(losses(whole)) == 6
+
+
+def loader_of(data: Any, start: int) -> StreamLoader:
+    """What a rank alone trains from, by two loader processes."""
+    batches = data.train_batches(0, 1)
+    batches.start = start
+    data.num_workers = 2
+    return StreamLoader(batches, data, Replica(0, 1, None), torch.device("cpu"))
+
+
+def test_killed_loader_process_is_replaced_and_no_batch_is_lost_or_doubled(
+    streamed: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    data, whole = streamed(), StreamedGlobalBatches.share
+
+    def deadly(batches: StreamedGlobalBatches, step: int, documents: Any) -> Any:
+        if step == 9 and not (mark := tmp_path / "killed").exists():
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return whole(batches, step, documents)
+
+    expected = shares(data, start=5, stop=20)
+    monkeypatch.setattr(StreamedGlobalBatches, "share", deadly)
+    found = list(islice(loader_of(data, start=5), 15))
+    assert (tmp_path / "killed").exists()
+    assert hashes([found]) == hashes([expected])
+
+
+def test_loader_processes_end_with_a_killed_parent(streamed: Any) -> None:
+    def read(started: Any) -> None:
+        batches = iter(loader_of(streamed(), start=0))
+        next(batches)
+        started.send([process.pid for process in multiprocessing.active_children()])
+        time.sleep(60)
+
+    assert_workers_end_with_their_parent(read)
