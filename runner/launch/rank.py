@@ -77,8 +77,8 @@ def run_rank(folder: Path, train: Train) -> None:
 
     end_with_parent(os.getppid(), end)
     stacks = open(folder / "train.log", "a")  # noqa: SIM115  open as long as the process
-    faulthandler.register(signal.SIGQUIT, file=stacks, all_threads=True)
     with signals.stoppable():
+        faulthandler.register(signal.SIGQUIT, file=stacks, all_threads=True)  # the agent asks for them so
         signals.end_where_blocked()
         try:
             config = unpacked(os.environ.pop(RANK_CONFIG))

@@ -17,8 +17,10 @@ from typing import Any
 
 from iolaus.runner.run.orphans import set_parent_death_signal
 
-STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-"""Ctrl-C, `kill`, a closed terminal, and the warnings that SLURM sends before it ends or preempts a job."""
+STOPPING = (
+    signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2,
+)  # fmt: skip
+"""Ctrl-C, Ctrl-\\, `kill`, a closed terminal, and the warnings that SLURM sends before it ends or preempts a job."""
 
 EXIT_PREEMPTED = 75
 """Exit status of a run that was stopped by a signal and can go on (EX_TEMPFAIL: try again)."""

@@ -57,8 +57,15 @@ def test_sweep_over_the_number_of_processes(undisturbed: dict[int, RunFolder]) -
 
 
 def stopped(arguments: list[str], cwd: Path, number: int, status: int) -> RunFolder:
-    """A run that was sent a signal after some steps, and what it says of that."""
-    process = start(arguments, cwd)
+    """A run that was sent a signal after some steps, and what it says of that.
+
+    Nobody reads what it prints after the first line, as with `iolaus ... | head -1`.
+    """
+    reading, writing = os.pipe()
+    process = start(arguments, cwd, stdout=writing)
+    os.close(writing)
+    with open(reading, "rb") as head:
+        assert head.readline()
     wait_for_steps(process, cwd, 3)
     os.kill(process.pid, number)
     output = cwd / "output.txt"
@@ -73,6 +80,18 @@ def stopped(arguments: list[str], cwd: Path, number: int, status: int) -> RunFol
     assert again in output.read_text()
     assert "Traceback" not in output.read_text()
     return run
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("devices", [1, 2])
+def test_run_that_nobody_reads_ends_well_and_so_does_one_that_is_told_to_quit(
+    arguments: list[str], undisturbed: dict[int, RunFolder], iolaus: Command, tmp_path: Path, devices: int
+) -> None:
+    words = [*arguments, f"trainer.devices={devices}", "data.num_workers=1"]
+    run = stopped(words, tmp_path, signal.SIGQUIT, status=75)
+    assert run.status()["state"] == "preempted"
+    iolaus(f"resume={run.path}")
+    assert_same(run, undisturbed[devices])
 
 
 def assert_same(run: RunFolder, whole: RunFolder) -> None:
@@ -106,9 +125,9 @@ def test_run_stopped_by_ctrl_c_goes_on_bitwise(
     assert_same(run, undisturbed[1])
 
 
-@pytest.mark.parametrize("step", [6, 8])
+@pytest.mark.parametrize(("step", "number"), [(6, signal.SIGTERM), (8, signal.SIGQUIT)])
 def test_validation_that_a_signal_prevented_is_made_up_for(
-    run_here: Callable[..., RunFolder], step: int
+    run_here: Callable[..., RunFolder], step: int, number: int
 ) -> None:
     options = ["checkpoint.every_steps=0", "trainer.validate_every=6"]
     whole = run_here(*options, folder="whole")
@@ -116,9 +135,10 @@ def test_validation_that_a_signal_prevented_is_made_up_for(
         run_here(
             *options,
             "allowed_targets=[tests]",
-            f"+callback.stop={{_target_: tests.support.stopping.Stop, step: {step}}}",
+            f"+callback.stop={{_target_: tests.support.stopping.Stop, step: {step}, number: {int(number)}}}",
         )
     assert stopped.value.saved
+    assert stopped.value.number == number
     run = run_here(*options)
     assert_bitwise(weights(whole, 12), weights(run, 12))
     assert rows(whole) == rows(run)

@@ -8,11 +8,11 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 
 
 class Stop(Callback):
-    """Sends SIGTERM at the end of a step, before the callbacks that act on it."""
+    """Sends a signal at the end of a step, before the callbacks that act on it."""
 
-    def __init__(self, step: int) -> None:
-        self.step = step
+    def __init__(self, step: int, number: int = signal.SIGTERM) -> None:
+        self.step, self.number = step, number
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         if trainer.global_step == self.step:
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), self.number)
