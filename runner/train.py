@@ -28,7 +28,7 @@ from iolaus.runner.launch.requeue import requeue
 from iolaus.runner.launch.resume import saved_overrides
 from iolaus.runner.loop.assembly import assemble, known_task, preprocessor_of
 from iolaus.runner.run.cluster import member, refuse_sweep_of_ranks
-from iolaus.runner.run.errors import explain, wants_traceback
+from iolaus.runner.run.errors import TrainingFailure, explain, wants_traceback
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.run.redaction import know_secrets, redact_logs
 from iolaus.runner.run.signals import EXIT_INTERRUPTED, Stopped, ending_with_command, forwarding, stoppable
@@ -111,6 +111,7 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     Returns the figures of the run, `objective` among them: the best value of the monitored metric.
     """
     from iolaus.runner.callbacks import Heartbeat, Preemption
+    from iolaus.runner.callbacks.preemption import KILLED_LOADER
     from iolaus.runner.checkpoints.callback import checkpoint_to_resume
     from iolaus.runner.logging.loggers import finish_loggers
     from iolaus.runner.loop import resolved
@@ -143,7 +144,8 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     )
     if trainer.is_global_zero:
         monitored = {name: chosen.checkpoint.get(name) for name in ("monitor", "mode")}
-        folder.update_status(max_steps=max_steps if max_steps > 0 else None, **monitored)
+        saved = {"step": checkpoint.step} if checkpoint and folder.is_same(checkpoint.path) else {}
+        folder.update_status(max_steps=max_steps if max_steps > 0 else None, **monitored, **saved)
         decided = resolved.described(config, before, values)
         show("iolaus", describe_run(trainer, parts, folder, checkpoint, decided))
         for line in resolved.changes(before if checkpoint else {}, values):
@@ -154,6 +156,12 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
         if not pruned:
             final_validation(trainer, module, data)
             getattr(module, "after_training", lambda folder: None)(folder)
+    except RuntimeError as error:
+        if beating or not str(error).startswith(KILLED_LOADER):  # the agent starts this rank again
+            raise
+        step = folder.status().get("step")
+        saved = f"saved at step {step}" if step else "no checkpoint was written yet"
+        raise TrainingFailure(f"{error}; {saved}; go on with resume={folder.path}") from error
     finally:
         finish_loggers(trainer.loggers)
     return finish(data, module, trainer, folder, saver, pruned)
@@ -190,9 +198,11 @@ def finish(
     if trainer.is_global_zero:
         if not pruned:
             export_model(module, preprocessor_of(data), run, results, weights, known_task(data))
-        run.end("pruned" if pruned else "done", step=trainer.global_step, results=results)
-        write_report(run.path)
-        end_summary(run.path, results)
+        state = "pruned" if pruned else "done"
+        run.advance(step=trainer.global_step, results=results)
+        write_report(run.path, state)
+        end_summary(run.path, results, state)
+        run.end(state)  # last: a run that is killed before goes on here when it is resumed
     return results
 
 

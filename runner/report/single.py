@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+from dataclasses import replace
 from datetime import datetime
 from html import escape
 from pathlib import Path
@@ -25,8 +26,10 @@ FILES_BESIDE = (
 """Files of a run folder that its page links to."""
 
 
-def write_report(run_folder: Path) -> Path:
+def write_report(run_folder: Path, state: str | None = None) -> Path:
     """Writes `report.html` into a run folder, without sections whose files are missing, and returns its path.
+
+    `state`, if given, is that which the run is about to have.
 
     Raises:
         FileNotFoundError: there is no such folder.
@@ -34,6 +37,8 @@ def write_report(run_folder: Path) -> Path:
         OSError: the page cannot be written.
     """
     run = load_run(Path(run_folder))
+    if state is not None:
+        run = replace(run, status={**run.status, "state": state})
     return save(run.path / "report.html", report_page(run))
 
 
@@ -66,7 +71,8 @@ def report_page(run: Run) -> str:
                 "Run it again",
                 page.command(run.command, f"The command that made it{made_at}"),
                 page.command(
-                    summary.resume_command(summary.typed_path(run.path)), "Go on from its last checkpoint"
+                    summary.resume_command(summary.typed_path(run.path), run.status),
+                    "Go on from its last checkpoint",
                 ),
             ),
             page.section("Settings", _changes(run), _resolved(run), page.details("The whole config", config)),

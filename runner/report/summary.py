@@ -32,14 +32,20 @@ ADVICE = (
 )
 
 
-def end_summary(folder: Path, results: Mapping[str, float]) -> None:
-    """Prints the figures of a finished run, the paths of its files, and the command that resumes it."""
+def end_summary(folder: Path, results: Mapping[str, float], state: str | None = None) -> None:
+    """Prints the figures of a run, the paths of its files, and the command that resumes it.
+
+    `state`, if given, is that which the run is about to have.
+    """
     folder = typed_path(folder)
     files = {what: str(folder / name) for what, name in FILES.items() if (folder / name).exists()}
     plateau = plateau_of(results)
     note = {"plateau": plateau} if plateau else {}
     show("done", {"result": _figures(results), "note": note, "files": files})
-    print(f"go on with: {resume_command(folder)}", flush=True)  # outside the panel, to be copied
+    status = RunFolder(folder).status()
+    if state is not None:
+        status["state"] = state
+    print(f"go on with: {resume_command(folder, status)}", flush=True)  # outside the panel, to be copied
 
 
 def group_summary(rows: Sequence[Mapping[str, Any]], schedule: str) -> None:
@@ -59,13 +65,13 @@ def typed_path(folder: Path) -> Path:
     return whole.relative_to(Path.cwd()) if whole.is_relative_to(Path.cwd()) else whole
 
 
-def resume_command(folder: Path) -> str:
+def resume_command(folder: Path, status: Mapping[str, Any] | None = None) -> str:
     """The command that resumes a run, with the flags of the one that started it; a finished run trains as long again."""
     try:
         words = shlex.split((folder / "command.txt").read_text(errors="replace"))
     except (OSError, ValueError):
         words = []
-    status = RunFolder(folder).status()
+    status = RunFolder(folder).status() if status is None else status
     done = status.get("step") if status.get("state") == "done" else None
     longer = [f"trainer.max_steps={2 * done}"] if done else []
     before, after = shlex.join(["iolaus", *flags(words)]), shlex.join([*words_to_repeat(words), *longer])
