@@ -96,7 +96,7 @@ class RunFolder:
 
     def status(self) -> dict[str, Any]:
         """The fields of `status.json`; empty where there is none or it cannot be read."""
-        return read_json(self.path / "status.json", {})
+        return dict(read_json(self.path / "status.json", {}))
 
     def state(self) -> str:
         """`running`, `done`, `failed`, ...; `killed` where the status says running and no process holds the lock."""
