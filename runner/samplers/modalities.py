@@ -44,7 +44,7 @@ class Modality(NamedTuple):
     """255 where the modality's bits are the zeros, else 0."""
     before: np.ndarray
     """Members before each line, uint32 [lines]."""
-    count: int
+    size: int
     longest: list[tuple[int, int]]
     """Words and numbers of the longest members, longest first."""
 

@@ -49,7 +49,7 @@ class ModalityBatches:
         self.lengths, self.size = lengths, size
         # less than a batch of a modality is left out, so one of so many is not
         self._modalities = scan(has_image, lengths, num_examples, keep=size if drop_last else 1)
-        counts = [modality.count for modality in self._modalities]
+        counts = [modality.size for modality in self._modalities]
         self.num_batches = [n // size if drop_last else -(-n // size) for n in counts]
         self.num_repeated = [max(0, m * size - n) for n, m in zip(counts, self.num_batches, strict=True)]
         self.num_dropped = [max(0, n - m * size) for n, m in zip(counts, self.num_batches, strict=True)]
@@ -73,8 +73,8 @@ class ModalityBatches:
         for kind, (modality, count) in enumerate(zip(self._modalities, self.num_batches, strict=True)):
             own = np.flatnonzero((rows >= 0) & (rows < count))
             if len(own):
-                places = (rows[own, None] * self.size + np.arange(self.size)).ravel() % modality.count
-                members = permute_many(places, modality.count, derive_seed(seed, kind))
+                places = (rows[own, None] * self.size + np.arange(self.size)).ravel() % modality.size
+                members = permute_many(places, modality.size, derive_seed(seed, kind))
                 indices[own] = modality.members(members).reshape(-1, self.size)
                 sizes[own[rows[own] == count - 1]] -= self.num_repeated[kind]
             rows -= count
@@ -85,9 +85,9 @@ class ModalityBatches:
         found, base, total = [], 0, sum(self.num_batches)
         for kind, (modality, count) in enumerate(zip(self._modalities, self.num_batches, strict=True)):
             for word, number in modality.longest if count else ():
-                place = locate(number, modality.count, derive_seed(seed, kind))
+                place = locate(number, modality.size, derive_seed(seed, kind))
                 rows = [
-                    base + p // self.size for p in (place, place + modality.count) if p < count * self.size
+                    base + p // self.size for p in (place, place + modality.size) if p < count * self.size
                 ]
                 if rows:  # else it is left out
                     found.append((word, min(locate(row, total, derive_seed(seed, BATCHES)) for row in rows)))

@@ -17,12 +17,13 @@ from typing import Any
 
 from iolaus.runner.data.demo.stdlib_text import StdlibText
 from iolaus.runner.data.read.documents import Source, open_source
+from iolaus.runner.data.text import pool
 from iolaus.runner.data.text.chunking import Chunker
 from iolaus.runner.data.text.holdout import TRAIN, divide
 from iolaus.runner.data.text.tokenise import tokenise
 from iolaus.runner.data.text.tokenizer import train_tokenizer
 
-ROUNDS, COPIES, MAX_LENGTH = 3, 25, 128
+ROUNDS, COPIES, MAX_LENGTH = 3, 12, 128
 
 
 class Uncut:
@@ -96,6 +97,7 @@ def measure(folder: Path) -> list[tuple[str, float, float, float]]:
 def main() -> None:
     """Prints the table."""
     logging.getLogger("iolaus").setLevel(logging.WARNING)
+    pool.MUCH_TEXT = 0
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     with tempfile.TemporaryDirectory() as folder:
         rows = measure(Path(folder))
