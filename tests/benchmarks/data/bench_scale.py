@@ -6,19 +6,20 @@ sampler are open and until the first global batch is collated, what the next hun
 has for itself by then (pages of the mapped files are the system's, which takes them back when it likes).
 """
 
-import argparse
 import json
-import os
-import subprocess
-import sys
+import multiprocessing
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from iolaus.runner import samplers
+from iolaus.runner.data.batches import MASK_STREAM, GlobalBatches
 from iolaus.runner.data.store.reader import TokenStore
+from iolaus.runner.objectives.mlm import MaskedLanguageModelingCollator
 
 LENGTH, BATCH, STEPS, VOCAB = 16, 256, 100, 30_522
 STORED = 10**8
@@ -73,10 +74,6 @@ class Computed:
 
 def measure(folder: Path, documents: int, name: str) -> dict[str, float]:
     """Opens the store, draws batches with a sampler, masks and collates them."""
-    from iolaus.runner import samplers
-    from iolaus.runner.data.batches import MASK_STREAM, GlobalBatches
-    from iolaus.runner.objectives.mlm import MaskedLanguageModelingCollator
-
     further: dict[str, dict[str, Any]] = {
         "LengthGrouped": {"pool_batches": 50},
         "SplitModality": {"image_patches": 576, "drop_last": False},
@@ -117,13 +114,6 @@ def own_memory() -> float:
 
 def main() -> None:
     """Prints a row per size and sampler."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--measure", nargs=3)
-    options = parser.parse_args()
-    if options.measure:
-        folder, documents, name = options.measure
-        print(json.dumps(measure(Path(folder), int(documents), name)))
-        return
     print(f"global batches of {BATCH} documents of {LENGTH} tokens; CPU time of one process\n")
     print("| documents | sampler | opening, s | first batch, s | step, ms | memory for it, MiB |")
     print("|---|---|---|---|---|---|")
@@ -133,15 +123,12 @@ def main() -> None:
             if documents <= STORED:
                 make_store(store, documents)
             for name in ("Shuffled", "Sequential", "LengthGrouped", "SplitModality"):
-                command = [sys.executable, "-m", "tests.benchmarks.data.bench_scale", "--measure"]
-                command += [str(store), str(documents), name]
-                done = subprocess.run(
-                    command, capture_output=True, text=True, check=True, env=dict(os.environ)
-                )
-                found = json.loads(done.stdout)
+                with ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as process:
+                    found = process.submit(measure, store, documents, name).result()
                 print(
                     f"| {documents:,} | {name} | {found['open']:.3f} | {found['first']:.3f} "
-                    f"| {found['step'] * 1e3:.2f} | {found['memory']:.0f} |"
+                    f"| {found['step'] * 1e3:.2f} | {found['memory']:.0f} |",
+                    flush=True,
                 )
 
 
