@@ -16,7 +16,7 @@ from iolaus.runner.loaders.multi_epoch import (
 )
 from iolaus.runner.order.epochs import EpochIndex
 from iolaus.runner.order.permutation import MAX_LENGTH, epoch_seed, permute, permute_block
-from tests.support.chance import z_score
+from tests.order.chance import z_score
 
 SMALL, LARGE = st.integers(1, 2000), st.integers(1, 2**40)
 SEEDS = st.integers(-(2**70), 2**70)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from iolaus.runner.order.permutation import epoch_seed, locate, permute, permute_many
 from iolaus.runner.samplers import Shuffled
-from tests.support.chance import z_score
+from tests.order.chance import z_score
 
 BILLION = 10**9
 SOME, CELLS = 1 << 18, 1 << 12
