@@ -83,7 +83,9 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
             table = np.fromiter(chain.from_iterable(table), dtype=np.int64).reshape(-1, 2)
         has_image = table[:, 0] != 0
         lengths = table[:, 1].astype(np.int64) + has_image * image_patches
-        self._batches = ModalityBatches(has_image, lengths, global_batch_size, drop_last)
+        self._batches = ModalityBatches(
+            has_image.__getitem__, lengths.__getitem__, len(table), global_batch_size, drop_last
+        )
         self.num_repeated = sum(self._batches.num_repeated)
         self.total_size = sum(self._batches.num_batches) * global_batch_size
         self.num_samples = self.total_size // num_replicas
@@ -118,10 +120,7 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
         Each slice of `global_batch_size` has one modality, and the ranks' examples one rank after the other.
         """
         seed = int(torch.randint(2**62, (), generator=generator))
-        dealt = (
-            self._batches.dealt_to_all(chunk, self.num_replicas).ravel()
-            for chunk in self._chunks(self._batches.epoch(seed).words)
-        )
+        dealt = (self._batches.dealt_to_all(chunk, self.num_replicas).ravel() for chunk in self._chunks(seed))
         return [index for indices in dealt for index in indices.tolist()]
 
     def fingerprint(self) -> dict[str, Any]:
@@ -165,16 +164,17 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
 
     def items(self, start: int) -> Iterator[int]:
         """This rank's examples of the present epoch, from number `start` on."""
-        return self._examples(self._batches.epoch(epoch_seed(self.seed, self.epoch)).words, start)
+        return self._examples(epoch_seed(self.seed, self.epoch), start)
 
-    def _examples(self, words: np.ndarray, first: int) -> Iterator[int]:
+    def _examples(self, seed: int, first: int) -> Iterator[int]:
         batch, skipped = divmod(first, self.global_batch_size // self.num_replicas)
-        for chunk in self._chunks(words[batch:]):
+        for chunk in self._chunks(seed, batch):
             indices = self._batches.dealt(chunk, self.num_replicas, self.rank)
             yield from indices[skipped:].tolist()
             skipped = 0
 
-    def _chunks(self, words: np.ndarray) -> Iterator[np.ndarray]:
-        """Global batches of at most `_CHUNK` examples at a time."""
-        step = max(1, _CHUNK // self.global_batch_size)
-        return (words[start : start + step] for start in range(0, len(words), step))
+    def _chunks(self, seed: int, first: int = 0) -> Iterator[np.ndarray]:
+        """Global batches from number `first` on, of at most `_CHUNK` examples at a time."""
+        step, stop = max(1, _CHUNK // self.global_batch_size), sum(self._batches.num_batches)
+        for start in range(first, stop, step):
+            yield self._batches.some(np.arange(start, min(start + step, stop)), seed).indices

@@ -52,18 +52,46 @@ def permute(index: int, length: int, seed: int) -> int:
     return index
 
 
+def locate(image: int, length: int, seed: int) -> int:
+    """The index whose image under `permute` this is; raises as `permute` does.
+
+    Example:
+        >>> [locate(image, 5, seed=7) for image in (permute(3, 5, seed=7), permute(0, 5, seed=7))]
+        [3, 0]
+    """
+    image, length = operator.index(image), operator.index(length)
+    _check_range(image, image + 1, length)
+    if length <= _SMALL:
+        return _small_order(length, seed).index(image)
+    network = _network(length, seed)
+    image = _decipher(image, network)
+    while image >= length:
+        image = _decipher(image, network)
+    return image
+
+
 def permute_block(start: int, stop: int, length: int, seed: int) -> np.ndarray:
     """`permute` of every index in [start, stop), int64 [stop - start]; raises as `permute` does."""
     start, stop, length = operator.index(start), operator.index(stop), operator.index(length)
     _check_range(start, stop, length)
+    return _permuted(np.arange(start, stop, dtype=np.uint64), length, seed)
+
+
+def permute_many(indices: np.ndarray, length: int, seed: int) -> np.ndarray:
+    """`permute` of every one of some indices int64 [N], int64 [N]; raises as `permute` does."""
+    first, last = (int(indices.min()), int(indices.max())) if len(indices) else (0, -1)
+    _check_range(first, last + 1, operator.index(length))
+    return _permuted(indices.astype(np.uint64), length, seed)
+
+
+def _permuted(out: np.ndarray, length: int, seed: int) -> np.ndarray:
+    """The images of uint64 [N], which it overwrites, as int64 [N]."""
     if length <= _SMALL:
-        return np.array(_small_order(length, seed)[start:stop], dtype=np.int64)
+        return np.array(_small_order(length, seed), dtype=np.int64)[out.view(np.int64)]
     network = _network(length, seed)
-    out = np.empty(stop - start, dtype=np.uint64)
     scratch = np.empty((3, min(_BLOCK, len(out))), dtype=np.uint64)
     for first in range(0, len(out), _BLOCK):
         block = out[first : first + _BLOCK]
-        block[:] = np.arange(start + first, start + first + len(block), dtype=np.uint64)
         _encipher_block(block, network, scratch[:, : len(block)])
         beyond = np.flatnonzero(block >= np.uint64(length))
         while len(beyond):
@@ -110,12 +138,30 @@ def _encipher(index: int, network: _Network) -> int:
     """One pass of a Python integer through the network; always a cell of the table."""
     columns = network.sizes[1]
     halves = list(divmod(index, columns))
-    for number, (offset, factor) in enumerate(network.rounds):
+    for number, keys in enumerate(network.rounds):
         side = number & 1
-        word = (halves[1 - side] * factor + offset) & _MASK
-        word = ((word ^ (word >> 32)) * _MULTIPLIER & _MASK) >> 32
-        halves[side] = (halves[side] + (word * network.sizes[side] >> 32)) % network.sizes[side]
+        shift = _shift(halves[1 - side], keys, network.sizes[side])
+        halves[side] = (halves[side] + shift) % network.sizes[side]
     return halves[0] * columns + halves[1]
+
+
+def _decipher(cell: int, network: _Network) -> int:
+    """The cell that `_encipher` sends to this one."""
+    columns = network.sizes[1]
+    halves = list(divmod(cell, columns))
+    for number, keys in reversed(list(enumerate(network.rounds))):
+        side = number & 1
+        shift = _shift(halves[1 - side], keys, network.sizes[side])
+        halves[side] = (halves[side] - shift) % network.sizes[side]
+    return halves[0] * columns + halves[1]
+
+
+def _shift(half: int, keys: tuple[int, int], size: int) -> int:
+    """What a round adds to one coordinate, below its size, given the other."""
+    offset, factor = keys
+    word = (half * factor + offset) & _MASK
+    word = ((word ^ (word >> 32)) * _MULTIPLIER & _MASK) >> 32
+    return word * size >> 32
 
 
 def _encipher_block(x: np.ndarray, network: _Network, scratch: np.ndarray) -> None:

@@ -4,7 +4,8 @@
 - `shuffled`: `Shuffled`, every epoch in an order of its own; the default.
 - `sequential`: `Sequential`, the dataset's order.
 - `length_grouped`: `LengthGrouped`, batches of similar lengths, in shuffled order.
-- `split_modality`: `SplitModality`, every batch with images or without; `modality_batches` makes the batches.
+- `split_modality`: `SplitModality`, every batch with images or without; `modality_batches` makes the batches,
+  `modalities` finds the examples of one modality.
 
 Samplers know no ranks, loader workers and micro-batches: `runner.order.partition` cuts a global batch for them.
 """

@@ -1,4 +1,4 @@
-"""Batches of one modality each, for a whole epoch at a time, and how they are dealt to ranks.
+"""Batches of one modality each, made when they are asked for, and how they are dealt to ranks.
 
 Letters in shapes: N examples, B examples of a global batch, R ranks, M batches handled at a time.
 """
@@ -8,26 +8,25 @@ from typing import NamedTuple
 import numpy as np
 
 from iolaus.runner.order.keyed import derive_seed
-from iolaus.runner.order.permutation import permute_block
+from iolaus.runner.order.permutation import locate, permute_many
+from iolaus.runner.samplers.modalities import INDEX, Look, lengths_of, scan, words_of
 
 BATCHES = 0x62617463686573
 """Separates this seed from other derived ones ("batches" in ASCII)."""
 
-INDEX = (1 << 32) - 1
-"""The bits of the index in a word."""
 
-
-class Epoch(NamedTuple):
-    """The batches of an epoch: words int64 [M, B], and how many of each row are no repeats, int64 [M].
+class Batches(NamedTuple):
+    """Some batches of an epoch: indices int64 [M, B], and how many of each row are no repeats, int64 [M].
 
     Example:
-        >>> batches = ModalityBatches(np.array([True, True, False]), np.array([9, 5, 3]), size=2, drop_last=False)
-        >>> words, sizes = batches.epoch(seed=0)
-        >>> (words & INDEX).tolist(), sizes.tolist()
+        >>> data = np.array([[True, 9], [True, 5], [False, 3]])
+        >>> batches = ModalityBatches(lambda i: data[i, 0] > 0, lambda i: data[i, 1], 3, size=2, drop_last=False)
+        >>> indices, sizes = batches.some(np.arange(2), seed=0)
+        >>> indices.tolist(), sizes.tolist()
         ([[0, 1], [2, 2]], [2, 1])
     """
 
-    words: np.ndarray
+    indices: np.ndarray
     sizes: np.ndarray
 
 
@@ -35,28 +34,26 @@ class ModalityBatches:
     """Cuts each modality's examples, shuffled, into batches; the batches are shuffled, with the longest first.
 
     The batch with the longest example comes first, so that running out of memory shows at the first step. A modality's
-    last batch is filled up from the start of its order, or left out with `drop_last`.
-
-    An example is a word, (longest length - length) above and index below, so that sorting words puts the longest first.
+    last batch is filled up from the start of its order, or left out with `drop_last`. The examples are looked at once;
+    then any batch of any epoch is made alone, from a bit per example.
 
     Example:
-        >>> batches = ModalityBatches(np.array([True, True, False]), np.array([9, 5, 3]), size=2, drop_last=True)
+        >>> data = np.array([[True, 9], [True, 5], [False, 3]])
+        >>> batches = ModalityBatches(lambda i: data[i, 0] > 0, lambda i: data[i, 1], 3, size=2, drop_last=True)
         >>> batches.num_batches, batches.num_dropped
         ([1, 0], [0, 1])
     """
 
-    def __init__(self, has_image: np.ndarray, lengths: np.ndarray, size: int, drop_last: bool) -> None:
-        """Takes bool [N] and tokens int64 [N]. Raises ValueError if all batches would be left out."""
-        self.longest = int(lengths.max())
-        assert self.longest >> 31 == len(lengths) >> 32 == 0
-        words = (self.longest - lengths) << 32
-        words |= np.arange(len(lengths))
-        self.size = size
-        self.members = [words[has_image], words[~has_image]]
-        counts = [len(members) for members in self.members]
+    def __init__(self, has_image: Look, lengths: Look, num_examples: int, size: int, drop_last: bool) -> None:
+        """Takes what tells which examples have images, and their tokens. Raises ValueError if no batch is left."""
+        self.lengths, self.size = lengths, size
+        # less than a batch of a modality is left out, so one of so many is not
+        self._modalities = scan(has_image, lengths, num_examples, keep=size if drop_last else 1)
+        counts = [modality.size for modality in self._modalities]
         self.num_batches = [n // size if drop_last else -(-n // size) for n in counts]
         self.num_repeated = [max(0, m * size - n) for n, m in zip(counts, self.num_batches, strict=True)]
         self.num_dropped = [max(0, n - m * size) for n, m in zip(counts, self.num_batches, strict=True)]
+        self._first = (-1, -1)
         if not sum(self.num_batches):
             raise ValueError(
                 f"No batch is left: global_batch_size is {size}, there are {counts[0]} examples with images and "
@@ -64,33 +61,56 @@ class ModalityBatches:
                 "global_batch_size or set drop_last=False."
             )
 
-    def epoch(self, seed: int) -> Epoch:
-        """The batches in the order of one epoch's seed."""
-        words, sizes = [], []
-        for number, (members, count) in enumerate(zip(self.members, self.num_batches, strict=True)):
-            if count:
-                order = members[permute_block(0, len(members), len(members), derive_seed(seed, number))]
-                words.append(np.resize(order, (count, self.size)))
-                sizes.append(np.full(count, self.size))
-                sizes[-1][-1] -= self.num_repeated[number]
-        table, real = np.concatenate(words), np.concatenate(sizes)
-        order = permute_block(0, len(table), len(table), derive_seed(seed, BATCHES))
-        first = int(table.min(axis=1)[order].argmin())
-        order[[0, first]] = order[[first, 0]]
-        return Epoch(table[order], real[order])
+    def some(self, numbers: np.ndarray, seed: int) -> Batches:
+        """Batches of some numbers, int64 [M], in the order of one epoch's seed."""
+        if self._first[0] != seed:
+            self._first = seed, self._find_first(seed)
+        first = self._first[1]
+        numbers = np.where(numbers == first, 0, np.where(numbers == 0, first, numbers))
+        rows = permute_many(numbers, sum(self.num_batches), derive_seed(seed, BATCHES))
+        indices = np.empty((len(rows), self.size), np.int64)
+        sizes = np.full(len(rows), self.size)
+        for kind, (modality, count) in enumerate(zip(self._modalities, self.num_batches, strict=True)):
+            own = np.flatnonzero((rows >= 0) & (rows < count))
+            if len(own):
+                places = (rows[own, None] * self.size + np.arange(self.size)).ravel() % modality.size
+                members = permute_many(places, modality.size, derive_seed(seed, kind))
+                indices[own] = modality.members(members).reshape(-1, self.size)
+                sizes[own[rows[own] == count - 1]] -= self.num_repeated[kind]
+            rows -= count
+        return Batches(indices, sizes)
 
-    def dealt(self, words: np.ndarray, num_ranks: int, rank: int) -> np.ndarray:
+    def _find_first(self, seed: int) -> int:
+        """Where the shuffled batches have the one with the longest example; of equal ones, that of the lowest index."""
+        found, base, total = [], 0, sum(self.num_batches)
+        for kind, (modality, count) in enumerate(zip(self._modalities, self.num_batches, strict=True)):
+            for word, number in modality.longest if count else ():
+                place = locate(number, modality.size, derive_seed(seed, kind))
+                rows = [
+                    base + p // self.size for p in (place, place + modality.size) if p < count * self.size
+                ]
+                if rows:  # else it is left out
+                    found.append((word, min(locate(row, total, derive_seed(seed, BATCHES)) for row in rows)))
+                    break
+            base += count
+        return min(found)[1]
+
+    def dealt(self, indices: np.ndarray, num_ranks: int, rank: int) -> np.ndarray:
         """A rank's examples of batches [M, B], one after the other, longest first, int64 [M * B / R]."""
-        words = np.sort(words, axis=1)
-        owners = deal_evenly(self.longest - (words >> 32), num_ranks)
-        indices: np.ndarray = words[np.ascontiguousarray((owners == rank).T)] & INDEX
-        return indices
+        words, owners = self._owners(indices, num_ranks)
+        own: np.ndarray = words[np.ascontiguousarray(owners == rank)] & INDEX
+        return own
 
-    def dealt_to_all(self, words: np.ndarray, num_ranks: int) -> np.ndarray:
+    def dealt_to_all(self, indices: np.ndarray, num_ranks: int) -> np.ndarray:
         """The examples of batches [M, B] rank by rank within each batch, each rank's longest first, int64 [M, B]."""
-        words = np.sort(words, axis=1)
-        owners = deal_evenly(self.longest - (words >> 32), num_ranks).T
+        words, owners = self._owners(indices, num_ranks)
         return np.take_along_axis(words, owners.argsort(axis=1, kind="stable"), axis=1) & INDEX
+
+    def _owners(self, indices: np.ndarray, num_ranks: int) -> tuple[np.ndarray, np.ndarray]:
+        """The examples of batches [M, B] as words, longest first, and the rank of each."""
+        lengths = self.lengths(indices.ravel()).astype(np.int64).reshape(indices.shape)
+        words = np.sort(words_of(indices, lengths), axis=1)
+        return words, deal_evenly(lengths_of(words), num_ranks).T
 
 
 def deal_evenly(lengths: np.ndarray, num_ranks: int) -> np.ndarray:

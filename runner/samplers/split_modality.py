@@ -9,7 +9,7 @@ import numpy as np
 from iolaus.runner.order.epochs import SizedSequences
 from iolaus.runner.order.permutation import epoch_seed
 from iolaus.runner.samplers.base import GlobalBatchSampler
-from iolaus.runner.samplers.modality_batches import INDEX, Epoch, ModalityBatches
+from iolaus.runner.samplers.modality_batches import ModalityBatches
 
 log = logging.getLogger("iolaus")
 
@@ -57,12 +57,9 @@ class SplitModality(GlobalBatchSampler):
                 "sampler=split_modality parts examples with images from those without, and this data is text alone: take "
                 "sampler=length_grouped or sampler=shuffled, or data with images such as data=image_text"
             )
-        indices = np.arange(len(dataset))
-        has_image = np.asarray(dataset.modalities(indices), dtype=bool)
-        added = 0 if getattr(dataset, "lengths_count_images", False) else self.image_patches
-        lengths = dataset.lengths(indices).astype(np.int64) + has_image * added
-        self._batches = ModalityBatches(has_image, lengths, self.global_batch_size, self.drop_last)
-        self._epoch: tuple[int, Epoch] | None = None
+        self._batches = ModalityBatches(
+            dataset.modalities, self._lengths, len(dataset), self.global_batch_size, self.drop_last
+        )
 
     def fingerprint(self) -> dict[str, Any]:
         """The settings that the order depends on."""
@@ -73,10 +70,8 @@ class SplitModality(GlobalBatchSampler):
         self.check_step(step)
         epoch, number = divmod(step, self._batches_per_epoch())
         epoch += self.first_epoch
-        if self._epoch is None or self._epoch[0] != epoch:
-            self._epoch = epoch, self._batches.epoch(epoch_seed(self.seed, epoch))
-        words, sizes = self._epoch[1]
-        indices = words[number, : sizes[number]] & INDEX
+        found = self._batches.some(np.array([number]), epoch_seed(self.seed, epoch))
+        indices = found.indices[0, : found.sizes[0]]
         return np.stack([np.full(len(indices), epoch), indices], axis=1)
 
     def __len__(self) -> int:
@@ -88,6 +83,13 @@ class SplitModality(GlobalBatchSampler):
     def epochs_of_pass(self) -> int:
         """Epochs of a pass, rounded up."""
         return -(-len(self) // self._batches_per_epoch())
+
+    def _lengths(self, indices: np.ndarray) -> np.ndarray:
+        """Tokens of each sample with its images, int64 [D]."""
+        lengths = self.dataset.lengths(indices).astype(np.int64)
+        if not getattr(self.dataset, "lengths_count_images", False):
+            lengths += np.asarray(self.dataset.modalities(indices), dtype=bool) * self.image_patches
+        return lengths
 
     def _batches_per_epoch(self) -> int:
         return sum(self._batches.num_batches)

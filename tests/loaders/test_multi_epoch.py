@@ -16,6 +16,7 @@ from iolaus.runner.loaders.multi_epoch import (
 )
 from iolaus.runner.order.epochs import EpochIndex
 from iolaus.runner.order.permutation import MAX_LENGTH, epoch_seed, permute, permute_block
+from tests.order.chance import z_score
 
 SMALL, LARGE = st.integers(1, 2000), st.integers(1, 2**40)
 SEEDS = st.integers(-(2**70), 2**70)
@@ -42,13 +43,6 @@ class Echo:
 def orders(length: int, num_seeds: int) -> np.ndarray:
     """The orders of many seeds, int64 [seeds, length]."""
     return np.stack([permute_block(0, length, length, seed) for seed in range(num_seeds)])
-
-
-def z_score(counts: np.ndarray) -> float:
-    """How many standard deviations the chi-square of counts lies above that of equally likely cells."""
-    expected, freedom = counts.mean(), counts.size - 1
-    chi_square = ((counts - expected) ** 2 / expected).sum()
-    return float((chi_square - freedom) / math.sqrt(2 * freedom))
 
 
 @given(SMALL, SEEDS)

@@ -31,6 +31,7 @@ NEAREST: dict[str, tuple[str, ...]] = {
     "runner/samplers/sequential.py": SAMPLERS,
     "runner/samplers/length_grouped.py": ("tests/samplers/test_length_grouped.py", *SAMPLERS),
     "runner/samplers/split_modality.py": ("tests/samplers/test_split_modality.py", *SAMPLERS),
+    "runner/samplers/modalities.py": ("tests/samplers/test_split_modality.py", *SAMPLERS),
     "runner/samplers/modality_batches.py": ("tests/samplers/test_split_modality.py", *SAMPLERS),
     "runner/order/keyed.py": ("tests/order/test_keyed.py",),
     "runner/loaders/multi_epoch.py": (

@@ -11,6 +11,7 @@ from iolaus.runner.data.read.files import locate
 from iolaus.runner.data.read.formats import DOCUMENTS, TEXT_UNITS, ending_format
 from iolaus.runner.data.read.hub import load_hub
 from iolaus.runner.data.read.opened import AS_FOUND, Reading
+from iolaus.runner.data.read.pieces import Piece, documents_of, pieces_of
 
 Document = str | Sequence[int]
 """A text, or the token ids of one."""
@@ -20,7 +21,8 @@ Document = str | Sequence[int]
 class Source(Protocol):
     """Documents that can be read repeatedly, always in the same order.
 
-    A source is pickled or forked into other processes: open files and connections within `documents`, not before.
+    A source is pickled or forked into other processes: open files and connections within `documents`, not before. Where
+    it also has `pieces` and `documents_of` (see `runner.data.read.pieces`), processes read parts of it side by side.
 
     Example:
         >>> class Sheep:
@@ -68,6 +70,18 @@ class CombinedSource:
         """Documents of the sources in their order."""
         for source in self.sources:
             yield from source.documents()
+
+    def pieces(self, num_bytes: int) -> list[Piece]:
+        """The pieces of the sources."""
+        found = [
+            (s, piece) for s in range(len(self.sources)) for piece in pieces_of(self.sources[s], num_bytes)
+        ]
+        return [Piece((s, piece), piece.num_bytes) for s, piece in found]
+
+    def documents_of(self, place: tuple[int, Piece]) -> Iterator[Any]:
+        """The documents of a piece."""
+        number, piece = place
+        return documents_of(self.sources[number], piece)
 
     def fingerprint(self) -> dict[str, Any]:
         """Those of the sources."""

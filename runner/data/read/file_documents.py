@@ -12,6 +12,7 @@ import numpy as np
 
 from iolaus.runner.data.read import formats
 from iolaus.runner.data.read.opened import AS_FOUND, File, Reading
+from iolaus.runner.data.read.pieces import Piece, cut_file
 
 _SMALL = 64 << 20  # bytes up to which the fingerprint is of the files' contents, not of their times of change
 
@@ -36,16 +37,25 @@ class FileSource:
     def documents(self) -> Iterator[Any]:
         """The documents of all files, without blank ones; ValueError names the file, byte or line that is wrong."""
         for file in self.files:
-            if file.format in formats.TEXTS:
-                yield from formats.read_text(file, self.text_unit)
-                continue
-            column = self._column(file)
-            if (column == "input_ids") != self.tokenized:
-                both = f"{self.files[0].path} and {file.path}"
-                raise ValueError(f"{both} differ: one has a column input_ids, one has not")
-            masked = column == "input_ids" and "attention_mask" in (formats.columns_of(file) or ())
-            masks = _values(file, "attention_mask") if masked else repeat(None)
-            yield from real_documents(zip(_values(file, column), masks, strict=False), column, str(file.path))
+            yield from self.documents_of(file)
+
+    def documents_of(self, file: File) -> Iterator[Any]:
+        """The documents of a file, or of the span of one."""
+        if file.format in formats.TEXTS:
+            yield from formats.read_text(file, self.text_unit)
+            return
+        whole = file._replace(span=None)
+        column = self._column(whole)
+        if (column == "input_ids") != self.tokenized:
+            both = f"{self.files[0].path} and {file.path}"
+            raise ValueError(f"{both} differ: one has a column input_ids, one has not")
+        masked = column == "input_ids" and "attention_mask" in (formats.columns_of(whole) or ())
+        masks = _values(file, "attention_mask") if masked else repeat(None)
+        yield from real_documents(zip(_values(file, column), masks, strict=False), column, str(file.path))
+
+    def pieces(self, num_bytes: int) -> list[Piece]:
+        """Files and parts of files of about so many bytes, whose documents are those of all files."""
+        return [piece for file in self.files for piece in cut_file(file, self.text_unit, num_bytes)]
 
     def fingerprint(self) -> dict[str, Any]:
         """Name, size and content (of much data: time of change) of every file, and how it is read."""

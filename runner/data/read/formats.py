@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +110,7 @@ def _questions(articles: list[Any], path: Path) -> Records:
 
 
 def arrow_batches(file: File, columns: list[str] | None = None) -> Iterator[Any]:
-    """Record batches with some or all columns of a parquet or arrow file; the first is empty and has the schema."""
+    """Record batches with some or all columns of a parquet or arrow file or of its span, behind one without rows."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -118,7 +118,8 @@ def arrow_batches(file: File, columns: list[str] | None = None) -> Iterator[Any]
         if file.format == "parquet":
             with pq.ParquetFile(file.path) as parquet:
                 yield parquet.schema_arrow.empty_table()
-                yield from parquet.iter_batches(columns=columns)
+                groups = range(parquet.num_row_groups)[slice(*file.span or (None,))]
+                yield from parquet.iter_batches(columns=columns, row_groups=list(groups))
             return
         with pa.memory_map(str(file.path)) as mapped:
             try:
@@ -128,10 +129,21 @@ def arrow_batches(file: File, columns: list[str] | None = None) -> Iterator[Any]
                 mapped.seek(0)
                 reader = batches = pa.ipc.open_stream(mapped)
             yield reader.schema.empty_table()
-            yield from (batch if columns is None else batch.select(columns) for batch in batches)
+            chosen = islice(batches, *file.span or (None,))
+            yield from (batch if columns is None else batch.select(columns) for batch in chosen)
     except (pa.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(f"{file.path} is no readable {file.format} file: {reason}") from error
+
+
+def arrow_sizes(file: File) -> list[int]:
+    """Bytes of each row group of a parquet file, or of each batch of an arrow file."""
+    if file.format == "parquet":
+        import pyarrow.parquet as pq
+
+        metadata = pq.read_metadata(file.path)
+        return [metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)]
+    return [batch.nbytes for batch in islice(arrow_batches(file), 1, None)]
 
 
 def _arrow(file: File) -> Records:

@@ -46,12 +46,16 @@ class File(NamedTuple):
     reading: Reading
     lone_object: bool = False
     """Whether a json file with a single object holds one row, not columns."""
+    span: tuple[int, int | None] | None = None
+    """The part to read: bytes of a text, row groups of parquet, batches of arrow; None is all."""
 
 
 @contextmanager
 def opened(file: File, newline: str | None = "\n") -> Iterator[TextIO]:
     """The text of a file, with `newline` as in `open`; ValueError names a wrong byte or a damaged compression."""
     path, encoding = file.path, file.reading.encoding or _encoding(file)
+    if file.span and file.span[0]:  # a byte-order mark is one at the start of a file alone
+        encoding = "utf-8"
     packed = path.suffix.lower() in COMPRESSED
     try:
         "".encode(encoding)
@@ -60,7 +64,7 @@ def opened(file: File, newline: str | None = "\n") -> Iterator[TextIO]:
             f"data.encoding={encoding!r} is none that Python knows; give one such as utf-8, utf-16 or latin-1"
         ) from None
     try:
-        with binary(path) as content, io.TextIOWrapper(content, encoding, newline=newline) as text:
+        with _bytes(file) as content, io.TextIOWrapper(content, encoding, newline=newline) as text:
             try:
                 yield text
             except UnicodeDecodeError as error:  # in what was read last
@@ -74,6 +78,17 @@ def opened(file: File, newline: str | None = "\n") -> Iterator[TextIO]:
         if not packed:
             raise
         raise ValueError(f"{path} is no readable {path.suffix[1:]} file: {error}") from error
+
+
+def _bytes(file: File) -> Any:
+    """The bytes of a file or of its span."""
+    if file.span is None:
+        return binary(file.path)
+    first, stop = file.span
+    assert stop is not None
+    with open(file.path, "rb") as whole:
+        whole.seek(first)
+        return io.BytesIO(whole.read(stop - first))
 
 
 def binary(path: Path) -> Any:

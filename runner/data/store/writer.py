@@ -24,7 +24,7 @@ _MARKED = ("num_tokens", "num_sequences", "num_bytes", "max_token_id", "position
 class Batch(NamedTuple):
     """Sequences to append."""
 
-    tokens: NDArray[np.int64]  # [N], end to end
+    tokens: NDArray[np.integer[Any]]  # [N], end to end
     lengths: NDArray[np.int32]  # [D]
     position: int  # in the input, after these sequences
     num_bytes: int | None = None  # of their text, if known
@@ -59,7 +59,8 @@ class StoreWriter:
             ends = self.num_tokens + np.cumsum(batch.lengths, dtype=np.int64)
             self._offsets.write(ends.data)
             self.num_tokens, self.num_sequences = int(ends[-1]), self.num_sequences + len(batch.lengths)
-            self.max_token_id = max(self.max_token_id, int(batch.tokens.max(initial=-1)))
+        if len(batch.tokens):
+            self.max_token_id = max(self.max_token_id, int(batch.tokens.max()))
         if self.num_bytes is not None:
             self.num_bytes = None if batch.num_bytes is None else self.num_bytes + batch.num_bytes
         self.position = batch.position

@@ -2,16 +2,19 @@
 
 import logging
 from array import array
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import compress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from iolaus.runner.data.read.documents import Document, Source
+from iolaus.runner.data.read.pieces import WHOLE, Piece, documents_of, pieces_of
+from iolaus.runner.data.text.pool import PIECE, given, num_workers, workers
 from iolaus.runner.order.keyed import derive_seed, mix64
 
 log = logging.getLogger("iolaus")
@@ -23,6 +26,22 @@ _BLOCK = 1 << 20
 _HELD_OUT = 0x68656C64  # "held": separates this seed from other derived ones
 
 
+class Stretch(NamedTuple):
+    """A piece of a source and the numbers [start, stop) of its documents."""
+
+    piece: Piece
+    start: int
+    stop: int
+
+
+class _Scan(NamedTuple):
+    """What is known of a source once it was read."""
+
+    digests: NDArray[np.uint64]  # [D], of each document
+    num_characters: int
+    stretches: Sequence[Stretch]
+
+
 @dataclass(frozen=True)
 class Part:
     """The documents of a source that belong to one store."""
@@ -31,15 +50,22 @@ class Part:
     source: Source
     kept: NDArray[np.bool_]  # [D], for each document of the source
     num_characters: int  # of the whole source; token ids count four each
+    stretches: Sequence[Stretch]
 
     def numbered(self, start: int = 0) -> Iterator[tuple[int, Document]]:
         """Number and content of the kept documents, from number `start` on."""
-        number = -1
-        for number, document in enumerate(self.source.documents()):
-            if number >= start and number < len(self.kept) and self.kept[number]:
+        for stretch in self.stretches:
+            if stretch.stop > start:
+                yield from self.read(stretch, start)
+
+    def read(self, stretch: Stretch, start: int = 0) -> Iterator[tuple[int, Document]]:
+        """As `numbered`, of one stretch."""
+        number = stretch.start - 1
+        for number, document in enumerate(documents_of(self.source, stretch.piece), stretch.start):
+            if number >= start and number < stretch.stop and self.kept[number]:
                 yield number, document
-        if number + 1 != len(self.kept):
-            counts = f"{len(self.kept)} documents at first, then {number + 1}"
+        if number + 1 != stretch.stop:
+            counts = f"{stretch.stop - stretch.start} documents at first, then {number + 1 - stretch.start}"
             raise ValueError(f"{self.source.describe()} changed while it was read: {counts}")
 
 
@@ -54,14 +80,15 @@ def divide(
 
     With `keep_repeated` training documents that are also in a validation source are kept, with a warning.
     """
-    digests, num_characters = _scan(source)
+    scan = _scan(source)
+    digests = scan.digests
     parts = {}
     if validation_sources:
         held_out: NDArray[np.uint64] = np.empty(0, np.uint64)
         for name, other in validation_sources.items():
-            theirs, size = _scan(other)
-            parts[name] = Part(name, other, np.ones(len(theirs), bool), size)
-            held_out = np.union1d(held_out, theirs)
+            theirs = _scan(other)
+            parts[name] = Part(name, other, np.ones(len(theirs.digests), bool), *theirs[1:])
+            held_out = np.union1d(held_out, theirs.digests)
         kept = ~_among(digests, held_out)
         if keep_repeated and not kept.all():
             log.warning(
@@ -78,8 +105,8 @@ def divide(
         if len(held_out):
             first = np.zeros(len(digests), bool)
             first[np.unique(digests, return_index=True)[1]] = True
-            parts[HELD_OUT] = Part(HELD_OUT, source, first & ~kept, num_characters)
-    parts = {TRAIN: Part(TRAIN, source, kept, num_characters), **parts}
+            parts[HELD_OUT] = Part(HELD_OUT, source, first & ~kept, *scan[1:])
+    parts = {TRAIN: Part(TRAIN, source, kept, *scan[1:]), **parts}
     counts = ", ".join(f"{name} {int(part.kept.sum()):,}" for name, part in parts.items())
     log.info("read %s: %s documents (%s)", source.describe(), f"{len(digests):,}", counts)
     return parts
@@ -95,15 +122,44 @@ def _among(digests: NDArray[np.uint64], chosen: NDArray[np.uint64]) -> NDArray[n
     return found
 
 
-def _scan(source: Source) -> tuple[NDArray[np.uint64], int]:
+def _scan(source: Source) -> _Scan:
+    """Reads all documents of a source, with all cores where they are many."""
+    pieces = pieces_of(source, PIECE)
+    number = num_workers(sum(piece.num_bytes or 0 for piece in pieces))
+    if number == 1:
+        pieces, results = [WHOLE], [_digests(source.documents())]
+    else:
+        with workers(number, source) as pool:
+            shared = [
+                None if piece.num_bytes is None else pool.submit(_digests_of, piece) for piece in pieces
+            ]
+            try:
+                results = [
+                    task.result() if task else _digests(documents_of(source, piece))
+                    for piece, task in zip(pieces, shared, strict=True)
+                ]
+            except ValueError:
+                deque(source.documents(), maxlen=0)  # names the line of the file, which a part does not know
+                raise
+    digests = np.concatenate([found for found, _ in results])
+    if not len(digests):
+        raise ValueError(f"{source.describe()} holds no documents: nothing but blank text")
+    stops = np.cumsum([len(found) for found, _ in results]).tolist()
+    stretches = [Stretch(piece, a, b) for piece, a, b in zip(pieces, [0, *stops], stops, strict=False)]
+    return _Scan(digests, sum(size for _, size in results), stretches)
+
+
+def _digests_of(piece: Piece) -> tuple[NDArray[np.uint64], int]:
+    return _digests(documents_of(given(), piece))
+
+
+def _digests(documents: Iterable[Document]) -> tuple[NDArray[np.uint64], int]:
     """Digest of every document, and the number of characters."""
     size, digests = 0, array("Q")
-    for document in source.documents():
+    for document in documents:
         size += len(document) * (1 if isinstance(document, str) else 4)
         digests.append(digest(document))
-    if not digests:
-        raise ValueError(f"{source.describe()} holds no documents: nothing but blank text")
-    return np.frombuffer(digests, np.uint64), size
+    return np.asarray(digests, np.uint64), size
 
 
 def digest(document: Document) -> int:

@@ -18,7 +18,8 @@ from iolaus.runner.data.store.reader import FORMAT_VERSION, TokenStore, entropy,
 from iolaus.runner.data.text import tokenizer as text_tokenizer
 from iolaus.runner.data.text.chunking import SHORTEST_CHUNK, Chunker, check_chunking
 from iolaus.runner.data.text.holdout import TRAIN, Part, check_validation, divide
-from iolaus.runner.data.text.tokenise import rust_threads, tokenise
+from iolaus.runner.data.text.pool import rust_threads
+from iolaus.runner.data.text.tokenise import tokenise
 from iolaus.runner.data.text.tokenizer import load_tokenizer, tokenizer_fingerprint, train_tokenizer
 
 log = logging.getLogger("iolaus")

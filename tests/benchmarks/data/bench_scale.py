@@ -1,23 +1,29 @@
-"""Does the cost of a step depend on how much data there is? Stores of 10^4, 10^6 and 10^8 documents, a process for each.
+"""Does the cost of a step depend on how much data there is? 10^4 to 10^9 documents, a process for each and each sampler.
 
-The token files are sparse (all zeros), so they take no room; the offsets are real. Measured from after the imports:
-seconds until the first global batch is collated, what the next hundred cost, and the memory that the process has for
-itself by then (pages of the mapped files are the system's, which takes them back when it likes).
+The token files are sparse (all zeros), so they take no room; the offsets are real, but for 10^9 documents, whose lengths
+are computed, as reading 8 GB of offsets would measure the disk. Measured from after the imports: seconds until store and
+sampler are open and until the first global batch is collated, what the next hundred cost, and the memory that the process
+has for itself by then (pages of the mapped files are the system's, which takes them back when it likes).
 """
 
-import argparse
 import json
-import os
-import subprocess
-import sys
+import multiprocessing
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from iolaus.runner import samplers
+from iolaus.runner.data.batches import MASK_STREAM, GlobalBatches
+from iolaus.runner.data.store.reader import TokenStore
+from iolaus.runner.objectives.mlm import MaskedLanguageModelingCollator
+
 LENGTH, BATCH, STEPS, VOCAB = 16, 256, 100, 30_522
+STORED = 10**8
+"""The largest number of documents with a store on disk."""
 
 
 def make_store(folder: Path, documents: int) -> None:
@@ -35,17 +41,49 @@ def make_store(folder: Path, documents: int) -> None:
     (folder / "meta.json").write_text(json.dumps(meta))
 
 
-def measure(folder: Path) -> dict[str, float]:
-    """Opens the store, draws batches in random order, masks and collates them."""
-    from iolaus.runner.data.batches import MASK_STREAM, GlobalBatches
-    from iolaus.runner.data.store.reader import TokenStore
-    from iolaus.runner.objectives.mlm import MaskedLanguageModelingCollator
-    from iolaus.runner.samplers import Shuffled
+class Marked(TokenStore):
+    """A store of which every third sequence counts as one with images."""
 
+    lengths_count_images = True
+
+    def modalities(self, indices: np.ndarray) -> np.ndarray:
+        """Whether each has images."""
+        return indices % 3 == 0
+
+
+class Computed:
+    """As many sequences as wanted, of which nothing is on disk."""
+
+    lengths_count_images = True
+    modalities = Marked.modalities
+
+    def __init__(self, documents: int) -> None:
+        self.documents = documents
+
+    def __len__(self) -> int:
+        return self.documents
+
+    def lengths(self, indices: np.ndarray) -> np.ndarray:
+        """All alike."""
+        return np.full(len(indices), LENGTH, np.int32)
+
+    def gather(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Zeros."""
+        return np.zeros(len(indices) * LENGTH, np.int64), self.lengths(indices)
+
+
+def measure(folder: Path, documents: int, name: str) -> dict[str, float]:
+    """Opens the store, draws batches with a sampler, masks and collates them."""
+    further: dict[str, dict[str, Any]] = {
+        "LengthGrouped": {"pool_batches": 50},
+        "SplitModality": {"image_patches": 576, "drop_last": False},
+    }
     before = own_memory()
     began = time.process_time()
-    store = TokenStore(folder)
-    sampler = Shuffled(dataset=store, num_epochs=None, num_batches=10**6, global_batch_size=BATCH, seed=1)
+    store: Any = Marked(folder) if folder.is_dir() else Computed(documents)
+    make = getattr(samplers, name)
+    sampler = make(store, None, 10**6, global_batch_size=BATCH, seed=1, **further.get(name, {}))
+    opened = time.process_time()
     facts: dict[str, Any] = {
         "pad_token_id": 1, "mask_token_id": 2, "vocab_size": VOCAB, "special_token_ids": [1, 2],
         "text_column": "text", "label_column": None, "max_sequence_length": LENGTH,
@@ -60,7 +98,12 @@ def measure(folder: Path) -> dict[str, float]:
     for step in range(1, STEPS + 1):
         batches[step * 997]
     done = time.process_time()
-    return {"start": first - began, "step": (done - first) / STEPS, "memory": own_memory() - before}
+    return {
+        "open": opened - began,
+        "first": first - opened,
+        "step": (done - first) / STEPS,
+        "memory": own_memory() - before,
+    }
 
 
 def own_memory() -> float:
@@ -70,28 +113,23 @@ def own_memory() -> float:
 
 
 def main() -> None:
-    """Prints a row per size."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--measure", type=Path)
-    options = parser.parse_args()
-    if options.measure:
-        print(json.dumps(measure(options.measure)))
-        return
-    print(f"global batches of {BATCH} documents of {LENGTH} tokens, shuffled; CPU time of one process\n")
-    print("| documents | until the first batch, s | step, ms | memory for it, MiB |\n|---|---|---|---|")
-    for documents in (10**4, 10**6, 10**8):
+    """Prints a row per size and sampler."""
+    print(f"global batches of {BATCH} documents of {LENGTH} tokens; CPU time of one process\n")
+    print("| documents | sampler | opening, s | first batch, s | step, ms | memory for it, MiB |")
+    print("|---|---|---|---|---|---|")
+    for documents in (10**4, 10**6, 10**8, 10**9):
         with tempfile.TemporaryDirectory() as folder:
-            make_store(Path(folder) / "store", documents)
-            command = [
-                sys.executable,
-                "-m",
-                "tests.benchmarks.data.bench_scale",
-                "--measure",
-                f"{folder}/store",
-            ]
-            done = subprocess.run(command, capture_output=True, text=True, check=True, env=dict(os.environ))
-        found = json.loads(done.stdout)
-        print(f"| {documents:,} | {found['start']:.3f} | {found['step'] * 1e3:.2f} | {found['memory']:.0f} |")
+            store = Path(folder) / "store"
+            if documents <= STORED:
+                make_store(store, documents)
+            for name in ("Shuffled", "Sequential", "LengthGrouped", "SplitModality"):
+                with ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as process:
+                    found = process.submit(measure, store, documents, name).result()
+                print(
+                    f"| {documents:,} | {name} | {found['open']:.3f} | {found['first']:.3f} "
+                    f"| {found['step'] * 1e3:.2f} | {found['memory']:.0f} |",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

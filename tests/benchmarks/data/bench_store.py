@@ -21,7 +21,8 @@ from iolaus.runner.data.store.reader import TokenStore
 from iolaus.runner.data.store.writer import Batch, StoreWriter
 from iolaus.runner.data.text.chunking import Chunker
 from iolaus.runner.data.text.holdout import TRAIN, divide
-from iolaus.runner.data.text.tokenise import rust_threads, tokenise
+from iolaus.runner.data.text.pool import rust_threads
+from iolaus.runner.data.text.tokenise import tokenise
 from iolaus.runner.data.text.tokenizer import train_tokenizer
 
 ROUNDS, COPIES, MAX_LENGTH = 5, 6, 128

@@ -16,7 +16,7 @@ from transformers import AutoTokenizer
 
 from iolaus.runner.data.read.documents import Source, open_source
 from iolaus.runner.data.store.reader import TokenStore, entropy, ordinary_counts
-from iolaus.runner.data.text import prepare, tokenise
+from iolaus.runner.data.text import pool, prepare, tokenise
 from iolaus.runner.data.text.prepare import PreparedText, prepare_text
 from tests.data.text.conftest import SETTINGS, paragraphs, text_source
 
@@ -223,7 +223,7 @@ def test_processes_change_nothing(
     fingerprint = TokenStore(first.train).fingerprint
     shutil.rmtree(first.train)
     monkeypatch.setattr(tokenise, "_BATCH_DOCUMENTS", 7)
-    monkeypatch.setattr(tokenise, "_MUCH_TEXT", 0)
+    monkeypatch.setattr(pool, "MUCH_TEXT", 0)
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "true")  # what a forked process must not believe
     assert TokenStore(prepared(tokenizer_kind=kind, vocab_size=300).train).fingerprint == fingerprint
 

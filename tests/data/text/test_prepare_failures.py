@@ -19,7 +19,7 @@ from transformers import AutoTokenizer
 from iolaus.runner.data.read.documents import Source, open_source
 from iolaus.runner.data.store import writer as store_writer
 from iolaus.runner.data.store.reader import TokenStore
-from iolaus.runner.data.text import prepare, tokenise
+from iolaus.runner.data.text import pool, prepare, tokenise
 from iolaus.runner.data.text.prepare import PreparedText, prepare_text
 from tests.data.text.conftest import SETTINGS, paragraphs, text_source
 
@@ -129,7 +129,7 @@ def test_tokenizers_use_all_cores_while_preparing_and_forked_processes_afterward
     monkeypatch.delenv("TOKENIZERS_PARALLELISM", raising=False)
     tokenizer = AutoTokenizer.from_pretrained(prepared().tokenizer)
     for _ in range(2):
-        with tokenise.rust_threads():
+        with pool.rust_threads():
             assert "TOKENIZERS_PARALLELISM" not in os.environ
             assert len(tokenizer(["the river"] * 100)["input_ids"]) == 100
         assert os.environ["TOKENIZERS_PARALLELISM"] == "false"
@@ -138,8 +138,8 @@ def test_tokenizers_use_all_cores_while_preparing_and_forked_processes_afterward
     encode.join(timeout=60)
     assert encode.exitcode == 0
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "true")
-    monkeypatch.setattr(tokenise, "_switched_off_by", 0)
-    with tokenise.rust_threads():
+    monkeypatch.setattr(pool, "_switched_off_by", 0)
+    with pool.rust_threads():
         assert os.environ["TOKENIZERS_PARALLELISM"] == "true"
     assert os.environ["TOKENIZERS_PARALLELISM"] == "true"
 
@@ -213,8 +213,8 @@ def test_workers_end_with_a_killed_preparation(
     prepared: Callable[..., PreparedText], source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tokenizer = prepared().tokenizer
-    monkeypatch.setattr(tokenise, "_MUCH_TEXT", 0)
-    monkeypatch.setattr(tokenise, "_chunk", stuck)
+    monkeypatch.setattr(pool, "MUCH_TEXT", 0)
+    monkeypatch.setattr(tokenise, "_tokenise_piece", stuck)
     work = partial(
         prepare_text, source, cache_dir=tmp_path / "killed", **{**SETTINGS, "tokenizer": str(tokenizer)}
     )

@@ -1,0 +1,81 @@
+"""Processes, or a thread, that share the work on documents."""
+
+import multiprocessing
+import os
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
+from multiprocessing.connection import wait
+from typing import Any
+
+MUCH_TEXT = 50_000_000
+"""Characters or bytes of text from which several processes are faster."""
+
+PIECE = 1 << 22
+"""Bytes of text that a process reads at a time."""
+
+
+def num_workers(size: int) -> int:
+    """Processes for so many characters or bytes: one per core, or 1 where a thread will do."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return 1 if size < MUCH_TEXT else cores
+
+
+@contextmanager
+def workers(number: int, job: Any) -> Iterator[Executor]:
+    """So many processes, or for 1 a thread over the threads of `tokenizers`; tasks find the job in `given`."""
+    if number == 1:
+        with rust_threads(), ThreadPoolExecutor(1, initializer=_start, initargs=(job, False)) as threads:
+            yield threads
+        return
+    with ProcessPoolExecutor(number, initializer=_start, initargs=(job, True)) as processes:
+        try:
+            yield processes
+        finally:
+            processes.shutdown(cancel_futures=True)
+
+
+def given() -> Any:
+    """The job of this process or thread."""
+    return _job
+
+
+_job: Any = None
+
+
+def _start(job: Any, is_process: bool) -> None:
+    global _job
+    _job = job
+    if is_process:
+        os.environ[_SWITCH] = "false"  # one core each
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """Ends this worker when the process that started it is gone: a killed one closes no queue."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os._exit(1)
+
+
+@contextmanager
+def rust_threads() -> Iterator[None]:
+    """Lets `tokenizers` use all cores, and one afterwards, as forked workers lack its threads.
+
+    TOKENIZERS_PARALLELISM, if set, is respected.
+    """
+    global _switched_off_by
+    if _SWITCH in os.environ and _switched_off_by != os.getpid():
+        yield
+        return
+    os.environ.pop(_SWITCH, None)
+    try:
+        yield
+    finally:
+        os.environ[_SWITCH], _switched_off_by = "false", os.getpid()
+
+
+_SWITCH = "TOKENIZERS_PARALLELISM"
+_switched_off_by = 0  # the process that set it to false; a forked one must not change it
