@@ -83,42 +83,45 @@ EXECUTORS = {"local": Local, "slurm": SlurmPipelineExecutor, "ray": RayPipelineE
 """Executors by name."""
 
 
-def make_executor(
-    choice: Step, stage: Stage, store: Folder, workers: int, depends: PipelineExecutor | None = None
-) -> PipelineExecutor:
-    """The executor of a stage; ValueError for an unknown one, or a setting that datatrove's does not take."""
+def make_executors(choice: Step, stages: list[Stage], store: Folder, workers: int) -> list[PipelineExecutor]:
+    """The executors of the stages, of which on SLURM each waits for the one before.
+
+    Raises ValueError for an unknown one, or a setting that datatrove's does not take.
+    """
     check_choice("--executor", choice.name, EXECUTORS)
-    ours: dict[str, Any] = {
-        "pipeline": stage.steps,
-        "tasks": stage.tasks,
-        "workers": min(workers, stage.tasks) if workers > 0 else -1,
-        "logging_dir": store.at(f"logs/{stage.name}"),
-    }
-    settings = dict(choice.settings)
+    settings, made = dict(choice.settings), []
     if choice.name == "slurm":
-        ours |= {"depends": depends, "job_name": f"iolaus-{stage.name}"}
         settings.setdefault("env_command", f"export PATH={Path(sys.executable).parent}:$PATH")
-    return make(f"--executor {choice.name}", EXECUTORS[choice.name], settings, **ours)
+    for stage in stages:
+        ours: dict[str, Any] = {
+            "pipeline": stage.steps,
+            "tasks": stage.tasks,
+            "workers": min(workers, stage.tasks) if workers else -1,
+            "logging_dir": store.at(f"logs/{stage.name}"),
+        }
+        if choice.name == "slurm":
+            ours |= {"depends": made[-1] if made else None, "job_name": f"iolaus-{stage.name}"}
+        made.append(make(f"--executor {choice.name}", EXECUTORS[choice.name], settings, **ours))
+    return made
 
 
-def run_stages(choice: Step, stages: list[Stage], store: Folder, workers: int) -> bool:
-    """Runs the stages one after the other; on SLURM submits them as jobs that wait for each other.
+def run(executors: list[PipelineExecutor]) -> bool:
+    """Runs the executors one after the other; on SLURM submits their tasks as jobs that wait for each other.
 
     Returns whether they are complete, which submitted ones are not. Raises ChildProcessError where tasks failed.
     """
-    if choice.name == "slurm":
-        last = None
-        for stage in stages:
-            last = make_executor(choice, stage, store, workers, last)
-        assert last is not None
-        last.run()
-        return not last.get_incomplete_ranks()
-    for stage in stages:
-        executor = make_executor(choice, stage, store, workers)
+    if isinstance(executors[-1], SlurmPipelineExecutor):
+        last = executors[-1]
+        left = last.get_incomplete_ranks()
+        if left:
+            last.run()
+        return not left
+    for executor in executors:
         executor.run()
         if failed := executor.get_incomplete_ranks():
+            logs = executor.logging_dir.resolve_paths("logs")
             raise ChildProcessError(
-                f"{len(failed)} of {stage.tasks} tasks did not complete: {', '.join(map(str, failed[:5]))}; their logs are "
-                f"in {store.at(f'logs/{stage.name}/logs')}. The same command goes on with them"
+                f"{len(failed)} of {executor.world_size} tasks did not complete, such as {failed[0]}; their logs are in "
+                f"{logs}. The same command goes on with them"
             )
     return True

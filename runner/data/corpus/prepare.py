@@ -12,7 +12,7 @@ from datatrove.data import Document
 from datatrove.pipeline.base import PipelineStep
 from loguru import logger
 
-from iolaus.runner.data.corpus.executors import run_stages
+from iolaus.runner.data.corpus.executors import make_executors, run
 from iolaus.runner.data.corpus.named import Stage, deduplication, make_filters
 from iolaus.runner.data.corpus.plan import CorpusPlan, Step, find_files
 from iolaus.runner.data.corpus.steps import ReadFiles, WriteShard
@@ -69,9 +69,10 @@ def prepare_corpus(
     write = WriteShard(plan, store, loaded.backend_tokenizer.to_str(), loaded.all_special_ids)
     stages.append(Stage("shards", [*before, *drop, write], tasks))
     stages.append(Stage("index", [WriteIndex(plan, store)], 1))
+    executors = make_executors(executor, stages, store, workers)
     plan.keep(store)
     _keep_tokenizer(loaded, store)
-    return read_index(store) if run_stages(executor, stages, store, workers) else None
+    return read_index(store) if run(executors) else None
 
 
 def _check(tasks: int, workers: int, validation: float) -> None:
@@ -85,7 +86,7 @@ def _check(tasks: int, workers: int, validation: float) -> None:
 
 
 def _keep_tokenizer(tokenizer: Any, store: Folder) -> None:
-    if not store.exists("tokenizer"):
+    if not store.exists(INDEX):
         files = Path(tempfile.mkdtemp(prefix="iolaus-"))
         try:
             tokenizer.save_pretrained(files)

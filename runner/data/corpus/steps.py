@@ -66,8 +66,8 @@ class ForEachFile(PipelineStep):
 class WriteShard(PipelineStep):
     """Tokenises and cuts the documents into the task's shard of each set; held out are documents by their content.
 
-    The shard's `record.json` has the counts and, for each file, a hash of its sequences, of which `finish` makes the
-    fingerprint. A shard appears in the store with its record, or not at all.
+    The shard's `record.json` has the counts and, for each file, a hash of its sequences, of which `WriteIndex` makes the
+    fingerprint. On this machine a shard appears whole or not at all; one that a kill cuts off elsewhere is written again.
     """
 
     type, name = "WRITER", "iolaus"

@@ -5,6 +5,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from fsspec.core import url_to_fs
+
 
 def is_local(place: str) -> bool:
     """Whether a path or URL names files of this machine."""
@@ -17,10 +19,8 @@ class Folder:
     def __init__(self, place: str) -> None:
         self.place = place.rstrip("/")
         self.local = Path(place.removeprefix("file://")).expanduser() if is_local(place) else None
-        if self.local is None:
-            import fsspec
-
-            self._system, self._path = fsspec.core.url_to_fs(self.place)
+        self._system, root = url_to_fs(str(self.local.absolute()) if self.local else self.place)
+        self._root = root.rstrip("/")
 
     def __str__(self) -> str:
         return self.place if self.local is None else str(self.local)
@@ -33,42 +33,38 @@ class Folder:
         return f"{self}/{name}"
 
     def exists(self, name: str) -> bool:
-        """Whether there is a file of this name."""
-        return (self.local / name).exists() if self.local else bool(self._system.exists(self._at(name)))
+        """Whether there is a file or folder of this name."""
+        return bool(self._system.exists(self._at(name)))
 
     def read(self, name: str) -> bytes:
         """The content of a small file; raises FileNotFoundError if it is not there."""
-        if self.local:
-            return (self.local / name).read_bytes()
         content: bytes = self._system.cat_file(self._at(name))
         return content
 
     def write(self, name: str, content: bytes) -> None:
         """Writes a small file, whole or not at all."""
+        path = self._at(name)
+        self._system.makedirs(posixpath.dirname(path), exist_ok=True)
         if self.local:
-            path = self.local / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            partial = path.with_name(f".{path.name}.partial")
+            partial = Path(f"{path}.partial")
             partial.write_bytes(content)
             partial.replace(path)
         else:
-            self._system.makedirs(posixpath.dirname(self._at(name)), exist_ok=True)
-            self._system.pipe_file(self._at(name), content)
+            self._system.pipe_file(path, content)
 
     def take(self, files: Path, name: str) -> None:
         """Replaces the folder `name` in it by the local folder `files`, which is moved, or copied and removed."""
+        path = self._at(name)
+        if self._system.exists(path):
+            self._system.rm(path, recursive=True)
+        self._system.makedirs(posixpath.dirname(path), exist_ok=True)
         if self.local:
-            shutil.rmtree(self.local / name, ignore_errors=True)
-            (self.local / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.move(files, self.local / name)
+            shutil.move(files, path)
             return
-        if self._system.exists(self._at(name)):
-            self._system.rm(self._at(name), recursive=True)
-        for path in sorted(files.rglob("*")):
-            if path.is_file():
-                target = self._at(f"{name}/{path.relative_to(files).as_posix()}")
-                self._system.makedirs(posixpath.dirname(target), exist_ok=True)
-                self._system.put_file(str(path), target)
+        for file in sorted(file for file in files.rglob("*") if file.is_file()):
+            target = f"{path}/{file.relative_to(files).as_posix()}"
+            self._system.makedirs(posixpath.dirname(target), exist_ok=True)
+            self._system.put_file(str(file), target)
         shutil.rmtree(files)
 
     def copy_to(self, name: str, files: Path) -> None:
@@ -80,4 +76,4 @@ class Folder:
             self._system.get_file(path, str(copy))
 
     def _at(self, name: str) -> str:
-        return f"{self._path.rstrip('/')}/{name}"
+        return f"{self._root}/{name}"
