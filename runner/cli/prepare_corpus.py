@@ -11,6 +11,8 @@ from typing import Any
 
 SETTINGS = ("NAME", "SETTING=VALUE")
 
+_COUNTS = {"documents": "documents", "num_sequences": "sequences", "num_tokens": "tokens"}
+
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
@@ -23,7 +25,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--tasks", type=int, default=1, help=about)
     about = "tasks at a time; 0 is one per core, or on a cluster all (default: %(default)s)"
     parser.add_argument("--workers", type=int, default=0, help=about)
-    about = "local, slurm or ray, with settings of datatrove's executor, such as time=24:00:00 (default: local)"
+    about = (
+        "local, slurm or ray, with settings of datatrove's executor, such as time=24:00:00 (default: local)"
+    )
     parser.add_argument("--executor", nargs="+", default=["local"], metavar=SETTINGS, help=about)
     about = "a filter of datatrove with its settings, such as GopherQualityFilter min_doc_words=20; may be repeated"
     parser.add_argument("--filter", nargs="+", action="append", default=[], metavar=SETTINGS, help=about)
@@ -49,7 +53,9 @@ def main(arguments: Namespace) -> None:
         from iolaus.runner.data.corpus.plan import Step
         from iolaus.runner.data.corpus.prepare import prepare_corpus
     except ModuleNotFoundError as error:
-        raise ImportError(f"{error.name} is missing: pip install 'iolaus[corpus]'") from error
+        raise ImportError(
+            f"{str(error.name).partition('.')[0]} is missing: pip install 'iolaus[corpus]'"
+        ) from error
     given = vars(arguments)
     executor = Step(*_named("--executor", given["executor"]))
     repeated = Step(*_named("--deduplicate", given["deduplicate"])) if given["deduplicate"] else None
@@ -63,8 +69,10 @@ def main(arguments: Namespace) -> None:
         print(f"{arguments.folder}: submitted; the store is there when the last job, iolaus-index, has ended")
         return
     for name, content in index["sets"].items():
-        counts = f"{content['documents']:,} documents, {content['num_sequences']:,} sequences, {content['num_tokens']:,} tokens"
-        print(f"{arguments.folder}: {name}: {counts} in {len(content['shards'])} shards, {content['fingerprint']}")
+        sums = ", ".join(f"{content[what]:,} {word}" for what, word in _COUNTS.items())
+        print(
+            f"{arguments.folder}: {name}: {sums} in {len(content['shards'])} shards, {content['fingerprint']}"
+        )
     cutting = f"data.max_length={index['max_length']} data.long_documents={index['long_documents']}"
     print(f"train on it with: iolaus data=files data.source=store:{arguments.folder} {cutting}")
 

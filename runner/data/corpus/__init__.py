@@ -1,4 +1,4 @@
-"""Large corpora: tokenised by datatrove, on one machine, SLURM or Ray, into a sharded store for `data.source=store:FOLDER`.
+"""Large corpora: tokenised by datatrove on one machine, SLURM or Ray, for `data.source=store:FOLDER`.
 
 - `plan`: the files of the source, their division among tasks, and the settings. Read it first.
 - `steps`: the steps of a task's pipeline: reads files, writes a shard.

@@ -41,8 +41,8 @@ class Local(LocalPipelineExecutor):  # type: ignore[misc]  # untyped without the
             broken = broken + 1 if len(left) == before else 0
             if broken == _MOST_BROKEN:
                 raise ChildProcessError(
-                    f"workers were killed {broken} times without completing a task (out of memory?): give fewer --workers; "
-                    "what is complete is kept"
+                    f"workers were killed {broken} times without completing a task (out of memory?): give fewer "
+                    "--workers; what is complete is kept"
                 )
         for rank in left:
             _run_here(self, rank)

@@ -20,7 +20,7 @@ FILTERS = (
     "C4BadWordsFilter", "C4ParagraphFilter", "C4QualityFilter", "FastTextClassifierFilter", "FineWebQualityFilter",
     "GopherQualityFilter", "GopherRepetitionFilter", "LanguageFilter", "RegexFilter", "UnigramLogProbFilter", "URLFilter",
 )  # fmt: skip
-"""Filters of `datatrove.pipeline.filters` that judge each document by itself; one that draws lots depends on the tasks."""
+"""Filters of `datatrove.pipeline.filters` that judge each document by itself, so that tasks make no difference."""
 
 DEDUPLICATIONS = ("exact", "minhash")
 """Ways to find repeated documents: equal texts, or similar ones by MinHash."""

@@ -76,7 +76,9 @@ class CorpusPlan:
                     path, self.text_column, "train", self.text_unit, reading=Reading(self.format)
                 )
                 if source.tokenized:
-                    raise ValueError(f"{path} is tokenised already (it has a column input_ids): give its text")
+                    raise ValueError(
+                        f"{path} is tokenised already (it has a column input_ids): give its text"
+                    )
                 yield from source.documents()
             except ValueError as error:
                 raise ValueError(str(error).replace(str(path), file.path)) from error
@@ -98,7 +100,9 @@ class CorpusPlan:
 def _changes(names: list[str], theirs: dict[str, Any], ours: dict[str, Any]) -> str:
     """The settings that differ in words, without the lists of files."""
     return ", ".join(
-        "the files of the source" if name == "files" else f"{name} was {theirs.get(name)!r} and is {ours[name]!r}"
+        "the files of the source"
+        if name == "files"
+        else f"{name} was {theirs.get(name)!r} and is {ours[name]!r}"
         for name in names
     )
 

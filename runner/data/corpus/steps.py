@@ -154,7 +154,9 @@ class _Set:
             "num_tokens": store.num_tokens,
             "num_bytes": store.num_bytes,
             "digests": self.digests,
-            "counts": ordinary_counts(store, special_ids).tolist() if self.writer.folder.name == HELD_OUT else [],
+            "counts": ordinary_counts(store, special_ids).tolist()
+            if self.writer.folder.name == HELD_OUT
+            else [],
         }
 
     def _begin_file(self) -> None:

@@ -117,7 +117,11 @@ def open_store(place: str, cache_dir: Path) -> OpenedStore:
 def read_index(folder: Folder) -> dict[str, Any]:
     """The index of a finished store; FileNotFoundError without one, ValueError for another format version."""
     if not folder.exists(INDEX):
-        begun = "it was begun but is not finished: give `iolaus prepare corpus` again" if folder.exists("plan.json") else ""
+        begun = (
+            "it was begun but is not finished: give `iolaus prepare corpus` again"
+            if folder.exists("plan.json")
+            else ""
+        )
         raise FileNotFoundError(f"no sharded store in {folder}: {begun or f'it has no {INDEX}'}")
     index: dict[str, Any] = json.loads(folder.read(INDEX))
     if index.get("format_version") != FORMAT_VERSION:

@@ -142,7 +142,9 @@ def are_held_out(texts: Iterable[str], validation: float, seed: int) -> NDArray[
 
 def held_out_by_content(texts: Sequence[str], share: float, seed: int) -> NDArray[np.bool_]:
     """Which texts belong to about a `share` of all there may be [D]: each by itself, from its content and the seed."""
-    keys = mix64(np.array([digest(text) for text in texts], np.uint64) ^ np.uint64(derive_seed(seed, _HELD_OUT)))
+    keys = mix64(
+        np.array([digest(text) for text in texts], np.uint64) ^ np.uint64(derive_seed(seed, _HELD_OUT))
+    )
     return keys < np.uint64(int(share * (1 << 64)))
 
 

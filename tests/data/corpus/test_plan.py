@@ -68,7 +68,9 @@ def test_file_that_cannot_be_read_is_named_by_its_place(tmp_path: Path) -> None:
         with fsspec.open(f"{folder}/{name}", "w") as file:
             file.write(content)
     plan = plan_of(find_files(folder, False))
-    for number, words in enumerate(["a.jsonl, line 1: no valid JSON", "b.jsonl is tokenised already", "c.jsonl"]):
+    for number, words in enumerate(
+        ["a.jsonl, line 1: no valid JSON", "b.jsonl is tokenised already", "c.jsonl"]
+    ):
         with pytest.raises(ValueError, match=words) as caught:
             list(plan.texts(number))
         assert folder in str(caught.value)
@@ -88,7 +90,10 @@ def test_source_without_files_is_refused(tmp_path: Path) -> None:
 
 
 def test_folder_of_other_inputs_is_refused(tmp_path: Path) -> None:
-    plan, folder = plan_of([InputFile("a", 3, "x")], 3, filters=[Step("RegexFilter", {})]), Folder(str(tmp_path))
+    plan, folder = (
+        plan_of([InputFile("a", 3, "x")], 3, filters=[Step("RegexFilter", {})]),
+        Folder(str(tmp_path)),
+    )
     plan.keep(folder)
     kept = (tmp_path / "plan.json").read_text()
     plan.keep(folder)

@@ -1,4 +1,4 @@
-"""Corpora prepared with datatrove: the same store for any number of tasks, wherever they ran and however they were killed."""
+"""Corpora prepared with datatrove: one store, however many tasks, wherever they ran, however they were killed."""
 
 import json
 import multiprocessing
@@ -63,7 +63,9 @@ def test_store_is_the_same_for_any_number_of_tasks(prepare: Prepare, tmp_path: P
 def test_store_holds_what_an_ordinary_preparation_does(prepare: Prepare, texts: Path, tmp_path: Path) -> None:
     prepare(validation=0, tasks=2)
     settings = {**SETTINGS, "validation_documents": 0, "tokenizer": str(tmp_path / "store/tokenizer")}
-    ordinary = prepare_text(open_source(str(texts), "text", "train", "line"), cache_dir=tmp_path / "cache", **settings)
+    ordinary = prepare_text(
+        open_source(str(texts), "text", "train", "line"), cache_dir=tmp_path / "cache", **settings
+    )
     whole = TokenStore(ordinary.train)
     ours = open_store(str(tmp_path / "store"), tmp_path).sets["train"]
     assert ours.gather(np.arange(len(ours)))[0].tolist() == whole.tokens.tolist()
@@ -77,7 +79,9 @@ def test_no_text_is_in_both_sets(prepare: Prepare, texts: Path, tmp_path: Path) 
     sets = {name: {tuple(row) for row in rows} for name, rows in found.items()}
     assert not sets["train"] & sets["held_out"]
     assert len(sets["train"]) + len(sets["held_out"]) == len({*all_texts(texts)})
-    assert index["sets"]["train"]["documents"] + index["sets"]["held_out"]["documents"] == len(all_texts(texts))
+    assert index["sets"]["train"]["documents"] + index["sets"]["held_out"]["documents"] == len(
+        all_texts(texts)
+    )
 
 
 @pytest.mark.parametrize("name", ["exact", "minhash"])
@@ -125,9 +129,10 @@ def test_restart_goes_on_with_the_tasks_that_are_left(
             raise KeyboardInterrupt
         finish(writer)
 
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patched:
         patched.setattr(StoreWriter, "finish", dying)
-        prepare("killed", tasks=3)
+        with pytest.raises(KeyboardInterrupt):
+            prepare("killed", tasks=3)
     shards = tmp_path / "killed" / "shards"
     (shards / ".00001.partial" / "left").mkdir(parents=True)
     assert [path.name for path in shards.iterdir() if path.name[0] != "."] == ["00000"]
@@ -156,7 +161,9 @@ def test_wrong_words_are_answered_in_one_line(prepare: Prepare, tmp_path: Path) 
     refused("RegexFilter: missing .*regex_exp", filters=[Step("RegexFilter", {})])
     refused("--filter='SamplerFilter'; there are", filters=[Step("SamplerFilter", {"rate": 0.5})])
     refused("--deduplicate='exactly'.*'exact'", deduplicate=Step("exactly", {}))
-    refused("exact takes no setting 'plan'; there are: finder_workers", deduplicate=Step("exact", {"plan": 1}))
+    refused(
+        "exact takes no setting 'plan'; there are: finder_workers", deduplicate=Step("exact", {"plan": 1})
+    )
     refused("--executor='dask'; there are: local, slurm, ray", executor=Step("dask", {}))
     refused("local takes no setting 'tasks'", executor=Step("local", {"tasks": 3}))
     refused("slurm: missing .*time", executor=Step("slurm", {"partition": "main"}))
@@ -202,7 +209,9 @@ def test_ray_makes_the_same_store(prepare: Prepare) -> None:
     ray = pytest.importorskip("ray")
     ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR")
     try:
-        index = prepare("ray", tasks=3, executor=Step("ray", {"mem_per_cpu_gb": 0.1}), deduplicate=Step("exact", {}))
+        index = prepare(
+            "ray", tasks=3, executor=Step("ray", {"mem_per_cpu_gb": 0.1}), deduplicate=Step("exact", {})
+        )
     finally:
         ray.shutdown()
     assert fingerprints(index) == fingerprints(prepare("here", deduplicate=Step("exact", {})))

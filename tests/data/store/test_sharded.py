@@ -46,7 +46,11 @@ def test_folders_here_and_elsewhere_are_written_and_read_alike(place: str, tmp_p
         folder.read("a/b.json")
     folder.write("a/b.json", b"1")
     folder.write("a/b.json", b"2")
-    assert (folder.exists("a/b.json"), folder.exists("b.json"), folder.read("a/b.json")) == (True, False, b"2")
+    assert (folder.exists("a/b.json"), folder.exists("b.json"), folder.read("a/b.json")) == (
+        True,
+        False,
+        b"2",
+    )
     for name in ("old", "new"):
         (tmp_path / "files/deep").mkdir(parents=True)
         (tmp_path / "files/deep" / name).write_text(name)

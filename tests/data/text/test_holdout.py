@@ -9,7 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iolaus.runner.data.read.documents import Source
-from iolaus.runner.data.text.holdout import HELD_OUT, TRAIN, digest, divide, held_out_by_content, split_documents
+from iolaus.runner.data.text.holdout import (
+    HELD_OUT,
+    TRAIN,
+    digest,
+    divide,
+    held_out_by_content,
+    split_documents,
+)
 from tests.data.text.test_sources import source
 
 texts = st.lists(st.sampled_from([f"text {k}" for k in range(40)]), min_size=2, max_size=60)
