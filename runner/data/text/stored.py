@@ -68,6 +68,6 @@ class StoredPretrainingData(PretrainingData):
             fingerprint = tokenizer_fingerprint(load_tokenizer(self.tokenizer_name))
             if fingerprint != opened.index["tokenizer"]:
                 raise ValueError(
-                    f"data.tokenizer={self.tokenizer_name!r} is not the tokenizer that {self.source.place} was made with, "
+                    f"data.tokenizer={self.tokenizer_name!r} is not the tokenizer of {self.source.place}, "
                     f"which is in {opened.folder / 'tokenizer'}"
                 )

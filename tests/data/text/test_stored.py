@@ -99,7 +99,7 @@ def test_settings_that_contradict_the_store_are_refused(folder: Path, tmp_path: 
     refused("data.validation cannot be given .* held-out documents", validation={"more": "a.txt"})
     other = train_tokenizer(paragraphs(50), "wordpiece", 50, True)
     other.save_pretrained(tmp_path / "other")
-    refused("is not the tokenizer that .* was made with", tokenizer=str(tmp_path / "other"))
+    refused("is not the tokenizer of .*store, which is in", tokenizer=str(tmp_path / "other"))
     data_of(folder, tmp_path / "cache", tokenizer=str(folder / "tokenizer")).prepare_data()
     with pytest.raises(ValueError, match="a prepared store is read alone, and for pretraining only"):
         data_of(folder, tmp_path / "cache", source=[f"store:{folder}", "a.txt"])
