@@ -18,7 +18,17 @@ PROGRAM = "from iolaus.runner.cli.commands import main; main()"
 
 
 def prepare(cwd: Path, *words: str) -> str:
-    command = [sys.executable, "-c", PROGRAM, "prepare", "corpus", "texts", *words, "--tokenizer", "tokenizer"]
+    command = [
+        sys.executable,
+        "-c",
+        PROGRAM,
+        "prepare",
+        "corpus",
+        "texts",
+        *words,
+        "--tokenizer",
+        "tokenizer",
+    ]
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -34,7 +44,9 @@ def test_jobs_that_wait_for_each_other_make_the_same_store(tmp_path: Path) -> No
     here = prepare(tmp_path, "here", "--deduplicate", "exact", "--workers", "1")
     slurm = ["--executor", "slurm", "time=00:10:00", "partition=main", "mem_per_cpu_gb=1", "qos=null"]
     words = [str(tmp_path / "there"), "--deduplicate", "exact", "--tasks", "3", *slurm]
-    assert "submitted; the store is there when the last job, iolaus-index, has ended" in prepare(tmp_path, *words)
+    assert "submitted; the store is there when the last job, iolaus-index, has ended" in prepare(
+        tmp_path, *words
+    )
     end = time.monotonic() + SECONDS
     while not (tmp_path / "there" / "store.json").exists():
         logs = [path.read_text()[-1500:] for path in tmp_path.glob("there/logs/*/slurm_logs/*.out")]

@@ -67,8 +67,8 @@ def deduplication(
         return [], []
     name, settings = plan.deduplication
     check_choice("--deduplicate", name, DEDUPLICATIONS)
-    make_stages = {"exact": _exact, "minhash": _minhash}[name]
-    stages, drop = make(f"--deduplicate {name}", make_stages, settings, plan=plan, store=store, before=before)
+    ways: dict[str, Callable[..., Any]] = {"exact": _exact, "minhash": _minhash}
+    stages, drop = make(f"--deduplicate {name}", ways[name], settings, plan=plan, store=store, before=before)
     return stages, [ForEachFile(drop, len(plan.files))]
 
 

@@ -86,7 +86,7 @@ class OpenedStore(NamedTuple):
     """A sharded store on this machine."""
 
     folder: Path
-    index: dict[str, Any]
+    meta: dict[str, Any]
     sets: dict[str, ShardedStore]
 
 

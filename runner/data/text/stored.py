@@ -43,12 +43,12 @@ class StoredPretrainingData(PretrainingData):
         verify([shard for store in opened.sets.values() for shard in store.shards])
         self.validation = {name: store for name, store in opened.sets.items() if name != TRAIN}
         self.train = opened.sets[TRAIN]
-        held_out = {name: opened.index["sets"][name] for name in self.validation}
+        held_out = {name: opened.meta["sets"][name] for name in self.validation}
         self.prepared = PreparedText(
             train=opened.folder,
             validation=dict.fromkeys(self.validation, opened.folder),
             tokenizer=opened.folder / "tokenizer",
-            documents={name: content["documents"] for name, content in opened.index["sets"].items()},
+            documents={name: content["documents"] for name, content in opened.meta["sets"].items()},
             **{figure: {n: content[figure] for n, content in held_out.items()} for figure in _FIGURES},
         )
 
@@ -59,14 +59,14 @@ class StoredPretrainingData(PretrainingData):
     def _check(self, opened: OpenedStore) -> None:
         """Checks what the settings say twice; ValueError for what is otherwise in the store."""
         for name in ("max_length", "long_documents"):
-            if getattr(self.settings, name) != opened.index[name]:
+            if getattr(self.settings, name) != opened.meta[name]:
                 raise ValueError(
                     f"data.{name}={getattr(self.settings, name)}, but the sequences of {self.source.place} were cut with "
-                    f"{opened.index[name]}: set data.{name}={opened.index[name]}, or prepare it with the other"
+                    f"{opened.meta[name]}: set data.{name}={opened.meta[name]}, or prepare it with the other"
                 )
         if self.tokenizer_name:
             fingerprint = tokenizer_fingerprint(load_tokenizer(self.tokenizer_name))
-            if fingerprint != opened.index["tokenizer"]:
+            if fingerprint != opened.meta["tokenizer"]:
                 raise ValueError(
                     f"data.tokenizer={self.tokenizer_name!r} is not the tokenizer of {self.source.place}, "
                     f"which is in {opened.folder / 'tokenizer'}"

@@ -97,12 +97,12 @@ def test_folder_of_other_inputs_is_refused(tmp_path: Path) -> None:
     plan.keep(folder)
     kept = (tmp_path / "plan.json").read_text()
     plan.keep(folder)
-    for changed, words in {
-        "tasks was 3 and is 4": {"tasks": 4},
-        "the files of the source": {"files": [InputFile("a", 3, "y")]},
-        "deduplication was None": {"deduplication": Step("exact", {})},
-    }.items():
-        with pytest.raises(ValueError, match=f"begun with other inputs .*{changed}"):
-            replace(plan, **words).keep(folder)
+    for other, words in (
+        (replace(plan, tasks=4), "tasks was 3 and is 4"),
+        (replace(plan, files=[InputFile("a", 3, "y")]), "the files of the source"),
+        (replace(plan, deduplication=Step("exact", {})), "deduplication was None"),
+    ):
+        with pytest.raises(ValueError, match=f"begun with other inputs .*{words}"):
+            other.keep(folder)
     assert (tmp_path / "plan.json").read_text() == kept
     assert json.loads(kept)["files"] == [["a", 3, "x"]]
