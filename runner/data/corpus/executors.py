@@ -25,7 +25,7 @@ _MOST_BROKEN = 3
 """Pools of processes in a row that may lose one before any task completes."""
 
 
-class Local(LocalPipelineExecutor):  # type: ignore[misc]  # untyped without the package
+class Local(LocalPipelineExecutor):
     """datatrove's local executor, but a worker that is killed does not leave it waiting: its task is run again.
 
     Errors of a task are raised as they are; datatrove's own messages go to the logs alone.
@@ -48,7 +48,7 @@ class Local(LocalPipelineExecutor):  # type: ignore[misc]  # untyped without the
             _run_here(self, rank)
 
     def _run_in_processes(self, ranks: list[int]) -> None:
-        start = {"initializer": _start_worker, "initargs": (os.getpid(), dill.dumps(self))}
+        start: dict[str, Any] = {"initializer": _start_worker, "initargs": (os.getpid(), dill.dumps(self))}
         with ProcessPoolExecutor(self.workers, get_context("spawn"), **start) as pool:
             futures = [pool.submit(_run_task, rank) for rank in ranks]
             try:
@@ -89,7 +89,8 @@ def make_executors(choice: Step, stages: list[Stage], store: Folder, workers: in
     Raises ValueError for an unknown one, or a setting that datatrove's does not take.
     """
     check_choice("--executor", choice.name, EXECUTORS)
-    settings, made = dict(choice.settings), []
+    settings = dict(choice.settings)
+    made: list[PipelineExecutor] = []
     if choice.name == "slurm":
         settings.setdefault("env_command", f"export PATH={Path(sys.executable).parent}:$PATH")
     for stage in stages:

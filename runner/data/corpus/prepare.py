@@ -58,9 +58,8 @@ def prepare_corpus(
     loaded = load_tokenizer(tokenizer)
     cutting = {"max_length": max_length, "long_documents": long_documents, "shortest_chunk": SHORTEST_CHUNK}
     attributes = {**cutting, "tokenizer": tokenizer_fingerprint(loaded)}
-    reading = {"text_column": text_column, "text_unit": text_unit, "format": format}
     plan = CorpusPlan(
-        files, tasks, **reading, validation=validation, seed=seed, attributes=attributes, vocab_size=len(loaded),
+        files, tasks, text_column, text_unit, format, validation=validation, seed=seed, attributes=attributes, vocab_size=len(loaded),
         filters=filters, deduplication=deduplicate,
     )  # fmt: skip
     store = Folder(folder)

@@ -189,6 +189,7 @@ def test_killed_worker_is_replaced_and_the_store_is_whole(prepare: Prepare, tmp_
     def kill() -> None:
         while len(killed) < 2:
             for child in multiprocessing.active_children():
+                assert child.pid is not None
                 if child.pid not in killed and len(killed) < 2 and child.name.startswith("SpawnProcess"):
                     while child.is_alive() and not list(shards.glob("*")):
                         time.sleep(0.01)
