@@ -59,9 +59,18 @@ def prepare_corpus(
     cutting = {"max_length": max_length, "long_documents": long_documents, "shortest_chunk": SHORTEST_CHUNK}
     attributes = {**cutting, "tokenizer": tokenizer_fingerprint(loaded)}
     plan = CorpusPlan(
-        files, tasks, text_column, text_unit, format, validation=validation, seed=seed, attributes=attributes, vocab_size=len(loaded),
-        filters=filters, deduplication=deduplicate,
-    )  # fmt: skip
+        files,
+        tasks,
+        text_column,
+        text_unit,
+        format,
+        validation,
+        seed,
+        attributes,
+        len(loaded),
+        filters,
+        deduplicate,
+    )
     store = Folder(folder)
     before: list[PipelineStep] = [ReadFiles(plan), *make_filters(filters)]
     stages, drop = deduplication(plan, store, before)

@@ -24,6 +24,8 @@ class PretrainingData(GlobalBatchDataModule):
     """Tokenises documents into the cache and serves global batches.
 
     With `streaming` it is a `StreamedPretrainingData`, of a source `store:FOLDER` a `StoredPretrainingData`.
+
+    Example: `iolaus data=files data.source='books/*.txt' data.vocab_size=8192`
     """
 
     train: TokenStore
