@@ -17,8 +17,8 @@ class PretrainingData(Tables, Tokenizing, Batching):
 
     _target_: str = "runner.data.PretrainingData"
     source: Any = setting(MISSING, allowed=NAMED)
-    """A file, folder, glob, hub name, or a list of them; with a split: `path@split`, `name:config@split`. Or a node with
-    the `_target_` of a source."""
+    """A file, folder, glob, hub name, or a list of them; with a split: `path@split`, `name:config@split`. Or
+    `store:FOLDER` of `iolaus prepare corpus`, or a node with the `_target_` of a source."""
     validation: Any = setting(None, allowed=NAMED)
     """Validation sources by name; none holds out documents of the training source."""
     validation_documents: Any = setting(0.02, allowed=AT_LEAST_0)

@@ -4,5 +4,6 @@
 - `compose`: a config as the command line composes it.
 - `info`, `schema`: options and their fields; `plan`: what a run would do; `schedule`: its learning rate.
 - `runs`, `report`, `audit`: the runs that there are, as tables and pages, and compared step by step.
-- `models`: subcommands that take a trained model; `prepare`: energon data sets; `version`: versions.
+- `models`: subcommands that take a trained model; `prepare`: energon data sets; `prepare_corpus`: large corpora.
+- `version`: versions.
 """

@@ -8,7 +8,7 @@ import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from iolaus.old_names import DOORS
 
@@ -28,6 +28,11 @@ COMMANDS = {
     "version": ("prints the versions of this program and its libraries", "iolaus.runner.cli.version"),
 }
 """Each subcommand with its description and its module."""
+
+OF_TWO_WORDS = {
+    "prepare corpus": ("tokenises a large corpus with many tasks", "iolaus.runner.cli.prepare_corpus"),
+}
+"""Subcommands of two words, as those of one."""
 
 TAKE_SETTINGS = ("train", "plan", "info", "schedule")
 """Commands whose words a shell completes by groups and settings, not by names of files."""
@@ -59,11 +64,12 @@ def main(words: Sequence[str] | None = None) -> None:
 def _run(words: list[str]) -> None:
     if {"-sc", "--shell-completion"} & set(words) and not _completes_settings():
         return
-    name, rest = _command_of(words)
-    if words[:1] != [name] and {"-h", "--help"} & set(words):
+    name, rest = command_of(words)
+    if words[: name.count(" ") + 1] != name.split() and {"-h", "--help"} & set(words):
         print("iolaus COMMAND ...; `iolaus COMMAND --help` says more\n")
-        print(*(f"  {command:<12} {about}" for command, (about, _) in COMMANDS.items()), "", sep="\n")
-    module = import_module(COMMANDS[name][1])
+        commands = (COMMANDS | OF_TWO_WORDS).items()
+        print(*(f"  {command:<12} {about}" for command, (about, _) in commands), "", sep="\n")
+    module = _module_of(name)
     if name in ("train", "plan"):
         module.main(rest if name == "train" else [*rest, "mode=inspect"])
     else:
@@ -72,12 +78,16 @@ def _run(words: list[str]) -> None:
 
 def parser_of(name: str) -> ArgumentParser:
     """The argument parser of a command other than `train` and `plan`."""
-    module = import_module(COMMANDS[name][1])
+    module = _module_of(name)
     about = module.__doc__ or ""
     parser = _Parser(f"iolaus {name}", description=about, formatter_class=RawDescriptionHelpFormatter)
     if hasattr(module, "add_arguments"):
         module.add_arguments(parser)
     return parser
+
+
+def _module_of(name: str) -> Any:
+    return import_module((COMMANDS | OF_TWO_WORDS)[name][1])
 
 
 class _Parser(ArgumentParser):
@@ -87,8 +97,10 @@ class _Parser(ArgumentParser):
         raise ValueError(f"{message}; `{self.prog} --help` shows what there is")
 
 
-def _command_of(words: list[str]) -> tuple[str, list[str]]:
+def command_of(words: list[str]) -> tuple[str, list[str]]:
     """The command and its words, `train` for settings alone; raises ValueError if the first word is neither."""
+    if (two := " ".join(words[:2])) in OF_TWO_WORDS:
+        return two, words[2:]
     first = words[0] if words else ""
     if first in COMMANDS:
         words = words[1:]

@@ -8,6 +8,7 @@ A sample goes from source to tokenizer, `store`, sampler (global batch k), parti
 - `handover`: serializes batches of loader processes.
 - `read`: files; `text`: documents for pretraining; `store`: token sequences on disk.
 - `labelled`: rows of finetuning tasks; `vision`: conversations about images; `energon`: streams of megatron-energon.
+- `corpus`: large corpora, tokenised by datatrove into sharded stores.
 - `demo`: generated data; `prepare_energon`: the command that writes an energon data set.
 
 The data modules for a plain `lightning.Trainer` are in `runner.loaders`.

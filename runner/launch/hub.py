@@ -49,5 +49,5 @@ def _hub_names(config: DictConfig) -> Iterator[str]:
         given = values.get(name)
         for value in given if isinstance(given, list) else [given]:
             named = isinstance(value, str) and value.count("/") <= 1 and "*" not in value
-            if named and not Path(value).exists():
+            if named and not value.startswith("store:") and not Path(value).exists():
                 yield value

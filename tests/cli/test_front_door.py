@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from iolaus.old_names import DOORS
-from iolaus.runner.cli.commands import COMMANDS
+from iolaus.runner.cli.commands import COMMANDS, OF_TWO_WORDS
 from iolaus.runner.launch.processes import same_modules
 from iolaus.runner.run.folder import command_line
 from tests.conftest import ROOT
@@ -44,12 +44,12 @@ def assert_one_line(done: Done | subprocess.CompletedProcess[str]) -> None:
     assert done.stderr.count("\n") == 1, done.stderr
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", COMMANDS | OF_TWO_WORDS)
 def test_subcommand_says_what_it_takes_and_refuses_the_rest(name: str, tmp_path: Path) -> None:
-    shown = iolaus_here(tmp_path, name, "--help")
+    shown = iolaus_here(tmp_path, *name.split(), "--help")
     assert shown.returncode == 0, shown.stderr
     assert shown.stdout.startswith("iolaus" if name in READ_BY_HYDRA else f"usage: iolaus {name} ")
-    refused = iolaus_here(tmp_path, name, "--wrong")
+    refused = iolaus_here(tmp_path, *name.split(), "--wrong")
     assert_one_line(refused)
     assert "help` shows what there is" in refused.stderr
     assert not list(tmp_path.iterdir())
@@ -57,7 +57,7 @@ def test_subcommand_says_what_it_takes_and_refuses_the_rest(name: str, tmp_path:
 
 def test_help_lists_every_subcommand_and_every_group(tmp_path: Path) -> None:
     lines = iolaus_here(tmp_path, "--help").stdout.splitlines()
-    for name, (about, _) in COMMANDS.items():
+    for name, (about, _) in (COMMANDS | OF_TWO_WORDS).items():
         assert f"  {name:<12} {about}" in lines
     assert any(line.startswith("optimizer: ") for line in lines)
     assert not any(
@@ -110,7 +110,8 @@ def test_flags_may_stand_anywhere_among_the_settings(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "words",
     [["info"], ["info", "optimizer=lion"], ["runs"], ["schema"], ["version"], ["predict", "--help"],
-     ["consolidate", "--help"], ["push", "--help"], ["prepare", "--help"], ["report", "--help"], ["plan", "--help"]],
+     ["consolidate", "--help"], ["push", "--help"], ["prepare", "--help"],
+     ["prepare", "corpus", "--help"], ["report", "--help"], ["plan", "--help"]],
 )  # fmt: skip
 def test_question_is_answered_without_a_training_library(words: list[str], tmp_path: Path) -> None:
     (tmp_path / "outputs").mkdir()

@@ -16,7 +16,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import IntervalSweep, Override, ValueType
 from omegaconf import OmegaConf
 
-from iolaus.runner.cli.commands import COMMANDS, parser_of
+from iolaus.runner.cli.commands import COMMANDS, command_of, parser_of
 from iolaus.runner.config.allowed import allow_code, check_targets
 from iolaus.runner.launch.resume import run_folder
 from iolaus.runner.sweeps.sweeper import register_plugins, sweep_folder
@@ -79,7 +79,7 @@ def assert_understood(words: list[str]) -> None:
     name = words[0] if words and "=" not in words[0] and not words[0].startswith(("-", "...")) else ""
     assert not name or name in COMMANDS, f"there is no command {name!r}"
     if name not in ("", "train", "plan"):
-        behind = words[1 : words.index(">") if ">" in words else None]
+        name, behind = command_of(words[: words.index(">") if ">" in words else None])
         assert behind in ([], ["--help"]) or parser_of(name).parse_intermixed_args(behind)
     else:
         assert_composes([word for word in words if word != name and word != "-m"])

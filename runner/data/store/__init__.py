@@ -2,5 +2,7 @@
 
 - `reader`: `TokenStore`, memory-mapped, and the format of its files.
 - `writer`: appends sequences in pieces; a killed writer is continued.
+- `sharded`: `ShardedStore`, several of them read as one, and the index of its folder.
+- `remote`: folders on this machine or under a URL.
 - `cached`: entries of a cache that one process makes while others wait.
 """

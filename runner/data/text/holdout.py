@@ -196,6 +196,14 @@ def are_held_out(texts: Iterable[str], validation: float, seed: int) -> NDArray[
     return np.isin(digests, split_documents(digests, validation, seed))
 
 
+def held_out_by_content(texts: Sequence[str], share: float, seed: int) -> NDArray[np.bool_]:
+    """Which texts belong to about a `share` of all there may be [D]: each by itself, from its content and the seed."""
+    keys = mix64(
+        np.array([digest(text) for text in texts], np.uint64) ^ np.uint64(derive_seed(seed, _HELD_OUT))
+    )
+    return keys < np.uint64(int(share * (1 << 64)))
+
+
 def hold_out(
     examples: Sequence[Any], texts: Iterable[str], number: float, seed: int
 ) -> tuple[list[Any], list[Any]]:

@@ -5,7 +5,7 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -207,17 +207,19 @@ def _recall(folder: Path, cache_dir: Path) -> PreparedText | None:
     if not all(path.is_dir() for path in (tokenizer, *stores.values())):
         return None
     for path in stores.values():
-        _verify(TokenStore(path))
+        verify([TokenStore(path)])
     return PreparedText(stores.pop(TRAIN), stores, tokenizer, **{name: content[name] for name in _KEPT})
 
 
-def _verify(store: TokenStore) -> None:
-    """Raises ValueError for altered content; reads a large store only if it was touched after it was finished."""
-    finished = (store.folder / "meta.json").stat().st_mtime_ns  # the last file to be written
-    files = (store.folder / "tokens.bin", store.folder / "offsets.bin")
-    touched = any(file.stat().st_mtime_ns > finished for file in files)
-    if touched or store.num_tokens <= _QUICKLY_READ:
-        store.verify()
-    if touched:
-        with suppress(OSError):  # a cache that others own
-            os.utime(store.folder / "meta.json")
+def verify(stores: Sequence[TokenStore]) -> None:
+    """Raises ValueError for altered content; reads large stores only if they were touched after they were finished."""
+    quickly_read = sum(store.num_tokens for store in stores) <= _QUICKLY_READ
+    for store in stores:
+        finished = (store.folder / "meta.json").stat().st_mtime_ns  # the last file to be written
+        files = (store.folder / "tokens.bin", store.folder / "offsets.bin")
+        touched = any(file.stat().st_mtime_ns > finished for file in files)
+        if touched or quickly_read:
+            store.verify()
+        if touched:
+            with suppress(OSError):  # a cache that others own
+                os.utime(store.folder / "meta.json")

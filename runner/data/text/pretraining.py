@@ -21,7 +21,9 @@ from iolaus.runner.run.model_folder import model_folder
 
 
 class PretrainingData(GlobalBatchDataModule):
-    """Tokenises documents into the cache and serves global batches; with `streaming` a `StreamedPretrainingData`.
+    """Tokenises documents into the cache and serves global batches.
+
+    With `streaming` it is a `StreamedPretrainingData`, of a source `store:FOLDER` a `StoredPretrainingData`.
 
     Example: `iolaus data=files data.source='books/*.txt' data.vocab_size=8192`
     """
@@ -42,7 +44,16 @@ class PretrainingData(GlobalBatchDataModule):
 
     @wraps(__init__)  # type: ignore[misc]  # signatures are read from here
     def __new__(cls, *args: Any, **settings: Any) -> "PretrainingData":  # noqa: D102  documented as __init__ is
-        if cls is PretrainingData and settings.get("streaming"):
+        if cls is PretrainingData and str(settings.get("source")).startswith("store:"):
+            if other := next((name for name in ("streaming", "validation") if settings.get(name)), None):
+                what = "has its own held-out documents" if other == "validation" else "is tokenised already"
+                raise ValueError(
+                    f"data.{other} cannot be given for data.source=store:FOLDER: the store {what}"
+                )
+            from iolaus.runner.data.text.stored import StoredPretrainingData
+
+            cls = StoredPretrainingData
+        elif cls is PretrainingData and settings.get("streaming"):
             from iolaus.runner.data.text.streamed import StreamedPretrainingData
 
             cls = StreamedPretrainingData

@@ -9,7 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iolaus.runner.data.read.documents import Source
-from iolaus.runner.data.text.holdout import HELD_OUT, TRAIN, digest, divide, split_documents
+from iolaus.runner.data.text.holdout import (
+    HELD_OUT,
+    TRAIN,
+    digest,
+    divide,
+    held_out_by_content,
+    split_documents,
+)
 from tests.data.text.test_sources import source
 
 texts = st.lists(st.sampled_from([f"text {k}" for k in range(40)]), min_size=2, max_size=60)
@@ -93,3 +100,16 @@ def test_a_source_that_changes_while_it_is_read_is_an_error(tmp_path: Path) -> N
 def test_blank_text_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"a\.txt holds no documents"):
         divide(texts_file(tmp_path / "a.txt", [" ", "\n"]), {}, 0, seed=0)
+
+
+def test_texts_are_held_out_by_their_own_content_and_the_seed() -> None:
+    texts = [f"text {number}" for number in range(4000)]
+    held = held_out_by_content(texts, 0.1, seed=0)
+    assert 0.08 < held.mean() < 0.12
+    for cut in (1, 7):
+        parts = [held_out_by_content(texts[start::cut], 0.1, seed=0) for start in range(cut)]
+        assert all((part == held[start::cut]).all() for start, part in enumerate(parts))
+    assert (held_out_by_content(texts, 0.2, seed=0) >= held).all()
+    assert (held_out_by_content(texts, 0.1, seed=1) != held).any()
+    assert not held_out_by_content(texts, 0, seed=0).any()
+    assert not len(held_out_by_content([], 0.1, seed=0))

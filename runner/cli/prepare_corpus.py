@@ -1,0 +1,92 @@
+"""Tokenises a large corpus into a sharded store, which `data=files data.source=store:FOLDER` trains on.
+
+SOURCE is a file, folder or glob, FOLDER the one to write; both may be URLs of fsspec such as s3://bucket/books. The same
+command again goes on where it was stopped. It needs datatrove: pip install 'iolaus[corpus]'.
+"""
+
+import json
+import os
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+SETTINGS = ("NAME", "SETTING=VALUE")
+
+_COUNTS = {"documents": "documents", "num_sequences": "sequences", "num_tokens": "tokens"}
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Adds the arguments of the command."""
+    parser.usage = "%(prog)s SOURCE FOLDER --tokenizer NAME [options]"
+    parser.add_argument("source", metavar="SOURCE", help="files of text, by path or URL")
+    parser.add_argument("folder", metavar="FOLDER", help="the folder of the store, by path or URL")
+    about = "name or folder of a tokenizer, such as the model/ of a run on a part of the text"
+    parser.add_argument("--tokenizer", required=True, metavar="NAME", help=about)
+    about = "tasks, each of which reads some of the files and writes a shard (default: %(default)s)"
+    parser.add_argument("--tasks", type=int, default=1, help=about)
+    about = "tasks at a time; 0 is one per core, or on a cluster all (default: %(default)s)"
+    parser.add_argument("--workers", type=int, default=0, help=about)
+    about = (
+        "local, slurm or ray, with settings of datatrove's executor, such as time=24:00:00 (default: local)"
+    )
+    parser.add_argument("--executor", nargs="+", default=["local"], metavar=SETTINGS, help=about)
+    about = "a filter of datatrove with its settings, such as GopherQualityFilter min_doc_words=20; may be repeated"
+    parser.add_argument("--filter", nargs="+", action="append", default=[], metavar=SETTINGS, help=about)
+    about = "keep one of repeated documents: exact or minhash, with settings"
+    parser.add_argument("--deduplicate", nargs="+", metavar=SETTINGS, help=about)
+    about = "share of the documents to hold out, by a hash of their text (default: %(default)s)"
+    parser.add_argument("--validation", type=float, default=0.005, help=about)
+    parser.add_argument("--seed", type=int, default=0, help="seed of that hash (default: %(default)s)")
+    about = "longest sequence in tokens (default: %(default)s)"
+    parser.add_argument("--max-length", type=int, default=128, help=about)
+    about = "longer documents: truncate, sentences or tokens (default: %(default)s)"
+    parser.add_argument("--long-documents", default="sentences", help=about)
+    parser.add_argument("--text-column", default="text", help="column of the text (default: %(default)s)")
+    about = "a document of txt and md files: paragraph, line or file (default: %(default)s)"
+    parser.add_argument("--text-unit", default="paragraph", help=about)
+    about = "format of files whose names do not tell it (default: %(default)s)"
+    parser.add_argument("--format", default="auto", help=about)
+
+
+def main(arguments: Namespace) -> None:
+    """Prepares the corpus, and prints what the store holds; raises ValueError for wrong arguments."""
+    try:
+        from iolaus.runner.data.corpus.plan import Step
+        from iolaus.runner.data.corpus.prepare import prepare_corpus
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f"{str(error.name).partition('.')[0]} is missing: pip install 'iolaus[corpus]'"
+        ) from error
+    given = vars(arguments)
+    executor = Step(*_named("--executor", given["executor"]))
+    repeated = Step(*_named("--deduplicate", given["deduplicate"])) if given["deduplicate"] else None
+    filters = [Step(*_named("--filter", words)) for words in given["filter"]]
+    if executor.name == "local" and not given["workers"]:
+        given["workers"] = os.cpu_count() or 1
+    given |= {"executor": executor, "filters": filters, "deduplicate": repeated}
+    del given["filter"]
+    index = prepare_corpus(**given)
+    if index is None:
+        print(f"{arguments.folder}: submitted; the store is there when the last job, iolaus-index, has ended")
+        return
+    for name, content in index["sets"].items():
+        sums = ", ".join(f"{content[what]:,} {word}" for what, word in _COUNTS.items())
+        print(
+            f"{arguments.folder}: {name}: {sums} in {len(content['shards'])} shards, {content['fingerprint']}"
+        )
+    cutting = f"data.max_length={index['max_length']} data.long_documents={index['long_documents']}"
+    print(f"train on it with: iolaus data=files data.source=store:{arguments.folder} {cutting}")
+
+
+def _named(option: str, words: list[str]) -> tuple[str, dict[str, Any]]:
+    """A name and its settings; values that are JSON (numbers, true, lists, ...) are read as such."""
+    name, *settings = words
+    if unequal := next((word for word in settings if "=" not in word), None):
+        raise ValueError(f"{option} {name} {unequal}: expected SETTING=VALUE")
+    return name, {key: _value(value) for key, value in (word.split("=", 1) for word in settings)}
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

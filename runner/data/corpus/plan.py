@@ -1,0 +1,164 @@
+"""The plan of a corpus: which files each task reads, and every setting that decides the content of the store."""
+
+import json
+import posixpath
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from glob import has_magic
+from itertools import accumulate
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from iolaus.runner.data.read.documents import open_source
+from iolaus.runner.data.read.files import locate
+from iolaus.runner.data.read.formats import DOCUMENTS, ending_format
+from iolaus.runner.data.read.opened import Reading
+from iolaus.runner.data.store.remote import Folder, is_local
+
+VERSION = 1
+"""Raised when the same inputs would give other sequences."""
+
+_MARKS = ("ETag", "etag", "blob_id", "mtime", "LastModified", "last_modified", "created")
+"""Fields by which file systems tell that a file was replaced by another of its size."""
+
+
+class InputFile(NamedTuple):
+    """A file of the source: its path or URL, its bytes, and what tells it from another of that size."""
+
+    path: str
+    size: int
+    mark: str
+
+
+class Step(NamedTuple):
+    """A part of datatrove by its name, with settings."""
+
+    name: str
+    settings: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class CorpusPlan:
+    """The inputs of a store, written to its folder before the first task starts."""
+
+    files: list[InputFile]
+    tasks: int
+    text_column: str
+    text_unit: str
+    format: str
+    validation: float  # share of the documents, by a hash of their text
+    seed: int
+    attributes: dict[str, Any]  # cutting and the tokenizer's fingerprint, kept in every shard
+    vocab_size: int
+    filters: list[Step] = field(default_factory=list)
+    deduplication: Step | None = None
+    version: int = VERSION
+
+    def files_of(self, task: int) -> list[int]:
+        """Numbers of the files of a task: neighbours, so that the shards in their order hold the files in theirs.
+
+        Tasks get about equally many bytes; where files are few or large, some get none.
+        """
+        sizes = [file.size for file in self.files]
+        ends, total = list(accumulate(sizes)), sum(sizes)
+        middles = (end - size / 2 for end, size in zip(ends, sizes, strict=True))
+        owners = [min(int(middle * self.tasks / total), self.tasks - 1) for middle in middles]
+        return [number for number, owner in enumerate(owners) if owner == task]
+
+    def texts(self, number: int) -> Iterator[str]:
+        """The documents of a file; raises ValueError for one that is tokenised already, or cannot be read."""
+        file = self.files[number]
+        with _nearby(file.path) as path:
+            try:
+                source = open_source(
+                    path, self.text_column, "train", self.text_unit, reading=Reading(self.format)
+                )
+                if source.tokenized:
+                    raise ValueError(
+                        f"{path} is tokenised already (it has a column input_ids): give its text"
+                    )
+                yield from source.documents()
+            except ValueError as error:
+                raise ValueError(str(error).replace(str(path), file.path)) from error
+
+    def keep(self, folder: Folder) -> None:
+        """Writes the plan into the folder of the store; raises ValueError where that of another store lies there."""
+        ours = json.loads(json.dumps(asdict(self)))
+        if folder.exists("plan.json"):
+            theirs = json.loads(folder.read("plan.json"))
+            if changed := [name for name in ours if ours[name] != theirs.get(name)]:
+                raise ValueError(
+                    f"{folder} was begun with other inputs ({_changes(changed, theirs, ours)}): give the same ones to go "
+                    "on, or another folder"
+                )
+        else:
+            folder.write("plan.json", json.dumps(ours, indent=1, ensure_ascii=False).encode())
+
+
+def _changes(names: list[str], theirs: dict[str, Any], ours: dict[str, Any]) -> str:
+    """The settings that differ in words, without the lists of files."""
+    return ", ".join(
+        "the files of the source"
+        if name == "files"
+        else f"{name} was {theirs.get(name)!r} and is {ours[name]!r}"
+        for name in names
+    )
+
+
+def find_files(source: str, any_format: bool) -> list[InputFile]:
+    """The files of a path, a folder, a glob or a URL (`s3://`, `hf://`, ...), in the order of their names.
+
+    Raises:
+        FileNotFoundError: nothing is there.
+        ValueError: an unknown format, an empty file, or a data set of the hub without `hf://`.
+    """
+    import fsspec
+
+    if is_local(source):
+        found = locate(source, "train", DOCUMENTS, any_format)
+        if found.hub:
+            raise FileNotFoundError(
+                f"no file or folder {source}; files of a data set of the hub are hf://datasets/{found.hub}"
+            )
+        system, paths = fsspec.filesystem("file"), [str(path.absolute()) for path in found.files]
+        infos = {path: system.info(path) for path in paths}
+    else:
+        system, path = fsspec.core.url_to_fs(source)
+        if has_magic(path):
+            infos = system.glob(path, detail=True)
+        else:
+            infos = system.find(path, detail=True)
+        infos = {
+            system.unstrip_protocol(name): info
+            for name, info in sorted(infos.items())
+            if info["type"] == "file" and (any_format or ending_format(Path(name)) in DOCUMENTS)
+        }
+        if not infos:
+            known = ", ".join(f".{name}" for name in DOCUMENTS)
+            raise FileNotFoundError(f"{source} holds no file of a known format: {known}")
+    files = [InputFile(name, int(info["size"]), _mark(info)) for name, info in infos.items()]
+    for file in files:
+        if not file.size:
+            raise ValueError(f"{file.path} is empty: remove it, or fill it")
+    return files
+
+
+def _mark(info: dict[str, Any]) -> str:
+    return str(next((info[name] for name in _MARKS if info.get(name) is not None), ""))
+
+
+@contextmanager
+def _nearby(path: str) -> Iterator[Path]:
+    """A file on this machine: itself, or a copy of a remote one, which is removed afterwards."""
+    import fsspec
+
+    if is_local(path):
+        yield Path(path)
+        return
+    with TemporaryDirectory(prefix="iolaus-") as temporary:
+        system, remote = fsspec.core.url_to_fs(path)
+        copy = Path(temporary, posixpath.basename(remote))
+        system.get_file(remote, str(copy))
+        yield copy

@@ -1,0 +1,155 @@
+"""From the files of a source to a sharded store: plans, runs the stages, and makes the index of the shards."""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from datatrove.data import Document
+from datatrove.pipeline.base import PipelineStep
+from loguru import logger
+
+from iolaus.runner.data.corpus.executors import make_executors, run
+from iolaus.runner.data.corpus.named import Stage, deduplication, make_filters
+from iolaus.runner.data.corpus.plan import CorpusPlan, Step, find_files
+from iolaus.runner.data.corpus.steps import ReadFiles, WriteShard
+from iolaus.runner.data.store.cached import key_of
+from iolaus.runner.data.store.reader import entropy
+from iolaus.runner.data.store.remote import Folder
+from iolaus.runner.data.store.sharded import FORMAT_VERSION, INDEX, read_index
+from iolaus.runner.data.text.chunking import SHORTEST_CHUNK, check_chunking
+from iolaus.runner.data.text.holdout import HELD_OUT, TRAIN
+from iolaus.runner.data.text.tokenizer import load_tokenizer, tokenizer_fingerprint
+
+
+def prepare_corpus(
+    source: str,
+    folder: str,
+    tokenizer: str,
+    max_length: int,
+    long_documents: str,
+    text_column: str,
+    text_unit: str,
+    format: str,
+    validation: float,
+    seed: int,
+    tasks: int,
+    workers: int,
+    executor: Step,
+    filters: list[Step],
+    deduplicate: Step | None,
+) -> dict[str, Any] | None:
+    """Writes the store of the source's documents into a folder or URL; its index, or None while SLURM works on it.
+
+    A store that was begun with the same inputs is gone on with, and a finished one left as it is.
+
+    Raises:
+        FileNotFoundError: there is no such source or tokenizer.
+        ValueError: a setting or document that cannot be used, or a folder with a store of other inputs.
+        ChildProcessError: tasks failed.
+    """
+    logger.remove()  # datatrove's messages are in the logs of its tasks
+    _check(tasks, workers, validation)
+    check_chunking(max_length, long_documents)
+    files = find_files(source, format != "auto")
+    loaded = load_tokenizer(tokenizer)
+    cutting = {"max_length": max_length, "long_documents": long_documents, "shortest_chunk": SHORTEST_CHUNK}
+    attributes = {**cutting, "tokenizer": tokenizer_fingerprint(loaded)}
+    plan = CorpusPlan(
+        files,
+        tasks,
+        text_column,
+        text_unit,
+        format,
+        validation,
+        seed,
+        attributes,
+        len(loaded),
+        filters,
+        deduplicate,
+    )
+    store = Folder(folder)
+    before: list[PipelineStep] = [ReadFiles(plan), *make_filters(filters)]
+    stages, drop = deduplication(plan, store, before)
+    write = WriteShard(plan, store, loaded.backend_tokenizer.to_str(), loaded.all_special_ids)
+    stages.append(Stage("shards", [*before, *drop, write], tasks))
+    stages.append(Stage("index", [WriteIndex(plan, store)], 1))
+    executors = make_executors(executor, stages, store, workers)
+    plan.keep(store)
+    _keep_tokenizer(loaded, store)
+    return read_index(store) if run(executors) else None
+
+
+def _check(tasks: int, workers: int, validation: float) -> None:
+    if tasks < 1 or workers < 0:
+        raise ValueError(
+            f"--tasks {tasks} --workers {workers}: expected at least one task, and 0 workers or more"
+        )
+    if not 0 <= validation < 1:
+        raise ValueError(
+            f"--validation {validation}: expected a share from 0 to below 1; a number of documents cannot be held out, "
+            "as each task decides by a document's content alone"
+        )
+
+
+def _keep_tokenizer(tokenizer: Any, store: Folder) -> None:
+    if not store.exists(INDEX):
+        files = Path(tempfile.mkdtemp(prefix="iolaus-"))
+        try:
+            tokenizer.save_pretrained(files)
+            store.take(files, "tokenizer")
+        finally:
+            shutil.rmtree(files, ignore_errors=True)
+
+
+class WriteIndex(PipelineStep):
+    """Makes the index of all shards from their records, without reading their tokens."""
+
+    type, name = "WRITER", "iolaus index"
+
+    def __init__(self, plan: CorpusPlan, store: Folder) -> None:
+        super().__init__()
+        self.plan, self.store = plan, store
+
+    def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Iterator[Document]:
+        """Writes the index; raises ValueError where no document is left to train on."""
+        names = [f"shards/{task:05d}" for task in range(self.plan.tasks)]
+        records = {name: json.loads(self.store.read(f"{name}/record.json")) for name in names}
+        sets = {name: self._set(name, records) for name in (TRAIN, HELD_OUT)}
+        if sets[TRAIN] is None:
+            raise ValueError(f"{self.store}: no document is left to train on: filter less, or hold out fewer")
+        index = {
+            "format_version": FORMAT_VERSION,
+            **self.plan.attributes,
+            "files": len(self.plan.files),
+            "tasks": self.plan.tasks,
+            "sets": {name: content for name, content in sets.items() if content},
+        }
+        self.store.write(INDEX, json.dumps(index, indent=1).encode())
+        yield from ()
+
+    def _set(self, name: str, records: dict[str, Any]) -> dict[str, Any] | None:
+        """A set's entry in the index; None where no shard has a sequence of it."""
+        parts = {folder: record[name] for folder, record in records.items() if record.get(name)}
+        if not parts:
+            return None
+        sums = ("documents", "num_sequences", "num_tokens", "num_bytes")
+        digests = [digest for part in parts.values() for digest in part["digests"]]
+        content = {
+            "fingerprint": key_of({"attributes": self.plan.attributes, "files": digests}),
+            **{what: sum(part[what] for part in parts.values()) for what in sums},
+            "shards": [
+                {"folder": f"{folder}/{name}", "fingerprint": part["fingerprint"]}
+                for folder, part in parts.items()
+            ],
+        }
+        if name == HELD_OUT:
+            counts = np.zeros(self.plan.vocab_size, np.int64)
+            for part in parts.values():
+                counts[: len(part["counts"])] += np.array(part["counts"], np.int64)
+            content["unigram_entropy"] = entropy(counts)
+            content["tokens_per_byte"] = int(counts.sum()) / content["num_bytes"]
+        return content

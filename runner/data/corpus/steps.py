@@ -1,0 +1,178 @@
+"""Steps of datatrove's pipelines: the documents of a task's files, and the shard they become."""
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from datatrove.data import Document
+from datatrove.pipeline.base import PipelineStep
+from datatrove.utils.batching import batched
+
+from iolaus.runner.data.corpus.plan import CorpusPlan
+from iolaus.runner.data.store.reader import TokenStore, ordinary_counts
+from iolaus.runner.data.store.remote import Folder
+from iolaus.runner.data.store.writer import Batch, StoreWriter
+from iolaus.runner.data.text.chunking import Chunker, Flat
+from iolaus.runner.data.text.holdout import HELD_OUT, TRAIN, held_out_by_content
+
+FILE = "iolaus_file"
+"""In a document's metadata: the number of its file."""
+
+_BATCH = 1024  # documents that are tokenised at once
+
+Documents = Iterable[Document]
+
+
+class ReadFiles(PipelineStep):
+    """Gives the documents of the task's files, in their order."""
+
+    type, name = "READER", "iolaus"
+
+    def __init__(self, plan: CorpusPlan) -> None:
+        super().__init__()
+        self.plan = plan
+
+    def run(self, data: Documents | None = None, rank: int = 0, world_size: int = 1) -> Iterator[Document]:
+        """The documents; `rank` is the number of the task."""
+        for number in self.plan.files_of(rank):
+            for place, text in enumerate(self.plan.texts(number)):
+                self.stat_update("documents")
+                yield Document(text=text, id=f"{number}/{place}", metadata={FILE: number})
+
+
+class ForEachFile(PipelineStep):
+    """Runs a step of datatrove's deduplication for each file as if it were a task.
+
+    What is found to be repeated, and which copy is kept, is then the same for any number of tasks.
+    """
+
+    def __init__(self, step: PipelineStep, num_files: int) -> None:
+        super().__init__()
+        self.step, self.num_files, self.stats = step, num_files, step.stats
+        self.type, self.name = step.type, step.name
+
+    def run(self, data: Documents, rank: int = 0, world_size: int = 1) -> Iterator[Document]:
+        """The documents that the step gives, of one file after the other."""
+        for number, documents in groupby(data, key=lambda document: document.metadata[FILE]):
+            yield from self.step.run(documents, number, self.num_files) or ()
+
+
+class WriteShard(PipelineStep):
+    """Tokenises and cuts the documents into the task's shard of each set; held out are documents by their content.
+
+    The shard's `record.json` has the counts and, for each file, a hash of its sequences, of which `WriteIndex` makes the
+    fingerprint. On this machine a shard appears whole or not at all; one that a kill cuts off elsewhere is written again.
+    """
+
+    type, name = "WRITER", "iolaus"
+
+    def __init__(self, plan: CorpusPlan, store: Folder, tokenizer: str, special_ids: list[int]) -> None:
+        super().__init__()
+        self.plan, self.store, self.tokenizer, self.special_ids = plan, store, tokenizer, special_ids
+
+    def run(self, data: Documents, rank: int = 0, world_size: int = 1) -> Iterator[Document]:
+        """Writes the shard; gives no documents."""
+        name = f"shards/{rank:05d}"
+        partial = _scratch(self.store, rank)
+        try:
+            self._write(data, partial)
+            self.store.take(partial, name)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+        yield from ()
+
+    def _write(self, data: Documents, folder: Path) -> None:
+        from tokenizers import Tokenizer
+
+        cutting = self.plan.attributes
+        chunker = Chunker(
+            Tokenizer.from_str(self.tokenizer), cutting["max_length"], cutting["long_documents"]
+        )
+        names = [TRAIN, HELD_OUT] if self.plan.validation else [TRAIN]
+        sets = {name: _Set(folder / name, self.plan) for name in names}
+        try:
+            for _, documents in groupby(data, key=lambda document: document.metadata[FILE]):
+                for batch in batched((document.text for document in documents), _BATCH):
+                    held = held_out_by_content(batch, self.plan.validation, self.plan.seed)
+                    for name, part in sets.items():
+                        chosen = held if name == HELD_OUT else ~held
+                        texts = [text for text, mine in zip(batch, chosen, strict=True) if mine]
+                        with self.track_time("batch"):
+                            part.append(texts, chunker)
+                        self.stat_update(f"{name}_documents", value=len(texts))
+                for part in sets.values():
+                    part.end_file()
+            record = {name: part.finish(self.special_ids) for name, part in sets.items()}
+        finally:
+            for part in sets.values():
+                part.writer.close()
+        (folder / "record.json").write_text(json.dumps(record))
+
+
+class _Set:
+    """One set's part of a shard, while it is written."""
+
+    def __init__(self, folder: Path, plan: CorpusPlan) -> None:
+        self.writer = StoreWriter(folder, plan.vocab_size, plan.attributes)
+        self.documents = 0
+        self.digests: list[str] = []  # of the files that gave sequences
+        self._begin_file()
+
+    def append(self, texts: list[str], chunker: Chunker) -> None:
+        """Tokenises and appends texts."""
+        if not texts:
+            return
+        (tokens, lengths), num_bytes = chunker.measured_texts(texts)
+        self.documents += len(texts)
+        self.writer.append(Batch(tokens, lengths, 0, num_bytes))
+        self._hash((tokens, lengths))
+
+    def end_file(self) -> None:
+        """Keeps the hash of the file's sequences, if there were any."""
+        if self.sequences_before < self.writer.num_sequences:
+            parts = "".join(part.hexdigest() for part in self.hashes)
+            self.digests.append(hashlib.blake2b(parts.encode(), digest_size=16).hexdigest())
+        self._begin_file()
+
+    def finish(self, special_ids: list[int]) -> dict[str, Any] | None:
+        """Completes the store; its entry in the record, or None where there was no sequence."""
+        if not self.writer.num_sequences:
+            self.writer.discard()
+            return None
+        self.writer.finish()
+        store = TokenStore(self.writer.folder)
+        return {
+            "fingerprint": store.fingerprint,
+            "documents": self.documents,
+            "num_sequences": len(store),
+            "num_tokens": store.num_tokens,
+            "num_bytes": store.num_bytes,
+            "digests": self.digests,
+            "counts": ordinary_counts(store, special_ids).tolist()
+            if self.writer.folder.name == HELD_OUT
+            else [],
+        }
+
+    def _begin_file(self) -> None:
+        self.hashes = [hashlib.blake2b(digest_size=16) for _ in range(2)]
+        self.sequences_before = self.writer.num_sequences
+
+    def _hash(self, sequences: Flat) -> None:
+        for part, numbers, dtype in zip(self.hashes, sequences, ("<u4", "<i4"), strict=True):
+            part.update(np.ascontiguousarray(numbers, dtype).data)
+
+
+def _scratch(store: Folder, rank: int) -> Path:
+    """An empty folder for a shard that is being written, on the disk of the store where that is of this machine."""
+    if store.local is None:
+        return Path(tempfile.mkdtemp(prefix="iolaus-"))
+    folder = store.local / "shards" / f".{rank:05d}.partial"
+    shutil.rmtree(folder, ignore_errors=True)  # of a killed task
+    folder.mkdir(parents=True)
+    return folder

@@ -1,0 +1,79 @@
+"""Folders on this machine or elsewhere (`s3://`, `hf://`, `memory://`, ...), through fsspec."""
+
+import posixpath
+import shutil
+from pathlib import Path
+from typing import Any
+
+from fsspec.core import url_to_fs
+
+
+def is_local(place: str) -> bool:
+    """Whether a path or URL names files of this machine."""
+    return "://" not in place or place.startswith("file://")
+
+
+class Folder:
+    """A folder by its path or URL; raises ValueError for an unknown protocol, ImportError for one without its package."""
+
+    def __init__(self, place: str) -> None:
+        self.place = place.rstrip("/")
+        self.local = Path(place.removeprefix("file://")).expanduser() if is_local(place) else None
+        self._system, root = url_to_fs(str(self.local.absolute()) if self.local else self.place)
+        self._root = root.rstrip("/")
+
+    def __str__(self) -> str:
+        return self.place if self.local is None else str(self.local)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Folder, (self.place,)
+
+    def at(self, name: str) -> str:
+        """The path or URL of a file or folder in it."""
+        return f"{self}/{name}"
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a file or folder of this name."""
+        return bool(self._system.exists(self._at(name)))
+
+    def read(self, name: str) -> bytes:
+        """The content of a small file; raises FileNotFoundError if it is not there."""
+        content: bytes = self._system.cat_file(self._at(name))
+        return content
+
+    def write(self, name: str, content: bytes) -> None:
+        """Writes a small file, whole or not at all."""
+        path = self._at(name)
+        self._system.makedirs(posixpath.dirname(path), exist_ok=True)
+        if self.local:
+            partial = Path(f"{path}.partial")
+            partial.write_bytes(content)
+            partial.replace(path)
+        else:
+            self._system.pipe_file(path, content)
+
+    def take(self, files: Path, name: str) -> None:
+        """Replaces the folder `name` in it by the local folder `files`, which is moved, or copied and removed."""
+        path = self._at(name)
+        if self._system.exists(path):
+            self._system.rm(path, recursive=True)
+        self._system.makedirs(posixpath.dirname(path), exist_ok=True)
+        if self.local:
+            shutil.move(files, path)
+            return
+        for file in sorted(file for file in files.rglob("*") if file.is_file()):
+            target = f"{path}/{file.relative_to(files).as_posix()}"
+            self._system.makedirs(posixpath.dirname(target), exist_ok=True)
+            self._system.put_file(str(file), target)
+        shutil.rmtree(files)
+
+    def copy_to(self, name: str, files: Path) -> None:
+        """Copies the files of its folder `name` to the local folder `files`."""
+        root = self._at(name)
+        for path in self._system.find(root):
+            copy = files / posixpath.relpath(path, root)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            self._system.get_file(path, str(copy))
+
+    def _at(self, name: str) -> str:
+        return f"{self._root}/{name}"

@@ -1,0 +1,153 @@
+"""Sharded stores: token stores that are read as one, in a folder with an index.
+
+- `store.json`: for each set (`train`, perhaps `held_out`) its fingerprint, its counts and its shards in order;
+- `shards/<task>/<set>`: the shards, each a `TokenStore`;
+- `tokenizer`: the tokenizer the sequences were made with.
+
+The fingerprint of a set is one of its sequences in their order, however they are divided into shards.
+"""
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iolaus.runner.data.store.cached import key_of, locked, write_errors
+from iolaus.runner.data.store.reader import TokenStore
+from iolaus.runner.data.store.remote import Folder
+from iolaus.runner.order.ranges import ranges
+
+INDEX = "store.json"
+FORMAT_VERSION = 1
+"""Version of the index; others are refused."""
+
+
+class ShardedStore:
+    """The sequences of several token stores, one after the other; read-only and memory-mapped as they are."""
+
+    def __init__(self, shards: Sequence[TokenStore], fingerprint: str) -> None:
+        self.shards, self.fingerprint = list(shards), fingerprint
+        self.ends = np.cumsum([len(shard) for shard in self.shards], dtype=np.int64)
+        self.num_tokens = sum(shard.num_tokens for shard in self.shards)
+        self.max_token_id = max(shard.max_token_id for shard in self.shards)
+        sizes = [shard.num_bytes for shard in self.shards]
+        self.num_bytes: int | None = None if None in sizes else sum(filter(None, sizes))
+        """Bytes of UTF-8 that the sequences stand for."""
+
+    def __len__(self) -> int:
+        return int(self.ends[-1])
+
+    def __getitem__(self, index: int) -> NDArray[np.int64]:
+        """Tokens [T] of one sequence."""
+        return self.gather(np.array([index]))[0]
+
+    def lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Tokens of each of the sequences [D]."""
+        lengths = np.empty(len(indices), np.int32)
+        for shard, rows, places in self._by_shard(indices):
+            lengths[rows] = shard.lengths(places)
+        return lengths
+
+    def gather(self, indices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Tokens of the sequences [D] end to end, and the length of each [D]."""
+        parts = [(rows, *shard.gather(places)) for shard, rows, places in self._by_shard(indices)]
+        if len(parts) == 1:
+            return parts[0][1:]
+        lengths = np.empty(len(indices), np.int32)
+        for rows, _, own in parts:
+            lengths[rows] = own
+        starts = np.cumsum(lengths, dtype=np.int64) - lengths
+        tokens = np.empty(int(lengths.sum()), np.int64)
+        for rows, content, own in parts:
+            tokens[ranges(starts[rows], own.astype(np.int64))] = content
+        return tokens, lengths
+
+    def _by_shard(
+        self, indices: NDArray[np.int64]
+    ) -> list[tuple[TokenStore, NDArray[np.int64], NDArray[np.int64]]]:
+        """Each shard that has some of the sequences, with their rows among `indices` and their places in it."""
+        indices = np.asarray(indices, np.int64)
+        if len(indices) and (indices.min() < 0 or indices.max() >= len(self)):
+            raise IndexError(f"sequences {indices.min()} to {indices.max()} of a store of {len(self)}")
+        owners = np.searchsorted(self.ends, indices, side="right")
+        found = []
+        for owner in np.unique(owners).tolist():
+            rows = np.flatnonzero(owners == owner)
+            shard = self.shards[owner]
+            found.append((shard, rows, indices[rows] - (self.ends[owner] - len(shard))))
+        return found
+
+
+class OpenedStore(NamedTuple):
+    """A sharded store on this machine."""
+
+    folder: Path
+    meta: dict[str, Any]
+    sets: dict[str, ShardedStore]
+
+
+def open_store(place: str, cache_dir: Path) -> OpenedStore:
+    """The store in a folder or under a URL, from where it is copied into `cache_dir` unless it is there.
+
+    Raises:
+        FileNotFoundError: there is no finished store.
+        ValueError: it is damaged, or of another format version.
+        OSError: the cache cannot be written.
+    """
+    folder = Folder(place)
+    index = read_index(folder)
+    local = folder.local or _copied(folder, index, cache_dir)
+    sets = {}
+    for name, content in index["sets"].items():
+        shards = [TokenStore(local / shard["folder"]) for shard in content["shards"]]
+        for shard, listed in zip(shards, content["shards"], strict=True):
+            if shard.fingerprint != listed["fingerprint"]:
+                raise ValueError(
+                    f"the store {place} is damaged ({listed['folder']} has the fingerprint {shard.fingerprint} where "
+                    f"{INDEX} says {listed['fingerprint']}): prepare it again in another folder"
+                )
+        sets[name] = ShardedStore(shards, content["fingerprint"])
+    return OpenedStore(local, index, sets)
+
+
+def read_index(folder: Folder) -> dict[str, Any]:
+    """The index of a finished store; FileNotFoundError without one, ValueError for another format version."""
+    if not folder.exists(INDEX):
+        begun = (
+            "it was begun but is not finished: give `iolaus prepare corpus` again"
+            if folder.exists("plan.json")
+            else ""
+        )
+        raise FileNotFoundError(f"no sharded store in {folder}: {begun or f'it has no {INDEX}'}")
+    index: dict[str, Any] = json.loads(folder.read(INDEX))
+    if index.get("format_version") != FORMAT_VERSION:
+        raise ValueError(
+            f"the sharded store {folder} has format version {index.get('format_version')}, this program reads version "
+            f"{FORMAT_VERSION}: prepare it again"
+        )
+    return index
+
+
+def _copied(folder: Folder, index: dict[str, Any], cache_dir: Path) -> Path:
+    """The copy of a remote store, made unless it is there; one process copies, others wait, a killed one is continued."""
+    local = cache_dir / "corpora" / key_of(index)
+    partial = local.with_name(f".{local.name}.partial")
+    num_tokens = sum(content["num_tokens"] for content in index["sets"].values())
+    with write_errors(local, lambda: 4 * num_tokens), locked(local):
+        if local.exists():
+            return local
+        names = [shard["folder"] for content in index["sets"].values() for shard in content["shards"]]
+        for name in ["tokenizer", *names]:
+            if not (partial / name).exists():
+                arriving = partial / "arriving"
+                shutil.rmtree(arriving, ignore_errors=True)
+                folder.copy_to(name, arriving)
+                (partial / name).parent.mkdir(parents=True, exist_ok=True)
+                arriving.rename(partial / name)
+        (partial / INDEX).write_text(json.dumps(index))
+        partial.rename(local)
+    return local

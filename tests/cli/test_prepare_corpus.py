@@ -1,0 +1,114 @@
+"""`iolaus prepare corpus`, and training on the store that it leaves."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from iolaus.runner.run import audit
+from iolaus.runner.run.folder import RunFolder
+from tests.conftest import TINY, train_here
+from tests.data.corpus.conftest import write_texts
+from tests.data.text.conftest import paragraphs
+from tests.runs.test_train import assert_bitwise, continued, weights
+from tests.support.in_process import iolaus_here
+
+
+def test_missing_extra_is_named_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "datatrove", None)
+    for name in [name for name in sys.modules if name.startswith("iolaus.runner.data.corpus.")]:
+        monkeypatch.delitem(sys.modules, name)
+    done = iolaus_here(tmp_path, "prepare", "corpus", "texts", "store", "--tokenizer", "any")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "error: datatrove is missing: pip install 'iolaus[corpus]'\n",
+    )
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture(name="texts")
+def texts_fixture(tmp_path: Path) -> Path:
+    from iolaus.runner.data.text.tokenizer import train_tokenizer
+
+    train_tokenizer(paragraphs(50), "wordpiece", 120, True).save_pretrained(tmp_path / "tokenizer")
+    return write_texts(tmp_path / "texts", 3)
+
+
+def test_command_tells_what_it_wrote_and_what_is_wrong(texts: Path, tmp_path: Path) -> None:
+    pytest.importorskip("datatrove")
+    words = [
+        "prepare",
+        "corpus",
+        "texts",
+        "store",
+        "--tokenizer",
+        "tokenizer",
+        "--workers",
+        "1",
+        "--validation",
+        "0.1",
+    ]
+    done = iolaus_here(tmp_path, *words, "--tasks", "2", "--filter", "RegexFilter", "regex_exp=heron")
+    assert done.returncode == 0, done.stderr
+    train, held_out, advice = done.stdout.splitlines()
+    assert train.startswith("store: train: ")
+    assert " sequences, " in train
+    assert "in 2 shards, " in train
+    assert held_out.startswith("store: held_out: ")
+    assert advice.endswith("data.source=store:store data.max_length=128 data.long_documents=sentences")
+    for more, message in {
+        ("--tasks", "3"): "store was begun with other inputs (tasks was 2 and is 3, filters was ",
+        ("--filter", "RegexFilter", "heron"): "--filter RegexFilter heron: expected SETTING=VALUE",
+        ("--format", "docx"): "docx",
+    }.items():
+        failed = iolaus_here(tmp_path, *words, *more)
+        assert failed.returncode == 1
+        assert failed.stderr.startswith("error: ")
+        assert message in failed.stderr
+        assert failed.stderr.count("\n") == 1
+
+
+def train_on(folder: Path, store: Path) -> RunFolder:
+    settings = (
+        "trainer.max_steps=6",
+        "trainer.validate_every=3",
+        "checkpoint.every_steps=3",
+        "checkpoint.keep_last=9",
+    )
+    run: RunFolder = train_here(folder, f"store:{store}", *settings)  # type: ignore[arg-type]
+    return run
+
+
+@pytest.mark.slow
+def test_training_on_a_store_resumes_bit_for_bit_and_does_not_see_its_shards(
+    texts: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("datatrove")
+    fingerprints = []
+    for tasks in "13":
+        words = [
+            "corpus",
+            "texts",
+            f"of_{tasks}",
+            "--tokenizer",
+            "tokenizer",
+            "--max-length",
+            "48",
+            "--validation",
+            "0.1",
+        ]
+        done = iolaus_here(tmp_path, "prepare", *words, "--tasks", tasks, "--workers", "1")
+        fingerprints.append(done.stdout.splitlines()[0].split()[-1])
+    one, three = (train_on(tmp_path / f"run_{tasks}", tmp_path / f"of_{tasks}") for tasks in "13")
+    assert audit.compare(one.path, three.path) is None
+    assert audit.length(one.path) == 6
+    assert_bitwise(weights(one, 6), weights(three, 6))
+    continued(three, 3, "killed")
+    killed = train_on(tmp_path / "killed", tmp_path / "of_3")
+    assert audit.compare(one.path, killed.path) is None
+    assert_bitwise(weights(one, 6), weights(killed, 6))
+    plan = iolaus_here(tmp_path, "plan", *TINY, f"data.source=store:{tmp_path / 'of_1'}")
+    assert plan.returncode == 0, plan.stderr
+    assert f"source        store:{tmp_path / 'of_1'}" in plan.stdout
+    assert f"fingerprints  training {fingerprints[0]}, held_out " in plan.stdout
+    assert fingerprints[0] == fingerprints[1]
