@@ -15,6 +15,7 @@ from iolaus.runner.config.permissions import words_to_repeat
 from iolaus.runner.launch.nodes import Leadership
 from iolaus.runner.launch.processes import launch, quiet_threads
 from iolaus.runner.launch.rank import RANK_ERROR, Train, leave_error, left_error
+from iolaus.runner.launch.requeue import stops_explained
 from iolaus.runner.launch.resume import inherit
 from iolaus.runner.report.summary import typed_path
 from iolaus.runner.run import cluster, signals
@@ -90,7 +91,7 @@ def nodes_to_join(config: DictConfig, here: Member | None) -> Nodes:
 
 def _on_nodes(config: DictConfig, folder: RunFolder, nodes: Nodes, train: Train, launch_id: str) -> Figures:
     """Trains on this node among others; one of them holds and writes the run folder."""
-    with Leadership(config, folder, typed_overrides(HydraConfig.get())) as leadership:
+    with Leadership(config, folder, typed_overrides(HydraConfig.get())) as leadership, stops_explained():
         leadership.meet(launch_id)
         try:
             return launch(config, folder, nodes, train, leadership.take)
@@ -115,7 +116,8 @@ def _first_of_many(config: DictConfig, folder: RunFolder, here: Member, train: T
 def _lead(config: DictConfig, folder: RunFolder, work: Callable[[], Figures]) -> Figures:
     """Holds and writes the run folder while `work` trains in it."""
     patience = SECONDS_FOR_THE_LAST_TO_END if slurm_job() else 0.0
-    with folder.lock(patience), folder.recorded(config, typed_overrides(HydraConfig.get())):
+    overrides = typed_overrides(HydraConfig.get())
+    with folder.lock(patience), folder.recorded(config, overrides), stops_explained():
         inherit(folder, config.resume)
         return work()
 

@@ -1,7 +1,9 @@
 """On a real cluster: every layout computes the same run, and nothing that happens to a job leaves a trace in it."""
 
 import json
+import os
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -14,7 +16,7 @@ from iolaus.runner.run import audit
 from iolaus.runner.run.folder import RunFolder
 from tests.conftest import ROOT, TINY
 from tests.runs.test_train import assert_bitwise, rows, weights
-from tests.support.processes import start, steps_done, wait_for_steps
+from tests.support.processes import ranks_in, start, steps_done, wait_for_steps
 
 pytestmark = pytest.mark.slurm
 
@@ -29,7 +31,7 @@ RUN = [
 SLURM = ["hydra/launcher=slurm", "hydra.launcher.cpus_per_task=1", "hydra.launcher.timeout_min=30"]
 SLOWLY = ["allowed_targets=[tests]", "+callback.nap={_target_: tests.slurm.nap.Nap, seconds: 0.4}"]
 LAYOUTS = [(1, 1), (1, 2), (2, 1), (2, 2)]
-"""Nodes and tasks on each."""
+"""Nodes and ranks on each."""
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +147,96 @@ def test_job_goes_on_by_itself_as_if_nothing_had_been(
     assert len({name.rpartition("-")[2] for name in parts}) == 1, "one run at W&B"
 
 
+def kill_agent(run: RunFolder, cwd: Path, rank: int) -> None:
+    """Kills the task of SLURM that has started a rank, or is the only one."""
+    ranks = ranks_in(cwd)
+    if ranks:
+        stat = Path(f"/proc/{ranks[rank]}/stat").read_text()
+        os.kill(int(stat.rpartition(")")[2].split()[1]), signal.SIGKILL)
+    else:
+        os.kill(run.status()["pid"], signal.SIGKILL)
+
+
+@pytest.mark.parametrize(("layout", "rank"), [((1, 1), 0), ((1, 2), 0), ((2, 1), 0), ((2, 1), 1)])
+def test_job_whose_task_is_killed_is_requeued_and_goes_on(
+    cluster: object,
+    undisturbed: dict[tuple[int, int], RunFolder],
+    arguments: list[str],
+    tmp_path: Path,
+    layout: tuple[int, int],
+    rank: int,
+) -> None:
+    nodes, devices = layout
+    process = start(
+        ["-m", *arguments, *SLURM, *SLOWLY, f"trainer.num_nodes={nodes}", f"trainer.devices={devices}"],
+        tmp_path,
+    )
+    wait_for_steps(process, tmp_path, 15)
+    run = only_job(tmp_path)
+    job = run.status()["slurm_job"]
+    kill_agent(run, tmp_path, rank)
+    wait_until(lambda: run.status()["state"] == "killed", tmp_path)
+    assert "requeued, 1 of 3" in run.status()["error"]
+    assert process.wait(timeout=400) == 0, output(tmp_path)
+    assert started_again(job) == 1, output(tmp_path)
+    assert_same(run, undisturbed[layout])
+
+
+def test_job_that_is_killed_too_often_ends_and_says_so(
+    cluster: object, arguments: list[str], tmp_path: Path
+) -> None:
+    process = start(["-m", *arguments, *SLURM, *SLOWLY, "hydra.launcher.max_num_killed=1"], tmp_path)
+    for steps in (7, 14):
+        wait_for_steps(process, tmp_path, steps)
+        run = only_job(tmp_path)
+        wait_until(lambda run=run: run.state() == "running", tmp_path)  # type: ignore[misc]
+        kill_agent(run, tmp_path, 0)
+        wait_until(lambda run=run: run.status()["state"] == "killed", tmp_path)  # type: ignore[misc]
+    assert process.wait(timeout=120) == 1
+    assert "was killed (srun: exit status 137); not requeued after 1 times" in run.status()["error"]
+    assert "not requeued after 1 times" in (tmp_path / "output.txt").read_text()
+    assert started_again(run.status()["slurm_job"]) == 1
+    assert not command("squeue", "--noheader")
+
+
+def test_rank_that_is_killed_is_replaced_without_a_requeue(
+    cluster: object, undisturbed: dict[tuple[int, int], RunFolder], arguments: list[str], tmp_path: Path
+) -> None:
+    layout = ["trainer.num_nodes=2", "trainer.devices=2"]
+    process = start(["-m", *arguments, *SLURM, *SLOWLY, *layout], tmp_path)
+    wait_for_steps(process, tmp_path, 15)
+    os.kill(ranks_in(tmp_path)[3], signal.SIGKILL)
+    assert process.wait(timeout=400) == 0, output(tmp_path)
+    run = only_job(tmp_path)
+    assert started_again(run.status()["slurm_job"]) == 0
+    assert "restart 1 of 3, from step 1" in output(tmp_path)
+    assert_same(run, undisturbed[2, 2])
+
+
+def test_lost_node_of_a_job_that_is_not_requeued_is_noted(
+    cluster: Callable[..., None], arguments: list[str], tmp_path: Path
+) -> None:
+    process = start(
+        ["-m", *arguments, *SLURM, *SLOWLY, "hydra.launcher.requeue=false", "trainer.num_nodes=1:2"], tmp_path
+    )
+    wait_for_steps(process, tmp_path, 5)
+    cluster("lose", "n1")
+    cluster("back", "n1")
+    assert process.wait(timeout=120) == 1
+    run = only_job(tmp_path)
+    assert run.status()["state"] == "killed", run.status()
+    assert "ended as NODE_FAIL" in run.status()["error"]
+
+
+def test_ranks_may_be_tasks(
+    cluster: object, undisturbed: dict[tuple[int, int], RunFolder], arguments: list[str], tmp_path: Path
+) -> None:
+    layout = ["trainer.num_nodes=2", "trainer.devices=2", "hydra.launcher.tasks_per_node=2"]
+    process = start(["-m", *arguments, *SLURM, *layout], tmp_path)
+    assert process.wait(timeout=400) == 0, output(tmp_path)
+    assert_same(only_job(tmp_path), undisturbed[2, 2])
+
+
 def test_cancelled_job_is_saved_and_stays_cancelled(
     cluster: object, undisturbed: dict[tuple[int, int], RunFolder], arguments: list[str], tmp_path: Path
 ) -> None:
@@ -157,7 +249,8 @@ def test_cancelled_job_is_saved_and_stays_cancelled(
     command("scancel", job)
     wait_until(lambda: not run.is_locked() and not command("squeue", "--noheader"), tmp_path)
     assert started_again(job) == 0
-    assert run.status()["state"] == "preempted", run.status()
+    assert run.status()["state"] == "interrupted", run.status()
+    assert run.status()["error"] == f"job {job} was cancelled"
     assert audit.length(run.path) == run.status()["step"] < STEPS
     again = start(["-m", f"resume={run.path.parent}", "hydra.launcher.wait=true"], tmp_path)
     assert again.wait(timeout=300) == 0, output(tmp_path)
@@ -211,7 +304,7 @@ def test_search_runs_its_trials_as_jobs(cluster: object, arguments: list[str], t
 def test_layout_that_does_not_fit_is_refused_before_it_is_submitted(
     cluster: object, arguments: list[str], tmp_path: Path
 ) -> None:
-    process = start(["-m", *arguments, *SLURM, "hydra.launcher.tasks_per_node=2"], tmp_path)
+    process = start(["-m", *arguments, *SLURM, "hydra.launcher.tasks_per_node=3"], tmp_path)
     assert process.wait(timeout=120) == 1
     assert "do not fit trainer.num_nodes=1 trainer.devices=1" in (tmp_path / "output.txt").read_text()
     assert not command("squeue", "--noheader")
