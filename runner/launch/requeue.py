@@ -38,7 +38,7 @@ class InQueue(NamedTuple):
 
     @property
     def cancelled(self) -> bool:
-        """Whether the job ends because it was cancelled: time that is up is a reason, and a requeue counts as a restart."""
+        """Whether the job ends because it was cancelled; time that is up is a reason, a requeue counts as a restart."""
         before = int(os.environ.get("SLURM_RESTART_COUNT", 0))
         return self.state == "COMPLETING" and self.reason == "None" and self.restarts == before
 
