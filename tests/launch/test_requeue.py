@@ -11,7 +11,7 @@ from iolaus.runner.launch.requeue import after_tasks, requeue, stops_explained
 from iolaus.runner.run.cluster import member
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.run.signals import STOPPING, Stopped
-from tests.support.queue import Queue
+from tests.slurm.queue import Queue
 
 
 @pytest.fixture

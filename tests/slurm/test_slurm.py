@@ -1,12 +1,8 @@
 """On a real cluster: every layout computes the same run, and nothing that happens to a job leaves a trace in it."""
 
 import json
-import os
 import shlex
-import signal
-import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,81 +10,23 @@ import pytest
 
 from iolaus.runner.run import audit
 from iolaus.runner.run.folder import RunFolder
-from tests.conftest import ROOT, TINY
-from tests.runs.test_train import assert_bitwise, rows, weights
-from tests.support.processes import ranks_in, start, steps_done, wait_for_steps
+from tests.conftest import ROOT
+from tests.runs.test_train import rows
+from tests.slurm.jobs import (
+    LAYOUTS,
+    SLOWLY,
+    SLURM,
+    STEPS,
+    assert_same,
+    command,
+    only_job,
+    output,
+    started_again,
+    wait_until,
+)  # fmt: skip
+from tests.support.processes import start, steps_done, wait_for_steps
 
 pytestmark = pytest.mark.slurm
-
-STEPS = 40
-RUN = [
-    *TINY,
-    f"trainer.max_steps={STEPS}",
-    "trainer.validate_every=9",
-    "checkpoint.every_steps=6",
-    "data.num_workers=1",
-]
-SLURM = ["hydra/launcher=slurm", "hydra.launcher.cpus_per_task=1", "hydra.launcher.timeout_min=30"]
-SLOWLY = ["allowed_targets=[tests]", "+callback.nap={_target_: tests.slurm.nap.Nap, seconds: 0.4}"]
-LAYOUTS = [(1, 1), (1, 2), (2, 1), (2, 2)]
-"""Nodes and ranks on each."""
-
-
-@pytest.fixture(scope="module")
-def arguments(text_file: Path) -> list[str]:
-    return [*RUN, f"data.source={text_file}"]
-
-
-@pytest.fixture(scope="module")
-def undisturbed(
-    cluster: object, arguments: list[str], tmp_path_factory: pytest.TempPathFactory
-) -> dict[tuple[int, int], RunFolder]:
-    """A sweep of two by two jobs: every layout."""
-    cwd = tmp_path_factory.mktemp("whole")
-    process = start(["-m", *arguments, *SLURM, "trainer.num_nodes=1,2", "trainer.devices=1,2"], cwd)
-    assert process.wait(timeout=900) == 0, output(cwd)
-    sweep = next(cwd.glob("outputs/*/*-sweep"))
-    assert (sweep / "report.html").exists()
-    return {layout: RunFolder(sweep / str(number)) for number, layout in enumerate(LAYOUTS)}
-
-
-def output(cwd: Path) -> str:
-    """What the command and its jobs have printed."""
-    files = [cwd / "output.txt", *sorted(cwd.glob("outputs/**/*_log.*")), *sorted(cwd.glob("slurm-*.out"))]
-    return "\n".join(f"--- {file.name}\n{file.read_text()[-2500:]}" for file in files if file.exists())
-
-
-def only_job(cwd: Path) -> RunFolder:
-    folders = [file.parent for file in cwd.glob("outputs/**/status.json")]
-    assert len(folders) == 1, folders
-    return RunFolder(folders[0])
-
-
-def command(*words: str) -> str:
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def wait_until(happened: Callable[[], bool], cwd: Path, seconds: float = 300) -> None:
-    deadline = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < deadline, output(cwd)
-        time.sleep(0.1)
-
-
-def started_again(job: str) -> int:
-    """How often SLURM has started a job again."""
-    facts = command("scontrol", "show", "job", job)
-    return int(next(fact for fact in facts.split() if fact.startswith("Restarts=")).partition("=")[2])
-
-
-def assert_same(run: RunFolder, whole: RunFolder) -> None:
-    assert run.status()["state"] == "done", run.status()
-    assert audit.compare(whole.path, run.path) is None
-    assert audit.length(run.path) == STEPS
-    assert_bitwise(weights(whole, STEPS), weights(run, STEPS))
-    assert rows(whole) == rows(run)
 
 
 def test_every_layout_computes_the_same_run(undisturbed: dict[tuple[int, int], RunFolder]) -> None:
@@ -147,96 +85,6 @@ def test_job_goes_on_by_itself_as_if_nothing_had_been(
     assert len({name.rpartition("-")[2] for name in parts}) == 1, "one run at W&B"
 
 
-def kill_agent(run: RunFolder, cwd: Path, rank: int) -> None:
-    """Kills the task of SLURM that has started a rank, or is the only one."""
-    ranks = ranks_in(cwd)
-    if ranks:
-        stat = Path(f"/proc/{ranks[rank]}/stat").read_text()
-        os.kill(int(stat.rpartition(")")[2].split()[1]), signal.SIGKILL)
-    else:
-        os.kill(run.status()["pid"], signal.SIGKILL)
-
-
-@pytest.mark.parametrize(("layout", "rank"), [((1, 2), 0), ((2, 1), 0), ((2, 1), 1)])
-def test_job_whose_task_is_killed_is_requeued_and_goes_on(
-    cluster: object,
-    undisturbed: dict[tuple[int, int], RunFolder],
-    arguments: list[str],
-    tmp_path: Path,
-    layout: tuple[int, int],
-    rank: int,
-) -> None:
-    nodes, devices = layout
-    process = start(
-        ["-m", *arguments, *SLURM, *SLOWLY, f"trainer.num_nodes={nodes}", f"trainer.devices={devices}"],
-        tmp_path,
-    )
-    wait_for_steps(process, tmp_path, 15)
-    run = only_job(tmp_path)
-    job = run.status()["slurm_job"]
-    kill_agent(run, tmp_path, rank)
-    wait_until(lambda: "requeued, 1 of 3" in str(run.status()["error"]), tmp_path)
-    assert run.state() == "killed"
-    assert process.wait(timeout=400) == 0, output(tmp_path)
-    assert started_again(job) == 1, output(tmp_path)
-    assert_same(run, undisturbed[layout])
-
-
-def test_job_that_is_killed_too_often_ends_and_says_so(
-    cluster: object, arguments: list[str], tmp_path: Path
-) -> None:
-    process = start(["-m", *arguments, *SLURM, *SLOWLY, "hydra.launcher.max_num_killed=1"], tmp_path)
-    for steps in (7, 14):
-        wait_for_steps(process, tmp_path, steps)
-        run = only_job(tmp_path)
-        wait_until(lambda run=run: run.state() == "running", tmp_path)  # type: ignore[misc]
-        kill_agent(run, tmp_path, 0)
-        wait_until(lambda run=run: run.status()["state"] == "killed", tmp_path)  # type: ignore[misc]
-    assert process.wait(timeout=120) == 1
-    assert "was killed (srun: exit status 137); not requeued after 1 times" in run.status()["error"]
-    assert "not requeued after 1 times" in (tmp_path / "output.txt").read_text()
-    assert started_again(run.status()["slurm_job"]) == 1
-    assert not command("squeue", "--noheader")
-
-
-def test_rank_that_is_killed_is_replaced_without_a_requeue(
-    cluster: object, undisturbed: dict[tuple[int, int], RunFolder], arguments: list[str], tmp_path: Path
-) -> None:
-    layout = ["trainer.num_nodes=2", "trainer.devices=2"]
-    process = start(["-m", *arguments, *SLURM, *SLOWLY, *layout], tmp_path)
-    wait_for_steps(process, tmp_path, 15)
-    os.kill(ranks_in(tmp_path)[3], signal.SIGKILL)
-    assert process.wait(timeout=400) == 0, output(tmp_path)
-    run = only_job(tmp_path)
-    assert started_again(run.status()["slurm_job"]) == 0
-    assert "restart 1 of 3, from step 1" in output(tmp_path)
-    assert_same(run, undisturbed[2, 2])
-
-
-def test_lost_node_of_a_job_that_is_not_requeued_is_noted(
-    cluster: Callable[..., None], arguments: list[str], tmp_path: Path
-) -> None:
-    process = start(
-        ["-m", *arguments, *SLURM, *SLOWLY, "hydra.launcher.requeue=false", "trainer.num_nodes=1:2"], tmp_path
-    )
-    wait_for_steps(process, tmp_path, 5)
-    cluster("lose", "n1")
-    cluster("back", "n1")
-    assert process.wait(timeout=120) == 1
-    run = only_job(tmp_path)
-    assert run.status()["state"] == "killed", run.status()
-    assert "ended as NODE_FAIL" in run.status()["error"]
-
-
-def test_ranks_may_be_tasks(
-    cluster: object, undisturbed: dict[tuple[int, int], RunFolder], arguments: list[str], tmp_path: Path
-) -> None:
-    layout = ["trainer.num_nodes=2", "trainer.devices=2", "hydra.launcher.tasks_per_node=2"]
-    process = start(["-m", *arguments, *SLURM, *layout], tmp_path)
-    assert process.wait(timeout=400) == 0, output(tmp_path)
-    assert_same(only_job(tmp_path), undisturbed[2, 2])
-
-
 def test_cancelled_job_is_saved_and_stays_cancelled(
     cluster: object, undisturbed: dict[tuple[int, int], RunFolder], arguments: list[str], tmp_path: Path
 ) -> None:
@@ -257,20 +105,38 @@ def test_cancelled_job_is_saved_and_stays_cancelled(
     assert_same(run, undisturbed[1, 1])
 
 
-def test_ranks_of_a_batch_script_share_a_folder_and_come_back_to_it(
-    cluster: object, undisturbed: dict[tuple[int, int], RunFolder], arguments: list[str], tmp_path: Path
+@pytest.mark.parametrize(("nodes", "tasks", "ranks"), [(2, 1, 1), (1, 1, 2), (1, 2, 2)])
+def test_tasks_of_a_batch_script_share_a_folder_and_come_back_to_it(
+    cluster: object,
+    undisturbed: dict[tuple[int, int], RunFolder],
+    arguments: list[str],
+    tmp_path: Path,
+    nodes: int,
+    tasks: int,
+    ranks: int,
 ) -> None:
-    words = ["srun", sys.executable, "-m", "runner.train", *arguments, *SLOWLY, "trainer.devices=2"]
+    layout = [f"trainer.num_nodes={nodes}", f"trainer.devices={ranks}"]
+    words = [
+        "srun",
+        f"--cpus-per-task={ranks // tasks}",
+        sys.executable,
+        "-m",
+        "runner.train",
+        *arguments,
+        *SLOWLY,
+        *layout,
+    ]
     script = tmp_path / "job.sh"
     script.write_text(f"#!/bin/bash\nexport PYTHONPATH={ROOT}\n{shlex.join(words)}\n")
-    answer = command("sbatch", f"--chdir={tmp_path}", "--ntasks-per-node=2", "--signal=USR1@60", str(script))
+    asked = [f"--nodes={nodes}", f"--ntasks-per-node={tasks}", f"--cpus-per-task={ranks // tasks}"]
+    answer = command("sbatch", f"--chdir={tmp_path}", *asked, "--signal=USR1@60", str(script))
     job = answer.split()[-1]
     wait_until(lambda: steps_done(tmp_path) > 10, tmp_path)
     command("scancel", "--signal=USR1", job)
     wait_until(lambda: only_job(tmp_path).status()["state"] == "done", tmp_path)
     run = only_job(tmp_path)
     assert started_again(job) == 1, output(tmp_path)
-    assert_same(run, undisturbed[1, 2])
+    assert_same(run, undisturbed[nodes, ranks])
 
 
 def test_rank_that_fails_ends_the_job_with_its_message(

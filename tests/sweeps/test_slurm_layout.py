@@ -12,7 +12,7 @@ from iolaus.conf.sweeper import Slurm
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.sweeps.slurm import Launcher, Layout, result_of
 from tests.conftest import ROOT
-from tests.support.queue import Queue
+from tests.slurm.queue import Queue
 
 
 def launcher(**given: Any) -> Launcher:
