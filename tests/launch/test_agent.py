@@ -82,14 +82,17 @@ def test_rank_that_is_killed_and_rank_that_hangs_are_replaced(
 def test_nodes_come_and_go_and_the_order_stays(
     arguments: list[str], undisturbed: RunFolder, tmp_path: Path
 ) -> None:
-    words = [*arguments, *SLOWLY, "trainer.num_nodes=1:2", "trainer.max_restarts=9"]
+    gates = tmp_path / "gates"
+    gates.mkdir()
+    gate = f"+callback.gate={{_target_: tests.support.gates.Gate, folder: {gates}, steps: [6, 18]}}"
+    words = [*arguments, "allowed_targets=[tests]", gate, "trainer.num_nodes=1:2", "trainer.max_restarts=9"]
     first = start(words, tmp_path)
-    wait_for_steps(first, tmp_path, 5)
+    wait_for_steps(first, tmp_path, 6)
     second = start(words, tmp_path)  # finds the run of the first in the outputs they share
-    wait_until(lambda: set(ranks_in(tmp_path)) == {0, 1}, tmp_path)
-    wait_for_steps(first, tmp_path, steps_done(tmp_path) + 5)
+    wait_for_steps(first, tmp_path, 18)
+    assert set(ranks_in(tmp_path)) == {0, 1}
     first.kill()  # the one that held the run folder
-    wait_until(lambda: set(ranks_in(tmp_path)) == {0}, tmp_path)
+    (gates / "18").touch()
     assert second.wait(timeout=200) == 0, said(tmp_path)
     run = only_run(tmp_path / "outputs")
     assert_same_curve(run, undisturbed)
