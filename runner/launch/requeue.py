@@ -37,10 +37,9 @@ class InQueue(NamedTuple):
     started: datetime
 
     @property
-    def cancelled(self) -> bool:
-        """Whether the job ends because it was cancelled; time that is up is a reason, a requeue counts as a restart."""
-        before = int(os.environ.get("SLURM_RESTART_COUNT", 0))
-        return self.state == "COMPLETING" and self.reason == "None" and self.restarts == before
+    def ends(self) -> bool:
+        """Whether SLURM ends the job for good; one that it requeues counts as restarted."""
+        return self.state == "COMPLETING" and self.restarts == int(os.environ.get("SLURM_RESTART_COUNT", 0))
 
 
 def in_queue(job: str) -> InQueue | None:
@@ -56,14 +55,17 @@ def in_queue(job: str) -> InQueue | None:
 
 @contextlib.contextmanager
 def stops_explained() -> Iterator[None]:
-    """Has a `Stopped` say so where it means that the job was cancelled, or that another task of it has ended."""
+    """Has a `Stopped` say why SLURM ends the job: it was cancelled, it has a reason, or another task of it has ended."""
     try:
         yield
     except Stopped as stopped:
         job, here = slurm_job(), member()
         if job and stopped.number == signal.SIGTERM and (found := in_queue(job)):
-            if found.cancelled:
+            if found.ends and found.reason == "None":
                 stopped.state, stopped.why = "interrupted", f"job {job} was cancelled"
+            elif found.ends:  # such as TimeLimit, or NodeDown for another node
+                stopped.state = "preempted" if stopped.saved else "killed"
+                stopped.why = f"job {job} was ended by SLURM: {found.reason}"
             elif found.state == "RUNNING" and here is not None and not stopped.saved:
                 stopped.state, stopped.why = "killed", f"another task of job {job} has ended"
         raise

@@ -126,6 +126,7 @@ def test_error_fails_the_job(
         (("COMPLETING",), 1, signal.SIGTERM, False, "interrupted"),
         (("COMPLETING",), 2, signal.SIGTERM, True, "interrupted"),
         (("COMPLETING", "TimeLimit"), 1, signal.SIGTERM, True, "preempted"),
+        (("COMPLETING", "NodeDown"), 2, signal.SIGTERM, False, "killed"),
         (("COMPLETING", "None", 1), 1, signal.SIGTERM, True, "preempted"),
         (("RUNNING",), 2, signal.SIGTERM, False, "killed"),
         (("RUNNING",), 2, signal.SIGTERM, True, "preempted"),
@@ -151,6 +152,7 @@ def test_signal_of_slurm_is_understood(
         raise Stopped(number, saved)
     assert caught.value.state == state
     assert ("cancelled" in str(caught.value)) == (said[0] == "COMPLETING" and state == "interrupted")
+    assert (str(said[-1]) in str(caught.value)) == (said[-1] in ("TimeLimit", "NodeDown"))
     asked = requeue(caught.value, member())
     assert asked == ("12" if state == "preempted" and said[0] == "RUNNING" else None)
     assert queue.requeued == (asked is not None)
