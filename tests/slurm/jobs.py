@@ -27,7 +27,7 @@ LAYOUTS = [(1, 1), (1, 2), (2, 1), (2, 2)]
 def output(cwd: Path) -> str:
     """What the command and its jobs have printed."""
     files = [cwd / "output.txt", *sorted(cwd.glob("outputs/**/*_log.*")), *sorted(cwd.glob("slurm-*.out"))]
-    return "\n".join(f"--- {file.name}\n{file.read_text()[-2500:]}" for file in files if file.exists())
+    return "\n".join(f"--- {file.name}\n{file.read_text()}" for file in files if file.exists())
 
 
 def only_job(cwd: Path) -> RunFolder:
