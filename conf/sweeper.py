@@ -48,7 +48,7 @@ register("hydra/sweeper", grid=Grid, optuna=Optuna)
 
 @dataclass
 class Slurm:
-    """A SLURM job per run, submitted as an array: one task for each process that the run's trainer asks for."""
+    """A SLURM job per run, submitted as an array: one task on each node, which starts and watches the ranks there."""
 
     _target_: str = "hydra_plugins.iolaus.SlurmLauncher"
     partition: str | None = None
@@ -60,13 +60,13 @@ class Slurm:
     constraint: str | None = None
     """Features that the nodes must have, such as `h100`."""
     nodes: int | None = None
-    """Nodes of each job; none takes the run's `trainer.num_nodes`, and another number is refused."""
+    """Nodes of each job; none takes the run's `trainer.num_nodes`, of a range the largest."""
     tasks_per_node: int | None = None
-    """Processes on each node; none takes the run's `trainer.devices`, and another number is refused."""
+    """Tasks on each node; none takes one, an agent. `trainer.devices` makes each rank a task, which nobody replaces."""
     gpus_per_node: int | None = None
-    """GPUs on each node; none takes one per process with `trainer.accelerator=gpu`, else no GPU."""
+    """GPUs on each node; none takes one per rank with `trainer.accelerator=gpu`, else no GPU."""
     cpus_per_task: int = 4
-    """Cores for each process and its loader workers."""
+    """Cores for each rank and its loader workers."""
     mem_gb: float | None = None
     """Memory on each node, in GB; none takes the partition's default."""
     timeout_min: int = 1440
@@ -76,9 +76,11 @@ class Slurm:
     signal_delay_s: int = 120
     """Seconds from the signal to the time limit: enough for a step and a checkpoint."""
     requeue: bool = True
-    """Whether a job that was preempted, ran out of time or lost a node is requeued."""
+    """Whether a job that was preempted, ran out of time, was killed or lost a node is requeued."""
     max_num_timeout: int = 50
     """How often a job that ran out of time is requeued; preemptions are not counted."""
+    max_num_killed: int = 3
+    """How often a job is requeued after one of its tasks was killed, by the OOM killer for one."""
     array_parallelism: int = 256
     """Most jobs of a sweep that run at the same time."""
     setup: list[str] = setting(factory=list, runs_code=True)

@@ -280,7 +280,8 @@ def supervise(plan: Supervision) -> str | None:
         if not agent.leaves:
             spec.rdzv_handler.shutdown()
     if signals.noted() is not None or agent.round.stopped:
-        raise signals.Stopped(signals.noted() or signal.SIGTERM)
+        saved = signals.EXIT_PREEMPTED in agent.round.ends.values()
+        raise signals.Stopped(signals.noted() or signal.SIGTERM, saved)
     if not result.is_failed():
         return None
     return f"{agent.round.cause()}: {left_error(plan.folder.path) or 'what it printed is above'}{agent.why_no_restart}"

@@ -17,6 +17,7 @@ from iolaus.runner.launch.leftovers import clear_leftovers
 from iolaus.runner.launch.nodes import MEETING, Leadership
 from iolaus.runner.launch.processes import launch, quiet_threads
 from iolaus.runner.launch.rank import RANK_ERROR, Train, leave_error, left_error
+from iolaus.runner.launch.requeue import stops_explained
 from iolaus.runner.launch.resume import inherit
 from iolaus.runner.report.summary import typed_path
 from iolaus.runner.run import cluster, signals
@@ -92,7 +93,7 @@ def nodes_to_join(config: DictConfig, here: Member | None) -> Nodes:
 
 def _on_nodes(config: DictConfig, folder: RunFolder, nodes: Nodes, train: Train, launch_id: str) -> Figures:
     """Trains on this node among others; one of them holds and writes the run folder."""
-    with Leadership(config, folder, typed_overrides(HydraConfig.get())) as leadership:
+    with Leadership(config, folder, typed_overrides(HydraConfig.get())) as leadership, stops_explained():
         leadership.meet(launch_id)
         if leadership.leads:
             clear_leftovers(folder.path)
@@ -119,7 +120,8 @@ def _first_of_many(config: DictConfig, folder: RunFolder, here: Member, train: T
 def _lead(config: DictConfig, folder: RunFolder, work: Callable[[], Figures]) -> Figures:
     """Holds and writes the run folder while `work` trains in it."""
     patience = SECONDS_FOR_THE_LAST_TO_END if slurm_job() else 0.0
-    with folder.lock(patience), folder.recorded(config, typed_overrides(HydraConfig.get())):
+    overrides = typed_overrides(HydraConfig.get())
+    with folder.lock(patience), folder.recorded(config, overrides), stops_explained():
         clear_leftovers(folder.path)
         shutil.rmtree(folder.path / MEETING, ignore_errors=True)
         inherit(folder, config.resume)

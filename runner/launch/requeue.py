@@ -1,17 +1,74 @@
-"""Puts a preempted job back into the queue, once, by the party whose business it is."""
+"""Requeues a job of SLURM: a preempted one from its first rank, a killed one from its batch script.
 
+Example:
+    python -m iolaus.runner.launch.requeue FOLDER_OF_THE_SWEEP EXIT_STATUS_OF_SRUN MAX_NUM_KILLED
+"""
+
+import contextlib
 import os
 import signal
 import subprocess
+import sys
 import time
-from typing import Any
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from iolaus.runner.run.cluster import Member, slurm_job
+from iolaus.runner.launch.rank import RANK_ERROR, left_error
+from iolaus.runner.run.cluster import Member, member, slurm_job
 from iolaus.runner.run.environment import output_of
+from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.run.signals import STOPPING, Stopped, handler_before
 
 SECONDS_TO_BE_ENDED = 60.0
 """How long ranks other than the first wait for the end that a requeue brings."""
+
+BY_A_SIGNAL = 128
+"""srun's exit status is larger where a signal ended a task."""
+
+
+class InQueue(NamedTuple):
+    """What SLURM says of a job that is not over."""
+
+    state: str
+    reason: str
+    restarts: int
+    started: datetime
+
+    @property
+    def ends(self) -> bool:
+        """Whether SLURM ends the job for good; one that it requeues counts as restarted."""
+        return self.state == "COMPLETING" and self.restarts == int(os.environ.get("SLURM_RESTART_COUNT", 0))
+
+
+def in_queue(job: str) -> InQueue | None:
+    """What SLURM says of a job; None where it does not answer, or the job waits or is over."""
+    fields = ",".join(f"{name}:40" for name in ("state", "reason", "restartcnt", "starttime"))
+    words = (output_of("squeue", "--noheader", "--jobs", job, f"--Format={fields}") or "").split()
+    try:
+        state, reason, restarts, started = words
+        return InQueue(state, reason, int(restarts), datetime.fromisoformat(started))
+    except ValueError:
+        return None
+
+
+@contextlib.contextmanager
+def stops_explained() -> Iterator[None]:
+    """Has a `Stopped` say why SLURM ends the job: it was cancelled, it has a reason, or another task of it has ended."""
+    try:
+        yield
+    except Stopped as stopped:
+        job, here = slurm_job(), member()
+        if job and stopped.number == signal.SIGTERM and (found := in_queue(job)):
+            if found.ends and found.reason == "None":
+                stopped.state, stopped.why = "interrupted", f"job {job} was cancelled"
+            elif found.ends:  # such as TimeLimit, or NodeDown for another node
+                stopped.state = "preempted" if stopped.saved else "killed"
+                stopped.why = f"job {job} was ended by SLURM: {found.reason}"
+            elif found.state == "RUNNING" and here is not None and not stopped.saved:
+                stopped.state, stopped.why = "killed", f"another task of job {job} has ended"
+        raise
 
 
 def requeue(stopped: Stopped, here: Member | None) -> str | None:
@@ -19,28 +76,33 @@ def requeue(stopped: Stopped, here: Member | None) -> str | None:
 
     Under submitit its own handler does it, which counts how often a job has run out of time; otherwise `scontrol
     requeue` does. A job that SLURM no longer calls running is left alone, so `scancel` stays a cancel, and so is one
-    that a person stopped with Ctrl-C. Ranks other than the first wait, because a task that ends could end the job
-    before it is requeued.
+    that a person stopped with Ctrl-C; one that has lost a task is left to its batch script. Ranks other than the first
+    wait, because a task that ends could end the job before it is requeued.
     """
     job = slurm_job()
     handler = handler_before(signal.SIGUSR2)
     by_submitit = hasattr(getattr(handler, "__self__", None), "checkpoint_and_try_requeue")
-    if stopped.number == signal.SIGINT or not (job or by_submitit):
+    if stopped.state != "preempted" or not (job or by_submitit):
         return None
     if here is not None and here.rank:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         time.sleep(SECONDS_TO_BE_ENDED)
         return None
-    for number in STOPPING:  # the requeue ends this job, and with it the command that asks for it
-        signal.signal(number, signal.SIG_IGN)
+    _ignore_signals()
     if job and output_of("squeue", "--noheader", "--jobs", job, "--format=%T") != "RUNNING":
         return None
-    if by_submitit:
-        requeued = _by_submitit(handler, stopped)
-    else:
-        done = subprocess.run(["scontrol", "requeue", str(job)], capture_output=True, check=False)
-        requeued = done.returncode == 0
+    requeued = _by_submitit(handler, stopped) if by_submitit else _by_scontrol(str(job))
     return (job or os.environ.get("SUBMITIT_LOCAL_JOB_ID")) if requeued else None
+
+
+def _ignore_signals() -> None:
+    """A requeue ends its job, and with it the command that asks for it."""
+    for number in STOPPING:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _by_scontrol(job: str) -> bool:
+    return subprocess.run(["scontrol", "requeue", job], capture_output=True, check=False).returncode == 0
 
 
 def _by_submitit(handler: Any, stopped: Stopped) -> bool:
@@ -54,3 +116,46 @@ def _by_submitit(handler: Any, stopped: Stopped) -> bool:
     except (subprocess.CalledProcessError, UncompletedJobError):
         pass
     return False
+
+
+def after_tasks(sweep: Path, exit_status: int, max_num_killed: int) -> None:
+    """Records how a job of a sweep ended whose tasks have failed, and requeues it where one of them was killed.
+
+    A task that is killed records nothing itself. A job that is no longer running was cancelled or is requeued already.
+    """
+    job = slurm_job()
+    found = in_queue(job) if job else None
+    runs = [RunFolder(file.parent) for file in sweep.glob("*/status.json")]
+    run = next((run for run in runs if run.status().get("slurm_job") == job), None)
+    if job is None or found is None or found.state != "RUNNING" or run is None:
+        return
+    status, message = run.status(), left_error(run.path)
+    (run.path / RANK_ERROR).unlink(missing_ok=True)
+    if _began(status) >= found.started - timedelta(seconds=1):
+        if status["state"] not in ("running", "killed"):
+            return
+    elif exit_status <= BY_A_SIGNAL:
+        message = message or "it did not start; what it printed is in the job's output"
+    if message:
+        run.update_status(state="failed", error=message)
+        return
+    count = int(status.get("num_killed") or 0) + 1
+    again = count <= max_num_killed
+    what = f"a task of job {job} was killed (srun: exit status {exit_status})"
+    then = f"requeued, {count} of {max_num_killed}" if again else f"not requeued after {max_num_killed} times"
+    run.update_status(state="killed", error=f"{what}; {then}", num_killed=count)
+    print(f"{what}; saved at step {status.get('step') or 0}; {then}", file=sys.stderr, flush=True)
+    if again:
+        _ignore_signals()
+        if not _by_scontrol(job):
+            run.update_status(error=f"{what}; SLURM has refused to requeue it")
+
+
+def _began(status: dict[str, Any]) -> datetime:
+    """When a run's last session began."""
+    return datetime.fromisoformat((status.get("session") or {}).get("began") or datetime.min.isoformat())
+
+
+if __name__ == "__main__":
+    after_tasks(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    sys.exit(int(sys.argv[2]))

@@ -48,8 +48,8 @@ class Run:
 
     @property
     def state(self) -> str:
-        """`running`, `done`, `failed`, ... or `unknown`."""
-        return str(self.status.get("state") or "unknown")
+        """`running`, `done`, `failed`, `killed`, ... or `unknown`."""
+        return RunFolder(self.path).state()
 
     @property
     def step(self) -> int:

@@ -51,14 +51,12 @@ class Stopped(SystemExit):
         super().__init__(number, saved)
         self.number, self.saved = number, saved
         self.code = EXIT_INTERRUPTED if number == signal.SIGINT else EXIT_PREEMPTED
-
-    @property
-    def state(self) -> str:
-        """The state for `status.json`: `interrupted` by Ctrl-C, or `preempted`."""
-        return "interrupted" if self.number == signal.SIGINT else "preempted"
+        self.state = "interrupted" if number == signal.SIGINT else "preempted"
+        """The state for `status.json`: `interrupted` by a person, `preempted`, or `killed` with another process."""
+        self.why = f"stopped by {signal.Signals(number).name}"
 
     def __str__(self) -> str:
-        return f"stopped by {signal.Signals(self.number).name}"
+        return self.why
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ and is started again with `resume=` awaits the jobs that are still queued.
 
 import logging
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -22,9 +23,9 @@ from omegaconf import DictConfig
 from iolaus.conf import sweeper as options
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.launch.processes import same_modules
-from iolaus.runner.launch.rank import left_error
-from iolaus.runner.run.cluster import processes_per_node
-from iolaus.runner.run.errors import TrainingFailure
+from iolaus.runner.launch.rank import leave_error, left_error
+from iolaus.runner.run.cluster import ANY_NODES, nodes_of, processes_per_node
+from iolaus.runner.run.errors import TrainingFailure, explain
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.sweeps.sweeper import ENDED
 
@@ -39,16 +40,17 @@ LIVING = (
 MAX_PAUSE = 10.0
 """The longest time between two queries of the queue, in seconds."""
 
-FOR_ALL = ("name", "timeout_min", "cpus_per_task", "mem_gb")
+FOR_ALL = ("name", "timeout_min", "mem_gb")
 FOR_SLURM = ("partition", "account", "qos", "constraint", "array_parallelism")
 """Settings with these names in submitit, and those with `slurm_` before them."""
 
 
 class Layout(NamedTuple):
-    """Nodes, tasks and GPUs that a run needs."""
+    """What a run asks SLURM for."""
 
     nodes: int
     tasks_per_node: int
+    cpus_per_task: int
     gpus_per_node: int | None
 
 
@@ -62,13 +64,10 @@ class Launcher(BaseSubmititLauncher):
         super().__init__()
         self.settings = settings
         setup = ["export PYTHONSAFEPATH=1"] if same_modules() else []
-        # srun takes the cores per task from its own arguments alone since SLURM 22.05
-        srun = ["--kill-on-bad-exit=1", f"--cpus-per-task={settings.cpus_per_task}"]
         self.parameters = {
             **{name: getattr(settings, name) for name in FOR_ALL},
             **{f"slurm_{name}": getattr(settings, name) for name in FOR_SLURM},
             "slurm_setup": [*setup, *settings.setup] or None,
-            "slurm_srun_args": [*srun, *settings.srun_args],
             "slurm_additional_parameters": {
                 "signal": f"{settings.signal.removeprefix('SIG')}@{settings.signal_delay_s}",
                 ("requeue" if settings.requeue else "no-requeue"): True,
@@ -88,7 +87,7 @@ class Launcher(BaseSubmititLauncher):
             folders.append(RunFolder(sweep / str(config.hydra.sweep.subdir)))
             layouts.append(self.layout(config.trainer))
         ids = [str(folder.status().get("slurm_job") or "") for folder in folders]
-        queued = living(ids)
+        queued = living(states_of(ids))
         fresh: dict[Layout, list[int]] = defaultdict(list)
         for i, layout in enumerate(layouts):
             if ids[i] not in queued:
@@ -97,58 +96,95 @@ class Launcher(BaseSubmititLauncher):
             numbered = [(list(job_overrides[i]), initial_job_idx + i) for i in members]
             state = Singleton.get_state()
             arguments = [(words, "hydra.sweep.dir", n, f"job_id_for_{n}", state) for words, n in numbered]
-            for i, job_id in zip(members, self._submit(layout, arguments), strict=True):
+            for i, job_id in zip(members, self._submit(layout, arguments, sweep), strict=True):
                 ids[i] = job_id
-                folders[i].update_status(slurm_job=job_id)
+                folders[i].update_status(slurm_job=job_id, num_killed=0)
         for i, job_id in enumerate(ids):
             words = " ".join(filter_overrides(job_overrides[i]))
             log.info("job %s%s: %s", job_id, " (queued before)" if job_id in queued else "", words)
         if self.settings.wait:
             log.info("waiting; the jobs go on if this command ends, and scancel ends them")
-            await_end(ids)
-            return [result_of(*job) for job in zip(folders, ids, job_overrides, strict=True)]
+            last = await_end(ids)
+            return [result_of(*job, last) for job in zip(folders, ids, job_overrides, strict=True)]
         log.info("submitted; squeue shows the jobs, and the same command with resume=%s awaits them", sweep)
         return []
 
     def layout(self, trainer: DictConfig) -> Layout:
-        """Nodes, tasks and GPUs of a run; raises ValueError where the launcher's numbers are not the trainer's."""
-        devices, num_nodes = processes_per_node(trainer), trainer.get("num_nodes", 1)
-        nodes, tasks = self.settings.nodes or num_nodes, self.settings.tasks_per_node or devices
-        alone = (nodes, tasks) == (1, 1) == (num_nodes, 1)  # one task that starts its ranks itself
-        if (nodes, tasks) != (num_nodes, devices) and not alone:
+        """What a run asks SLURM for; raises ValueError where the launcher's numbers are not the trainer's."""
+        given, devices, asked = self.settings, self._devices(trainer), nodes_of(trainer)
+        if given.nodes is None and asked == ANY_NODES:
+            raise ValueError("trainer.num_nodes=auto: say how many with hydra.launcher.nodes")
+        nodes, tasks = given.nodes or asked.most, given.tasks_per_node or 1
+        if not asked.least <= nodes <= asked.most or tasks not in (1, devices):
             raise ValueError(
                 f"hydra.launcher.nodes={nodes} hydra.launcher.tasks_per_node={tasks} do not fit trainer.num_nodes="
-                f"{num_nodes} trainer.devices={devices}: leave out the launcher's, which follow the trainer's"
+                f"{asked} trainer.devices={devices}: leave out the launcher's, which follow the trainer's"
             )
-        on_gpu = self.settings.gpus_per_node is None and trainer.get("accelerator") == "gpu"
-        return Layout(nodes, tasks, devices if on_gpu else self.settings.gpus_per_node)
+        on_gpu = given.gpus_per_node is None and trainer.get("accelerator") == "gpu"
+        gpus = devices if on_gpu else given.gpus_per_node
+        return Layout(nodes, tasks, given.cpus_per_task * devices // tasks, gpus)
 
-    def __call__(self, *arguments: Any, **named: Any) -> JobReturn:
+    def _devices(self, trainer: DictConfig) -> int:
+        """Ranks on each node; `auto` means the GPUs that are asked for, not those of the machine that submits."""
+        if trainer.get("accelerator") == "gpu" and trainer.get("devices") in ("auto", -1, "-1"):
+            if not self.settings.gpus_per_node:
+                raise ValueError("trainer.devices=auto: say how many with hydra.launcher.gpus_per_node")
+            return self.settings.gpus_per_node
+        return processes_per_node(trainer)
+
+    def __call__(self, overrides: list[str], *arguments: Any, **named: Any) -> JobReturn:
         """Runs the job on this task; where it fails the task does too, which ends the others with it."""
-        result = super().__call__(*arguments, **named)
-        if result.status != JobStatus.COMPLETED:
-            sys.exit(1)
-        return result
+        result = super().__call__(overrides, *arguments, **named)
+        if result.status == JobStatus.COMPLETED:
+            return result
+        subdir = next(word.partition("=")[2] for word in overrides if word.startswith("hydra.sweep.subdir="))
+        folder = RunFolder(Path(str(self.config.hydra.sweep.dir)) / subdir)
+        if folder.status().get("state") != "failed":  # it did not get as far as writing there
+            leave_error(folder.path, explain(result._return_value) or repr(result._return_value))
+        sys.exit(1)
 
-    def _submit(self, layout: Layout, arguments: list[tuple[Any, ...]]) -> list[str]:
+    def _submit(self, layout: Layout, arguments: list[tuple[Any, ...]], sweep: Path) -> list[str]:
         import submitit
         from submitit.core.utils import FailedJobError
 
-        folder, parameters = self.settings.submitit_folder, {**self.parameters, **layout._asdict()}
-        timeouts = self.settings.max_num_timeout if self.settings.requeue else 0
+        given = self.settings
+        parameters = {
+            **self.parameters,
+            **layout._asdict(),
+            # srun takes the cores per task from its own arguments alone since SLURM 22.05
+            "slurm_srun_args": [
+                "--kill-on-bad-exit=1",
+                f"--cpus-per-task={layout.cpus_per_task}",
+                *given.srun_args,
+            ],
+            "slurm_teardown": _after_srun(sweep.absolute(), given.max_num_killed if given.requeue else 0),
+        }
+        timeouts = given.max_num_timeout if given.requeue else 0
         try:
-            executor = submitit.AutoExecutor(folder, cluster="slurm", slurm_max_num_timeout=timeouts)
+            executor = submitit.AutoExecutor(
+                given.submitit_folder, cluster="slurm", slurm_max_num_timeout=timeouts
+            )
             executor.update_parameters(**{n: value for n, value in parameters.items() if value is not None})
             return [job.job_id for job in executor.map_array(self, *zip(*arguments, strict=True))]
         except (RuntimeError, FailedJobError) as error:
             raise ValueError(f"cannot submit to SLURM: {str(error).strip()}") from error
 
 
-def living(ids: Sequence[str]) -> set[str]:
-    """The ids, such as `12_0`, of jobs that are queued or running; raises ConnectionError without an answer."""
+def _after_srun(sweep: Path, max_num_killed: int) -> list[str]:
+    """Lines of a batch script that come after its srun."""
+    command = [sys.executable, *same_modules(), "-m", "iolaus.runner.launch.requeue", str(sweep)]
+    return [
+        "status=$?",
+        "[ $status = 0 ] && exit",
+        f"exec {shlex.join(command)} $status {max_num_killed}",
+    ]
+
+
+def states_of(ids: Sequence[str]) -> dict[str, str]:
+    """SLURM's states of jobs by their ids, such as `12_0`; raises ConnectionError without an answer."""
     jobs = ",".join(sorted({job_id.partition("_")[0] for job_id in ids if job_id}))
     if not jobs:
-        return set()
+        return {}
     command = ["squeue", "--noheader", "--array", "--states=all", "--format=%i %T", f"--jobs={jobs}"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
@@ -157,29 +193,40 @@ def living(ids: Sequence[str]) -> set[str]:
     if done.returncode and "Invalid job id" not in done.stderr:  # of a job that has left the queue
         raise ConnectionError(f"squeue: {done.stderr.strip()}")
     states = dict(line.split()[:2] for line in done.stdout.splitlines())
-    return {job_id for job_id in ids if states.get(job_id) in LIVING}
+    return {job_id: states[job_id] for job_id in ids if job_id in states}
 
 
-def await_end(ids: Sequence[str]) -> None:
-    """Returns when none of the jobs is queued or running; a queue that does not answer is asked again."""
+def living(states: dict[str, str]) -> set[str]:
+    """The ids of jobs that are queued or running."""
+    return {job_id for job_id, state in states.items() if state in LIVING}
+
+
+def await_end(ids: Sequence[str]) -> dict[str, str]:
+    """Returns the last states of the jobs when none is queued or running; a queue that does not answer is asked again."""
     pause, absent = 1.0, 0
+    last: dict[str, str] = {}
     while absent < 2:  # a job on its way back into the queue may be seen as neither
         time.sleep(pause)
         try:
-            absent = 0 if living(ids) else absent + 1
+            states = states_of(ids)
+            last |= states
+            absent = 0 if living(states) else absent + 1
         except ConnectionError as error:
             log.warning("%s; asking again", error)
         pause = 1.0 if absent else min(pause * 1.2, MAX_PAUSE)
+    return last
 
 
-def result_of(folder: RunFolder, job_id: str, overrides: Sequence[str]) -> JobReturn:
-    """Hydra's record of a job, from its run folder."""
+def result_of(folder: RunFolder, job_id: str, overrides: Sequence[str], last: dict[str, str]) -> JobReturn:
+    """Hydra's record of a job that has ended, from its run folder; what SLURM knows alone is noted there."""
+    state, result = folder.state(), JobReturn(overrides=list(overrides), working_dir=os.getcwd())
+    if state == "killed" and not folder.status().get("error"):
+        folder.update_status(state=state, error=f"job {job_id} ended as {last.get(job_id, 'unknown')}")
     status = folder.status()
-    state, result = status.get("state"), JobReturn(overrides=list(overrides), working_dir=os.getcwd())
     if state in ENDED:
         result.status = JobStatus.COMPLETED
         result.return_value = (status.get("results") or {}).get("objective")
     else:
-        why = status.get("error") or left_error(folder.path) or f"it ended as {state!r} without a word"
+        why = status.get("error") or left_error(folder.path) or f"it ended as {last.get(job_id)}, {state!r}"
         result.status, result.return_value = JobStatus.FAILED, TrainingFailure(f"job {job_id}: {why}")
     return result

@@ -172,8 +172,8 @@ def problem_of(run: RunFolder) -> str | None:
     state = str(status.get("state"))
     if state in (*ENDED, "preempted") or run.is_locked():
         return None
-    if state == "failed":
-        return str(status.get("error") or "failed").splitlines()[0]
+    if state in ("failed", "killed", "interrupted"):
+        return str(status.get("error") or state).splitlines()[0]
     return {"running": "ended without a word (killed?)", "waiting": "did not start"}.get(state, state)
 
 

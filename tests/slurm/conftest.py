@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from iolaus.runner.run.folder import RunFolder
+from tests.slurm.jobs import LAYOUTS, RUN, SLURM, output
+from tests.support.processes import start
+
 CLUSTER = Path(__file__).with_name("cluster.sh")
 
 
@@ -29,3 +33,21 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., 
     os.environ["PATH"] += os.pathsep + "/usr/sbin"
     yield lambda what, node: control("node", what, node).check_returncode()
     control("down")
+
+
+@pytest.fixture(scope="session")
+def arguments(text_file: Path) -> list[str]:
+    return [*RUN, f"data.source={text_file}"]
+
+
+@pytest.fixture(scope="session")
+def undisturbed(
+    cluster: object, arguments: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> dict[tuple[int, int], RunFolder]:
+    """A sweep of two by two jobs: every layout."""
+    cwd = tmp_path_factory.mktemp("whole")
+    process = start(["-m", *arguments, *SLURM, "trainer.num_nodes=1,2", "trainer.devices=1,2"], cwd)
+    assert process.wait(timeout=900) == 0, output(cwd)
+    sweep = next(cwd.glob("outputs/*/*-sweep"))
+    assert (sweep / "report.html").exists()
+    return {layout: RunFolder(sweep / str(number)) for number, layout in enumerate(LAYOUTS)}

@@ -2,9 +2,7 @@
 
 import json
 import shlex
-import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,81 +10,23 @@ import pytest
 
 from iolaus.runner.run import audit
 from iolaus.runner.run.folder import RunFolder
-from tests.conftest import ROOT, TINY
-from tests.runs.test_train import assert_bitwise, rows, weights
+from tests.conftest import ROOT
+from tests.runs.test_train import rows
+from tests.slurm.jobs import (
+    LAYOUTS,
+    SLOWLY,
+    SLURM,
+    STEPS,
+    assert_same,
+    command,
+    only_job,
+    output,
+    started_again,
+    wait_until,
+)  # fmt: skip
 from tests.support.processes import start, steps_done, wait_for_steps
 
 pytestmark = pytest.mark.slurm
-
-STEPS = 40
-RUN = [
-    *TINY,
-    f"trainer.max_steps={STEPS}",
-    "trainer.validate_every=9",
-    "checkpoint.every_steps=6",
-    "data.num_workers=1",
-]
-SLURM = ["hydra/launcher=slurm", "hydra.launcher.cpus_per_task=1", "hydra.launcher.timeout_min=30"]
-SLOWLY = ["allowed_targets=[tests]", "+callback.nap={_target_: tests.slurm.nap.Nap, seconds: 0.4}"]
-LAYOUTS = [(1, 1), (1, 2), (2, 1), (2, 2)]
-"""Nodes and tasks on each."""
-
-
-@pytest.fixture(scope="module")
-def arguments(text_file: Path) -> list[str]:
-    return [*RUN, f"data.source={text_file}"]
-
-
-@pytest.fixture(scope="module")
-def undisturbed(
-    cluster: object, arguments: list[str], tmp_path_factory: pytest.TempPathFactory
-) -> dict[tuple[int, int], RunFolder]:
-    """A sweep of two by two jobs: every layout."""
-    cwd = tmp_path_factory.mktemp("whole")
-    process = start(["-m", *arguments, *SLURM, "trainer.num_nodes=1,2", "trainer.devices=1,2"], cwd)
-    assert process.wait(timeout=900) == 0, output(cwd)
-    sweep = next(cwd.glob("outputs/*/*-sweep"))
-    assert (sweep / "report.html").exists()
-    return {layout: RunFolder(sweep / str(number)) for number, layout in enumerate(LAYOUTS)}
-
-
-def output(cwd: Path) -> str:
-    """What the command and its jobs have printed."""
-    files = [cwd / "output.txt", *sorted(cwd.glob("outputs/**/*_log.*")), *sorted(cwd.glob("slurm-*.out"))]
-    return "\n".join(f"--- {file.name}\n{file.read_text()[-2500:]}" for file in files if file.exists())
-
-
-def only_job(cwd: Path) -> RunFolder:
-    folders = [file.parent for file in cwd.glob("outputs/**/status.json")]
-    assert len(folders) == 1, folders
-    return RunFolder(folders[0])
-
-
-def command(*words: str) -> str:
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def wait_until(happened: Callable[[], bool], cwd: Path, seconds: float = 300) -> None:
-    deadline = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < deadline, output(cwd)
-        time.sleep(0.1)
-
-
-def started_again(job: str) -> int:
-    """How often SLURM has started a job again."""
-    facts = command("scontrol", "show", "job", job)
-    return int(next(fact for fact in facts.split() if fact.startswith("Restarts=")).partition("=")[2])
-
-
-def assert_same(run: RunFolder, whole: RunFolder) -> None:
-    assert run.status()["state"] == "done", run.status()
-    assert audit.compare(whole.path, run.path) is None
-    assert audit.length(run.path) == STEPS
-    assert_bitwise(weights(whole, STEPS), weights(run, STEPS))
-    assert rows(whole) == rows(run)
 
 
 def test_every_layout_computes_the_same_run(undisturbed: dict[tuple[int, int], RunFolder]) -> None:
@@ -157,27 +97,46 @@ def test_cancelled_job_is_saved_and_stays_cancelled(
     command("scancel", job)
     wait_until(lambda: not run.is_locked() and not command("squeue", "--noheader"), tmp_path)
     assert started_again(job) == 0
-    assert run.status()["state"] == "preempted", run.status()
+    assert run.status()["state"] == "interrupted", run.status()
+    assert run.status()["error"] == f"job {job} was cancelled"
     assert audit.length(run.path) == run.status()["step"] < STEPS
     again = start(["-m", f"resume={run.path.parent}", "hydra.launcher.wait=true"], tmp_path)
     assert again.wait(timeout=300) == 0, output(tmp_path)
     assert_same(run, undisturbed[1, 1])
 
 
-def test_ranks_of_a_batch_script_share_a_folder_and_come_back_to_it(
-    cluster: object, undisturbed: dict[tuple[int, int], RunFolder], arguments: list[str], tmp_path: Path
+@pytest.mark.parametrize(("nodes", "tasks", "ranks"), [(2, 1, 1), (1, 1, 2), (1, 2, 2)])
+def test_tasks_of_a_batch_script_share_a_folder_and_come_back_to_it(
+    cluster: object,
+    undisturbed: dict[tuple[int, int], RunFolder],
+    arguments: list[str],
+    tmp_path: Path,
+    nodes: int,
+    tasks: int,
+    ranks: int,
 ) -> None:
-    words = ["srun", sys.executable, "-m", "runner.train", *arguments, *SLOWLY, "trainer.devices=2"]
+    layout = [f"trainer.num_nodes={nodes}", f"trainer.devices={ranks}"]
+    words = [
+        "srun",
+        f"--cpus-per-task={ranks // tasks}",
+        sys.executable,
+        "-m",
+        "runner.train",
+        *arguments,
+        *SLOWLY,
+        *layout,
+    ]
     script = tmp_path / "job.sh"
     script.write_text(f"#!/bin/bash\nexport PYTHONPATH={ROOT}\n{shlex.join(words)}\n")
-    answer = command("sbatch", f"--chdir={tmp_path}", "--ntasks-per-node=2", "--signal=USR1@60", str(script))
+    asked = [f"--nodes={nodes}", f"--ntasks-per-node={tasks}", f"--cpus-per-task={ranks // tasks}"]
+    answer = command("sbatch", f"--chdir={tmp_path}", *asked, "--signal=USR1@60", str(script))
     job = answer.split()[-1]
     wait_until(lambda: steps_done(tmp_path) > 10, tmp_path)
     command("scancel", "--signal=USR1", job)
     wait_until(lambda: only_job(tmp_path).status()["state"] == "done", tmp_path)
     run = only_job(tmp_path)
     assert started_again(job) == 1, output(tmp_path)
-    assert_same(run, undisturbed[1, 2])
+    assert_same(run, undisturbed[nodes, ranks])
 
 
 def test_rank_that_fails_ends_the_job_with_its_message(
@@ -211,7 +170,7 @@ def test_search_runs_its_trials_as_jobs(cluster: object, arguments: list[str], t
 def test_layout_that_does_not_fit_is_refused_before_it_is_submitted(
     cluster: object, arguments: list[str], tmp_path: Path
 ) -> None:
-    process = start(["-m", *arguments, *SLURM, "hydra.launcher.tasks_per_node=2"], tmp_path)
+    process = start(["-m", *arguments, *SLURM, "hydra.launcher.tasks_per_node=3"], tmp_path)
     assert process.wait(timeout=120) == 1
     assert "do not fit trainer.num_nodes=1 trainer.devices=1" in (tmp_path / "output.txt").read_text()
     assert not command("squeue", "--noheader")

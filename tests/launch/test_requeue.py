@@ -1,0 +1,158 @@
+"""What becomes of a job of SLURM that was stopped or killed, and what its run folder says of it."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iolaus.runner.launch.requeue import after_tasks, requeue, stops_explained
+from iolaus.runner.run.cluster import member
+from iolaus.runner.run.folder import RunFolder
+from iolaus.runner.run.signals import STOPPING, Stopped
+from tests.slurm.queue import Queue
+
+
+@pytest.fixture
+def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Queue]:
+    handlers = {number: signal.getsignal(number) for number in STOPPING}
+    yield Queue(tmp_path, monkeypatch)
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+BEFORE, HERE = "2026-11-22T11:00:00.5", "2026-11-22T12:00:09.5"
+"""Sessions that began in an earlier start of the job, and in this one."""
+
+
+def ended(folder: Path, exit_status: int, rank_error: str | None = None, **status: Any) -> dict[str, Any]:
+    """The status of a run after srun has ended with an exit status."""
+    other, run = RunFolder(folder / "0"), RunFolder(folder / "1")
+    for place in (other, run):
+        place.path.mkdir(parents=True)
+    other.update_status(state="running", slurm_job="11", session={"began": HERE})
+    run.update_status(slurm_job="12", **status)
+    if rank_error:
+        (run.path / ".rank-error").write_text(rank_error)
+    after_tasks(folder, exit_status, max_num_killed=3)
+    assert other.status()["state"] == "running"
+    assert not (run.path / ".rank-error").exists()
+    return run.status()
+
+
+@pytest.mark.parametrize(
+    ("exit_status", "state", "began"),
+    [
+        (137, "running", HERE),
+        (75, "killed", HERE),
+        (137, "waiting", None),
+        (137, "preempted", BEFORE),
+        (139, "killed", BEFORE),
+    ],
+)
+def test_job_whose_task_was_killed_is_requeued(
+    queue: Queue, tmp_path: Path, exit_status: int, state: str, began: str | None
+) -> None:
+    queue.says("RUNNING")
+    session = {"began": began} if began else None
+    status = ended(tmp_path / "sweep", exit_status, state=state, session=session, num_killed=2)
+    assert queue.requeued == 1
+    assert (status["state"], status["num_killed"]) == ("killed", 3)
+    assert (
+        f"a task of job 12 was killed (srun: exit status {exit_status}); requeued, 3 of 3" in status["error"]
+    )
+
+
+def test_job_that_was_killed_too_often_stays_killed(queue: Queue, tmp_path: Path) -> None:
+    queue.says("RUNNING")
+    status = ended(tmp_path / "sweep", 137, state="running", session={"began": HERE}, num_killed=3)
+    assert queue.requeued == 0
+    assert status["state"] == "killed"
+    assert "not requeued after 3 times" in status["error"]
+
+
+def test_requeue_that_slurm_refuses_is_noted(queue: Queue, tmp_path: Path) -> None:
+    queue.says("RUNNING")
+    queue.put("scontrol", "exit 1")
+    status = ended(tmp_path / "sweep", 137, state="running", session={"began": HERE})
+    assert status["state"] == "killed"
+    assert "SLURM has refused to requeue it" in status["error"]
+
+
+@pytest.mark.parametrize("state", ["failed", "preempted", "interrupted", "done"])
+def test_job_that_says_how_it_ended_is_left_alone(queue: Queue, tmp_path: Path, state: str) -> None:
+    queue.says("RUNNING")
+    status = ended(tmp_path / "sweep", 137, state=state, session={"began": HERE}, error="it says why")
+    assert queue.requeued == 0
+    assert (status["state"], status["error"]) == (state, "it says why")
+
+
+def test_job_that_slurm_is_ending_is_left_alone(queue: Queue, tmp_path: Path) -> None:
+    queue.says("COMPLETING")
+    assert ended(tmp_path / "sweep", 137, state="running", session={"began": HERE})["state"] == "running"
+    assert queue.requeued == 0
+
+
+@pytest.mark.parametrize(
+    ("state", "began", "exit_status", "rank_error", "message"),
+    [
+        ("preempted", BEFORE, 1, None, "it did not start"),
+        ("preempted", BEFORE, 137, "no such file", "no such file"),
+        ("waiting", None, 1, "no such file", "no such file"),
+        ("running", HERE, 137, "no such file", "no such file"),
+    ],
+)
+def test_error_fails_the_job(
+    queue: Queue,
+    tmp_path: Path,
+    state: str,
+    began: str | None,
+    exit_status: int,
+    rank_error: str | None,
+    message: str,
+) -> None:
+    queue.says("RUNNING")
+    session = {"began": began} if began else None
+    status = ended(tmp_path / "sweep", exit_status, rank_error, state=state, session=session)
+    assert queue.requeued == 0
+    assert status["state"] == "failed"
+    assert message in status["error"]
+
+
+@pytest.mark.parametrize(
+    ("said", "tasks", "number", "saved", "state"),
+    [
+        (("COMPLETING",), 1, signal.SIGTERM, False, "interrupted"),
+        (("COMPLETING",), 2, signal.SIGTERM, True, "interrupted"),
+        (("COMPLETING", "TimeLimit"), 1, signal.SIGTERM, True, "preempted"),
+        (("COMPLETING", "NodeDown"), 2, signal.SIGTERM, False, "killed"),
+        (("COMPLETING", "None", 1), 1, signal.SIGTERM, True, "preempted"),
+        (("RUNNING",), 2, signal.SIGTERM, False, "killed"),
+        (("RUNNING",), 2, signal.SIGTERM, True, "preempted"),
+        (("RUNNING",), 1, signal.SIGTERM, False, "preempted"),
+        (("RUNNING",), 2, signal.SIGUSR2, False, "preempted"),
+        (("RUNNING",), 1, signal.SIGINT, True, "interrupted"),
+    ],
+)
+def test_signal_of_slurm_is_understood(
+    queue: Queue,
+    monkeypatch: pytest.MonkeyPatch,
+    said: tuple[Any, ...],
+    tasks: int,
+    number: int,
+    saved: bool,
+    state: str,
+) -> None:
+    queue.says(*said)
+    step = {"STEP_ID": 0, "NTASKS": tasks, "STEP_NUM_NODES": tasks, "PROCID": 0}
+    for name, value in step.items():
+        monkeypatch.setenv(f"SLURM_{name}", str(value))
+    with pytest.raises(Stopped) as caught, stops_explained():
+        raise Stopped(number, saved)
+    assert caught.value.state == state
+    assert ("cancelled" in str(caught.value)) == (said[0] == "COMPLETING" and state == "interrupted")
+    assert (str(said[-1]) in str(caught.value)) == (said[-1] in ("TimeLimit", "NodeDown"))
+    asked = requeue(caught.value, member())
+    assert asked == ("12" if state == "preempted" and said[0] == "RUNNING" else None)
+    assert queue.requeued == (asked is not None)

@@ -1,0 +1,63 @@
+"""Runs as jobs of SLURM: their settings, and what became of them."""
+
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from iolaus.runner.run import audit
+from iolaus.runner.run.folder import RunFolder
+from tests.conftest import TINY
+from tests.runs.test_train import assert_bitwise, rows, weights
+
+STEPS = 40
+RUN = [
+    *TINY,
+    f"trainer.max_steps={STEPS}",
+    "trainer.validate_every=9",
+    "checkpoint.every_steps=6",
+    "data.num_workers=1",
+]
+SLURM = ["hydra/launcher=slurm", "hydra.launcher.cpus_per_task=1", "hydra.launcher.timeout_min=30"]
+SLOWLY = ["allowed_targets=[tests]", "+callback.nap={_target_: tests.slurm.nap.Nap, seconds: 0.4}"]
+LAYOUTS = [(1, 1), (1, 2), (2, 1), (2, 2)]
+"""Nodes and ranks on each."""
+
+
+def output(cwd: Path) -> str:
+    """What the command and its jobs have printed."""
+    files = [cwd / "output.txt", *sorted(cwd.glob("outputs/**/*_log.*")), *sorted(cwd.glob("slurm-*.out"))]
+    return "\n".join(f"--- {file.name}\n{file.read_text()}" for file in files if file.exists())
+
+
+def only_job(cwd: Path) -> RunFolder:
+    folders = [file.parent for file in cwd.glob("outputs/**/status.json")]
+    assert len(folders) == 1, folders
+    return RunFolder(folders[0])
+
+
+def command(*words: str) -> str:
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def wait_until(happened: Callable[[], bool], cwd: Path, seconds: float = 300) -> None:
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < deadline, output(cwd)
+        time.sleep(0.1)
+
+
+def started_again(job: str) -> int:
+    """How often SLURM has started a job again."""
+    facts = command("scontrol", "show", "job", job)
+    return int(next(fact for fact in facts.split() if fact.startswith("Restarts=")).partition("=")[2])
+
+
+def assert_same(run: RunFolder, whole: RunFolder) -> None:
+    assert run.status()["state"] == "done", run.status()
+    assert audit.compare(whole.path, run.path) is None
+    assert audit.length(run.path) == STEPS
+    assert_bitwise(weights(whole, STEPS), weights(run, STEPS))
+    assert rows(whole) == rows(run)
