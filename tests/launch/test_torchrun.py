@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -21,20 +22,21 @@ from tests.support.processes import ranks_in, start, wait_for_steps
 RENDEZVOUS = "--rdzv-conf=last_call_timeout=3,keep_alive_interval=1"
 
 
-def names(store: HashStore, world_size: int) -> set[str]:
-    """The names that the ranks of one launch come to, the first rank being the last to start."""
-    with ThreadPoolExecutor(world_size) as ranks:
-        found = [
-            ranks.submit(name_launch, store, rank, world_size, 30.0) for rank in reversed(range(world_size))
-        ]
+def names(store: HashStore, ranks: list[int]) -> set[str]:
+    """The names that the ranks of one launch come to, where they start one after the other."""
+    with ThreadPoolExecutor(len(ranks)) as pool:
+        found = []
+        for rank in ranks:
+            found.append(pool.submit(name_launch, store, rank, len(ranks), 5.0))
+            time.sleep(0.1)
         return {one.result() for one in found}
 
 
 def test_ranks_of_one_launch_agree_and_those_of_the_next_do_not_take_the_old_name() -> None:
     store = HashStore()
     store.set("iolaus/launch/1", "the question of a rank that died")
-    (first,), (second,) = names(store, 3), names(store, 3)
-    (smaller,) = names(store, 2)
+    (first,), (second,) = names(store, [0, 1, 2]), names(store, [2, 1, 0])
+    (smaller,) = names(store, [1, 0])
     assert len({first, second, smaller}) == 3
 
 
