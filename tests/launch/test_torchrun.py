@@ -47,17 +47,20 @@ def test_rank_that_stays_alone_says_so() -> None:
         name_launch(HashStore(), 1, 2, patience=0.2)
 
 
-def begin_node(words: list[str], cwd: Path, port: int) -> subprocess.Popen[bytes]:
+def begin_node(words: list[str], cwd: Path, port: int, own_store: bool) -> subprocess.Popen[bytes]:
     """An agent of torchrun with one rank, as the documentation has it, on this machine."""
     torchrun = [
         sys.executable, "-m", "torch.distributed.run", "--nnodes=1:2", "--nproc-per-node=1", "--max-restarts=3",
         "--rdzv-id=one-run", "--rdzv-backend=c10d", f"--rdzv-endpoint=localhost:{port}", RENDEZVOUS, "--no-python",
         sys.executable, "-m", "runner.train",
     ]  # fmt: skip
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": str(int(own_store)),
+    }
     with open(cwd / "output.txt", "ab") as output:
-        return subprocess.Popen(
-            [*torchrun, *words], cwd=cwd, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=output, stderr=output
-        )  # fmt: skip
+        return subprocess.Popen([*torchrun, *words], cwd=cwd, env=environment, stdout=output, stderr=output)
 
 
 def answers(port: int) -> bool:
@@ -72,8 +75,9 @@ def children(parent: int) -> list[int]:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("comes_back", [False, True])
 def test_rank_and_then_a_node_of_torchrun_are_lost_and_the_order_stays(
-    text_file: Path, tmp_path: Path
+    text_file: Path, tmp_path: Path, comes_back: bool
 ) -> None:
     words = [
         *RUN, f"data.source={text_file}", *SLOWLY, "trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=1",
@@ -85,9 +89,9 @@ def test_rank_and_then_a_node_of_torchrun_are_lost_and_the_order_stays(
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
-    first = begin_node(words, cwd, port)
+    first = begin_node(words, cwd, port, comes_back)
     wait_until(lambda: answers(port), cwd)  # the first node holds the store at which the agents meet
-    second = begin_node(words, cwd, port)
+    second = begin_node(words, cwd, port, comes_back)
     wait_for_steps(first, cwd, 10)
     killed = ranks_in(cwd)
     assert set(killed) == {0, 1}
@@ -97,7 +101,12 @@ def test_rank_and_then_a_node_of_torchrun_are_lost_and_the_order_stays(
     for process in (*children(second.pid), second.pid):
         os.kill(process, signal.SIGKILL)
     second.wait()
+    if comes_back:
+        third = begin_node(words, cwd, port, comes_back)
+        wait_until(lambda: set(ranks_in(cwd)) == {0, 1}, cwd)
     assert first.wait(timeout=240) == 0, said(cwd)
     run: RunFolder = only_run(cwd / "outputs")
     assert_same_curve(run, only_run(whole / "outputs"))
-    assert run.status()["resolved"]["processes"] == 1
+    assert run.status()["resolved"]["processes"] == 1 + comes_back
+    if comes_back:
+        assert third.wait(timeout=60) == 0, said(cwd)
