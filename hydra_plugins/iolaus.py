@@ -26,12 +26,12 @@ class OwnConfigs(SearchPathPlugin):
 
 
 class GridSweeper(sweep.Grid):
-    """`hydra/sweeper=grid`, the default."""
+    """`hydra/sweeper=grid`, the default. Example: `iolaus -m optimizer=adamw,lion seed=1,2`"""
 
 
 class OptunaSweeper(search.Search):
-    """`hydra/sweeper=optuna`."""
+    """`hydra/sweeper=optuna`. Example: `iolaus -m hydra/sweeper=optuna 'optimizer.lr=interval(0.0001, 0.01)'`"""
 
 
 class SlurmLauncher(slurm.Launcher):
-    """`hydra/launcher=slurm`."""
+    """`hydra/launcher=slurm`. Example: `iolaus -m hydra/launcher=slurm hydra.launcher.partition=gpu seed=1,2`"""

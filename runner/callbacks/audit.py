@@ -12,7 +12,7 @@ from iolaus.runner.run.files import replacing
 class OrderAudit(Callback):
     """Writes the hash of every global batch to `order.txt` in the run folder; main process only.
 
-    A resumed run drops the lines after its checkpoint and writes them again.
+    A resumed run drops the lines after its checkpoint and writes them again. Example: `iolaus ~callback.audit`
     """
 
     _file: TextIO | None = None

@@ -12,7 +12,10 @@ from iolaus.runner.run.files import write_atomically
 
 
 class ParameterGroups(Callback):
-    """Prints the parameter groups and the schedule, and writes the names in each group to `parameter_groups.json`."""
+    """Prints parameter groups and schedule, and writes the names in each group to `parameter_groups.json`.
+
+    Example: `iolaus ~callback.groups`
+    """
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Runs once the optimizer is made, before the first step; main process only."""

@@ -13,7 +13,10 @@ log = logging.getLogger("iolaus")
 
 
 class Plateau(Callback):
-    """Warns after each validation since the warm-up in which no loss is well below its unigram entropy."""
+    """Warns after each validation since the warm-up in which no loss is well below its unigram entropy.
+
+    Example: `iolaus ~callback.plateau`
+    """
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Compares the losses with their unigram entropies."""

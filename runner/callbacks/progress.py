@@ -14,7 +14,10 @@ from iolaus.runner.callbacks.throughput import Throughput
 
 
 class Progress(ProgressBar):
-    """Shows steps, loss, learning rate, tokens per second and time left; reads the loss for a refresh only."""
+    """Shows steps, loss, learning rate, tokens per second and time left; reads the loss for a refresh only.
+
+    Example: `iolaus callback.progress.seconds_per_line=60`
+    """
 
     def __init__(self, refresh_per_second: float, seconds_per_line: float) -> None:
         super().__init__()

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pickle import UnpicklingError
 from types import FrameType
 from typing import Any
 
@@ -22,6 +23,8 @@ log = logging.getLogger("iolaus")
 
 END = object()
 """After the last batch."""
+
+SECONDS_TO_HEAR_OF_DEATH = 0.5
 
 
 class ForkSafeLoader(DataLoader[Any]):
@@ -68,7 +71,7 @@ class StepLoader(ForkSafeLoader):
 
     def __iter__(self) -> Any:
         sampler: Any = self.sampler
-        _watch.active += 1
+        _watch.active, _watch.death = _watch.active + 1, None
         try:
             yield from self._replacing(sampler.start)
         finally:
@@ -114,23 +117,39 @@ class WorkerDeath(RuntimeError):
     """
 
 
-def fetch(batches: Iterator[Any]) -> Any:
+def fetch(batches: Any) -> Any:
     """The next batch, or `END`.
 
     Raises:
         WorkerDeath: a loader process was killed since the last one.
     """
-    _watch.fetching = True
     try:
         if _watch.death is not None:
             raise _watch.death
-        return next(batches, END)
-    except RuntimeError as error:
-        if not isinstance(error, WorkerDeath) and not str(error).startswith("DataLoader worker (pid"):
+        _watch.fetching = True
+        try:
+            return next(batches, END)
+        finally:
+            _watch.fetching = False
+    except (
+        RuntimeError,
+        OSError,
+        EOFError,
+        UnpicklingError,
+    ) as error:  # half a message has many ways to fail
+        if _watch.death is None and not _was_killed(getattr(batches, "_workers", [])):
             raise
         raise WorkerDeath("a loader process was killed") from error
-    finally:
-        _watch.fetching = False
+
+
+def _was_killed(workers: list[Any]) -> bool:
+    """Whether a signal has ended one of the processes, which the system may tell a little later."""
+    deadline = time.monotonic() + SECONDS_TO_HEAR_OF_DEATH
+    while not any((worker.exitcode or 0) < 0 for worker in workers):
+        if not workers or time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 def end_workers(batches: Any) -> None:

@@ -27,7 +27,8 @@ SUMS = ("loss", "weight", "correct")
 class FinetuningRun(TrainingModule):
     """Trains a model on the labels of a task; then loads the best checkpoint, tests it and writes the predictions.
 
-    `make_predictions` makes the empty collection of what the task predicts for a set.
+    `make_predictions` makes the empty collection of what the task predicts for a set. Example:
+    `iolaus experiment=classification module.freeze=[embeddings]`
     """
 
     @takes_settings(options.Finetuning)

@@ -18,7 +18,7 @@ from iolaus.runner.run.folder import RunFolder
 
 
 class PretrainingRun(TrainingModule):
-    """Trains an encoder on one of the pretraining objectives, on the global batches of a run."""
+    """Trains an encoder on a pretraining objective, by global batches. Example: `iolaus module.max_grad_norm=0.5`"""
 
     __init__ = takes_settings(options.Pretraining)(TrainingModule.__init__)
 

@@ -22,6 +22,7 @@ class VisionLanguageModule(FinetuningRun):
     """Finetunes a model of images and text, which answers `generated_samples` of each evaluated set (all if 0).
 
     Samples with an image that cannot be decoded are left out; more than `data.max_undecodable` end the run.
+    Example: `iolaus experiment=vlm_shapes module.generated_samples=8`
     """
 
     model: VisionLanguageModel

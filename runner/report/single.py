@@ -131,7 +131,7 @@ def _resolved(run: Run) -> str:
     noted = run.status.get("resolved")
     found = noted.items() if isinstance(noted, dict) else []
     shown = page.facts({str(name).replace("_", " "): _value(value) for name, value in found})
-    return page.label("Values of automatic settings") + shown if shown else ""
+    return page.label("Automatic settings, decided when it began") + shown if shown else ""
 
 
 def _value(value: Any) -> str:

@@ -76,10 +76,11 @@ def nodes_of(trainer: Any) -> Nodes:
     asked = str(trainer.get("num_nodes", 1))
     if asked == "auto":
         return ANY_NODES
-    least, _, most = asked.partition(":")
-    if not (least.isdecimal() and (most or least).isdecimal() and 1 <= int(least) <= int(most or least)):
+    found = re.fullmatch(r"(\d+)(?::(\d+))?", asked)
+    nodes = Nodes(int(found[1]), int(found[2] or found[1])) if found else Nodes(0, 0)
+    if not 1 <= nodes.least <= nodes.most:
         raise ValueError(f"trainer.num_nodes={asked}: expected a number, a range such as 1:4, or auto")
-    return Nodes(int(least), int(most or least))
+    return nodes
 
 
 def num_nodes(trainer: Any) -> int:

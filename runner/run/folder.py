@@ -127,7 +127,7 @@ class RunFolder:
         status, now = self.status(), datetime.now().isoformat()
         self.update_status(
             state="running",
-            started=status.get("started") or now[:19],
+            started=status.get("started") or now,
             session={"began": now, "before": status.get("seconds") or 0.0},
             ended=None,
             error=None,

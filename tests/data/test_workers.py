@@ -56,7 +56,7 @@ def test_process_killed_from_outside_while_training_works(tmp_path: Path) -> Non
 
 
 def test_process_killed_again_at_the_same_batch_ends_the_run(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match=r"a loader process was killed, twice before step (8|9|10)"):
+    with pytest.raises(RuntimeError, match=r"a loader process was killed, twice before step \d+"):
         for _ in loader(Batches(9, tmp_path, deaths=9), 1):
             pass
 

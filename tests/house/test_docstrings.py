@@ -3,11 +3,15 @@
 import ast
 import doctest
 import inspect
+import re
+import shlex
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from iolaus import compose
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("order", "samplers", "objectives")
@@ -59,3 +63,30 @@ def test_docstring_of_a_package_names_all_its_files(folder: Path) -> None:
     tour = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
     inside = [*folder.glob("[!_]*.py"), *(path.parent for path in folder.glob("[!_]*/__init__.py"))]
     assert not [path.stem for path in inside if f"`{path.stem}`" not in tour]
+
+
+def targets() -> dict[str, str]:
+    """What the options of all groups build, by the docstring of each."""
+    from iolaus.conf.registry import OPTIONS
+
+    found = {}
+    for options in OPTIONS.values():
+        for node in options.values():
+            module, _, name = str(getattr(node, "_target_", "")).rpartition(".")
+            if module.startswith(("runner.", "hydra_plugins.")):
+                target = getattr(import_module(module), name)
+                if inspect.isclass(target):
+                    found[f"{module}.{name}"] = inspect.getdoc(target) or ""
+    return found
+
+
+def test_every_class_that_a_config_names_has_an_example_and_its_command_composes() -> None:
+    commands = []
+    for name, docstring in targets().items():
+        assert "Example" in docstring, name
+        commands += re.findall(r"`iolaus ([^`]+)`", docstring.partition("Example")[2].replace("\n", " "))
+    assert len(commands) > 8
+    for command in commands:
+        words = shlex.split(command)
+        if words[0] != "-m":
+            compose(*words)

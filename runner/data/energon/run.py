@@ -31,7 +31,7 @@ class EnergonData(ConversationData, EnergonMultiModalDataModule):
     """The streams of `EnergonMultiModalDataModule` as global batches of `global_batch_size` samples (rows, if packed).
 
     A global batch is `micro_batch_size` x replicas x micro-batches. Its samples depend on the layout too, so a run
-    resumes only in the layout of its checkpoint.
+    resumes only in the layout of its checkpoint. Example: `iolaus experiment=vlm_shapes_energon`
     """
 
     settings: options.Energon

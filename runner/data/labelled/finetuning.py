@@ -22,6 +22,7 @@ class FinetuningData(EvaluatedDataModule):
 
     Labels are those of the training examples. Without a validation set `validation_documents` (a number, or a share
     below 1) are held out of them; no text is in both. `validation` and `test` may name several sets.
+    Example: `iolaus experiment=classification data=classification data.train=train.csv`
     """
 
     @takes_settings(options.FinetuningData)

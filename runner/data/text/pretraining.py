@@ -21,7 +21,10 @@ from iolaus.runner.run.model_folder import model_folder
 
 
 class PretrainingData(GlobalBatchDataModule):
-    """Tokenises documents into the cache and serves global batches; with `streaming` a `StreamedPretrainingData`."""
+    """Tokenises documents into the cache and serves global batches; with `streaming` a `StreamedPretrainingData`.
+
+    Example: `iolaus data=files data.source='books/*.txt' data.vocab_size=8192`
+    """
 
     train: TokenStore
     validation: dict[str, TokenStore]

@@ -57,7 +57,7 @@ class ImageTextDataModule(ConversationData, EvaluatedDataModule):
     """Training, validation and test conversations, tokenised in memory; their images are decoded in the loader.
 
     A source made in code may bring its own `read`, `check` and `size_of` (`runner.data.vision.images.SizedImages`), as
-    `runner.data.demo.scenes.Scenes` does.
+    `runner.data.demo.scenes.Scenes` does. Example: `iolaus experiment=vlm_shapes`
     """
 
     settings: options.ImageText

@@ -1,0 +1,162 @@
+"""The parts of supervising ranks, each by itself: who is to blame, when to try again, where agents meet."""
+
+import threading
+from pathlib import Path
+from socket import gethostname
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
+
+from iolaus.runner.launch.agent import RankAgent, Round
+from iolaus.runner.launch.job import nodes_to_join
+from iolaus.runner.launch.nodes import Leadership
+from iolaus.runner.launch.rank import EXIT_LOST_PEER, leave_error, lost_peer, packed, unpacked
+from iolaus.runner.launch.rendezvous import FolderBackend
+from iolaus.runner.run import signals
+from iolaus.runner.run.cluster import Member, Nodes, nodes_of
+from iolaus.runner.run.folder import RunFolder
+
+
+@pytest.mark.parametrize(
+    ("ends", "cause"),
+    [
+        ({0: EXIT_LOST_PEER, 1: -9}, "rank 1 was killed by SIGKILL"),
+        ({0: 1, 1: -11}, "rank 1 was killed by SIGSEGV"),
+        ({1: EXIT_LOST_PEER, 0: 1}, "rank 0 ended with exit status 1"),
+        ({2: EXIT_LOST_PEER}, "rank 2 ended with exit status 76"),
+    ],
+)
+def test_rank_that_began_it_is_named_not_one_that_lost_it(ends: dict[int, int], cause: str) -> None:
+    assert Round(ends=ends).cause().replace(f" on {gethostname()}", "") == cause
+    assert not Round(ends=ends).stopped
+
+
+def test_ranks_that_a_signal_ended_have_not_failed() -> None:
+    assert Round(ends={1: signals.EXIT_PREEMPTED, 0: 1}).stopped
+    assert Round(ends={0: -15}, told=True).stopped
+    assert not Round(ends={0: -15}).stopped, "nobody here has sent that signal"
+
+
+class Deciding(RankAgent):
+    """The decisions of an agent without its processes."""
+
+    def __init__(self, folder: RunFolder, nodes: Nodes | None = None) -> None:
+        self.plan, self.folder = cast(Any, SimpleNamespace(nodes=nodes or Nodes(1, 1))), folder
+        self.round, self.steps, self.why_no_restart = Round(ends={0: -9}), [], ""
+        self._remaining_restarts = 9
+
+    def restarts_after(self, step: int, **given: Any) -> int:
+        self.folder.update_status(step=step)
+        self.round = Round(**{"ends": {0: -9}, **given})
+        self._decide()
+        return self._remaining_restarts
+
+
+def test_two_restarts_without_a_new_checkpoint_are_enough(tmp_path: Path) -> None:
+    agent = Deciding(RunFolder(tmp_path))
+    assert [agent.restarts_after(step) for step in (4, 4, 8, 8)] == [9, 9, 9, 9]
+    assert agent.restarts_after(8) == 0
+    assert agent.why_no_restart == "; the last 2 restarts made no progress beyond step 8"
+
+
+def test_error_with_a_message_is_not_tried_again(tmp_path: Path) -> None:
+    agent = Deciding(RunFolder(tmp_path))
+    leave_error(tmp_path, "the vocabulary is too small")
+    leave_error(tmp_path, "a later one")
+    assert agent.restarts_after(4) == 0
+    assert (tmp_path / ".rank-error").read_text() == "the vocabulary is too small"
+
+
+def test_node_that_leaves_costs_no_restart_and_ends_a_run_that_needs_it(tmp_path: Path) -> None:
+    ends = {0: signals.EXIT_PREEMPTED}
+    assert Deciding(RunFolder(tmp_path), Nodes(1, 3)).restarts_after(4, ends=ends) == 10, (
+        "torch takes one off"
+    )
+    assert Deciding(RunFolder(tmp_path), Nodes(2, 2)).restarts_after(4, ends=ends) == 0
+
+
+def test_state_of_a_meeting_changes_only_for_who_knows_it(tmp_path: Path) -> None:
+    ours, theirs = FolderBackend(tmp_path), FolderBackend(tmp_path)
+    assert ours.get_state() is None
+    assert ours.set_state(b"one") == (b"one", b"one", True)
+    assert theirs.set_state(b"two") == (b"one", b"one", False), "it did not know of the first"
+    assert theirs.set_state(b"two", b"one") == (b"two", b"two", True)
+    assert ours.set_state(b"three", b"one") == (b"two", b"two", False)
+    assert ours.get_state() == (b"two", b"two")
+
+
+def test_of_many_changes_of_one_state_one_succeeds(tmp_path: Path) -> None:
+    FolderBackend(tmp_path).set_state(b"start")
+    outcomes: list[bool] = []
+
+    def change(number: int) -> None:
+        done = FolderBackend(tmp_path).set_state(b"by %d" % number, b"start")
+        assert done is not None
+        outcomes.append(done[2])
+
+    threads = [threading.Thread(target=change, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == [False] * 7 + [True]
+
+
+@pytest.mark.parametrize(
+    ("asked", "nodes"), [(1, (1, 1)), (3, (3, 3)), ("2", (2, 2)), ("1:4", (1, 4)), ("auto", (1, 1024))]
+)
+def test_number_of_nodes_is_a_number_a_range_or_auto(asked: object, nodes: tuple[int, int]) -> None:
+    assert nodes_of({"num_nodes": asked}) == nodes
+
+
+@pytest.mark.parametrize("asked", [0, -1, "4:1", "many", "1:", ":2", "1:2:3", 1.5, ""])
+def test_other_numbers_of_nodes_are_refused(asked: object) -> None:
+    with pytest.raises(
+        ValueError, match=r"trainer\.num_nodes=.*: expected a number, a range such as 1:4, or auto"
+    ):
+        nodes_of({"num_nodes": asked})
+
+
+def test_task_of_slurm_that_is_alone_on_its_node_is_an_agent() -> None:
+    config = OmegaConf.create({"trainer": {"num_nodes": 2, "devices": 4}})
+    agent, rank = (Member(0, size, per_node, "7.0.0", slurm=True) for size, per_node in ((2, 1), (8, 4)))
+    assert nodes_to_join(config, agent) == (2, 2)
+    assert nodes_to_join(config, rank) == (1, 1)
+    assert nodes_to_join(config, None) == (2, 2)
+    config.trainer.num_nodes = 3
+    with pytest.raises(ValueError, match=r"SLURM started 2 nodes, but the config has trainer\.num_nodes=3"):
+        nodes_to_join(config, agent)
+
+
+def test_one_node_leads_and_another_takes_over(tmp_path: Path) -> None:
+    config = OmegaConf.create({"resume": None, "seed": 1})
+    first = Leadership(config, RunFolder(tmp_path / "run"), [])
+    first.meet("")
+    second = Leadership(config, RunFolder(tmp_path / "run"), [])
+    second.meet("")
+    assert (first.leads, second.leads) == (True, False)
+    first.close()
+    second._tried = float("-inf")
+    assert second.take()
+    assert RunFolder(tmp_path / "run").status()["state"] == "running"
+    second.close()
+
+
+@given(st.text(max_size=2000))
+def test_config_reaches_the_ranks_through_the_environment(text: str) -> None:
+    config = OmegaConf.create({"name": {"inner": [text.replace("${", "$ {"), 1, None]}})
+    word = packed(config)
+    assert unpacked(word) == config
+    assert "\0" not in word
+    word.encode("ascii")
+
+
+def test_lost_peer_is_told_from_other_errors() -> None:
+    gloo = RuntimeError("[pair.cc:538] Connection closed by peer [127.0.0.1]:55128")
+    assert lost_peer(gloo) == "Connection closed by peer"
+    assert lost_peer(RuntimeError("shape mismatch")) is None
+    assert lost_peer(OSError("Connection closed by peer")) is None
