@@ -1,6 +1,6 @@
 # Every target makes the virtual environment by itself; nothing but Python 3.11 or newer and make is needed.
 VENV ?= .venv
-PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN = $(VENV)/bin
 # Test processes side by side; each holds a few models, so not as many as a large machine has cores.
@@ -11,11 +11,13 @@ TRAINS = tests/models tests/modules tests/objectives tests/loop/test_sharding.py
 	$(addprefix tests/launch/test_,kill.py resume.py) $(patsubst %,tests/runs/test_%.py, \
 	data_order golden optimizers packed train vision_language)
 READY = $(VENV)/.ready
+# The versions that the tests have passed with; PIP_CONSTRAINT= takes the newest that pyproject.toml admits.
+export PIP_CONSTRAINT ?= $(CURDIR)/.ci/constraints.txt
 # Idle threads sleep instead of spinning: on a busy machine that is the difference between slow and eight times as slow.
 export OMP_WAIT_POLICY ?= passive
 export GOMP_SPINCOUNT ?= 0
 
-.PHONY: help run test test-bf16 test-all mutants test-slurm check bench docs
+.PHONY: help run test test-bf16 test-all mutants test-slurm check bench docs image
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -46,6 +48,12 @@ bench: $(READY)  ## measure against peers and print the tables; one alone: make 
 
 docs: $(VENV)/.ready-docs  ## the documentation, as pages in site/
 	@$(BIN)/python -m mkdocs build --strict --quiet && echo "open site/index.html"
+
+image:  ## a container image of this checkout: iolaus:<version> with docker, iolaus.sif with apptainer
+	@if docker info > /dev/null 2>&1; then \
+		docker build --file docs/templates/Dockerfile --tag iolaus:$$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml) .; \
+	elif command -v apptainer > /dev/null; then apptainer build iolaus.sif docs/templates/iolaus.def; \
+	else echo "make image needs docker or apptainer, and neither runs here" && exit 1; fi
 
 $(VENV)/.ready-docs: $(READY)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"

@@ -1,5 +1,6 @@
 """Composes configs as the command line does. Imports no torch."""
 
+import argparse
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,6 +52,7 @@ def compose(overrides: Sequence[str]) -> DictConfig:
 
 def flags_first(words: Sequence[str]) -> list[str]:
     """The words of a command, flags first, as Hydra requires; raises ValueError for a flag that Hydra does not know."""
+    accept_lazy_help()
     parser = get_args_parser()
     parser.error = _refuse  # type: ignore[method-assign]
     known, unknown = parser.parse_known_args(words)
@@ -58,6 +60,20 @@ def flags_first(words: Sequence[str]) -> list[str]:
         _refuse(f"unrecognized arguments: {' '.join(flags)}")
     overrides = [*known.overrides, *unknown]
     return [*(word for word in words if word not in overrides), *overrides]
+
+
+def accept_lazy_help() -> None:
+    """Lets Hydra start on Python 3.14, whose argparse checks every help text at once: one of Hydra's is no text yet."""
+    check = getattr(argparse.ArgumentParser, "_check_help", None)
+    if check is None or hasattr(check, "of_texts"):
+        return
+
+    def check_text(parser: argparse.ArgumentParser, action: argparse.Action) -> None:
+        if isinstance(action.help, str):
+            check(parser, action)
+
+    check_text.of_texts = True  # type: ignore[attr-defined]
+    argparse.ArgumentParser._check_help = check_text  # type: ignore[attr-defined]
 
 
 def _refuse(message: str) -> NoReturn:

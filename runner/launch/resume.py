@@ -16,6 +16,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
+from iolaus.runner.launch.torchrun import agree_on_launch
 from iolaus.runner.run.cluster import agreed_folder, member, nodes_of, slurm_job
 from iolaus.runner.run.folder import (
     CONFIG_FLAGS,
@@ -44,6 +45,7 @@ def run_folder(*, _root_: DictConfig) -> str:
         ValueError: `resume` names a folder that is no run, or one that another process is training in.
     """
     identity = config_hash(_root_)
+    agree_on_launch()
     several = nodes_of(_root_.trainer) != (1, 1) and _root_.mode != "inspect"
     return agreed_folder(Path(_root_.outputs), identity, lambda: _chosen_folder(_root_, identity), several)
 

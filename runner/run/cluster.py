@@ -18,6 +18,9 @@ from iolaus.runner.run.folder import RunFolder
 LAUNCH_FILE = ".launch"
 """In the run folder: the launch for which rank 0 has prepared it."""
 
+AGREED_LAUNCH = "IOLAUS_LAUNCH"
+"""Environment variable with the name that ranks of torchrun have agreed on; their agents count restarts separately."""
+
 SECONDS_TO_AGREE = 600.0
 """How long the other ranks wait for rank 0."""
 
@@ -97,8 +100,14 @@ def member() -> Member | None:
         return Member(int(env["SLURM_PROCID"]), tasks, tasks // nodes, slurm_launch(), slurm=True)
     alone = int(env.get("WORLD_SIZE", 1)) == 1 and "TORCHELASTIC_RUN_ID" not in env
     if not alone and "RANK" in env and "LOCAL_WORLD_SIZE" in env:
-        counts = env.get("TORCHELASTIC_RESTART_COUNT", 0), env.get("MASTER_PORT", 0)
-        launch = "-".join(map(str, (env.get("TORCHELASTIC_RUN_ID", 0), *counts)))
+        # without the store of the agents each launch has a port of its own
+        counts = (
+            []
+            if env.get("TORCHELASTIC_USE_AGENT_STORE") == "False"
+            else [env.get("TORCHELASTIC_RESTART_COUNT", 0)]
+        )
+        words = (env.get("TORCHELASTIC_RUN_ID", 0), *counts, env.get("MASTER_PORT", 0))
+        launch = env.get(AGREED_LAUNCH) or "-".join(map(str, words))
         rank, size, per_node = (int(env[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"))
         return Member(rank, size, per_node, launch, slurm=False)
     return None

@@ -1,14 +1,18 @@
 """The one command: what its words mean, and the one way in which every subcommand fails."""
 
+import argparse
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hydra._internal.utils import get_args_parser
 
 from iolaus.old_names import DOORS
 from iolaus.runner.cli.commands import COMMANDS, OF_TWO_WORDS
+from iolaus.runner.cli.compose import flags_first
 from iolaus.runner.launch.processes import same_modules
 from iolaus.runner.run.folder import command_line
 from tests.conftest import ROOT
@@ -185,3 +189,25 @@ def test_shell_completes_files_behind_other_commands(tmp_path: Path, monkeypatch
 def test_command_is_noted_as_it_is_documented(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
     monkeypatch.setattr(sys, "argv", [program, "seed=3", "data.source=my text.txt"])
     assert command_line() == "iolaus seed=3 'data.source=my text.txt'"
+
+
+def test_hydra_starts_where_argparse_checks_help_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As argparse does from Python 3.14 on."""
+
+    def check(parser: argparse.ArgumentParser, action: argparse.Action) -> None:
+        if action.help is not None and "%" not in action.help:
+            return
+
+    monkeypatch.setattr(argparse.ArgumentParser, "_check_help", check, raising=False)
+    if sys.version_info < (3, 14):
+        add_argument = argparse.ArgumentParser.add_argument
+
+        def checked(parser: argparse.ArgumentParser, *names: Any, **named: Any) -> argparse.Action:
+            action = add_argument(parser, *names, **named)
+            parser._check_help(action)  # type: ignore[attr-defined]
+            return action
+
+        monkeypatch.setattr(argparse.ArgumentParser, "add_argument", checked)
+    with pytest.raises(TypeError):
+        get_args_parser()
+    assert flags_first(["seed=1", "--cfg", "job"]) == ["--cfg", "job", "seed=1"]
