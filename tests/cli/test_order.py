@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from hydra import compose, initialize_config_module
@@ -22,7 +23,20 @@ from tests.modules.conftest import TINY as FINETUNING
 from tests.support.in_process import Done, iolaus_here
 
 STEPS = 5
-WORDS = "heron river bridge winter seven old under nobody speaks again watches runs".split()
+WORDS = [
+    "heron",
+    "river",
+    "bridge",
+    "winter",
+    "seven",
+    "old",
+    "under",
+    "nobody",
+    "speaks",
+    "again",
+    "watches",
+    "runs",
+]
 
 
 def paragraphs(name: str) -> list[str]:
@@ -120,18 +134,18 @@ def test_formats_hold_the_same(run: RunFolder, tmp_path: Path) -> None:
     assert pq.read_table(out).to_pylist() == rows
 
 
-def test_text_is_found_in_every_step_that_trained_on_it(run: RunFolder) -> None:
+def test_text_is_found_in_every_step_that_trained_on_it(run: RunFolder, tmp_path: Path) -> None:
     by_document: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for row in samples(run):
         by_document.setdefault((row["file"], row["row"]), []).append((row["step"], row["place"]))
-    held_out = 0
-    for name in ("a", "b"):
-        for text in paragraphs(name):
-            (holder,) = found(run, text)
-            steps = [(o["step"], o["place"]) for o in holder["occurrences"] if o["step"] <= STEPS]
-            assert sorted(steps) == by_document.get((holder["file"], holder["row"]), [])
-            held_out += holder["set"] == "validation set held_out"
-            assert bool(steps) == (holder["set"] == "training")
+    file, held_out = tmp_path / "all.txt", 0
+    file.write_text("\n\n".join([*paragraphs("a"), *paragraphs("b")]))
+    for one in json.loads(order(run, "--find", str(file), "--json").stdout)["texts"]:
+        (holder,) = one["found"]
+        steps = [(o["step"], o["place"]) for o in holder["occurrences"] if o["step"] <= STEPS]
+        assert sorted(steps) == by_document.get((holder["file"], holder["row"]), [])
+        held_out += holder["set"] == "validation set held_out"
+        assert bool(steps) == (holder["set"] == "training")
     assert held_out == 3
 
 
@@ -145,13 +159,14 @@ def test_text_is_found_in_its_own_part_of_a_long_document(run: RunFolder, texts:
 
 
 def test_text_behind_the_cut_was_not_trained_on(run: RunFolder, texts: Path, tmp_path: Path) -> None:
-    long = max((p for p in paragraphs("a") if found(run, p)[0]["set"] == "training"), key=len)
-    words = [*TINY, *SMALL, f"data.source={texts / '*.txt'}", "data.long_documents=truncate"]
+    long = max(paragraphs("a"), key=len)
+    words = [*TINY, f"data.source={texts / '*.txt'}", "data.long_documents=truncate"]
+    words.append("data.validation_documents=0")
     cut = begun(tmp_path / "cut", *words)
-    assert found(cut, long.split()[0] + " ")[0]["set"] == "training"
-    tail = " ".join(long.split()[-20:])
-    (holder,) = [h for h in found(cut, tail) if h["row"] == f"document {paragraphs('a').index(long) + 1}"]
-    assert (holder["set"], holder["sequences"]) == ("cut off: not trained on", [])
+    (head,) = found(cut, long.split()[0] + " ")
+    assert head["set"] == "training"
+    (tail,) = [h for h in found(cut, " ".join(long.split()[-20:])) if h["file"] == head["file"]]
+    assert (tail["row"], tail["set"], tail["sequences"]) == (head["row"], "cut off: not trained on", [])
 
 
 def test_file_is_read_as_the_run_reads_its_text(run: RunFolder, tmp_path: Path) -> None:
@@ -186,32 +201,35 @@ def test_two_runs_are_compared_by_their_samples(run: RunFolder, texts: Path, tmp
 
 @pytest.mark.parametrize("task", TASKS)
 def test_labelled_samples_are_known_by_their_rows(task: str, tmp_path: Path) -> None:
-    rows, column = ROWS[task](40, 1), "context" if task == "question_answering" else None
+    rows = ROWS[task](40, 1)
+    texts = [text_of(row) for row in rows]
     file = tmp_path / "rows.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     words = [*TASKS[task], f"data.train={file}", *FINETUNING, *NEW, "data.validation_documents=4"]
-    labelled = begun(tmp_path / "run", *words, "data.max_length=32", trained=8)
-    opened, held_out = RunOrder(labelled.path), set()
-    for sample in samples(labelled, "1:2"):
-        assert sample["file"] == str(file)
-        row = rows[int(sample["row"].removeprefix("line ")) - 1]
-        value = row[column or ("words" if "words" in row else "text")]
-        text = " ".join(value) if isinstance(value, list) else value
-        tokens = opened.data.tokenizer.convert_ids_to_tokens(opened.data.train[sample["index"]]) if (
-            hasattr(opened.data.train, "__getitem__")
-        ) else opened.data.tokenizer.convert_ids_to_tokens(
-            opened.data.train.gather(__import__("numpy").array([sample["index"]]))[0]
-        )
-        whole = opened.data.tokenizer.convert_ids_to_tokens(opened.data.tokenizer(text)["input_ids"])
-        assert tokens[-2] in whole
-        (holder,) = [h for h in found(labelled, text) if h["row"] == sample["row"]]
-        assert holder["set"] == "training"
-        assert sample["index"] in holder["sequences"]
-    for row in rows:
-        value = row[column or ("words" if "words" in row else "text")]
-        for holder in found(labelled, " ".join(value) if isinstance(value, list) else value):
-            held_out |= {holder["row"]} if holder["set"] == "validation set validation" else set()
-    assert held_out
+    labelled = begun(tmp_path / "run", *words, "data.max_length=44", trained=8)
+    opened = RunOrder(labelled.path)
+    told, tokenizer = samples(labelled, "1:2"), opened.data.tokenizer
+    for sample in told:
+        whole = tokenizer(texts[int(sample["row"].removeprefix("line ")) - 1])["input_ids"]
+        tokens = opened.data.train.gather(np.array([sample["index"]]))[0].tolist()[:-1]
+        start = max(i for i, token in enumerate(tokens) if token in tokenizer.all_special_ids)
+        own = tokens[start + 1 :]
+        assert any(whole[i : i + len(own)] == own for i in range(len(whole)))
+    assert {sample["file"] for sample in told} == {str(file)}
+    wanted = tmp_path / "wanted.jsonl"
+    wanted.write_text("".join(json.dumps({opened.data.settings.text_column: text}) + "\n" for text in texts))
+    found = json.loads(order(labelled, "--find", str(wanted), "--json").stdout)["texts"]
+    holders = {one["row"]: one for each in found for one in each["found"]}
+    assert {one["set"] for one in holders.values()} == {"training", "validation set validation"}
+    for sample in told:
+        assert sample["index"] in holders[sample["row"]]["sequences"]
+    for one in holders.values():
+        assert bool(one["sequences"]) == (one["set"] == "training")
+
+
+def text_of(row: dict[str, Any]) -> str:
+    """The text of a row of any task."""
+    return str(row.get("context") or row.get("text") or " ".join(row.get("words", [])))
 
 
 REFUSED: dict[str, Callable[[RunFolder], list[str]]] = {
@@ -234,7 +252,12 @@ def test_wrong_words_are_one_message(run: RunFolder, expected: str) -> None:
 
 
 def test_streams_are_refused(run: RunFolder, texts: Path, tmp_path: Path) -> None:
-    words = [*TINY, f"data.source={texts / '*.txt'}", "data.streaming=true", f"data.tokenizer={run.path / 'model'}"]
+    words = [
+        *TINY,
+        f"data.source={texts / '*.txt'}",
+        "data.streaming=true",
+        f"data.tokenizer={run.path / 'model'}",
+    ]
     done = order(begun(tmp_path / "stream", *words), "--steps", "1")
     assert "reads its data as a stream (StreamedPretrainingData)" in done.stderr
     assert done.stderr.count("\n") == 1
@@ -243,7 +266,7 @@ def test_streams_are_refused(run: RunFolder, texts: Path, tmp_path: Path) -> Non
 def test_code_that_a_config_names_counts_only_where_it_is_typed(run: RunFolder, tmp_path: Path) -> None:
     copy = RunFolder(shutil.copytree(run.path, tmp_path / "copy"))
     config = OmegaConf.load(copy.path / "config.yaml")
-    config.imports = ["json"]
+    config.trust_remote_code = True
     OmegaConf.save(config, copy.path / "config.yaml")
-    assert "imports lets code of others run" in order(copy, "--steps", "1").stderr
-    assert order(copy, "--steps", "1", "imports=[json]").returncode == 0
+    assert "trust_remote_code lets code of others run" in order(copy, "--steps", "1").stderr
+    assert order(copy, "--steps", "1", "trust_remote_code=true").returncode == 0
