@@ -16,7 +16,8 @@ def differences(first: RunOrder, second: RunOrder) -> dict[str, Any]:
     Samples of the same training data are told apart by their numbers, those of other data by their tokens.
     """
     same = first.data.fingerprint() == second.data.fingerprint()
-    orders, seen = (first, second), ([], [])  # type: tuple[RunOrder, RunOrder], tuple[list[Any], list[Any]]
+    orders = first, second
+    seen: tuple[list[NDArray[Any]], list[NDArray[Any]]] = [], []
     keys = [Keys(order, same) for order in orders]
     steps, differ, masks, shared = min(first.trained, second.trained), [], [], 0.0
     for step in range(1, steps + 1):
@@ -25,7 +26,7 @@ def differences(first: RunOrder, second: RunOrder) -> dict[str, Any]:
             known.append(np.unique(given))
         shared += len(np.intersect1d(ours, theirs)) / max(len(ours), len(theirs))
         epochs = [order.samples(step)[:, 0] for order in orders]
-        if not (np.array_equal(ours, theirs) and np.array_equal(*epochs)):
+        if not (np.array_equal(ours, theirs) and np.array_equal(epochs[0], epochs[1])):
             differ.append(step)
         elif first.noted.get(step) != second.noted.get(step):
             masks.append(step)
@@ -37,7 +38,7 @@ def differences(first: RunOrder, second: RunOrder) -> dict[str, Any]:
         "different_masks": spans(masks),
         "shared_of_a_step": shared / max(steps, 1),
         "samples": [len(known) for known in trained],
-        "shared_samples": len(np.intersect1d(*trained)),
+        "shared_samples": len(np.intersect1d(trained[0], trained[1])),
     }
 
 
