@@ -46,7 +46,8 @@ class Trainer:
     log_every: int = setting(10, allowed=COUNT, execution=True)
     """Steps between two rows in the logs."""
     deterministic: bool = False
-    """Raises an error for operations without a deterministic implementation on the device."""
+    """Turns on torch's deterministic algorithms; an operation that has none on the device is an error. On a CPU it
+    changes no bit and costs 1 to 5 % of the time; on a GPU it is what makes a run repeatable."""
     profile: bool = setting(False, execution=True)
     """Writes a trace and a table of the most expensive operators to the run folder."""
 

@@ -84,6 +84,11 @@ TINY = [
 @pytest.fixture(scope="session")
 def text_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A text of 240 paragraphs of uneven length, one word each among them."""
+    return write_text(tmp_path_factory.mktemp("text") / "herons.txt")
+
+
+def write_text(path: Path) -> Path:
+    """Writes the text of `text_file`."""
     import random
 
     draw = random.Random(0)
@@ -107,7 +112,6 @@ def text_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "again",
     ]
     paragraphs = [" ".join(draw.choices(words, k=draw.randint(1, 60))) + "." for _ in range(240)]
-    path = tmp_path_factory.mktemp("text") / "herons.txt"
     path.write_text("\n\n".join(paragraphs))
     return path
 

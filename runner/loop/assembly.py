@@ -83,14 +83,8 @@ def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
     for parts that do not fit together, data that cannot be used, or a figure to monitor that nobody logs.
     """
     from iolaus.runner.loop.plain import make_optimizer_of, make_scheduler_of
-    from iolaus.runner.tasks import get_task, import_modules
 
-    allow_code(config)
-    import_modules(config.imports)
-    make_data = bind(config.data)
-    if option_of("data", config.data) is not None and "task" in config.data:
-        make_data = make_data.with_keywords({**make_data.keywords, "task": get_task(config.data.task)})
-    data, make_module = make_data(), bind(config.module)
+    data, make_module = make_data(config), bind(config.module)
     if serves_global_batches(data):
         objective, given = _global_batch_parts(config, data, make_module, began_layout)
     else:
@@ -104,6 +98,28 @@ def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
     )
     choose_monitor(config, module, data)
     return Parts(data, objective, given.get("model"), module, given["max_steps"])
+
+
+def make_data(config: DictConfig) -> Any:
+    """The data module of a config, which has read nothing yet."""
+    from iolaus.runner.tasks import get_task, import_modules
+
+    allow_code(config)
+    import_modules(config.imports)
+    make = bind(config.data)
+    if option_of("data", config.data) is not None and "task" in config.data:
+        make = make.with_keywords({**make.keywords, "task": get_task(config.data.task)})
+    return make()
+
+
+def connect_data(config: DictConfig, data: Any, objective: Any) -> int:
+    """Connects prepared data with its sampler and objective; returns the global batches of the run."""
+    length = config.trainer.max_steps, config.trainer.max_epochs
+    changed = config.resume_changed_data
+    max_steps: int = data.connect(
+        bind(config.sampler), objective, *length, config.seed, accept_changes=changed
+    )
+    return max_steps
 
 
 def _global_batch_parts(
@@ -120,9 +136,7 @@ def _global_batch_parts(
     torch.manual_seed(config.seed)  # the initial weights
     objective = build(config.objective, **data.collator_arguments())
     model = make_model_of(config.model, data.tokenizer, **objective.model_arguments())
-    length = config.trainer.max_steps, config.trainer.max_epochs
-    changed = config.resume_changed_data
-    max_steps = data.connect(bind(config.sampler), objective, *length, config.seed, accept_changes=changed)
+    max_steps = connect_data(config, data, objective)
     task_model = objective.task_model(model)
     if not isinstance(task_model, TaskModel):
         raise ValueError(

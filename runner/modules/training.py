@@ -20,6 +20,7 @@ from iolaus.runner.models.packed.dropout_keys import dropout_keys
 from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.modules.base import ModelModule
 from iolaus.runner.optim import LoopNeeds, loop_needs
+from iolaus.runner.run.audit import order_hash
 from iolaus.runner.run.errors import TrainingFailure
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.run.replicas import replica_of
@@ -95,7 +96,7 @@ class TrainingModule(ModelModule):
         return {
             "loss": loss,
             "grad_norm": grad_norm,
-            "order": f"{int(totals['hash_high']) % 2**24:06x}{int(totals['hash_low']) % 2**24:06x}",
+            "order": order_hash(totals["hash_high"], totals["hash_low"]),
             "votes": {name: totals[name] for name in self.votes},
             "tokens": int(totals["tokens"]),
             "padded_tokens": int(totals["padded_tokens"]),

@@ -21,6 +21,11 @@ def compare(first: Path, second: Path) -> str | None:
     return None
 
 
+def order_hash(high: float, low: float) -> str:
+    """The hash of a global batch in a line, from the sums of the two halves of its documents' hashes."""
+    return f"{int(high) % 2**24:06x}{int(low) % 2**24:06x}"
+
+
 def length(folder: Path) -> int:
     """Steps in a run's order log."""
     return len(whole_lines(folder / FILE_NAME))

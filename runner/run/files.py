@@ -4,9 +4,10 @@ import contextlib
 import fcntl
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TextIO
 
 from iolaus.runner.run.redaction import redacted
 
@@ -54,6 +55,16 @@ def replacing(path: Path, what: str = "") -> Iterator[Path]:
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def writing(path: Path | None) -> Iterator[TextIO]:
+    """The screen, or a file that appears when all is written."""
+    if path is None:
+        yield sys.stdout
+        return
+    with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
+        yield file
 
 
 @contextlib.contextmanager

@@ -7,15 +7,14 @@ context of a question. A language model fills in each [MASK], or writes `--lengt
 answers a question about `--image FILE`, or each of a file's questions about images below `--images FOLDER`.
 """
 
-import contextlib
 import json
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
-from iolaus.runner.run.files import replacing
+from iolaus.runner.run.files import writing
 
 STDIN = "-"
 
@@ -48,13 +47,13 @@ def add_arguments(parser: ArgumentParser) -> None:
 def main(arguments: Namespace) -> None:
     """Prints predictions, or writes them to a file, and shows their metrics where there are labels."""
     rows, figures = _predicted(arguments)
-    with _output(arguments.out) as out:
+    with writing(arguments.out) as out:
         for row in rows:
             out.write(_line(row, as_json=arguments.input == STDIN or _is_file(arguments)))
     for name, value in figures.items():
         print(f"{name} {value:.6g}", file=sys.stderr)
     if figures and arguments.out is not None:
-        with _output(arguments.out.with_suffix(".figures.json")) as file:
+        with writing(arguments.out.with_suffix(".figures.json")) as file:
             file.write(json.dumps(figures, indent=1) + "\n")
 
 
@@ -174,13 +173,3 @@ def _looks_like_file(text: str) -> bool:
     from iolaus.runner.data.read.formats import DOCUMENTS, ROWS, ending_format
 
     return " " not in text and ending_format(Path(text[:200])) in {*DOCUMENTS, *ROWS}
-
-
-@contextlib.contextmanager
-def _output(path: Path | None) -> Iterator[TextIO]:
-    """The screen, or a file that appears when all is written."""
-    if path is None:
-        yield sys.stdout
-        return
-    with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
-        yield file

@@ -28,6 +28,11 @@ class Labelled(NamedTuple):
     pair: str | None
     label: LocatedLabel
 
+    @property
+    def where(self) -> str:
+        """The place of the row."""
+        return self.label.where
+
 
 class LabelledSequences(TaskSequences):
     """One sample per example; `labels` is int64 [D], float64 [D] for numbers, or float32 [D, C] for several labels."""

@@ -40,6 +40,12 @@ class TaskSequences:
         """Tokens of all samples."""
         return len(self.ids)
 
+    def owners(self) -> NDArray[np.int64]:
+        """The number of each sample's example [D]; a subclass with several samples of an example has its own."""
+        if len(self) != len(self.examples):
+            raise ValueError(f"{type(self).__name__} does not tell which example a sample is of")
+        return np.arange(len(self))
+
     def lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int32]:
         """Tokens of each sample."""
         return self._lengths[indices]

@@ -61,6 +61,10 @@ class QuestionSequences(TaskSequences):
             "sample_weights": self.sample_weights[indices],
         }
 
+    def owners(self) -> NDArray[np.int64]:
+        """The number of each window's question [D]."""
+        return self.questions
+
     def arrays(self) -> list[NDArray[Any]]:
         """Tokens, windows and answers."""
         return [*super().arrays(), self.questions, self.char_starts, self.answer_spans]

@@ -44,6 +44,7 @@ class SentenceSequences(TaskSequences):
     word_labels: NDArray[np.int64]  # [W]
     has_pieces: NDArray[np.bool_]  # [W], whether the word has a token
     word_starts: NDArray[np.int64]  # [E + 1], where the words of each sentence begin
+    sentences: NDArray[np.int64]  # [D], the example of each sample
     names: list[str]
     default_label: int  # the most frequent one
     iob2: bool  # whether the training data tags entities, each of which begins with a `B-`
@@ -55,6 +56,10 @@ class SentenceSequences(TaskSequences):
         labels = np.where(words >= 0, self.word_labels[words], UNLABELLED)
         own = {"words": words, "token_labels": labels, "first_pieces": self.first_pieces[places]}
         return {**super().extras(indices), **own}
+
+    def owners(self) -> NDArray[np.int64]:
+        """The number of each sample's sentence [D]."""
+        return self.sentences
 
     def arrays(self) -> list[NDArray[Any]]:
         """Tokens, words and labels."""
@@ -109,7 +114,7 @@ class TokenClassificationReader(ExampleReader):
         """Word by word, so that every piece knows its word."""
         _add_prefix_space(tokenizer)
         starts = np.cumsum([0, *(len(e.words) for e in examples)], dtype=np.int64)
-        ids, words = [], []
+        ids, words, owners = [], [], []
         for sentence, encoding in tokenized(
             tokenizer,
             [e.words for e in examples],
@@ -119,10 +124,11 @@ class TokenClassificationReader(ExampleReader):
             return_overflowing_tokens=True,
         ):
             ids.append(encoding.ids)
+            owners.append(sentence)
             first = int(starts[sentence])
             words.append([-1 if word is None else first + word for word in encoding.word_ids])
         sequences = SentenceSequences(examples, ids)
-        sequences.words = concatenated(words, np.int32)
+        sequences.words, sequences.sentences = concatenated(words, np.int32), np.array(owners, dtype=np.int64)
         sequences.first_pieces = _first_pieces(sequences.words)
         sequences.word_labels = np.array([n for e in examples for n in self._targets(e)], dtype=np.int64)
         sequences.has_pieces = np.zeros(len(sequences.word_labels), dtype=bool)

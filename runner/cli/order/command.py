@@ -1,0 +1,190 @@
+"""The samples of any step of a run, in their order, without training.
+
+  iolaus order RUN --steps 1:10               the samples of steps 1 to 10, as a table
+  iolaus order RUN --steps 1:10 --format csv  the same for programs; parquet with --out FILE
+  iolaus order RUN --find TEXT|FILE           was this document trained on, and when?
+  iolaus order RUN RUN                        the steps in which two runs' samples differ, and how much they share
+
+KEY=VALUE allows code of your own that a run's config names, as on the command line of `iolaus train`.
+"""
+
+import csv
+import json
+import re
+import sys
+from argparse import ArgumentParser, Namespace
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from iolaus.runner.report.table import as_text
+from iolaus.runner.run.files import replacing, writing
+
+COLUMNS = ("step", "place", "epoch", "index", "source", "file", "row", "part")
+"""Columns of the samples: `row` is a document or row of `file`, `part` which sequence of it, from 1."""
+
+FORMATS = ("csv", "parquet")
+SHOWN = 10  # documents, or steps of one, in a line for people
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Adds the arguments of the command."""
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="one run folder, or two to compare")
+    asked = parser.add_mutually_exclusive_group()
+    asked.add_argument("--steps", metavar="A:B", help="steps from 1, both included: 5, 1:10, 90: or :10")
+    asked.add_argument("--find", metavar="TEXT|FILE", help="a text, or a file of documents")
+    parser.add_argument("--format", choices=FORMATS, help="of --steps, for programs")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="file to write")
+    parser.add_argument("--json", action="store_true", help="as JSON, for programs")
+
+
+def main(arguments: Namespace) -> None:
+    """Prints what is asked for; ends with status 1 where the data is no longer what a run was trained on."""
+    words = [word for word in arguments.runs if "=" in word and not Path(word).exists()]
+    folders = [Path(word) for word in arguments.runs if word not in words]
+    asked = arguments.steps is not None or arguments.find is not None
+    if len(folders) != (1 if asked else 2):
+        raise ValueError("give one RUN with --steps A:B or --find TEXT|FILE, or two RUNs to compare")
+    if arguments.format == "parquet" and arguments.out is None:
+        raise ValueError("--format parquet is for a file: name it with --out FILE")
+    if arguments.format and (arguments.json or arguments.steps is None):
+        raise ValueError("--format is for --steps alone, without --json")
+    from iolaus.runner.cli.order.opened import RunOrder
+    from iolaus.runner.launch.processes import quiet_threads
+    from iolaus.runner.loop.trainer import quiet_libraries
+
+    quiet_threads()
+    quiet_libraries()
+    orders = [RunOrder(folder, words) for folder in folders]
+    if arguments.steps is not None:
+        steps = steps_of(arguments.steps, orders[0].num_steps)
+        show_steps(orders[0], steps, arguments)
+    elif arguments.find is not None:
+        steps = _first_noted(orders[0])
+        show_found(orders[0], arguments)
+    else:
+        steps = []
+        show_differences(orders, arguments)
+    for order in orders:
+        _check(order, steps or _first_noted(order), arguments.steps is not None)
+
+
+def steps_of(given: str, num_steps: int) -> list[int]:
+    """The steps that `A:B` names, both included; raises ValueError for none or for steps that the run has not."""
+    found = re.fullmatch(r"(\d*)(:?)(\d*)", given)
+    if not found or not given.strip(":"):
+        raise ValueError(f"--steps {given}: expected a step or a range, such as 5, 1:10, 90: or :10")
+    first, colon, last = found.groups()
+    low = int(first or 1)
+    high = int(last or num_steps) if colon else low
+    if not 1 <= low <= high <= num_steps:
+        raise ValueError(f"--steps {given}: the run has steps 1 to {num_steps:,}")
+    return list(range(low, high + 1))
+
+
+def show_steps(order: Any, steps: list[int], arguments: Namespace) -> None:
+    """Writes a line for each sample of the steps."""
+    from iolaus.runner.cli.order.places import places_of
+
+    places = places_of(order.data)
+    rows = [
+        (step, place, epoch, index, *places.of(index))
+        for step in steps
+        for place, (epoch, index) in enumerate(order.samples(step).tolist(), 1)
+    ]
+    if arguments.format == "parquet":
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        table = pa.table({name: [row[i] for row in rows] for i, name in enumerate(COLUMNS)})
+        with replacing(arguments.out) as temporary:
+            pq.write_table(table, temporary)
+        return
+    with writing(arguments.out) as out:
+        if arguments.json:
+            json.dump([dict(zip(COLUMNS, row, strict=True)) for row in rows], out, indent=1)
+            out.write("\n")
+        elif arguments.format == "csv":
+            csv.writer(out, lineterminator="\n").writerows([COLUMNS, *rows])
+        else:
+            out.write(as_text(list(COLUMNS), [list(row) for row in rows]))
+
+
+def show_found(order: Any, arguments: Namespace) -> None:
+    """Writes what became of each document that holds the text."""
+    from iolaus.runner.cli.order.finding import find
+
+    found = find(order, arguments.find)
+    with writing(arguments.out) as out:
+        if arguments.json:
+            content = [{"text": text, "found": [asdict(one) for one in holders]} for text, holders in found]
+            json.dump({"trained_steps": order.trained, "texts": content}, out, indent=1, ensure_ascii=False)
+            out.write("\n")
+            return
+        for text, holders in found:
+            shown = text if len(text) <= 60 else f"{text[:57]}..."
+            out.write(
+                f"{shown!r}: {_count(len(holders), 'document or row holds', 'documents or rows hold')} it\n"
+            )
+            for one in holders[:SHOWN]:
+                out.write(f"  {_line(one, order.trained)}\n")
+            if len(holders) > SHOWN:
+                out.write(f"  and {len(holders) - SHOWN:,} more (--json shows all)\n")
+
+
+def _line(one: Any, trained: int) -> str:
+    """A document and its steps, for people."""
+    line = f"{one.file or one.source}, {one.row}: {one.set}"
+    if not one.sequences:
+        return line
+    past = [o for o in one.occurrences if o["step"] <= trained]
+    line += f", {_count(len(one.sequences), 'sequence', 'sequences')}, "
+    line += f"trained on {_count(len(past), 'time', 'times')}" if past else "in no step that was trained"
+    steps = [f"{o['step']} (epoch {o['epoch']}, place {o['place']})" for o in past]
+    line += f": steps {', '.join(steps[:SHOWN])}" if past else ""
+    line += f" and {len(steps) - SHOWN:,} more" if len(steps) > SHOWN else ""
+    later = [o["step"] for o in one.occurrences if o["step"] > trained]
+    return line + (f"; planned from step {later[0]:,} on" if later else "")
+
+
+def show_differences(orders: list[Any], arguments: Namespace) -> None:
+    """Writes where two runs differ."""
+    from iolaus.runner.cli.order.differences import differences
+
+    found = differences(*orders)
+    with writing(arguments.out) as out:
+        if arguments.json:
+            json.dump(found, out, indent=1)
+            out.write("\n")
+            return
+        same = "the same" if found["same_data"] else "other"
+        out.write(f"both trained {_count(found['steps'], 'step', 'steps')}, on {same} training data\n")
+        for name, what in (("different_steps", "samples"), ("different_masks", "masks alone")):
+            spans = [f"{a:,}" if a == b else f"{a:,} to {b:,}" for a, b in found[name]]
+            more = f" and {len(spans) - SHOWN:,} more ranges" if len(spans) > SHOWN else ""
+            out.write(f"{what} differ in steps: {', '.join(spans[:SHOWN]) or 'none'}{more}\n")
+        ours, theirs = found["samples"]
+        out.write(f"a step shares {found['shared_of_a_step']:.1%} of its samples\n")
+        out.write(f"samples: {ours:,} and {theirs:,}, of which {found['shared_samples']:,} are in both\n")
+
+
+def _check(order: Any, steps: list[int], tell: bool) -> None:
+    """Compares with `order.txt`, where it has the steps; ends with status 1 if the data has changed."""
+    known = [step for step in steps if step in order.noted]
+    if changed := list(order.changed(known)):
+        sys.exit(
+            f"error: the data has changed since {str(order.path)!r} was trained: the samples of step {changed[0]:,} have "
+            f"another hash than in order.txt ({_count(len(changed), 'step', 'steps')} of {len(known):,} checked)"
+        )
+    if tell:
+        rest = _count(len(steps) - len(known), "step was", "steps were")
+        missing = f"; {rest} not trained, or not noted" if len(known) < len(steps) else ""
+        print(f"{_count(len(known), 'step agrees', 'steps agree')} with order.txt{missing}", file=sys.stderr)
+
+
+def _first_noted(order: Any) -> list[int]:
+    return [min(order.noted)] if order.noted else []
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"

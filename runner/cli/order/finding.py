@@ -1,0 +1,157 @@
+"""Whether a text was trained on, and when: the documents or rows that hold it, and what became of each."""
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iolaus.runner.cli.order.opened import RunOrder
+from iolaus.runner.cli.order.places import DocumentPlaces, leaves_of, split_where
+from iolaus.runner.data.evaluated import by_name
+from iolaus.runner.data.read.documents import open_source
+from iolaus.runner.data.read.rows import read_rows
+from iolaus.runner.data.text.chunking import Chunker
+from iolaus.runner.data.text.holdout import HELD_OUT
+
+TRAINED, LEFT_OUT, CUT_OFF = "training", "left out of training", "cut off: not trained on"
+"""Where a document or row belongs to, beside the names of validation and test sets."""
+
+
+@dataclass
+class Holder:
+    """A document or row that holds a text."""
+
+    source: str
+    file: str
+    row: str
+    set: str
+    """`training`, `validation set NAME`, ..., or why it is in none."""
+    sequences: list[int] = field(default_factory=list)
+    """Its sequences that hold some of the text, by index in the training set."""
+    occurrences: list[dict[str, int]] = field(default_factory=list)
+    """Each place in the run where one of them is trained on: `step`, `place`, `epoch` and `index`."""
+
+
+def find(order: RunOrder, text: str) -> list[tuple[str, list[Holder]]]:
+    """The holders of each document of a file, or of a text; one pass over the data.
+
+    A text is read as the run reads its data: white space at the ends of lines does not count, and with
+    `data.text_unit=paragraph` blank lines divide it.
+    """
+    labelled = hasattr(order.data, "train_set")
+    wanted = wanted_documents(text, order.data.settings, labelled)
+    found = _holders_in_rows(order, wanted) if labelled else _holders_in_documents(order, wanted)
+    indices = np.unique([index for holders in found for one in holders for index in one.sequences])
+    by_index: dict[int, list[dict[str, int]]] = {}
+    for occurrence in order.occurrences(indices.astype(np.int64)):
+        by_index.setdefault(occurrence["index"], []).append(occurrence)
+    for holder in (one for holders in found for one in holders):
+        holder.occurrences = [o for index in holder.sequences for o in by_index.get(index, [])]
+    return list(zip(wanted, found, strict=True))
+
+
+def wanted_documents(text: str, settings: Any, labelled: bool) -> list[str]:
+    """The documents of a file, or of a text as if it were one; raises ValueError for blank text."""
+    unit = "file" if labelled else settings.text_unit
+    column = getattr(settings, "text_column", "text")
+    path = Path(text)
+    with tempfile.TemporaryDirectory() as folder:
+        if len(text) > 255 or not path.is_file():
+            path = Path(folder) / "text.txt"
+            path.write_text(text, encoding="utf-8")
+        source = open_source(path, column, "train", unit) if path.stat().st_size else None
+        found = [] if source is None else list(source.documents())
+    if not found or not all(isinstance(document, str) for document in found):
+        raise ValueError(f"--find: {text[:60]!r} holds no text")
+    return found
+
+
+def _holders_in_documents(order: RunOrder, wanted: list[str]) -> list[list[Holder]]:
+    """The documents of the training source and of the validation sources that hold each text."""
+    data, found = order.data, [list[Holder]() for _ in wanted]
+    if data.source.tokenized:
+        raise ValueError(f"--find: {data.source.describe()} came as token ids, so its text is not known")
+    places, number = DocumentPlaces(data), 0
+    chunker = places.chunker()
+    for _, _, source in places.leaves:
+        for document in source.documents():
+            for text, holders in zip(wanted, found, strict=True):
+                if text in document:
+                    holders.append(_holder(places, chunker, number, document, text))
+            number += 1
+    for name, other in data.validation_sources.items():
+        for source_name, file, source in leaves_of(other):
+            for row, document in enumerate(source.documents(), 1):
+                for text, holders in zip(wanted, found, strict=True):
+                    if text in document:
+                        where = (source_name, file, f"document {row}")
+                        holders.append(Holder(*where, f"validation set {name}"))
+    return found
+
+
+def _holder(places: DocumentPlaces, chunker: Chunker, number: int, document: str, text: str) -> Holder:
+    """A document of the training source, with its sequences that hold some of the text."""
+    sequences = places.sequences_of(number)
+    source, file, row, _ = places.of_document(number)
+    if not len(sequences):
+        other = bool(places.data.validation_sources)
+        return Holder(source, file, row, LEFT_OUT if other else f"validation set {HELD_OUT}")
+    lengths = places.data.train.lengths(sequences) - chunker.num_special
+    parts = parts_with(chunker, document, text, lengths)
+    return Holder(source, file, row, TRAINED if len(parts) else CUT_OFF, sequences[parts].tolist())
+
+
+def parts_with(
+    chunker: Chunker, document: str, text: str, lengths: NDArray[np.integer[Any]]
+) -> NDArray[np.int64]:
+    """The parts of a document, of `lengths` [P] in tokens, that hold a token of the text."""
+    encoding = chunker.backend.encode(document, add_special_tokens=False)
+    starts, ends = np.array(encoding.offsets, np.int64).reshape(-1, 2).T
+    held, first = np.zeros(len(starts), bool), document.find(text)
+    while first >= 0:
+        held |= (ends > first) & (starts < first + len(text))
+        first = document.find(text, first + 1)
+    owners = np.repeat(np.arange(len(lengths)), lengths)
+    return np.unique(owners[np.flatnonzero(held[: len(owners)])])
+
+
+def _holders_in_rows(order: RunOrder, wanted: list[str]) -> list[list[Holder]]:
+    """The rows of training, validation and test files that hold each text in a column other than label and id."""
+    data, found = order.data, [list[Holder]() for _ in wanted]
+    settings = data.settings
+    skipped = {getattr(settings, name, None) for name in ("label_column", "id_column")}
+    sets = {"training": data.train_set}
+    sets |= {f"validation set {name}": sequences for name, sequences in data.validation.items()}
+    sets |= {f"test set {name}": sequences for name, sequences in data.test.items()}
+    owner = {getattr(e, "where", ""): (name, i) for name, s in sets.items() for i, e in enumerate(s.examples)}
+    owners = data.train_set.owners()
+    for part in ("train", "validation", "test"):
+        for source in by_name(data.sources[part], part).values():
+            rows = read_rows(source, data.reading, part, f"data.{part}")
+            for where, values in rows.rows:
+                texts = list(texts_in({n: v for n, v in values.items() if n not in skipped}))
+                for text, holders in zip(wanted, found, strict=True):
+                    if any(text in one for one in texts):
+                        name, example = owner.get(where, (LEFT_OUT, -1))
+                        mine = np.flatnonzero(owners == example).tolist() if name == TRAINED else []
+                        holders.append(Holder(rows.description, *split_where(where), name, mine))
+    return found
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """Every text in a row's value; a list of words is one text."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from texts_in(inner)
+    elif isinstance(value, list | tuple):
+        if value and all(isinstance(word, str) for word in value):
+            yield " ".join(value)
+        else:
+            for inner in value:
+                yield from texts_in(inner)

@@ -1,0 +1,75 @@
+"""The order of a run's samples: its config is composed again, and its sampler asked."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iolaus.runner.build import build
+from iolaus.runner.config.checks import check_config
+from iolaus.runner.config.completed import completed
+from iolaus.runner.config.permissions import on_command_line
+from iolaus.runner.inference.opened_run import open_run
+from iolaus.runner.loop.assembly import connect_data, make_data
+from iolaus.runner.run.audit import FILE_NAME, order_hash, whole_lines
+
+
+class RunOrder:
+    """The global batches of a run by step, counted from 1 as in `order.txt`; its model is not built.
+
+    `words` are overrides that allow code of the user's own, as on the command line of `iolaus train`. Raises ValueError
+    for a folder that is no run, a config that is not allowed, and data that is read as a stream.
+    """
+
+    def __init__(self, path: Path, words: Sequence[str] = ()) -> None:
+        self.path, run = path, open_run(path)
+        with on_command_line(words):
+            check_config(run.config)
+        config = completed(run.config)
+        self.data = make_data(config)
+        if getattr(self.data, "streamed", False) or not hasattr(self.data, "train_batches"):
+            raise ValueError(
+                f"{str(path)!r} reads its data as a stream ({type(self.data).__name__}), whose samples have no numbers: "
+                "its order cannot be told without reading it"
+            )
+        self.data.prepare_data()
+        objective = build(config.objective, **self.data.collator_arguments())
+        self.num_steps = connect_data(config, self.data, objective)
+        """Global batches of the whole run."""
+        resolved = run.status.get("resolved") or {}
+        self.data.layout = resolved.get("layout") or "padded"  # the hash does not depend on it
+        lines = (line.split() for line in whole_lines(path / FILE_NAME))
+        self.noted = {int(line[0]): line[1] for line in lines if len(line) == 2}
+        """The hash of each step in `order.txt`."""
+        self.trained = max(int(run.status.get("step") or 0), *self.noted, 0)
+        """The last step that was trained."""
+
+    def samples(self, step: int) -> NDArray[np.int64]:
+        """Epoch and index of each sample of a global batch, int64 [B, 2]."""
+        return self.data.sampler.global_batch(step - 1)  # type: ignore[no-any-return]
+
+    def changed(self, steps: Iterable[int]) -> Iterator[int]:
+        """The steps among these whose samples, collated anew, have another hash than in `order.txt`."""
+        for step in steps:
+            if step in self.noted:
+                share = self._batches[step - 1]
+                if order_hash(share["hash_high"], share["hash_low"]) != self.noted[step]:
+                    yield step
+
+    def occurrences(self, indices: NDArray[np.int64]) -> list[dict[str, int]]:
+        """Every place of some samples in the run: `step`, `place` in the global batch from 1, `epoch`, `index`."""
+        found = []
+        for step in range(1, self.num_steps + 1) if len(indices) else ():
+            samples = self.samples(step)
+            for place in np.flatnonzero(np.isin(samples[:, 1], indices)).tolist():
+                epoch, index = samples[place].tolist()
+                found.append({"step": step, "place": place + 1, "epoch": epoch, "index": index})
+        return found
+
+    @cached_property
+    def _batches(self) -> Any:
+        """All of each global batch, as one process would train on it."""
+        return self.data.train_batches(0, 1)

@@ -1,0 +1,162 @@
+"""Where the samples of a training set came from: files, with documents or rows."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iolaus.runner.data.read.documents import CombinedSource, Source
+from iolaus.runner.data.read.file_documents import FileSource
+from iolaus.runner.data.text.chunking import Chunker
+from iolaus.runner.data.text.holdout import TRAIN, divide
+from iolaus.runner.data.text.tokenise import rust_threads
+from iolaus.runner.run.files import replacing
+
+_AT_ONCE = 4096  # documents that are tokenised together
+
+
+class Place(NamedTuple):
+    """The source and file of a sample, its document or row there, and which sequence of that it is, from 1."""
+
+    source: str
+    file: str
+    row: str
+    part: int
+
+
+class Places(Protocol):
+    """Places of samples by index."""
+
+    def of(self, index: int) -> Place:
+        """The place of a sample."""
+
+
+def places_of(data: Any) -> "Places":
+    """The places of a data module's training samples."""
+    return ExamplePlaces(data) if hasattr(data, "train_set") else DocumentPlaces(data)
+
+
+class ExamplePlaces:
+    """Places of labelled samples: the rows that they were read from."""
+
+    def __init__(self, data: Any) -> None:
+        self.description, self.examples = data.description, data.train_set.examples
+        self.owners: NDArray[np.int64] = data.train_set.owners()
+
+    def of(self, index: int) -> Place:
+        """The place of a sample."""
+        owner = int(self.owners[index])
+        where = getattr(self.examples[owner], "where", f"example {owner}")
+        part = index - int(np.searchsorted(self.owners, owner)) + 1
+        return Place(self.description, *split_where(where), part)
+
+
+def split_where(where: str) -> tuple[str, str]:
+    """File and row of the place of an example, such as `train.csv, line 7`; rows made in code have no file."""
+    file, _, row = where.rpartition(", ")
+    return (file, row) if Path(file).is_file() else ("", where)
+
+
+class DocumentPlaces:
+    """Places of sequences of text: the documents that they were cut from.
+
+    A store keeps no documents, so their numbers are found by reading the source once more in the same way, and kept
+    beside the store. Raises ValueError where the source gives other sequences than the store has.
+    """
+
+    def __init__(self, data: Any) -> None:
+        self.data = data
+        self.leaves = list(leaves_of(data.source))
+        folder = data.prepared.train.parent
+        files = [folder / f"train.{name}.npy" for name in ("documents", "sizes")]
+        if all(file.is_file() for file in files):
+            numbers = [np.load(file, mmap_mode="r") for file in files]
+        else:
+            numbers = self._read()
+            with suppress(OSError):  # a cache that others own, or a full disk
+                for file, array in zip(files, numbers, strict=True):
+                    with replacing(file) as temporary, temporary.open("wb") as opened:
+                        np.save(opened, array)
+        self.documents: NDArray[np.int64] = numbers[0]
+        """The number of each sequence's document in the source [D], ascending."""
+        self.ends = np.cumsum(numbers[1])
+        """The number of the first document behind each file [L]."""
+
+    def of(self, index: int) -> Place:
+        """The place of a sequence."""
+        document = int(self.documents[index])
+        return self.of_document(document, index - int(self.sequences_of(document)[0]) + 1)
+
+    def of_document(self, document: int, part: int = 0) -> Place:
+        """The place of a document, from 1 in its file."""
+        leaf = int(np.searchsorted(self.ends, document, side="right"))
+        first = int(self.ends[leaf - 1]) if leaf else 0
+        name, file, _ = self.leaves[leaf]
+        return Place(name, file, f"document {document - first + 1}", part)
+
+    def sequences_of(self, document: int) -> NDArray[np.int64]:
+        """The sequences of a document of the source; none where it is not trained on."""
+        return np.arange(*np.searchsorted(self.documents, [document, document + 1]))
+
+    def chunker(self) -> Chunker:
+        """The chunker that the store was made with."""
+        return Chunker(
+            self.data.tokenizer.backend_tokenizer, self.data.max_length, self.data.settings.long_documents
+        )
+
+    def _read(self) -> list[NDArray[np.int64]]:
+        """The document of each sequence, and the number of documents of each file."""
+        given, chunker = self.data.settings, self.chunker()
+        parts = divide(self.data.source, self.data.validation_sources, given.validation_documents, given.seed)
+        kept, tokenized = parts[TRAIN].kept, self.data.source.tokenized
+        documents, counts, sizes, number = [], [], [], 0
+        with rust_threads():
+            for _, _, source in self.leaves:
+                first, batch = number, []
+                for document in source.documents():
+                    if kept[number : number + 1].all():
+                        batch.append(document)
+                        documents.append(number)
+                    if len(batch) == _AT_ONCE:
+                        counts.append(num_sequences(chunker, batch, tokenized))
+                        batch = []
+                    number += 1
+                counts.append(num_sequences(chunker, batch, tokenized))
+                sizes.append(number - first)
+        owners = np.repeat(np.array(documents, np.int64), np.concatenate(counts))
+        if number != len(kept) or len(owners) != len(self.data.train):
+            found = f"{len(owners):,} sequences, where its store has {len(self.data.train):,}"
+            raise ValueError(
+                f"{self.data.source.describe()} gives {found}: it has changed since it was tokenised"
+            )
+        return [owners, np.array(sizes, np.int64)]
+
+
+def leaves_of(source: Source) -> Iterator[tuple[str, str, Source]]:
+    """The sources in a source, one for each file, in their order; each with its description and its file, if any."""
+    if isinstance(source, CombinedSource):
+        for part in source.sources:
+            yield from leaves_of(part)
+    elif isinstance(source, FileSource):
+        for file in source.files:
+            one = FileSource([file.path], source.named, source.text_column, source.text_unit, source.reading)
+            yield source.describe(), str(file.path), one
+    else:
+        yield source.describe(), "", source
+
+
+def num_sequences(chunker: Chunker, documents: list[Any], tokenized: bool) -> NDArray[np.int64]:
+    """The number of sequences that each document is cut into [D]."""
+    room = chunker.max_length - chunker.num_special
+    if tokenized:
+        counts = np.fromiter((len(chunker.tokens([d])[1]) for d in documents), np.int64, len(documents))
+        return counts
+    _, sizes = chunker.encoder.encode(documents)
+    counts = np.minimum(sizes, 1)
+    if chunker.long_documents != "truncate":
+        for long in np.flatnonzero(sizes > room).tolist():
+            counts[long] = len(chunker.texts([documents[long]])[1])
+    return counts
