@@ -19,6 +19,7 @@ COMMANDS = {
     "runs": ("lists runs, shows one, or compares several", "iolaus.runner.cli.runs"),
     "report": ("makes a page, Markdown or csv of runs", "iolaus.runner.cli.report"),
     "audit": ("compares the samples and masks of two runs, step by step", "iolaus.runner.cli.audit"),
+    "verify": ("tells whether a finished run or its model was changed", "iolaus.runner.cli.verify"),
     "predict": ("predicts with a model for a text or a file", "iolaus.runner.cli.models.predict"),
     "push": ("copies an exported model to a folder or the hub", "iolaus.runner.cli.models.push"),
     "consolidate": ("exports the model of any checkpoint", "iolaus.runner.cli.models.consolidate"),
