@@ -1,5 +1,6 @@
 """Keeps `manifest.json` while a run trains, and digests of its weights every so many steps."""
 
+import logging
 import resource
 from pathlib import Path
 from typing import Any, TextIO
@@ -20,6 +21,8 @@ from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.run.model_folder import model_folder
 from iolaus.runner.run.replicas import Replica, gathered
 
+log = logging.getLogger("iolaus")
+
 DIGESTS = "digests.txt"
 """In the run folder: a line for each step looked at, with the digests of weights and of each optimizer's state."""
 
@@ -27,8 +30,8 @@ DIGESTS = "digests.txt"
 class Manifest(Callback):
     """Writes what a run is made of to `manifest.json`, and digests of weights and optimizer state to `digests.txt`.
 
-    A digest is taken every `every` steps and at the last one. It is that of the first rank, which all ranks share; of
-    weights in shards one of all shards in turn, marked with their number. Example: `iolaus callback.manifest.every=10`
+    A digest is taken every `every` steps and at the last one. All ranks have the same; of weights in shards it is one of
+    the shards in turn, marked with their number, and so the same in the same layout. Example: `iolaus callback.manifest.every=10`
     """
 
     def __init__(self, every: int) -> None:
@@ -48,7 +51,7 @@ class Manifest(Callback):
             self._file = open_at(folder.path / DIGESTS, step)
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any) -> None:
-        """Counts tokens and operations; takes a digest where one is due."""
+        """Counts tokens and operations; takes a digest where one is due; collective."""
         if isinstance(outputs, dict):
             self.totals["tokens"] += int(outputs.get("tokens", 0))
             self.totals["flops"] += float(outputs.get("flops", 0.0))
@@ -109,13 +112,19 @@ def inputs_of(trainer: Trainer, folder: RunFolder) -> dict[str, Any]:
 
 
 def digests_of_ranks(trainer: Trainer, module: LightningModule) -> list[str]:
-    """The digests of weights and of each optimizer's state; of shards, one of those of all ranks. Collective if sharded."""
-    states = [module.state_dict(), *(optimizer.state_dict()["state"] for optimizer in trainer.optimizers)]
+    """The digests of weights and of each optimizer's state, which all ranks share; of shards, one of all ranks' shards.
+
+    Warns where the ranks do not agree. Collective.
+    """
+    states = [dict(module.named_parameters()), *(each.state_dict()["state"] for each in trainer.optimizers)]
     mine = [state_digest(state) for state in states]
-    if not isinstance(trainer.strategy, ModelParallelStrategy):
-        return mine
     ranks = gathered(mine, Replica(trainer.global_rank, trainer.world_size, None))
-    return [f"{value_digest(shards)[-16:]}@{len(shards)}" for shards in map(list, zip(*ranks, strict=True))]
+    if isinstance(trainer.strategy, ModelParallelStrategy):
+        return [f"{value_digest(shards)[-16:]}@{len(shards)}" for shards in zip(*ranks, strict=True)]
+    if others := [rank for rank, theirs in enumerate(ranks) if theirs != ranks[0]]:
+        what = "weights or optimizer state other than those of rank 0"
+        log.warning("after step %s rank %s has %s", trainer.global_step, ", ".join(map(str, others)), what)
+    return ranks[0]
 
 
 def _kernels(trainer: Trainer) -> dict[str, Any]:

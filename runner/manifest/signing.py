@@ -16,11 +16,11 @@ def sign(folder: Path, private_key: Path) -> Path:
     """
     model, library = _model_in(folder), _library("signing")
     file = model / SIGNATURE
-    file.unlink(missing_ok=True)
     try:
         signer = library.Config().use_elliptic_key_signer(private_key=_readable(private_key))
     except ValueError as error:
         raise ValueError(f"{str(private_key)!r} is no private key of an elliptic curve: {error}") from error
+    file.unlink(missing_ok=True)  # a former one would be signed too
     signer.sign(model, file)
     return file
 
