@@ -31,7 +31,9 @@ class Manifest(Callback):
     """Writes what a run is made of to `manifest.json`, and digests of weights and optimizer state to `digests.txt`.
 
     A digest is taken every `every` steps and at the last one. All ranks have the same; of weights in shards it is one of
-    the shards in turn, marked with their number, and so the same in the same layout. Example: `iolaus callback.manifest.every=10`
+    the shards in turn, marked with their number, and so the same in the same layout.
+
+    Example: `iolaus callback.manifest.every=10`
     """
 
     def __init__(self, every: int) -> None:
@@ -62,7 +64,9 @@ class Manifest(Callback):
             if self._file is not None:
                 self._file.write(f"{step} {' '.join(digests)}\n")
 
-    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+    def on_save_checkpoint(
+        self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
         """Notes how far the session has come, with the CPU time of all ranks; collective."""
         used = torch.tensor(_cpu_seconds() - self._cpu_at_start, device=trainer.strategy.root_device)
         self._update(trainer, float(trainer.strategy.reduce(used, reduce_op="sum")))

@@ -11,6 +11,9 @@ from torch.distributed.tensor import DTensor
 CHUNK = 1 << 18
 """Words of eight bytes that are looked at together, few enough for a processor's cache; the digest depends on it."""
 
+SMALL = 1 << 15
+"""Bytes up to which a tensor is read whole: each call for it costs more than its bytes; the digest depends on it."""
+
 ODD = 0x9E3779B97F4A7C15 - (1 << 64)
 """The multiplier of Fibonacci hashing: consecutive places get weights far apart."""
 
@@ -27,7 +30,7 @@ def tensor_digest(tensor: Tensor) -> Tensor:
         >>> tensor_digest(torch.tensor([1.0, 2.0])) == tensor_digest(torch.tensor([2.0, 1.0]))
         tensor(False)
     """
-    octets = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
+    octets = _octets(tensor)
     num_octets = octets.numel()
     if num_octets % 8:
         octets = torch.nn.functional.pad(octets, (0, -num_octets % 8))
@@ -47,32 +50,44 @@ def tensor_digest(tensor: Tensor) -> Tensor:
     return total
 
 
+@torch.no_grad()
 def state_digest(state: Any) -> str:
     """Sixteen hex digits for all tensors and plain values in nested dicts, lists and tuples, by their names.
 
     Of tensors in shards, those of this rank count.
     """
     leaves = [(name, _local(value)) for name, value in _leaves(state, "")]
-    numbers = iter(_numbers([value for _, value in leaves if isinstance(value, Tensor)]))
+    contents = iter(_contents([value for _, value in leaves if isinstance(value, Tensor)]))
     found = blake2b(digest_size=8)
     for name, value in leaves:
         if isinstance(value, Tensor):
-            found.update(f"{name} {value.dtype} {tuple(value.shape)} {next(numbers)}\n".encode())
+            found.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
+            found.update(next(contents))
         else:
             plain = value is None or isinstance(value, bool | int | float | str)
             found.update(f"{name} {repr(value) if plain else type(value).__name__}\n".encode())
     return found.hexdigest()
 
 
-def _numbers(tensors: list[Tensor]) -> list[int]:
-    """The digests of tensors, read from each device at once."""
-    found: list[int] = [0] * len(tensors)
+def _contents(tensors: list[Tensor]) -> list[bytes]:
+    """The bytes of each small tensor, and the digest of each other one, read from each device at once."""
+    found = [b""] * len(tensors)
     for device in {tensor.device for tensor in tensors}:
         places = [place for place, tensor in enumerate(tensors) if tensor.device == device]
-        read = torch.stack([tensor_digest(tensors[place]) for place in places]).tolist()
-        for place, number in zip(places, read, strict=True):
-            found[place] = number
+        parts = [
+            _octets(tensors[place] if tensors[place].nbytes <= SMALL else tensor_digest(tensors[place]))
+            for place in places
+        ]
+        read, start = torch.cat(parts).cpu().numpy().tobytes(), 0
+        for place, part in zip(places, parts, strict=True):
+            found[place] = read[start : start + part.numel()]
+            start += part.numel()
     return found
+
+
+def _octets(tensor: Tensor) -> Tensor:
+    """The bytes of a tensor, in the order of its elements."""
+    return tensor.detach().contiguous().reshape(-1).view(torch.uint8)
 
 
 def _local(value: Any) -> Any:

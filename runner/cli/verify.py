@@ -18,7 +18,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("run", type=Path, metavar="RUN", help="a run folder, or its exported model")
     parser.add_argument("--alone", action="store_true", help="leaves out what the run began with")
     parser.add_argument("--key", type=Path, help="public key: the model must have its signature too")
-    parser.add_argument("--sign", type=Path, metavar="KEY", help="signs the model with a private key, if all is well")
+    parser.add_argument(
+        "--sign", type=Path, metavar="KEY", help="signs the model with a private key, if all is well"
+    )
 
 
 def main(arguments: Namespace) -> None:

@@ -20,7 +20,7 @@ INTERNAL = ("objective", "best_step")
 MADE_BY = """
 ## What made it
 
-`manifest.json` holds it by digest: code, packages, machine, config, data, order, weights it began with, and each file here.
+`manifest.json` holds it by digest: code, packages, machine, config, data, order, what it began with, and each file here.
 `iolaus verify <this folder>` tells whether any of them was changed.
 """
 

@@ -1,4 +1,4 @@
-"""The code that runs: the installed program, its git state where it runs from a checkout, and modules of the user's own."""
+"""The code that runs: the installed program, the git state of its checkout, and modules of the user's own."""
 
 import os
 import sys
@@ -39,7 +39,9 @@ def program_files() -> dict[str, str]:
     for part in ("conf", "runner"):
         folder = (package / part).resolve()
         found |= {f"{part}/{name}": digest for name, digest in folder_digests(folder, SUFFIXES).items()}
-    return found | ({"hydra_plugins/iolaus.py": file_digest(Path(plugin.origin))} if plugin and plugin.origin else {})
+    return found | (
+        {"hydra_plugins/iolaus.py": file_digest(Path(plugin.origin))} if plugin and plugin.origin else {}
+    )
 
 
 def own_modules() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What a run began with besides data: pretrained weights, or the checkpoint of another run, each with its own manifest."""
+"""What a run began with besides data: pretrained weights, or the checkpoint of another run, with their manifests."""
 
 from pathlib import Path
 from typing import Any

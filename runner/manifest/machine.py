@@ -23,7 +23,13 @@ def machine() -> dict[str, Any]:
     facts = environment()
     kept = {name: facts[name] for name in ("python", "platform", "cpu", "gpus", "hostname")}
     threads = {name: os.environ[name] for name in THREADS if name in os.environ}
-    return {**kept, "processor": platform.machine(), "features": _features(), "cores": os.cpu_count(), **threads}
+    return {
+        **kept,
+        "processor": platform.machine(),
+        "features": _features(),
+        "cores": os.cpu_count(),
+        **threads,
+    }
 
 
 @cache

@@ -1,7 +1,7 @@
 """`manifest.json` of a run: what made its model, by digest, so that it can be verified and made again.
 
 It is written when training begins, brought up to date by checkpoints and at the end of each session, and `complete` once
-the run is done. A session is one beginning of training: of the run, after an interruption, or after a restart of its ranks.
+the run is done. A session begins with the run, after an interruption, and after a restart of its ranks.
 """
 
 import json
@@ -10,7 +10,6 @@ import platform
 import shutil
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from omegaconf import OmegaConf
 
@@ -50,7 +49,9 @@ def begin_manifest(folder: RunFolder, inputs: Manifest, resolved: Manifest, step
         "host": platform.node(),
         "pid": os.getpid(),
         "restart_of_ranks": int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)),
-        "changed": {name: _changes(before[name], now[name]) for name in now if before and before[name] != now[name]},
+        "changed": {
+            name: _changes(before[name], now[name]) for name in now if before and before[name] != now[name]
+        },
     }
     sessions = [*before.get("sessions", []), session]
     if (text := patch()) is not None:
@@ -61,7 +62,10 @@ def begin_manifest(folder: RunFolder, inputs: Manifest, resolved: Manifest, step
         "complete": False,
         "config": {"hash": folder.status().get("config_hash"), **_config(folder.path)},
         **now,
-        "inputs": {**inputs, **{name: given for name, given in before.get("inputs", {}).items() if name in KEPT}},
+        "inputs": {
+            **inputs,
+            **{name: given for name, given in before.get("inputs", {}).items() if name in KEPT},
+        },
         "interruptions": len(sessions) - 1,
         "sessions": sessions,
     }
@@ -108,7 +112,9 @@ def complete_manifest(folder: RunFolder) -> None:
 
 def outputs_of(folder: Path) -> dict[str, str]:
     """The digest of each file of a finished run: checkpoints, model, and the files beside them that no longer change."""
-    files = {path.name: path for path in sorted(folder.iterdir()) if path.is_file() and path.name not in CHANGING}
+    files = {
+        path.name: path for path in sorted(folder.iterdir()) if path.is_file() and path.name not in CHANGING
+    }
     found = digests_of({name: path for name, path in files.items() if not name.startswith(".")})
     parts = {"checkpoints": folder_digests, "model": model_digests}
     for part, digests in parts.items():

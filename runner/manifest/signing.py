@@ -56,4 +56,6 @@ def _library(part: str) -> Any:
     try:
         return import_module(f"model_signing.{part}")
     except ImportError as error:
-        raise ImportError(f"signatures need model-signing: pip install 'iolaus[signing]' ({error})") from error
+        raise ImportError(
+            f"signatures need model-signing: pip install 'iolaus[signing]' ({error})"
+        ) from error

@@ -86,7 +86,9 @@ def _lineage(manifest: Manifest, seen: set[str]) -> Iterator[str]:
             yield f"{link}: it is not here, so it cannot be compared"
         else:
             now = look(path)
-            yield from (f"{link}: {line}" for line in _differences(given.get("files", {}), now.get("files", {})))
+            yield from (
+                f"{link}: {line}" for line in _differences(given.get("files", {}), now.get("files", {}))
+            )
             if above.get("complete") and now.get("manifest") != above:
                 yield f"{link}: its {FILE_NAME} was changed"
         yield from _lineage(above, seen) if above else ()

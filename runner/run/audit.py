@@ -36,7 +36,11 @@ def whole_lines(path: Path) -> list[str]:
 
 def open_at(path: Path, step: int) -> TextIO:
     """A log with a line per step, which each begins with, cut behind `step` and opened to append whole lines."""
-    kept = [line for line in whole_lines(path) if line.split(" ")[0].isdecimal() and int(line.split(" ")[0]) <= step]
+    kept = [
+        line
+        for line in whole_lines(path)
+        if line.split(" ")[0].isdecimal() and int(line.split(" ")[0]) <= step
+    ]
     with replacing(path) as temporary:
         temporary.write_text("".join(f"{line}\n" for line in kept))
     return path.open("a", buffering=1)  # one line, one write

@@ -13,7 +13,7 @@ PACKAGES = ("iolaus", "torch", "lightning", "transformers", "datasets", "hydra-c
 
 @cache
 def environment() -> dict[str, str | bool | None]:
-    """Versions, processor, GPUs, host and the program's git state, found once in a process: its code is that of its start."""
+    """Versions, processor, GPUs, host and the program's git state, found once in a process, as of its start."""
     here = checkout()
     git = ("git", "-C", str(here))
     status = output_of(*git, "status", "--porcelain", "--untracked-files=no") if here else None

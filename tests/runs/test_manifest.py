@@ -19,7 +19,12 @@ from tests.runs.test_train import continued
 
 Run = Callable[..., RunFolder]
 
-SAVING = ("callback.manifest.every=2", "checkpoint.every_steps=5", "checkpoint.keep_last=9", "model.dropout=0.1")
+SAVING = (
+    "callback.manifest.every=2",
+    "checkpoint.every_steps=5",
+    "checkpoint.keep_last=9",
+    "model.dropout=0.1",
+)
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +155,9 @@ def test_a_changed_manifest_is_named(copy: Path) -> None:
     assert verify(copy) == [differs]
 
 
-def test_the_command_ends_with_its_status(copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_ends_with_its_status(
+    copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (copy / "order.txt").unlink()
     with pytest.raises(SystemExit, match=r"order\.txt is missing"):
         main(["verify", str(copy)])
@@ -252,7 +259,9 @@ def test_without_the_callback_there_is_no_manifest(run_here: Run) -> None:
     assert "What made it" not in (run.path / "model/README.md").read_text()
 
 
-def test_signature_of_the_model_by_its_key_alone(copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_signature_of_the_model_by_its_key_alone(
+    copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip("model_signing.signing")
     from cryptography.hazmat.primitives import serialization as form
     from cryptography.hazmat.primitives.asymmetric import ec
