@@ -122,7 +122,7 @@ def digests_of_ranks(trainer: Trainer, module: LightningModule) -> list[str]:
     """
     states = [dict(module.named_parameters()), *(each.state_dict()["state"] for each in trainer.optimizers)]
     mine = [state_digest(state) for state in states]
-    ranks = gathered(mine, Replica(trainer.global_rank, trainer.world_size, None))
+    ranks: list[list[str]] = gathered(mine, Replica(trainer.global_rank, trainer.world_size, None))
     if isinstance(trainer.strategy, ModelParallelStrategy):
         return [f"{value_digest(shards)[-16:]}@{len(shards)}" for shards in zip(*ranks, strict=True)]
     if others := [rank for rank, theirs in enumerate(ranks) if theirs != ranks[0]]:

@@ -9,7 +9,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import iolaus
 from iolaus.runner.manifest.digests import digests_of, file_digest, folder_digests, value_digest
 from iolaus.runner.run.environment import checkout, output_of
 
@@ -33,21 +32,25 @@ def code() -> dict[str, Any]:
 @cache
 def program_files() -> dict[str, str]:
     """The digest of each file of `iolaus`, `conf`, `runner` and `hydra_plugins` as they are imported here."""
-    plugin = find_spec("hydra_plugins.iolaus")
-    package = Path(iolaus.__file__).parent
+    package = _place_of("iolaus").parent
     found = digests_of({f"iolaus/{path.name}": path for path in package.glob("*.py")})
     for part in ("conf", "runner"):
         folder = (package / part).resolve()
         found |= {f"{part}/{name}": digest for name, digest in folder_digests(folder, SUFFIXES).items()}
-    return found | (
-        {"hydra_plugins/iolaus.py": file_digest(Path(plugin.origin))} if plugin and plugin.origin else {}
-    )
+    return found | {"hydra_plugins/iolaus.py": file_digest(_place_of("hydra_plugins.iolaus"))}
+
+
+def _place_of(module: str) -> Path:
+    """The file of a module, which is not imported for it."""
+    spec = find_spec(module)
+    assert spec is not None and spec.origin is not None, module
+    return Path(spec.origin)
 
 
 def own_modules() -> dict[str, str]:
     """The digest of each imported file that belongs neither to the program, nor to an installed package or Python."""
     installed = {Path(path).resolve() for path in sysconfig.get_paths().values()}
-    ours = [(Path(iolaus.__file__).parent / part).resolve() for part in (".", "conf", "runner")]
+    ours = [(_place_of("iolaus").parent / part).resolve() for part in (".", "conf", "runner")]
     named = {path for module in [*sys.modules.values()] if (path := getattr(module, "__file__", None))}
     files = {Path(path).resolve() for path in named if path.endswith(".py")}
     own = [path for path in sorted(files) if not {*path.parents} & {*installed, *ours} and path.is_file()]
