@@ -43,8 +43,7 @@ def program_files() -> dict[str, str]:
 def _place_of(module: str) -> Path:
     """The file of a module, which is not imported for it."""
     spec = find_spec(module)
-    assert spec is not None and spec.origin is not None, module
-    return Path(spec.origin)
+    return Path(str(spec and spec.origin))
 
 
 def own_modules() -> dict[str, str]:
