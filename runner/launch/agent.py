@@ -80,7 +80,7 @@ class Round:
         """The rank that failed first and how, in words; one that was killed rather than one that lost it."""
         if self.hung:
             ranks = " and ".join(map(str, self.hung))
-            return f"rank {ranks} made no progress"
+            return f"rank {ranks} on {socket.gethostname()} made no progress"
         ends = sorted(self.ends.items(), key=lambda end: (end[1] == EXIT_LOST_PEER, end[1] > 0))
         rank, status = ends[0]
         how = (
@@ -88,7 +88,7 @@ class Round:
             if status < 0
             else f"ended with exit status {status}"
         )
-        return f"rank {rank} {how}"
+        return f"rank {rank} on {socket.gethostname()} {how}"
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,8 @@ class Supervision:
     timeout: float
     """Seconds without progress after which a rank counts as hanging."""
     max_restarts: int
-    lead: Callable[[], object]
-    """Takes over the run folder where its node is gone."""
+    lead: Callable[[], bool]
+    """Takes over the run folder where its node is gone; whether this node holds it."""
 
 
 class RankAgent(LocalElasticAgent):
@@ -172,8 +172,8 @@ class RankAgent(LocalElasticAgent):
             self._decide()
         return result
 
-    def _shutdown(self, *given: Any, **named: Any) -> None:
-        super()._shutdown(*given, **named)
+    def _shutdown(self, death_sig: signal.Signals = signal.SIGTERM, timeout: int = 30) -> None:
+        super()._shutdown(signal.SIGKILL if self.round.told else death_sig, timeout)
         for rank, process in self._ranks().items():
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # a rank's session holds its loader processes too
@@ -190,11 +190,14 @@ class RankAgent(LocalElasticAgent):
         elif self.round.stopped:
             log.warning("a node leaves: the ranks have saved and start anew without it")
         else:
-            step = self.folder.status().get("step")
+            status, cause = self.folder.status(), self.round.cause()
+            step = status.get("step")
             again = f"from step {step}" if step else "from the beginning, as no checkpoint was written yet"
-            log.warning(
-                "%s on %s; restart %d of %d, %s", self.round.cause(), socket.gethostname(), count, most, again
-            )
+            log.warning("%s; restart %d of %d, %s", cause, count, most, again)
+            if self.plan.lead():
+                self.folder.update_status(
+                    restarts=[*status.get("restarts", []), {"cause": cause, "step": step}]
+                )
         super()._restart_workers(worker_group)
 
     def _ranks(self) -> dict[int, "Popen[bytes]"]:

@@ -34,7 +34,7 @@ def launch(
     folder: RunFolder,
     nodes: Nodes,
     train: Train,
-    lead: Callable[[], object] = lambda: None,
+    lead: Callable[[], bool] = lambda: True,
 ) -> dict[str, float]:
     """Trains in this process for one device, in fresh rank processes for several; returns the run's figures.
 

@@ -36,6 +36,7 @@ COMMAND_PROCESS = "IOLAUS_COMMAND_PROCESS"
 """Environment variable with the process id of the command line."""
 
 _noted: int | None = None
+_heard = False
 _deferred = False
 _owner = 0
 _before: dict[int, Any] = {}
@@ -143,7 +144,7 @@ def end_where_blocked() -> None:
         while os.read(ending, 1)[0] not in STOPPING:
             pass
         time.sleep(SECONDS_TO_RETURN)
-        if _noted is None:
+        if not _heard:
             faulthandler.dump_traceback(all_threads=True)
             os._exit(EXIT_UNSAVED)
 
@@ -169,7 +170,8 @@ def handler_before(number: int) -> Any:
 
 
 def _handle(number: int, frame: FrameType | None) -> None:
-    global _noted
+    global _noted, _heard
+    _heard = True
     if os.getpid() != _owner:  # a forked worker without handlers of its own yet
         if not _deferred:
             signal.signal(number, signal.SIG_DFL)
