@@ -37,6 +37,15 @@ class OrderAudit:
 
 
 @dataclass
+class Manifest:
+    """Writes `manifest.json`: code, packages, machine, data and results by digest; `iolaus verify RUN` compares them."""
+
+    _target_: str = "runner.callbacks.Manifest"
+    every: int = setting(100, allowed=COUNT)
+    """Steps between two digests of weights and optimizer state in `digests.txt`."""
+
+
+@dataclass
 class EarlyStopping:
     """Ends the run when the monitored metric stops improving: `callback=[default,early_stopping]`."""
 
@@ -82,6 +91,7 @@ register_parts(
     throughput=Throughput,
     progress=Progress,
     audit=OrderAudit,
+    manifest=Manifest,
     groups=ParameterGroups,
     divergence=Divergence,
     plateau=Plateau,

@@ -187,6 +187,7 @@ def finish(
 
     from iolaus.runner.inference.export import export_model
     from iolaus.runner.loop.lightning_loop import plain_results
+    from iolaus.runner.manifest.record import complete_manifest
     from iolaus.runner.report.single import write_report
     from iolaus.runner.report.summary import end_summary
 
@@ -198,6 +199,7 @@ def finish(
     if trainer.is_global_zero:
         if not pruned:
             export_model(module, preprocessor_of(data), run, results, weights, known_task(data))
+            complete_manifest(run)
         state = "pruned" if pruned else "done"
         run.advance(step=trainer.global_step, results=results)
         write_report(run.path, state)

@@ -5,6 +5,7 @@
 - `heartbeat`: tells the agent of the node that this rank makes progress.
 - `divergence`: stops when the loss diverges; `plateau`: warns of a loss that stays at the unigram entropy.
 - `groups`: shows the parameter groups at the start; `audit`: writes the order audit.
+- `manifest`: writes what the run is made of, and digests of its weights.
 """
 
 from iolaus.runner.callbacks.audit import OrderAudit
@@ -12,6 +13,7 @@ from iolaus.runner.callbacks.divergence import Divergence
 from iolaus.runner.callbacks.early_stopping import EarlyStopping
 from iolaus.runner.callbacks.groups import ParameterGroups
 from iolaus.runner.callbacks.heartbeat import Heartbeat
+from iolaus.runner.callbacks.manifest import Manifest
 from iolaus.runner.callbacks.plateau import Plateau
 from iolaus.runner.callbacks.preemption import Preemption
 from iolaus.runner.callbacks.progress import Progress
@@ -21,6 +23,7 @@ __all__ = [
     "Divergence",
     "EarlyStopping",
     "Heartbeat",
+    "Manifest",
     "OrderAudit",
     "ParameterGroups",
     "Plateau",

@@ -5,8 +5,7 @@ from typing import Any, TextIO
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from iolaus.runner.run.audit import FILE_NAME, whole_lines
-from iolaus.runner.run.files import replacing
+from iolaus.runner.run.audit import FILE_NAME, open_at
 
 
 class OrderAudit(Callback):
@@ -20,11 +19,7 @@ class OrderAudit(Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Keeps the lines of the steps before a resume, and appends to them."""
         if trainer.is_global_zero:
-            path = Path(trainer.default_root_dir) / FILE_NAME
-            kept = "".join(f"{line}\n" for line in whole_lines(path)[: trainer.global_step])
-            with replacing(path) as temporary:
-                temporary.write_text(kept)
-            self._file = path.open("a", buffering=1)  # one line, one write
+            self._file = open_at(Path(trainer.default_root_dir) / FILE_NAME, trainer.global_step)
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any) -> None:
         """Adds a line."""

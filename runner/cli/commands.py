@@ -23,6 +23,7 @@ COMMANDS = {
         "shows the samples of any step, finds a text in them, or compares two runs",
         "iolaus.runner.cli.order.command",
     ),
+    "verify": ("tells whether a finished run or its model was changed", "iolaus.runner.cli.verify"),
     "predict": ("predicts with a model for a text or a file", "iolaus.runner.cli.models.predict"),
     "push": ("copies an exported model to a folder or the hub", "iolaus.runner.cli.models.push"),
     "consolidate": ("exports the model of any checkpoint", "iolaus.runner.cli.models.consolidate"),

@@ -45,6 +45,13 @@ class GlobalBatchDataModule(pl.LightningDataModule):
     def fingerprint(self) -> str:
         """A hash of the data, which must be the same to resume."""
 
+    def lineage(self) -> dict[str, Any]:
+        """Fingerprints of the sets of samples and of their order, for the run's manifest."""
+        sets = {**self.validation, **getattr(self, "test", {})}
+        found = {name: getattr(samples, "fingerprint", None) for name, samples in sets.items()}
+        known = {name: digest for name, digest in found.items() if isinstance(digest, str)}
+        return {"data": self.fingerprint(), "evaluation": known, "order": self.sampler.fingerprint()}
+
     def connect(
         self,
         make_sampler: Callable[..., GlobalBatchSampler],

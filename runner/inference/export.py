@@ -17,6 +17,13 @@ from iolaus.runner.run.model_folder import TASK
 INTERNAL = ("objective", "best_step")
 """Figures that the model card leaves out."""
 
+MADE_BY = """
+## What made it
+
+`manifest.json` holds it by digest: code, packages, machine, config, data, order, what it began with, and each file here.
+`iolaus verify <this folder>` tells whether any of them was changed.
+"""
+
 
 def export_model(
     module: Any,
@@ -40,7 +47,8 @@ def export_model(
             return None
         architecture = f"of the architecture {pretrained.config.model_type}"
         model = SimpleNamespace(pretrained=pretrained, describe=lambda: architecture)
-    card = model_card(model, preprocessor, folder, results, module.trainer.global_step)
+    has_manifest = (folder.path / "manifest.json").is_file()
+    card = model_card(model, preprocessor, folder, results, module.trainer.global_step, has_manifest)
     with evaluated():
         return write_model(model, preprocessor, folder.path / "model", card, weights, task)
 
@@ -81,13 +89,21 @@ def write_model(
     return target
 
 
-def model_card(model: Any, preprocessor: Any, run: RunFolder, results: dict[str, float], step: int) -> str:
+def model_card(
+    model: Any,
+    preprocessor: Any,
+    run: RunFolder,
+    results: dict[str, float],
+    step: int,
+    with_manifest: bool = False,
+) -> str:
     """The README of a model: its architecture, command, figures, usage and config."""
     name = type(model.pretrained).__name__
     command = (run.path / "command.txt").read_text().strip()
     shown = sorted((figure, value) for figure, value in results.items() if figure not in INTERNAL)
     figures = "\n".join(f"| {figure} | {value:.4f} |" for figure, value in shown)
     config = (run.path / "config.yaml").read_text()
+    made_by = MADE_BY if with_manifest else ""
     kind = "tokenizer" if isinstance(preprocessor, PreTrainedTokenizerBase) else "processor"
     return f"""---
 library_name: transformers
@@ -107,7 +123,7 @@ Trained with Iolaus for {step:,} steps:
 {figures}
 
 Losses are per target (a token, an example, a question); cross-entropies are in nats.
-
+{made_by}
 ## Use
 
 ```python

@@ -31,7 +31,7 @@ from iolaus.runner.run.sweep_folder import SWEEP, quoted, read_sweep
 
 log = logging.getLogger("iolaus")
 
-CARRIED = ("metrics.csv", "order.txt")
+CARRIED = ("metrics.csv", "order.txt", "digests.txt")
 """What a branch takes over from the run it starts from; each is cut at the checkpoint's step."""
 
 

@@ -4,6 +4,9 @@ The hash (of sample ids, masked tokens and targets) is the same for any number o
 """
 
 from pathlib import Path
+from typing import TextIO
+
+from iolaus.runner.run.files import replacing
 
 FILE_NAME = "order.txt"
 
@@ -34,3 +37,15 @@ def length(folder: Path) -> int:
 def whole_lines(path: Path) -> list[str]:
     """The lines of an order log, without one that a kill has cut off; none where there is no file."""
     return path.read_text().split("\n")[:-1] if path.exists() else []
+
+
+def open_at(path: Path, step: int) -> TextIO:
+    """A log with a line per step, which each begins with, cut behind `step` and opened to append whole lines."""
+    kept = [
+        line
+        for line in whole_lines(path)
+        if line.split(" ")[0].isdecimal() and int(line.split(" ")[0]) <= step
+    ]
+    with replacing(path) as temporary:
+        temporary.write_text("".join(f"{line}\n" for line in kept))
+    return path.open("a", buffering=1)  # one line, one write

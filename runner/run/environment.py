@@ -1,18 +1,22 @@
 """Versions, machine and git state that a run used. Imports nothing heavy."""
 
+import os
 import platform
 import subprocess
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 PACKAGES = ("iolaus", "torch", "lightning", "transformers", "datasets", "hydra-core", "omegaconf", "numpy")
 
 
 @cache
 def environment() -> dict[str, str | bool | None]:
-    """Versions, processor, GPUs, host and git state, found once in a process: its code is that of its start."""
-    status = output_of("git", "status", "--porcelain", "--untracked-files=no")
+    """Versions, processor, GPUs, host and the program's git state, found once in a process, as of its start."""
+    here = checkout()
+    git = ("git", "-C", str(here))
+    status = output_of(*git, "status", "--porcelain", "--untracked-files=no") if here else None
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
@@ -20,9 +24,17 @@ def environment() -> dict[str, str | bool | None]:
         "cpu": _cpu(),
         "gpus": output_of("nvidia-smi", "--query-gpu=name", "--format=csv,noheader"),
         "hostname": platform.node(),
-        "git_commit": output_of("git", "rev-parse", "HEAD"),
+        "git_commit": output_of(*git, "rev-parse", "HEAD") if here else None,
         "git_dirty": None if status is None else bool(status),
     }
+
+
+@cache
+def checkout() -> Path | None:
+    """The git checkout that the program runs from; None where it is installed, also inside another checkout."""
+    here = Path(__file__).resolve().parents[2]
+    top = output_of("git", "-C", str(here), "rev-parse", "--show-toplevel")
+    return here if top and Path(top).resolve() == here else None
 
 
 def _version(package: str) -> str | None:
@@ -39,9 +51,10 @@ def _cpu() -> str:
     return f"{names[0]} x {len(names)}" if names else platform.processor()
 
 
-def output_of(*command: str) -> str | None:
-    """The output of a command; None where it is missing, fails or takes more than a minute."""
+def output_of(*command: str, **variables: str) -> str | None:
+    """The output of a command, with further environment `variables`; None if it is missing, fails or takes a minute."""
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
+        how: dict[str, Any] = {"capture_output": True, "text": True, "check": True, "timeout": 60}
+        return str(subprocess.run(command, env={**os.environ, **variables}, **how).stdout).strip()
     except (OSError, subprocess.SubprocessError):
         return None

@@ -12,6 +12,8 @@ from socket import gethostname
 
 import pytest
 
+from iolaus.runner.callbacks.manifest import DIGESTS
+from iolaus.runner.manifest.inputs import read_manifest
 from iolaus.runner.run import audit
 from iolaus.runner.run.folder import RunFolder
 from tests.conftest import ROOT, TINY
@@ -21,7 +23,7 @@ from tests.support.processes import assert_nothing_left, ranks_in, start, steps_
 
 STEPS = 48
 RUN = [*TINY, f"trainer.max_steps={STEPS}", "trainer.validate_every=0", "model.dropout=0.1", "checkpoint.every_steps=4",
-       "trainer.precision=32-true"]  # fmt: skip
+       "callback.manifest.every=6", "trainer.precision=32-true"]  # fmt: skip
 SLOWLY = ["allowed_targets=[tests]", "+callback.nap={_target_: tests.slurm.nap.Nap, seconds: 0.1}"]
 
 
@@ -71,7 +73,10 @@ def test_rank_that_is_killed_and_rank_that_hangs_are_replaced(
     assert_same_curve(run, undisturbed)
     assert_bitwise(weights(undisturbed, STEPS), weights(run, STEPS))
     assert_clean(run, tmp_path)
+    assert (run.path / DIGESTS).read_text() == (undisturbed.path / DIGESTS).read_text()
+    assert [one["restart_of_ranks"] for one in read_manifest(run.path)["sessions"]] == [0, 1, 2]
     output = (tmp_path / "output.txt").read_text()
+    assert "other than those of rank 0" not in output
     assert f"rank 1 on {gethostname()} was killed by SIGKILL; restart 1 of 3, from step " in output
     assert "made no progress" in output
     assert "restart 2 of 3, from step " in output

@@ -1,6 +1,7 @@
 """Training in shards: the weights, the checkpoints and the exported model are those of one process."""
 
 import math
+import re
 import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,8 +10,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from iolaus.runner.callbacks.manifest import DIGESTS
 from iolaus.runner.checkpoints.files import AtomicCheckpointIO, delete_checkpoint, entry_of
 from iolaus.runner.cli.models.consolidate import consolidate
+from iolaus.runner.manifest.verification import verify
 from iolaus.runner.run import audit
 from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY, run_program, train_here
@@ -109,6 +112,8 @@ def test_two_sharded_processes_train_like_one(runs: Runs) -> None:
     noted = [entry_of(run.checkpoints / "step-00000006.ckpt", "resolved") for run in runs]
     assert noted[1] == {**noted[0], "processes": 2}
     assert noted[1]["precision"] == precision.PRECISION
+    assert re.fullmatch(r"6( [0-9a-f]{16}@2){2}\n", (runs.sharded.path / DIGESTS).read_text())
+    assert verify(runs.sharded.path) == []
 
 
 def test_sharded_checkpoint_goes_on_in_one_process(runs: Runs, tmp_path: Path, text_file: Path) -> None:
@@ -129,7 +134,10 @@ def test_shards_are_consolidated_to_the_exported_model(runs: Runs, tmp_path: Pat
 @pytest.mark.parametrize("before", ["whole", "sharded"])
 def test_checkpoint_goes_on_in_shards(runs: Runs, tmp_path: Path, text_file: Path, before: str) -> None:
     cut_at(getattr(runs, before), 3, tmp_path)
-    assert_same(runs.whole, in_shards(text_file, tmp_path))
+    run = in_shards(text_file, tmp_path)
+    assert_same(runs.whole, run)
+    digests = [(one.path / DIGESTS).read_text() for one in (runs.sharded, run)]
+    assert (digests[0] == digests[1]) == (before == "sharded")
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from iolaus.runner.data.energon.batches import EvaluationPass, GlobalBatchStream
 from iolaus.runner.data.energon.errors import ErrorCollector
 from iolaus.runner.data.energon.examples import Examples, ReadConversations
 from iolaus.runner.data.energon.module import EnergonMultiModalDataModule
-from iolaus.runner.data.energon.source import count_samples, samples_in_order
+from iolaus.runner.data.energon.source import count_samples, fingerprint, samples_in_order
 from iolaus.runner.data.energon.tasks import ConversationTaskEncoder
 from iolaus.runner.data.micro_batch import Collate
 from iolaus.runner.data.vision.conversations import ConversationReader
@@ -149,6 +149,10 @@ class EnergonData(ConversationData, EnergonMultiModalDataModule):
         """The number of global batches so far, and the state of the stream; a collective operation."""
         assert self.trainer is not None
         return {"global_batches": self.trainer.global_step, **super().state_dict()}
+
+    def lineage(self) -> dict[str, Any]:
+        """The fingerprint of the data set, for the run's manifest."""
+        return {"data": fingerprint(self.path)}
 
     def describe(self) -> dict[str, str]:
         """Counts for the summary at the start."""

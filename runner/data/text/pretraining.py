@@ -107,6 +107,11 @@ class PretrainingData(GlobalBatchDataModule):
         """The fingerprint of the training store, which covers text, tokenizer and cutting."""
         return self.train.fingerprint
 
+    def lineage(self) -> dict[str, Any]:
+        """Those of every set of samples, and of the sources that they were made from."""
+        sources = {"train": self.source, **self.validation_sources}
+        return {**super().lineage(), "sources": {name: one.fingerprint() for name, one in sources.items()}}
+
     def baselines(self) -> dict[str, float]:
         """No figures, as they would not apply to every loss: see `token_baselines`."""
         return {}

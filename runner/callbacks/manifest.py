@@ -1,0 +1,149 @@
+"""Keeps `manifest.json` while a run trains, and digests of its weights every so many steps."""
+
+import logging
+import resource
+from pathlib import Path
+from typing import Any, TextIO
+
+import torch
+from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.strategies import ModelParallelStrategy
+from omegaconf import OmegaConf
+
+from iolaus.runner.checkpoints.digests import state_digest
+from iolaus.runner.data.text.tokenizer import tokenizer_fingerprint
+from iolaus.runner.loop.assembly import preprocessor_of
+from iolaus.runner.manifest.digests import value_digest
+from iolaus.runner.manifest.inputs import checkpoint_of, read_manifest, weights_of
+from iolaus.runner.manifest.record import begin_manifest, update_session
+from iolaus.runner.run.audit import open_at
+from iolaus.runner.run.folder import RunFolder
+from iolaus.runner.run.model_folder import model_folder
+from iolaus.runner.run.replicas import Replica, gathered
+
+log = logging.getLogger("iolaus")
+
+DIGESTS = "digests.txt"
+"""In the run folder: a line for each step looked at, with the digests of weights and of each optimizer's state."""
+
+
+class Manifest(Callback):
+    """Writes what a run is made of to `manifest.json`, and digests of weights and optimizer state to `digests.txt`.
+
+    A digest is taken every `every` steps and at the last one. All ranks have the same; of weights in shards it is one of
+    the shards in turn, marked with their number, and so the same in the same layout.
+
+    Example: `iolaus callback.manifest.every=10`
+    """
+
+    def __init__(self, every: int) -> None:
+        self.every = every
+        self.totals: dict[str, Any] = {}
+        self._file: TextIO | None = None
+        self._last_step, self._cpu_at_start = -1, _cpu_seconds()
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Writes the manifest of a run that begins or goes on; cuts the digests at its step."""
+        step = trainer.global_step
+        self.totals = self.totals or {"counted_from_step": step, "tokens": 0, "flops": 0.0}
+        if trainer.is_global_zero:
+            folder = RunFolder(Path(trainer.default_root_dir))
+            resolved = {**(folder.status().get("resolved") or {}), **_kernels(trainer)}
+            begin_manifest(folder, inputs_of(trainer, folder), resolved, step)
+            self._file = open_at(folder.path / DIGESTS, step)
+
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any) -> None:
+        """Counts tokens and operations; takes a digest where one is due; collective."""
+        if isinstance(outputs, dict):
+            self.totals["tokens"] += int(outputs.get("tokens", 0))
+            self.totals["flops"] += float(outputs.get("flops", 0.0))
+        step = trainer.global_step
+        if step != self._last_step and (step % self.every == 0 or step == trainer.max_steps):
+            self._last_step = step
+            digests = digests_of_ranks(trainer, pl_module)
+            if self._file is not None:
+                self._file.write(f"{step} {' '.join(digests)}\n")
+
+    def on_save_checkpoint(
+        self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        """Notes how far the session has come, with the CPU time of all ranks; collective."""
+        used = torch.tensor(_cpu_seconds() - self._cpu_at_start, device=trainer.strategy.root_device)
+        self._update(trainer, float(trainer.strategy.reduce(used, reduce_op="sum")))
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Notes the end of the session."""
+        self._end(trainer)
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        """Notes how far the session had come."""
+        self._end(trainer)
+
+    def _end(self, trainer: Trainer) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+            self._update(trainer, None, ended=True)
+
+    def _update(self, trainer: Trainer, cpu_seconds: float | None, ended: bool = False) -> None:
+        if trainer.is_global_zero and self.totals:
+            folder = RunFolder(Path(trainer.default_root_dir))
+            update_session(folder, trainer.global_step, cpu_seconds, self.totals, ended)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The totals, for the checkpoint."""
+        return dict(self.totals)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Takes over the totals of the run being resumed."""
+        self.totals = dict(state_dict)
+
+
+def inputs_of(trainer: Trainer, folder: RunFolder) -> dict[str, Any]:
+    """Fingerprints of data, order and tokenizer, and the pretrained weights or the checkpoint that a run began with."""
+    data: Any = trainer.datamodule  # type: ignore[attr-defined]
+    inputs: dict[str, Any] = getattr(data, "lineage", dict)()
+    preprocessor = preprocessor_of(data)
+    tokenizer = getattr(preprocessor, "tokenizer", preprocessor)
+    if hasattr(tokenizer, "backend_tokenizer"):
+        inputs["tokenizer"] = tokenizer_fingerprint(tokenizer)
+    named = OmegaConf.select(OmegaConf.load(folder.path / "config.yaml"), "model.name_or_path", default=None)
+    if named and not read_manifest(folder.path):
+        inputs["weights"] = weights_of(model_folder(str(named)))
+    if trainer.ckpt_path and not folder.is_same(Path(trainer.ckpt_path)):
+        inputs["checkpoint"] = checkpoint_of(Path(trainer.ckpt_path))
+    return inputs
+
+
+def digests_of_ranks(trainer: Trainer, module: LightningModule) -> list[str]:
+    """The digests of weights and of each optimizer's state, which all ranks share; of shards, one of all ranks' shards.
+
+    Warns where the ranks do not agree. Collective.
+    """
+    states = [dict(module.named_parameters()), *(each.state_dict()["state"] for each in trainer.optimizers)]
+    mine = [state_digest(state) for state in states]
+    ranks: list[list[str]] = gathered(mine, Replica(trainer.global_rank, trainer.world_size, None))
+    if isinstance(trainer.strategy, ModelParallelStrategy):
+        return [f"{value_digest(shards)[-16:]}@{len(shards)}" for shards in zip(*ranks, strict=True)]
+    if others := [rank for rank, theirs in enumerate(ranks) if theirs != ranks[0]]:
+        what = "weights or optimizer state other than those of rank 0"
+        log.warning("after step %s rank %s has %s", trainer.global_step, ", ".join(map(str, others)), what)
+    return ranks[0]
+
+
+def _kernels(trainer: Trainer) -> dict[str, Any]:
+    """Libraries and switches by which torch chooses its kernels."""
+    cuda = torch.version.cuda if trainer.strategy.root_device.type == "cuda" else None
+    return {
+        "kernels": torch.backends.cpu.get_cpu_capability(),
+        "cuda": cuda,
+        "cudnn": torch.backends.cudnn.version() if cuda else None,
+        "float32_matmul_precision": torch.get_float32_matmul_precision(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+    }
+
+
+def _cpu_seconds() -> float:
+    """CPU time of this process and of those it has waited for."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)

@@ -1,0 +1,85 @@
+"""The code that runs: the installed program, the git state of its checkout, and modules of the user's own."""
+
+import os
+import sys
+import sysconfig
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from iolaus.runner.manifest.digests import digests_of, file_digest, folder_digests, value_digest
+from iolaus.runner.run.environment import checkout, output_of
+
+PARTS = ("conf", "runner", "iolaus", "hydra_plugins")
+"""Folders of a checkout that hold code."""
+
+SUFFIXES = ("*.py", "*.yaml", "*.js", "*.css")
+"""Files of the packages that decide what a run does and shows."""
+
+LARGEST_PATCH = 1 << 20
+"""Bytes of a patch that is kept."""
+
+
+def code() -> dict[str, Any]:
+    """Digests of the program and of the user's modules, and the program's commit, git tree and whether that is dirty."""
+    files, own = program_files(), own_modules()
+    state = {name: value for name, value in _git_state().items() if name != "patch"}
+    return {"digest": value_digest(files), "files": files, "own": own, **state}
+
+
+@cache
+def program_files() -> dict[str, str]:
+    """The digest of each file of `iolaus`, `conf`, `runner` and `hydra_plugins` as they are imported here."""
+    package = _place_of("iolaus").parent
+    found = digests_of({f"iolaus/{path.name}": path for path in package.glob("*.py")})
+    for part in ("conf", "runner"):
+        folder = (package / part).resolve()
+        found |= {f"{part}/{name}": digest for name, digest in folder_digests(folder, SUFFIXES).items()}
+    return found | {"hydra_plugins/iolaus.py": file_digest(_place_of("hydra_plugins.iolaus"))}
+
+
+def _place_of(module: str) -> Path:
+    """The file of a module, which is not imported for it."""
+    spec = find_spec(module)
+    return Path(str(spec and spec.origin))
+
+
+def own_modules() -> dict[str, str]:
+    """The digest of each imported file that belongs neither to the program, nor to an installed package or Python."""
+    installed = {Path(path).resolve() for path in sysconfig.get_paths().values()}
+    ours = [(_place_of("iolaus").parent / part).resolve() for part in (".", "conf", "runner")]
+    named = {path for module in [*sys.modules.values()] if (path := getattr(module, "__file__", None))}
+    files = {Path(path).resolve() for path in named if path.endswith(".py")}
+    own = [path for path in sorted(files) if not {*path.parents} & {*installed, *ours} and path.is_file()]
+    return digests_of({str(path): path for path in own if "hydra_plugins" not in path.parts})
+
+
+def patch() -> str | None:
+    """The uncommitted changes of the program's checkout, files that are new included; None without any, or if large."""
+    found = _git_state().get("patch")
+    return found if found and len(found.encode()) <= LARGEST_PATCH else None
+
+
+@cache
+def _git_state() -> dict[str, Any]:
+    """Commit, tree with what is not committed, and the difference of both, by an index and objects of its own."""
+    if (here := checkout()) is None:
+        return {}
+    with TemporaryDirectory() as scratch:
+        git = ("git", "-C", str(here))
+        objects = output_of(*git, "rev-parse", "--path-format=absolute", "--git-path", "objects")
+        (Path(scratch) / "objects").mkdir()
+        beside = {
+            "GIT_INDEX_FILE": f"{scratch}/index",
+            "GIT_OBJECT_DIRECTORY": f"{scratch}/objects",
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": f"{objects}{os.pathsep}",
+        }
+        output_of(*git, "read-tree", "HEAD", **beside)
+        output_of(*git, "add", "--all", "--", *PARTS, **beside)
+        file = Path(scratch) / "patch"
+        output_of(*git, "diff", "--cached", "--binary", f"--output={file}", "HEAD", "--", *PARTS, **beside)
+        text = file.read_text(errors="replace") if file.exists() else ""
+        tree = output_of(*git, "write-tree", **beside)
+    return {"commit": output_of(*git, "rev-parse", "HEAD"), "tree": tree, "dirty": bool(text), "patch": text}

@@ -1,0 +1,43 @@
+"""Digests of files and folders, as `sha256:<64 hex digits>`."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+
+def file_digest(path: Path) -> str:
+    """The digest of a file's bytes; of a link, the name it leads to. Raises OSError where it cannot be read.
+
+    Example:
+        >>> from tempfile import NamedTemporaryFile
+        >>> with NamedTemporaryFile() as file:
+        ...     file_digest(Path(file.name))[:15]
+        'sha256:e3b0c442'
+    """
+    if path.is_symlink():
+        return f"link:{path.readlink()}"
+    with open(path, "rb") as file:
+        return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+
+
+def value_digest(value: Any) -> str:
+    """The digest of a value of JSON, whatever the order of its keys."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def digests_of(files: Mapping[str, Path]) -> dict[str, str]:
+    """The digests of files by their names, several at a time."""
+    with ThreadPoolExecutor() as pool:
+        return dict(zip(files, pool.map(file_digest, files.values()), strict=True))
+
+
+def folder_digests(folder: Path, patterns: Iterable[str] = ("*",)) -> dict[str, str]:
+    """The digest of each file below a folder, by its path from there; hidden files are left out."""
+    found = {path.relative_to(folder): path for pattern in patterns for path in folder.rglob(pattern)}
+    files = {name: path for name, path in sorted(found.items()) if path.is_file() or path.is_symlink()}
+    hidden = {name for name in files if any(part.startswith((".", "__pycache__")) for part in name.parts)}
+    return digests_of({name.as_posix(): path for name, path in files.items() if name not in hidden})

@@ -1,0 +1,49 @@
+"""The machine that a run is computed on, and the packages that are installed there."""
+
+import contextlib
+import os
+import platform
+from functools import cache
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import Any
+
+from iolaus.runner.run.environment import environment
+
+FEATURES = ("avx2", "fma", "f16c", "avx512f", "avx512_bf16", "avx512_fp16", "avx512_vnni", "amx_tile", "amx_bf16",
+            "asimd", "asimdhp", "sve", "sve2", "bf16", "i8mm")  # fmt: skip
+"""Units of a processor by which kernels are chosen and sums are rounded."""
+
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "KMP_AFFINITY", "MKL_CBWR", "CUBLAS_WORKSPACE_CONFIG")
+"""Environment variables that decide how sums are cut."""
+
+
+def machine() -> dict[str, Any]:
+    """Python, platform, processor with its features, GPUs, and the environment's settings of threads."""
+    facts = environment()
+    kept = {name: facts[name] for name in ("python", "platform", "cpu", "gpus", "hostname")}
+    threads = {name: os.environ[name] for name in THREADS if name in os.environ}
+    return {
+        **kept,
+        "processor": platform.machine(),
+        "features": _features(),
+        "cores": os.cpu_count(),
+        **threads,
+    }
+
+
+@cache
+def packages() -> dict[str, str]:
+    """Every installed distribution with its version."""
+    found = [(one.metadata["Name"], one.version) for one in distributions()]
+    return {name.lower(): version for name, version in sorted(found, key=str) if name}
+
+
+@cache
+def _features() -> list[str]:
+    flags: set[str] = set()
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        first = next((line for line in lines if line.lower().startswith(("flags", "features"))), "")
+        flags = set(first.partition(":")[2].split())
+    return [name for name in FEATURES if name in flags]

@@ -1,0 +1,155 @@
+"""`manifest.json` of a run: what made its model, by digest, so that it can be verified and made again.
+
+It is written when training begins, brought up to date by checkpoints and at the end of each session, and `complete` once
+the run is done. A session begins with the run, after an interruption, and after a restart of its ranks.
+"""
+
+import json
+import os
+import platform
+import shutil
+from datetime import datetime
+from pathlib import Path
+
+from omegaconf import OmegaConf
+
+from iolaus.runner.manifest.code import code, patch
+from iolaus.runner.manifest.digests import digests_of, file_digest, folder_digests, value_digest
+from iolaus.runner.manifest.inputs import FILE_NAME, Manifest, model_digests, read_manifest
+from iolaus.runner.manifest.machine import machine, packages
+from iolaus.runner.run.files import write_atomically
+from iolaus.runner.run.folder import RunFolder
+from iolaus.runner.run.redaction import redacted
+
+VERSION = 1
+"""Of the file's format."""
+
+PATCH = "code.patch"
+"""In the run folder: the uncommitted changes of the program's checkout."""
+
+CHANGING = (FILE_NAME, "status.json", "train.log", "report.html")
+"""Files of a run folder that may change after its end."""
+
+
+KEPT = ("weights", "checkpoint")
+"""Inputs of a run's first session, which later ones no longer read."""
+
+
+def begin_manifest(folder: RunFolder, inputs: Manifest, resolved: Manifest, step: int) -> None:
+    """Writes what is known when a session begins at `step`; earlier sessions, and what the run began with, stay.
+
+    `inputs` are fingerprints of data, tokenizer and weights, `resolved` what every `auto` came to.
+    """
+    before = read_manifest(folder.path)
+    now: Manifest = {"code": code(), "packages": packages(), "machine": machine(), "resolved": resolved}
+    session = {
+        "began": _now(),
+        "ended": None,
+        "step": step,
+        "host": platform.node(),
+        "pid": os.getpid(),
+        "restart_of_ranks": int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)),
+        "changed": {
+            name: _changes(before[name], now[name]) for name in now if before and before[name] != now[name]
+        },
+    }
+    sessions = [*before.get("sessions", []), session]
+    if (text := patch()) is not None:
+        write_atomically(folder.path / PATCH, text)
+        now["code"]["patch"] = PATCH
+    manifest: Manifest = {
+        "version": VERSION,
+        "complete": False,
+        "config": {"hash": folder.status().get("config_hash"), **_config(folder.path)},
+        **now,
+        "inputs": {
+            **inputs,
+            **{name: given for name, given in before.get("inputs", {}).items() if name in KEPT},
+        },
+        "interruptions": len(sessions) - 1,
+        "sessions": sessions,
+    }
+    _write(folder, manifest)
+
+
+def update_session(
+    folder: RunFolder, step: int, cpu_seconds: float | None, totals: Manifest, ended: bool = False
+) -> None:
+    """Notes how far the present session has come, and what the run took so far; without a manifest it does nothing.
+
+    `cpu_seconds` is that of all ranks in this session; None where it is not known.
+    """
+    if not (manifest := read_manifest(folder.path)):
+        return
+    session = manifest["sessions"][-1]
+    session |= {"seconds": _seconds_since(session["began"]), "last_step": step}
+    session |= {"cpu_seconds": round(cpu_seconds, 3)} if cpu_seconds is not None else {}
+    session |= {"ended": _now()} if ended else {}
+    launched = folder.status().get("session") or {"began": session["began"]}
+    manifest["totals"] = {
+        "steps": step,
+        **totals,
+        "seconds": round(launched.get("before", 0.0) + _seconds_since(launched["began"]), 3),
+        "cpu_seconds": round(sum(one.get("cpu_seconds", 0.0) for one in manifest["sessions"]), 3),
+    }
+    _write(folder, manifest)
+
+
+def complete_manifest(folder: RunFolder) -> None:
+    """Adds the digests of all that a finished run has left; its exported model gets a copy, as its lineage.
+
+    Without a manifest this does nothing.
+    """
+    if not (manifest := read_manifest(folder.path)):
+        return
+    whole = {**manifest, "config": {**manifest["config"], **_config(folder.path)}}
+    whole |= {"outputs": outputs_of(folder.path), "complete": True}
+    whole = json.loads(_text_of(whole))  # as it will be read
+    _write(folder, {**whole, "digest": value_digest(whole)})
+    if (folder.path / "model").is_dir():
+        shutil.copyfile(folder.path / FILE_NAME, folder.path / "model" / FILE_NAME)
+
+
+def outputs_of(folder: Path) -> dict[str, str]:
+    """The digest of each file of a finished run: checkpoints, model, and the files beside them that no longer change."""
+    files = {
+        path.name: path for path in sorted(folder.iterdir()) if path.is_file() and path.name not in CHANGING
+    }
+    found = digests_of({name: path for name, path in files.items() if not name.startswith(".")})
+    parts = {"checkpoints": folder_digests, "model": model_digests}
+    for part, digests in parts.items():
+        if (folder / part).is_dir():
+            found |= {f"{part}/{name}": digest for name, digest in digests(folder / part).items()}
+    return found
+
+
+def _config(folder: Path) -> Manifest:
+    """The resolved config, and the digest of its file."""
+    file = folder / "config.yaml"
+    return {"digest": file_digest(file), "resolved": OmegaConf.to_container(OmegaConf.load(file))}
+
+
+def _changes(before: Manifest, now: Manifest) -> Manifest:
+    """The former value of each entry that is another one now; of a mapping within, the former values of its entries."""
+    changed = {name: before.get(name) for name in {**before, **now} if before.get(name) != now.get(name)}
+    return {
+        name: _changes(was, now[name]) if isinstance(was, dict) and isinstance(now.get(name), dict) else was
+        for name, was in changed.items()
+    }
+
+
+def _now() -> str:
+    return datetime.now().isoformat(timespec="milliseconds")
+
+
+def _seconds_since(began: str) -> float:
+    return round((datetime.now() - datetime.fromisoformat(began)).total_seconds(), 3)
+
+
+def _text_of(manifest: Manifest) -> str:
+    """The manifest as text, without secrets."""
+    return redacted(json.dumps(manifest, indent=1, default=str)) + "\n"
+
+
+def _write(folder: RunFolder, manifest: Manifest) -> None:
+    write_atomically(folder.path / FILE_NAME, _text_of(manifest))

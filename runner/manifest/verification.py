@@ -1,0 +1,103 @@
+"""Whether a run folder, or an exported model, still is what its manifest says."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from iolaus.runner.manifest.digests import value_digest
+from iolaus.runner.manifest.inputs import (
+    FILE_NAME,
+    Manifest,
+    checkpoint_of,
+    model_digests,
+    read_manifest,
+    weights_of,
+)
+from iolaus.runner.manifest.record import outputs_of
+
+LINKS = {
+    "weights": ("the weights that it began with", weights_of),
+    "checkpoint": ("the checkpoint that it branched from", lambda path: checkpoint_of(Path(path))),
+}
+"""Inputs that other runs have made, in words, and how they are looked at."""
+
+
+def verify(folder: Path, alone: bool = False) -> list[str]:
+    """A line for each thing that is not as the manifest says, and, unless `alone`, each break in the chain of lineage.
+
+    Raises ValueError where there is no manifest, or the run was not done when it was written.
+    """
+    manifest = read_manifest(folder)
+    if not manifest:
+        why = "it is no run folder or exported model, the file is damaged, or callback.manifest was off"
+        raise ValueError(f"{str(folder)!r} has no {FILE_NAME}: {why}")
+    if not manifest.get("complete"):
+        raise ValueError(f"the run {str(folder)!r} is not done, so its {FILE_NAME} has no results to compare")
+    found = [*_own(manifest, FILE_NAME), *_outputs(folder, manifest)]
+    return found if alone else [*found, *_lineage(manifest, set())]
+
+
+def _own(manifest: Manifest, name: str) -> Iterator[str]:
+    """Whether a manifest is what was written."""
+    content = {key: value for key, value in manifest.items() if key != "digest"}
+    if manifest.get("complete") and manifest.get("digest") != value_digest(content):
+        yield f"{name} was changed"
+
+
+def _outputs(folder: Path, manifest: Manifest) -> Iterator[str]:
+    """What is no longer what the run has left."""
+    noted: dict[str, str] = manifest["outputs"]
+    if (folder / "config.json").is_file():  # an exported model by itself
+        noted, found = _below("model/", noted), model_digests(folder)
+        added = set(found) - set(noted)
+    else:
+        found = outputs_of(folder)
+        added = {name for name in found if name not in noted and "/" in name}
+        model = folder / "model"
+        if model.is_dir() and read_manifest(model) != manifest:
+            yield f"model/{FILE_NAME} is not the {FILE_NAME} of the run"
+    yield from _differences(noted, found)
+    yield from (f"{name} was added" for name in sorted(added))
+
+
+def _below(folder: str, digests: dict[str, str]) -> dict[str, str]:
+    """The digests of what is in a folder, by the names there."""
+    return {name.removeprefix(folder): found for name, found in digests.items() if name.startswith(folder)}
+
+
+def _differences(noted: dict[str, str], found: dict[str, str]) -> Iterator[str]:
+    for name, digest in noted.items():
+        if found.get(name) != digest:
+            yield f"{name} {'was changed' if name in found else 'is missing'}"
+
+
+def _lineage(manifest: Manifest, seen: set[str]) -> Iterator[str]:
+    """What is wrong with what a run began with, and with what that was made from."""
+    for kind, (what, look) in LINKS.items():
+        given = manifest["inputs"].get(kind)
+        path = str((given or {}).get("path") or (given or {}).get("name"))
+        if not given or path in seen:
+            continue
+        seen.add(path)
+        link, above = f"{what}, {path!r}", given.get("manifest") or {}
+        yield from _own(above, f"{link}: its manifest in {FILE_NAME}")
+        if above.get("complete") and not _made(given["files"], above["outputs"], kind, Path(path)):
+            yield f"{link}: its manifest describes other files"
+        if not Path(path).exists():
+            yield f"{link}: it is not here, so it cannot be compared"
+        else:
+            now = look(path)
+            yield from (
+                f"{link}: {line}" for line in _differences(given.get("files", {}), now.get("files", {}))
+            )
+            if above.get("complete") and now.get("manifest") != above:
+                yield f"{link}: its {FILE_NAME} was changed"
+        yield from _lineage(above, seen) if above else ()
+
+
+def _made(files: dict[str, str], outputs: dict[str, str], kind: str, path: Path) -> bool:
+    """Whether a run has left these files, by its manifest."""
+    if kind == "weights":
+        return files == _below("model/", outputs)
+    name = f"checkpoints/{path.name}"
+    made = _below(f"{name}/", outputs) or {".": outputs.get(name, "")}
+    return files == made

@@ -1,0 +1,1 @@
+"""Measurements of what is done with a run's state."""

@@ -1,0 +1,113 @@
+"""The code of a run is that of the program, with all that is not committed, wherever one stands."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from iolaus.runner.manifest import code
+from iolaus.runner.manifest.digests import file_digest
+from iolaus.runner.run import environment
+from tests.conftest import ROOT
+
+CACHED = (environment.checkout, environment.environment, code._git_state)
+
+
+def git(folder: Path, *words: str) -> str:
+    names = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    command = ["git", "-C", str(folder), *names, *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.fixture(autouse=True)
+def anew() -> Iterator[None]:
+    for function in CACHED:
+        function.cache_clear()
+    yield
+    for function in CACHED:
+        function.cache_clear()
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with a package that is laid out as ours."""
+    folder = tmp_path / "repository"
+    (folder / "runner" / "run").mkdir(parents=True)
+    for part in ("conf", "iolaus", "hydra_plugins"):
+        (folder / part).mkdir()
+        (folder / part / "file.py").touch()
+    (folder / "runner" / "run" / "environment.py").write_text("VALUE = 1\n")
+    git(folder, "init")
+    git(folder, "add", ".")
+    git(folder, "commit", "-m", "all")
+    return folder
+
+
+def test_commit_is_that_of_the_program_wherever_one_stands(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repository)
+    facts = environment.environment()
+    if not (ROOT / ".git").exists():
+        assert facts["git_commit"] is facts["git_dirty"] is None
+    else:
+        assert facts["git_commit"] == git(ROOT, "rev-parse", "HEAD") != git(repository, "rev-parse", "HEAD")
+
+
+def test_program_installed_within_another_checkout_has_no_commit(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside = repository / "lib" / "site-packages" / "iolaus" / "runner" / "run" / "environment.py"
+    monkeypatch.setattr(environment, "__file__", str(inside))
+    assert environment.checkout() is None
+    assert environment.environment()["git_commit"] is None
+    assert code.patch() is None
+    assert set(code.code()) == {"digest", "files", "own"}
+
+
+def test_patch_has_changed_and_new_files_and_makes_the_tree(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(environment, "__file__", str(repository / "runner" / "run" / "environment.py"))
+    (repository / "runner" / "run" / "environment.py").write_text("VALUE = 2\n\n \n")
+    (repository / "runner" / "new.py").write_text("NEW = True\n")
+    (repository / "notes.txt").write_text("no code")
+    before = git(repository, "status", "--porcelain")
+    found, text = code.code(), code.patch()
+    assert found["dirty"]
+    assert text
+    assert git(repository, "status", "--porcelain") == before, "the repository's own index stays"
+    assert "patch" not in found
+    (tmp_path / "patch").write_text(text)
+    git(tmp_path, "clone", str(repository), "again")
+    git(tmp_path / "again", "apply", "--index", str(tmp_path / "patch"))
+    assert git(tmp_path / "again", "write-tree") == found["tree"]
+
+
+def test_clean_checkout_has_no_patch(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "__file__", str(repository / "runner" / "run" / "environment.py"))
+    assert (code.code()["dirty"], code.patch()) == (False, None)
+    assert code.code()["tree"] == git(repository, "rev-parse", "HEAD^{tree}")
+
+
+def test_large_patch_is_left_out(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "__file__", str(repository / "runner" / "run" / "environment.py"))
+    monkeypatch.setattr(code, "LARGEST_PATCH", 10)
+    (repository / "runner" / "new.py").write_text("NEW = True\n")
+    assert (code.code()["dirty"], code.patch()) == (True, None)
+
+
+def test_modules_of_the_user_count_and_installed_ones_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "my_module.py"
+    file.write_text("MINE = 1")
+    module = ModuleType("my_module")
+    module.__file__ = str(file)
+    monkeypatch.setitem(sys.modules, "my_module", module)
+    own = code.own_modules()
+    assert own[str(file.resolve())] == file_digest(file)
+    assert not [path for path in own if "site-packages" in path or path.startswith(str(ROOT / "runner"))]
