@@ -5,7 +5,6 @@ and is started again with `resume=` awaits the jobs that are still queued.
 """
 
 import logging
-import os
 import subprocess
 import sys
 import time
@@ -22,11 +21,9 @@ from omegaconf import DictConfig
 from iolaus.conf import sweeper as options
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.launch.processes import same_modules
-from iolaus.runner.launch.rank import left_error
 from iolaus.runner.run.cluster import processes_per_node
-from iolaus.runner.run.errors import TrainingFailure
 from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.sweeps.sweeper import ENDED
+from iolaus.runner.sweeps.sweeper import result_of
 
 log = logging.getLogger("iolaus")
 
@@ -106,7 +103,8 @@ class Launcher(BaseSubmititLauncher):
         if self.settings.wait:
             log.info("waiting; the jobs go on if this command ends, and scancel ends them")
             await_end(ids)
-            return [result_of(*job) for job in zip(folders, ids, job_overrides, strict=True)]
+            names = [f"job {job_id}" for job_id in ids]
+            return [result_of(*job) for job in zip(folders, names, job_overrides, strict=True)]
         log.info("submitted; squeue shows the jobs, and the same command with resume=%s awaits them", sweep)
         return []
 
@@ -170,16 +168,3 @@ def await_end(ids: Sequence[str]) -> None:
         except ConnectionError as error:
             log.warning("%s; asking again", error)
         pause = 1.0 if absent else min(pause * 1.2, MAX_PAUSE)
-
-
-def result_of(folder: RunFolder, job_id: str, overrides: Sequence[str]) -> JobReturn:
-    """Hydra's record of a job, from its run folder."""
-    status = folder.status()
-    state, result = status.get("state"), JobReturn(overrides=list(overrides), working_dir=os.getcwd())
-    if state in ENDED:
-        result.status = JobStatus.COMPLETED
-        result.return_value = (status.get("results") or {}).get("objective")
-    else:
-        why = status.get("error") or left_error(folder.path) or f"it ended as {state!r} without a word"
-        result.status, result.return_value = JobStatus.FAILED, TrainingFailure(f"job {job_id}: {why}")
-    return result
