@@ -133,6 +133,14 @@ def own_options() -> Iterator[None]:
             place[name] = found
 
 
+def take_place_of(provider: str) -> None:
+    """Puts our options in the place of those that a plugin of Hydra's has stored under the same names."""
+    for (group, name), option in _OWN.items():
+        place = _place_of(group)
+        if getattr(place.get(name), "provider", None) == provider:
+            place[name] = option
+
+
 def target_of(node: Any) -> str | None:
     """The current name of the target of a config node or an option; None where it has none."""
     target = node.get("_target_") if isinstance(node, Mapping) else getattr(node, "_target_", None)

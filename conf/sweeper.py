@@ -97,4 +97,25 @@ class Slurm:
     """Waits for the jobs and compares them at the end; `false` submits, prints the job ids and returns."""
 
 
-register("hydra/launcher", slurm=Slurm)
+@dataclass
+class Ray:
+    """A task of a Ray cluster per run (needs `iolaus[ray]`); a run whose process or machine dies goes on elsewhere."""
+
+    _target_: str = "hydra_plugins.iolaus.RayLauncher"
+    address: str | None = None
+    """Address of the cluster, such as `10.0.0.1:6379`; none takes `RAY_ADDRESS`, else this machine's, else starts one."""
+    cpus: float = 1
+    """Cores that are reserved for each run."""
+    gpus: float | None = None
+    """GPUs that are reserved for each run; none takes one per device with `trainer.accelerator=gpu`, else no GPU."""
+    mem_gb: float | None = None
+    """Memory that is reserved for each run, in GB; none reserves none."""
+    resources: dict[str, float] = setting(factory=dict)
+    """Further resources of each run, by the names that the cluster gives them, such as `{h100: 1}`."""
+    max_retries: int = 3
+    """How often a run is started again whose process or machine has died; -1 sets no bound."""
+    init: dict[str, Any] = setting(factory=dict, runs_code=True)
+    """Further arguments for `ray.init`."""
+
+
+register("hydra/launcher", slurm=Slurm, ray=Ray)

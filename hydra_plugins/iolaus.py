@@ -1,4 +1,4 @@
-"""The project's sweepers, its launcher and its search path, under the one name that Hydra takes plugins from."""
+"""The project's sweepers, its launchers and its search path, under the one name that Hydra takes plugins from."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 
 from iolaus.conf.registry import SEARCHED
 from iolaus.runner.sweeps import optuna as search
-from iolaus.runner.sweeps import slurm
+from iolaus.runner.sweeps import ray, slurm
 from iolaus.runner.sweeps import sweeper as sweep
 
 
@@ -35,3 +35,7 @@ class OptunaSweeper(search.Search):
 
 class SlurmLauncher(slurm.Launcher):
     """`hydra/launcher=slurm`. Example: `iolaus -m hydra/launcher=slurm hydra.launcher.partition=gpu seed=1,2`"""
+
+
+class RayLauncher(ray.Launcher):
+    """`hydra/launcher=ray`. Example: `iolaus -m hydra/launcher=ray hydra.launcher.cpus=4 seed=1,2`"""

@@ -1,6 +1,8 @@
 """Runs one job of the command line: locks its run folder, trains, and reports how the run ended."""
 
 import logging
+import multiprocessing
+import os
 import shlex
 import shutil
 import sys
@@ -31,6 +33,12 @@ log = logging.getLogger("iolaus")
 SECONDS_FOR_THE_LAST_TO_END = 180.0
 """How long a job that SLURM starts again waits for its former processes to let go of the run folder."""
 
+KERNEL_CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
+"""Variables with the number of compiled kernels that oneDNN and torch above it keep; 1024 where they are unset."""
+
+KERNELS = 128
+"""Kernels that a process keeps: those of a few micro-batches, whose sizes seldom come back."""
+
 Figures = dict[str, float]
 
 
@@ -44,6 +52,8 @@ def run_job(config: DictConfig, folder: RunFolder, here: Member | None, train: T
             step = status.get("step")
             print(f"{folder.path} is finished, at step {step}; a larger trainer.max_steps branches from it")
         return dict(status.get("results") or {})
+    bound_kernel_caches()
+    start_processes_as_usual()
     launcher = HydraConfig.get().runtime.choices.get("hydra/launcher", "basic")
     if in_sweep() and launcher == "slurm" and slurm_job() is None:
         log.warning(
@@ -126,6 +136,21 @@ def _lead(config: DictConfig, folder: RunFolder, work: Callable[[], Figures]) ->
         shutil.rmtree(folder.path / MEETING, ignore_errors=True)
         inherit(folder, config.resume)
         return work()
+
+
+def bound_kernel_caches() -> None:
+    """Lets this process and its ranks keep fewer kernels for matrices of other sizes: they took hundreds of megabytes.
+
+    Takes effect where torch has multiplied none yet; what the user has set stays.
+    """
+    for name in KERNEL_CACHES:
+        os.environ.setdefault(name, str(KERNELS))
+
+
+def start_processes_as_usual() -> None:
+    """Has loader processes started as Python starts them, in a worker of joblib too, whose way suits no other library."""
+    if multiprocessing.get_start_method() not in ("fork", "forkserver", "spawn"):
+        multiprocessing.set_start_method(None, force=True)
 
 
 def in_sweep() -> bool:

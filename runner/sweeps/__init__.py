@@ -1,8 +1,8 @@
 """Many runs.
 
 - `sweeper`: grids of runs in one folder; `job_configs`: the configs of their jobs.
-- `optuna`: search with Optuna; `pruning`: stops hopeless trials.
-- `slurm`: jobs as SLURM arrays.
+- `optuna`: search with Optuna; `study`: its storage, which sweepers share; `pruning`: stops hopeless trials.
+- `slurm`: jobs as SLURM arrays; `ray`: jobs as tasks of a Ray cluster.
 """
 
 from typing import TYPE_CHECKING

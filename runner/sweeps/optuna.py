@@ -7,11 +7,9 @@ on from their checkpoints, and suggestions depend on (seed, number, results). Op
 import json
 import logging
 import math
-import os
 from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 from hydra.core.override_parser.types import IntervalSweep, Override
@@ -22,12 +20,21 @@ from iolaus.runner.evaluation.monitor import direction_of
 from iolaus.runner.run.errors import TrainingFailure
 from iolaus.runner.run.files import write_atomically
 from iolaus.runner.run.folder import RunFolder
+from iolaus.runner.sweeps.study import (
+    STUDY,
+    Claims,
+    import_optuna,
+    open_storage,
+    relative_storage,
+    repair,
+    storage_of,
+)
 from iolaus.runner.sweeps.sweeper import ENDED, Job, JobSweeper, as_typed
 
 log = logging.getLogger("iolaus")
 
-JOURNAL, TRIAL, STUDY = "study.journal", "trial.json", "search"
-"""Files: the journal in the sweep's folder, the trial in a run's folder; and the name of the study."""
+TRIAL = "trial.json"
+"""In a run's folder: its trial, and where the study is."""
 
 
 class Search(JobSweeper):
@@ -59,6 +66,12 @@ class Search(JobSweeper):
         self.begin()
         self.study = self._open_study()
         self.ended = set[int]()  # trials that the launcher has run
+        self.claims = Claims(self.folder, self.storage)
+        with self.claims.held():
+            self._run_trials()
+        return self._say_best()
+
+    def _run_trials(self) -> None:
         while trials := self._next_trials():
             jobs = [self._job(trial) for trial in trials]
             launched = self.launch(jobs)
@@ -68,20 +81,19 @@ class Search(JobSweeper):
             self.ended.update(int(job.folder.path.name) for job in begun)
             for job in jobs:
                 self._tell(job.folder)
-        return self._say_best()
 
     def _open_study(self) -> Any:
         """The study in the journal, made there if it is new; raises ValueError if it searches another space."""
         optuna = import_optuna()
-        self.journal = Path(self.settings.storage or self.folder / JOURNAL).absolute()
-        repair(self.journal)
-        found = {"study_name": STUDY, "storage": open_journal(str(self.journal)), "load_if_exists": True}
+        self.storage = storage_of(self.settings.storage, self.folder)
+        repair(self.storage)
+        found = {"study_name": STUDY, "storage": open_storage(self.storage), "load_if_exists": True}
         study = optuna.create_study(direction=self.direction, **found)
         space = {name: optuna.distributions.distribution_to_json(d) for name, d in self.space.items()}
         searched = study.user_attrs.get("space", space)
         if searched != space or study.direction.name != self.direction.upper():
             raise ValueError(
-                f"the search in {str(self.journal)!r} is over {', '.join(searched)} ({study.direction.name.lower()}) in "
+                f"the search in {self.storage!r} is over {', '.join(searched)} ({study.direction.name.lower()}) in "
                 "other bounds or another direction; begin a new one without resume and in a folder of its own"
             )
         study.set_user_attr("space", space)
@@ -90,20 +102,31 @@ class Search(JobSweeper):
     def _next_trials(self) -> list[Any]:
         """Trials to run now: first those that a killed search has left, then new ones; none when all have been run."""
         optuna = import_optuna()
-        batch = []
-        for trial in self.study.get_trials(states=[optuna.trial.TrialState.RUNNING]):
-            folder = RunFolder(self.folder / str(trial.number))
-            if not self._tell(folder) and not folder.is_locked() and trial.number not in self.ended:
-                self.study.sampler = self._sampler(trial.number)
-                batch.append(optuna.trial.Trial(self.study, trial._trial_id))
-        while len(batch) < self.settings.n_jobs:
-            if (number := len(self.study.get_trials(deepcopy=False))) >= self.settings.n_trials:
-                break
-            self.study.sampler = self._sampler(number)
-            trial = self.study.ask(self.space)
-            if not self._repeats(trial):
-                batch.append(trial)
+        batch: list[Any] = []
+        with self.claims.turn():
+            for trial in self.study.get_trials(states=[optuna.trial.TrialState.RUNNING]):
+                folder = RunFolder(self.folder / str(trial.number))
+                if not self.claims.may_run(trial) or trial.number in self.ended:
+                    continue
+                if not self._tell(folder) and not folder.is_locked():
+                    batch.append(self._claimed(trial._trial_id, trial.number))
+            while len(batch) < self.settings.n_jobs:
+                if len(self.study.get_trials(deepcopy=False)) >= self.settings.n_trials:
+                    break
+                asked = self.study.ask()
+                trial = self._claimed(asked._trial_id, asked.number)
+                if not self._repeats(trial):
+                    batch.append(trial)
         return batch[: self.settings.n_jobs]
+
+    def _claimed(self, trial_id: int, number: int) -> Any:
+        """A trial of this sweeper's, with values; those it has already stay."""
+        self.study.sampler = self._sampler(number)
+        trial = import_optuna().trial.Trial(self.study, trial_id)
+        self.claims.claim(trial)
+        for name, space in self.space.items():
+            trial._suggest(name, space)
+        return trial
 
     def _sampler(self, number: int) -> Any:
         """A sampler for one trial, so that its draws do not depend on how often the search was started."""
@@ -131,9 +154,8 @@ class Search(JobSweeper):
         identity = self.configs.check(self.config, overrides)
         if not folder.status():
             folder.announce(identity, overrides)
-        journal = os.path.relpath(self.journal, folder.path)  # the sweep's folder may be moved
         pruning = {name: getattr(self.settings, name) for name in ("pruner", "startup_trials")}
-        told = {"journal": journal, "number": trial.number, **pruning}
+        told = {"journal": relative_storage(self.storage, folder.path), "number": trial.number, **pruning}
         write_atomically(folder.path / TRIAL, json.dumps(told))
         return Job(overrides, folder)
 
@@ -166,6 +188,8 @@ class Search(JobSweeper):
         trials = self.study.get_trials(deepcopy=False)
         counts = Counter(trial.state.name for trial in trials)
         found = f"{counts['COMPLETE']} complete, {counts['PRUNED']} pruned, {counts['FAIL']} failed"
+        if counts["RUNNING"]:
+            found += f", {counts['RUNNING']} running elsewhere"
         if not counts["COMPLETE"]:
             print(f"{len(trials)} trials ({found}): none has a value", flush=True)
             return None
@@ -173,30 +197,6 @@ class Search(JobSweeper):
         settings = " ".join(f"{name}={value}" for name, value in best.params.items())
         print(f"{len(trials)} trials ({found}); the best is {best.number}: {best.value:.4f} with {settings}")
         return float(best.value)
-
-
-def import_optuna() -> Any:
-    """The package, quiet; raises ImportError with what to install."""
-    try:
-        import optuna
-    except ImportError as error:
-        needed = "hydra/sweeper=optuna needs the package optuna: pip install 'iolaus[search]'"
-        raise ImportError(needed) from error
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    return optuna
-
-
-def open_journal(path: str) -> Any:
-    """The storage in a journal file, which many processes may write to."""
-    storages = import_optuna().storages
-    return storages.JournalStorage(storages.journal.JournalFileBackend(path))
-
-
-def repair(journal: Path) -> None:
-    """Cuts off a line that a killed process has left half-written, after which nothing could be appended."""
-    text = journal.read_bytes() if journal.exists() else b""
-    if text and not text.endswith(b"\n"):
-        os.truncate(journal, text.rfind(b"\n") + 1)
 
 
 def search_space(overrides: Sequence[Override]) -> tuple[list[str], dict[str, Any]]:

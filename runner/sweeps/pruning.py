@@ -8,13 +8,14 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from iolaus.runner.checkpoints.callback import Checkpoint
 from iolaus.runner.run.files import read_json
 from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.sweeps.optuna import STUDY, TRIAL, import_optuna, open_journal
+from iolaus.runner.sweeps.optuna import TRIAL
+from iolaus.runner.sweeps.study import STUDY, import_optuna, noted_storage, open_storage
 
 
 def pruning_of(folder: RunFolder, saver: Checkpoint) -> "list[Pruning]":
     """The callback, where the folder is that of a trial."""
     told = read_json(folder.path / TRIAL, {})
-    return [Pruning({**told, "journal": str(folder.path / told["journal"])}, saver)] if told else []
+    return [Pruning({**told, "journal": noted_storage(told["journal"], folder.path)}, saver)] if told else []
 
 
 class Pruning(Callback):
@@ -49,6 +50,6 @@ class Pruning(Callback):
         pruner = optuna.pruners.MedianPruner(n_startup_trials=self.told["startup_trials"])
         if self.told["pruner"] == "asha":
             pruner = optuna.pruners.SuccessiveHalvingPruner()
-        study = optuna.load_study(study_name=STUDY, storage=open_journal(self.told["journal"]), pruner=pruner)
+        study = optuna.load_study(study_name=STUDY, storage=open_storage(self.told["journal"]), pruner=pruner)
         (trial,) = (t for t in study.get_trials(deepcopy=False) if t.number == self.told["number"])
         return optuna.trial.Trial(study, trial._trial_id)

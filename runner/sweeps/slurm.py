@@ -5,7 +5,6 @@ and is started again with `resume=` awaits the jobs that are still queued.
 """
 
 import logging
-import os
 import shlex
 import subprocess
 import sys
@@ -23,11 +22,11 @@ from omegaconf import DictConfig
 from iolaus.conf import sweeper as options
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.launch.processes import same_modules
-from iolaus.runner.launch.rank import leave_error, left_error
+from iolaus.runner.launch.rank import leave_error
 from iolaus.runner.run.cluster import ANY_NODES, nodes_of, processes_per_node
-from iolaus.runner.run.errors import TrainingFailure, explain
+from iolaus.runner.run.errors import explain
 from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.sweeps.sweeper import ENDED
+from iolaus.runner.sweeps.sweeper import result_of
 
 log = logging.getLogger("iolaus")
 
@@ -105,7 +104,9 @@ class Launcher(BaseSubmititLauncher):
         if self.settings.wait:
             log.info("waiting; the jobs go on if this command ends, and scancel ends them")
             last = await_end(ids)
-            return [result_of(*job, last) for job in zip(folders, ids, job_overrides, strict=True)]
+            note_deaths(folders, ids, last)
+            names = [f"job {job_id}" for job_id in ids]
+            return [result_of(*job) for job in zip(folders, names, job_overrides, strict=True)]
         log.info("submitted; squeue shows the jobs, and the same command with resume=%s awaits them", sweep)
         return []
 
@@ -217,16 +218,8 @@ def await_end(ids: Sequence[str]) -> dict[str, str]:
     return last
 
 
-def result_of(folder: RunFolder, job_id: str, overrides: Sequence[str], last: dict[str, str]) -> JobReturn:
-    """Hydra's record of a job that has ended, from its run folder; what SLURM knows alone is noted there."""
-    state, result = folder.state(), JobReturn(overrides=list(overrides), working_dir=os.getcwd())
-    if state == "killed" and not folder.status().get("error"):
-        folder.update_status(state=state, error=f"job {job_id} ended as {last.get(job_id, 'unknown')}")
-    status = folder.status()
-    if state in ENDED:
-        result.status = JobStatus.COMPLETED
-        result.return_value = (status.get("results") or {}).get("objective")
-    else:
-        why = status.get("error") or left_error(folder.path) or f"it ended as {last.get(job_id)}, {state!r}"
-        result.status, result.return_value = JobStatus.FAILED, TrainingFailure(f"job {job_id}: {why}")
-    return result
+def note_deaths(folders: Sequence[RunFolder], ids: Sequence[str], last: dict[str, str]) -> None:
+    """Notes in the run folders of jobs that ended without a word what SLURM alone knows."""
+    for folder, job_id in zip(folders, ids, strict=True):
+        if (state := folder.state()) == "killed" and not folder.status().get("error"):
+            folder.update_status(state=state, error=f"job {job_id} ended as {last.get(job_id, 'unknown')}")

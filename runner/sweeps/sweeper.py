@@ -4,8 +4,10 @@ A sweep run again in its folder (`resume=auto`, `resume=<folder>` or `hydra.swee
 goes on with those that are not, and adds new ones. A job is identified by its overrides and the hash of its config.
 """
 
+import gc
 import json
 import logging
+import os
 import re
 import shlex
 import sys
@@ -17,15 +19,17 @@ from typing import Any, NamedTuple
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.plugins import Plugins
-from hydra.core.utils import JobReturn
+from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
 from hydra.plugins.launcher import Launcher
 from hydra.plugins.sweeper import Sweeper
-from hydra.types import HydraContext, TaskFunction
+from hydra.types import HydraContext, RunMode, TaskFunction
 from omegaconf import DictConfig, OmegaConf, flag_override
 
+from iolaus.conf.registry import take_place_of
 from iolaus.runner.config.permissions import words_to_repeat
-from iolaus.runner.run.errors import explain
+from iolaus.runner.launch.rank import left_error
+from iolaus.runner.run.errors import TrainingFailure, explain
 from iolaus.runner.run.files import newest, write_atomically
 from iolaus.runner.run.folder import RunFolder, flags, new_name, public_overrides, typed_overrides
 from iolaus.runner.run.sweep_folder import SWEEP, quoted, read_sweep
@@ -38,11 +42,12 @@ ENDED = ("done", "pruned")
 
 
 def register_plugins() -> None:
-    """Makes the project's sweepers, launcher and search path known to Hydra, wherever the package lies."""
-    from hydra_plugins.iolaus import GridSweeper, OptunaSweeper, OwnConfigs, SlurmLauncher
+    """Makes the project's sweepers, launchers and search path known to Hydra, wherever the package lies."""
+    from hydra_plugins.iolaus import GridSweeper, OptunaSweeper, OwnConfigs, RayLauncher, SlurmLauncher
 
-    for plugin in (GridSweeper, OptunaSweeper, OwnConfigs, SlurmLauncher):
+    for plugin in (GridSweeper, OptunaSweeper, OwnConfigs, RayLauncher, SlurmLauncher):
         Plugins.instance().register(plugin)
+    take_place_of("ray_launcher")  # which Hydra has imported by now
 
 
 def sweep_folder(*, _root_: DictConfig) -> str:
@@ -177,8 +182,21 @@ def problem_of(run: RunFolder) -> str | None:
     return {"running": "ended without a word (killed?)", "waiting": "did not start"}.get(state, state)
 
 
+def result_of(run: RunFolder, name: str, overrides: Sequence[str]) -> JobReturn:
+    """Hydra's record of a job that another process has run, from its run folder."""
+    status = run.status()
+    state, result = status.get("state"), JobReturn(overrides=list(overrides), working_dir=os.getcwd())
+    if state in ENDED:
+        result.status = JobStatus.COMPLETED
+        result.return_value = (status.get("results") or {}).get("objective")
+    else:
+        why = status.get("error") or left_error(run.path) or f"it ended as {state!r} without a word"
+        result.status, result.return_value = JobStatus.FAILED, TrainingFailure(f"{name}: {why}")
+    return result
+
+
 class SweepPage(Callback):
-    """After the last job of a multirun: writes the page that compares the runs, and a line for each that failed."""
+    """Around a multirun: its folder, the memory of its jobs, and at its end the page that compares the runs."""
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         """Fixes the sweep's folder, for jobs that are composed in another process."""
@@ -186,6 +204,14 @@ class SweepPage(Callback):
         with flag_override(config, ["struct", "readonly"], [False, False]):
             config.hydra.sweep.dir = folder
             config.hydra.overrides.hydra.append(f"hydra.sweep.dir={quoted(folder)}")
+
+    def on_job_end(self, config: DictConfig, job_return: JobReturn, **_: Any) -> None:
+        """Lets go of what only this job needed; the process may run hundreds more."""
+        if config.hydra.mode == RunMode.MULTIRUN:
+            job_return.cfg = job_return.hydra_cfg = None
+            gc.collect()  # trainers and the threads that write checkpoints are in cycles
+            if not gc.get_freeze_count():
+                gc.freeze()  # the libraries: looking at them again would take as long as a short job
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
         """Compares the runs in the sweep's folder; ends with exit status 1 where a job has failed."""

@@ -14,7 +14,8 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.sweeps.optuna import STUDY, open_journal, repair, search_space
+from iolaus.runner.sweeps.optuna import search_space
+from iolaus.runner.sweeps.study import STUDY, open_storage, repair
 from tests.conftest import ROOT, TINY, run_program
 from tests.report.pages import read
 
@@ -62,7 +63,7 @@ def cheap(*arguments: str, cwd: Path, **environment: str) -> subprocess.Complete
 
 def study_in(cwd: Path) -> optuna.Study:
     (folder,) = cwd.glob("outputs/*/*-sweep")
-    return optuna.load_study(study_name=STUDY, storage=open_journal(str(folder / "study.journal")))
+    return optuna.load_study(study_name=STUDY, storage=open_storage(str(folder / "study.journal")))
 
 
 def started(cwd: Path) -> list[int]:
@@ -154,13 +155,13 @@ def test_space_is_written_in_hydras_own_words(
 
 def test_half_written_journal_is_repaired(tmp_path: Path) -> None:
     journal = tmp_path / "study.journal"
-    study = optuna.create_study(study_name=STUDY, storage=open_journal(str(journal)))
+    study = optuna.create_study(study_name=STUDY, storage=open_storage(str(journal)))
     study.ask()
     whole = journal.read_bytes()
     journal.write_bytes(whole + b'{"op_code": 4, "wor')
-    repair(journal)
+    repair(str(journal))
     assert journal.read_bytes() == whole
-    assert len(optuna.load_study(study_name=STUDY, storage=open_journal(str(journal))).get_trials()) == 1
+    assert len(optuna.load_study(study_name=STUDY, storage=open_storage(str(journal))).get_trials()) == 1
 
 
 TRIALS = [

@@ -1,0 +1,167 @@
+"""The launcher `hydra/launcher=ray`: each run is a task of a Ray cluster, in a process of its own. Imports no torch.
+
+Ray starts a task again whose process or machine has died. The run then goes on from its checkpoint, in its own folder,
+wherever the task is started. A job's state is read from its run folder alone.
+"""
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from hydra.core.singleton import Singleton
+from hydra.core.utils import JobReturn, filter_overrides
+from hydra.plugins.launcher import Launcher as HydraLauncher
+from hydra.types import HydraContext, TaskFunction
+from omegaconf import DictConfig, OmegaConf, open_dict
+
+from iolaus.conf import sweeper as options
+from iolaus.runner.config.settings import takes_settings
+from iolaus.runner.launch.job import SECONDS_FOR_THE_LAST_TO_END
+from iolaus.runner.launch.processes import LAUNCHED, LAUNCHERS
+from iolaus.runner.run.cluster import nodes_of, processes_per_node
+from iolaus.runner.run.folder import RunFolder
+from iolaus.runner.sweeps.sweeper import result_of
+
+log = logging.getLogger("iolaus")
+
+
+class Launcher(HydraLauncher):
+    """Submits jobs to Ray and waits for them; raises ImportError without the packages."""
+
+    @takes_settings(options.Ray)
+    def __init__(self, settings: options.Ray) -> None:
+        if not (find_spec("ray") and find_spec("hydra_plugins.hydra_ray_launcher")):
+            raise ImportError(
+                "hydra/launcher=ray needs the package hydra-ray-launcher: pip install 'iolaus[ray]'"
+            )
+        self.settings = settings
+
+    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        """Keeps what a job is made of."""
+        self.hydra_context, self.task_function, self.config = hydra_context, task_function, config
+
+    def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
+        """Runs the jobs; returns when all have ended.
+
+        Raises:
+            ConnectionError: there is no cluster at the address.
+            ValueError: a run asks for several machines.
+        """
+        import ray
+        from hydra_plugins.hydra_ray_launcher._launcher_util import launch_job_on_ray
+
+        sweep = Path(str(self.config.hydra.sweep.dir)).absolute()
+        configs = [self._config(words, sweep, initial_job_idx + i) for i, words in enumerate(job_overrides)]
+        asked = [self._resources(config.trainer) for config in configs]
+        folders = [RunFolder(sweep / str(config.hydra.sweep.subdir)) for config in configs]
+        connect(self.settings)
+        for resources in {str(wanted): wanted for wanted in asked}.values():
+            warn_without_room(resources)
+        tasks = []
+        for config, resources, folder, words in zip(configs, asked, folders, job_overrides, strict=True):
+            task = OnNode(self.task_function, folder.path, os.getcwd(), environment_for_nodes())
+            again = {"max_retries": self.settings.max_retries, "max_calls": 1}
+            remote = OmegaConf.create({**resources, **again, "runtime_env": {"env_vars": search_path()}})
+            state = Singleton.get_state()
+            tasks.append(launch_job_on_ray(self.hydra_context, remote, config, task, state))
+            log.info("job %s: %s", folder.path.name, " ".join(filter_overrides(words)))
+        ray.wait(tasks, num_returns=len(tasks), fetch_local=False)
+        return [
+            result_of(folder, f"job {folder.path.name}", words)
+            for folder, words in zip(folders, job_overrides, strict=True)
+        ]
+
+    def _config(self, words: Sequence[str], sweep: Path, number: int) -> DictConfig:
+        """The config of a job, whose folder is the same wherever its process is started."""
+        config = self.hydra_context.config_loader.load_sweep_config(self.config, list(words))
+        with open_dict(config):
+            config.hydra.sweep.dir = str(sweep)
+            config.hydra.job.id, config.hydra.job.num = f"job_id_for_{number}", number
+        return config
+
+    def _resources(self, trainer: DictConfig) -> dict[str, Any]:
+        """What Ray has to reserve for a run; raises ValueError where one machine is not enough."""
+        if nodes_of(trainer) != (1, 1):
+            raise ValueError(
+                f"hydra/launcher=ray gives each run one machine: trainer.num_nodes={trainer.num_nodes} needs torchrun "
+                "or hydra/launcher=slurm"
+            )
+        devices = processes_per_node(trainer)
+        gpus = self.settings.gpus
+        if gpus is None:
+            gpus = devices if trainer.get("accelerator") == "gpu" else 0
+        wanted: dict[str, Any] = {"num_cpus": self.settings.cpus, "num_gpus": gpus}
+        wanted["resources"] = dict(self.settings.resources)
+        return wanted | ({"memory": int(self.settings.mem_gb * 1e9)} if self.settings.mem_gb else {})
+
+
+class OnNode:
+    """The task function, as a process of Ray's calls it: where the command was typed, and as no rank of another job."""
+
+    def __init__(self, task: TaskFunction, folder: Path, cwd: str, environment: dict[str, str]) -> None:
+        self.task, self.folder, self.cwd, self.environment = task, folder, cwd, environment
+
+    def __call__(self, config: DictConfig) -> Any:
+        """Runs the job once the process that ran it before is gone; raises ValueError without the working folder."""
+        for name in list(os.environ):
+            if is_of_another_job(name):
+                del os.environ[name]
+        for name, value in self.environment.items():
+            os.environ.setdefault(name, value)
+        try:
+            os.chdir(self.cwd)
+        except OSError as error:
+            raise ValueError(
+                f"{socket.gethostname()} cannot enter {self.cwd!r} ({error.strerror}): the machines of the cluster "
+                "need the working folder under the same path"
+            ) from error
+        deadline = time.monotonic() + SECONDS_FOR_THE_LAST_TO_END
+        while RunFolder(self.folder).is_locked() and time.monotonic() < deadline:
+            time.sleep(0.5)
+        return self.task(config)
+
+
+def is_of_another_job(name: str) -> bool:
+    """Whether a variable tells a process its rank, as where srun has started Ray."""
+    return name in LAUNCHED or name.startswith(LAUNCHERS)
+
+
+def search_path() -> dict[str, str]:
+    """What the processes need before they import anything: they find the modules that this command finds."""
+    return {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
+
+
+def environment_for_nodes() -> dict[str, str]:
+    """This command's variables, for a machine that does not set them itself."""
+    return {n: value for n, value in os.environ.items() if not (is_of_another_job(n) or n.startswith("RAY_"))}
+
+
+def connect(settings: options.Ray) -> None:
+    """Connects to the cluster, or starts Ray here where there is none; raises ConnectionError if it does not answer."""
+    import ray
+
+    if ray.is_initialized():
+        return
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        ray.init(address=settings.address, **dict(settings.init))
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        where = settings.address or os.environ.get("RAY_ADDRESS") or "of this machine"
+        raise ConnectionError(f"cannot connect to the Ray cluster {where}: {str(error).strip()}") from error
+
+
+def warn_without_room(wanted: dict[str, Any]) -> None:
+    """Says that jobs will wait where no machine of the cluster is large enough by now."""
+    import ray
+
+    names = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
+    needed = {names[n]: count for n, count in wanted.items() if n in names} | wanted["resources"]
+    machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    if not any(all(machine.get(n, 0) >= count for n, count in needed.items()) for machine in machines):
+        shown = ", ".join(f"{name} {count:g}" for name, count in needed.items() if count)
+        log.warning("no machine of the Ray cluster has %s: the jobs wait for one", shown)

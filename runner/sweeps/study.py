@@ -1,0 +1,130 @@
+"""The study of a search: its storage, which several sweepers may share, and which of them has a trial.
+
+A storage is a journal file, or `grpc://HOST:PORT` of Optuna's proxy for one. Optuna is imported when a search begins.
+"""
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from iolaus.runner.run.files import locked
+from iolaus.runner.run.folder import RunFolder
+
+JOURNAL, STUDY = "study.journal", "search"
+"""The journal in the sweep's folder, and the name of the study."""
+
+SWEEPERS, SWEEPER = ".sweepers", "sweeper"
+"""In the sweep's folder: a lock for each process that searches there; and the attribute of a trial with its name."""
+
+PROXY = "grpc://"
+
+SECONDS_TO_ANSWER = 20.0
+
+
+def import_optuna() -> Any:
+    """The package, quiet; raises ImportError with what to install."""
+    try:
+        import optuna
+    except ImportError as error:
+        needed = "hydra/sweeper=optuna needs the package optuna: pip install 'iolaus[search]'"
+        raise ImportError(needed) from error
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    return optuna
+
+
+def storage_of(setting: str | None, sweep: Path) -> str:
+    """The storage that a search uses: what is set, else the journal in the sweep's folder."""
+    if setting and setting.startswith(PROXY):
+        return setting
+    return str(Path(setting or sweep / JOURNAL).absolute())
+
+
+def relative_storage(storage: str, folder: Path) -> str:
+    """A storage as a run folder notes it: the sweep's folder may be moved."""
+    return storage if storage.startswith(PROXY) else os.path.relpath(storage, folder)
+
+
+def noted_storage(noted: str, folder: Path) -> str:
+    """The storage that a run folder has noted."""
+    return noted if noted.startswith(PROXY) else str(folder / noted)
+
+
+def open_storage(storage: str) -> Any:
+    """Optuna's storage, which many processes may write to.
+
+    Raises:
+        ConnectionError: no proxy answers.
+        ImportError: a proxy is asked for, without the packages.
+        ValueError: it is no address.
+    """
+    storages = import_optuna().storages
+    if not storage.startswith(PROXY):
+        return storages.JournalStorage(storages.journal.JournalFileBackend(storage))
+    host, _, port = storage.removeprefix(PROXY).rpartition(":")
+    if not host or not port.isdecimal():
+        raise ValueError(f"hydra.sweeper.storage={storage}: expected a file or grpc://HOST:PORT")
+    try:
+        proxy = storages.GrpcStorageProxy(host=host, port=int(port))
+        proxy.wait_server_ready(timeout=SECONDS_TO_ANSWER)
+    except ImportError as error:
+        raise ImportError(
+            f"hydra.sweeper.storage={storage} needs the package grpcio: pip install grpcio"
+        ) from error
+    except ConnectionError as error:
+        raise ConnectionError(
+            f"hydra.sweeper.storage={storage}: no proxy has answered in {SECONDS_TO_ANSWER:.0f} seconds"
+        ) from error
+    return proxy
+
+
+def repair(storage: str) -> None:
+    """Cuts off a line that a killed process has left half-written in a journal, after which nothing could be appended."""
+    journal = Path(storage)
+    if storage.startswith(PROXY) or not journal.exists():
+        return
+    lock = import_optuna().storages.journal.JournalFileSymlinkLock(storage)
+    lock.acquire()  # or another sweeper may be writing that line now
+    try:
+        text = journal.read_bytes()
+        if text and not text.endswith(b"\n"):
+            os.truncate(journal, text.rfind(b"\n") + 1)
+    finally:
+        lock.release()
+
+
+class Claims:
+    """Which trials this sweeper may run, beside others on its study: its own, and those of dead ones in its folder."""
+
+    def __init__(self, sweep: Path, storage: str) -> None:
+        self.sweep, self.storage, self.token = sweep, storage, secrets.token_hex(4)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Within it this sweeper counts as alive."""
+        own = self._lock_of(self.token)
+        own.path.mkdir(parents=True)
+        with own.lock():
+            yield
+
+    def turn(self) -> Any:
+        """Within it no other sweeper chooses trials; the one exception are those in other folders behind a proxy."""
+        place = self.sweep / JOURNAL if self.storage.startswith(PROXY) else Path(self.storage)
+        return locked(place.with_name(f".{place.name}.turn"))
+
+    def claim(self, trial: Any) -> None:
+        """Notes that a trial is this sweeper's."""
+        trial.set_user_attr(SWEEPER, self.token)
+
+    def may_run(self, trial: Any) -> bool:
+        """Whether a trial that has begun is this sweeper's to run or to report."""
+        owner = trial.user_attrs.get(SWEEPER)
+        if owner is None:  # its sweeper was killed before it could say so
+            return self.storage == storage_of(None, self.sweep)
+        lock = self._lock_of(owner)
+        return owner == self.token or (lock.path.exists() and not lock.is_locked())
+
+    def _lock_of(self, token: str) -> RunFolder:
+        return RunFolder(self.sweep / SWEEPERS / token)

@@ -1,0 +1,60 @@
+"""How the memory of one process grows over the jobs of a sweep."""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+from tests.benchmarks.training.bench_startup import FIRST_STEP, ROOT
+
+JOBS = (1, 25, 100, 300)
+"""After how many jobs the memory is read."""
+
+PROGRAM = f"""
+import os
+import sys
+from iolaus.runner.cli.commands import main
+from iolaus.runner.sweeps.sweeper import SweepPage
+
+ended, jobs = SweepPage.on_job_end, 0
+
+def on_job_end(*given, **named):
+    global jobs
+    ended(*given, **named)
+    jobs += 1
+    if jobs in {JOBS}:
+        pages = int(open("/proc/self/statm").read().split()[1])
+        files, threads = len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+        megabytes = pages * os.sysconf("SC_PAGE_SIZE") // 2**20
+        print("MEASURED", jobs, megabytes, files, threads, file=sys.stderr, flush=True)
+
+SweepPage.on_job_end = on_job_end
+main()
+"""
+
+KERNELS = dict.fromkeys(("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"), "1024")
+
+
+def measure(folder: str, **environment: str) -> list[list[int]]:
+    """Jobs, megabytes, open files and threads, as the process of a sweep goes on."""
+    tiny = [*FIRST_STEP, "model=bert_tiny", "sampler.global_batch_size=8", f"seed=range(0,{JOBS[-1]})"]
+    command = [sys.executable, "-c", PROGRAM, "train", "-m", *tiny]
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", **environment}
+    done = subprocess.run(command, cwd=folder, env=env, check=True, capture_output=True, text=True)
+    return [[int(word) for word in found.split()] for found in re.findall(r"MEASURED (.*)", done.stderr)]
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        bounded, unbounded = measure(folder), measure(folder, **KERNELS)
+    print(
+        "| jobs of one step so far | resident memory, MB | with torch's own bound on kernels, MB | open files | threads |"
+    )
+    print("|---|---|---|---|---|")
+    for (jobs, megabytes, files, threads), (_, before, _, _) in zip(bounded, unbounded, strict=True):
+        print(f"| {jobs} | {megabytes:,} | {before:,} | {files} | {threads} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""What a process keeps of the jobs that it runs one after the other, and what it starts."""
+
+import gc
+import multiprocessing
+import os
+import subprocess
+import sys
+import weakref
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hydra.core.utils import JobReturn
+from hydra.types import RunMode
+from omegaconf import OmegaConf
+
+from iolaus.runner.launch.job import KERNEL_CACHES, bound_kernel_caches, start_processes_as_usual
+from iolaus.runner.run.folder import RunFolder
+from iolaus.runner.sweeps.sweeper import SweepPage
+from tests.conftest import ROOT, TINY, run_program
+
+MATRICES = """
+import sys
+import torch
+from iolaus.runner.launch.job import bound_kernel_caches
+
+def resident() -> int:
+    return int(open("/proc/self/statm").read().split()[1]) * 4 // 1024
+
+if sys.argv[1] == "bounded":
+    bound_kernel_caches()
+weight = torch.randn(64, 64, dtype=torch.bfloat16)
+first, last = 200, 540
+for rows in range(first, last):
+    torch.randn(rows, 64, dtype=torch.bfloat16) @ weight
+    if rows == first + 260:
+        before = resident()
+print(resident() - before)
+"""
+"""Multiplies matrices of 340 sizes; prints by how many megabytes the last 80 of them let the process grow."""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads the memory from /proc")
+def test_kernels_of_former_sizes_are_let_go() -> None:
+    env = {name: value for name, value in os.environ.items() if name not in KERNEL_CACHES}
+    env["PYTHONPATH"], grown = str(ROOT), {}
+    for kind in ("bounded", "as torch does"):
+        command = [sys.executable, "-c", MATRICES, kind]
+        grown[kind] = int(subprocess.run(command, env=env, check=True, capture_output=True, text=True).stdout)
+    assert grown["bounded"] < 8
+    if grown["as torch does"] < 20:
+        pytest.skip("this machine's kernels are small")
+    assert grown["bounded"] < grown["as torch does"] / 3
+
+
+def test_bound_of_the_user_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KERNEL_CACHES[0], "7")
+    monkeypatch.delenv(KERNEL_CACHES[1], raising=False)
+    bound_kernel_caches()
+    assert [os.environ[name] for name in KERNEL_CACHES] == ["7", "128"]
+
+
+class Held:
+    """What a job has left in a circle of references, as a trainer is."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+@pytest.mark.parametrize("mode", ["MULTIRUN", "RUN"])
+def test_job_of_a_sweep_leaves_neither_its_config_nor_circles(mode: str) -> None:
+    frozen = gc.get_freeze_count()
+    gc.disable()
+    try:
+        left = weakref.ref(Held())
+        done: Any = JobReturn(cfg=OmegaConf.create({"a": 1}), hydra_cfg=OmegaConf.create({"b": 1}))
+        SweepPage().on_job_end(OmegaConf.create({"hydra": {"mode": RunMode[mode]}}), job_return=done)
+        if mode == "RUN":
+            assert done.cfg is not None
+            assert left() is not None
+        else:
+            assert done.cfg is done.hydra_cfg is None
+            assert left() is None
+    finally:
+        gc.enable()
+        if not frozen:
+            gc.unfreeze()
+
+
+def start_method_in_job() -> tuple[str, str]:
+    """How a worker of joblib starts processes, before and after a job has begun."""
+    before = multiprocessing.get_start_method()
+    start_processes_as_usual()
+    return before, multiprocessing.get_start_method()
+
+
+def test_worker_of_joblib_starts_processes_as_any_other() -> None:
+    joblib = pytest.importorskip("joblib")
+    usual = multiprocessing.get_start_method()
+    found = joblib.Parallel(n_jobs=2)(joblib.delayed(start_method_in_job)() for _ in range(2))
+    assert found[0] == ("loky", usual)
+    start_processes_as_usual()
+    assert multiprocessing.get_start_method() == usual
+
+
+@pytest.mark.slow
+def test_joblib_trains_with_loader_processes_as_by_default(tmp_path: Path, text_file: Path) -> None:
+    pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
+    default = [word for word in TINY if not word.startswith("data.num_workers")]
+    words = [*default, f"data.source={text_file}", "trainer.max_steps=4", "seed=1,2", "hydra/launcher=joblib"]
+    run_program("-m", *words, cwd=tmp_path)
+    runs = [RunFolder(path.parent) for path in tmp_path.glob("outputs/*/*-sweep/*/status.json")]
+    assert [run.status()["state"] for run in runs] == ["done", "done"]
