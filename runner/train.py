@@ -30,9 +30,9 @@ from iolaus.runner.loop.assembly import assemble, known_task, preprocessor_of
 from iolaus.runner.run.cluster import member, refuse_sweep_of_ranks
 from iolaus.runner.run.errors import TrainingFailure, explain, wants_traceback
 from iolaus.runner.run.folder import RunFolder
+from iolaus.runner.run.lifetime import outlast_readers
 from iolaus.runner.run.redaction import know_secrets, redact_logs
 from iolaus.runner.run.signals import EXIT_INTERRUPTED, Stopped, ending_with_command, forwarding, stoppable
-from iolaus.runner.run.streams import outlast_readers
 
 log = logging.getLogger("iolaus")
 
@@ -160,8 +160,8 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
         if beating or not str(error).startswith(KILLED_LOADER):  # the agent starts this rank again
             raise
         step = folder.status().get("step")
-        saved = f"saved at step {step}" if step else "no checkpoint was written yet"
-        raise TrainingFailure(f"{error}; {saved}; go on with resume={folder.path}") from error
+        reached = f"saved at step {step}" if step else "no checkpoint was written yet"
+        raise TrainingFailure(f"{error}; {reached}; go on with resume={folder.path}") from error
     finally:
         finish_loggers(trainer.loggers)
     return finish(data, module, trainer, folder, saver, pruned)

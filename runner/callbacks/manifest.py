@@ -11,6 +11,7 @@ from lightning.pytorch.strategies import ModelParallelStrategy
 from omegaconf import OmegaConf
 
 from iolaus.runner.checkpoints.digests import state_digest
+from iolaus.runner.data.replicas import Replica, gathered
 from iolaus.runner.data.text.tokenizer import tokenizer_fingerprint
 from iolaus.runner.loop.assembly import preprocessor_of
 from iolaus.runner.manifest.digests import value_digest
@@ -19,7 +20,6 @@ from iolaus.runner.manifest.record import begin_manifest, update_session
 from iolaus.runner.run.audit import open_at
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.run.model_folder import model_folder
-from iolaus.runner.run.replicas import Replica, gathered
 
 log = logging.getLogger("iolaus")
 

@@ -2,6 +2,7 @@
 
 - `callback`: when to save, what to keep, and which checkpoint to resume from.
 - `files`: whole checkpoints, written atomically and checked.
+- `digests`: weights and optimizer state as one number.
 - `sharded`: checkpoints of which every rank writes its shards, in the background.
 """
 

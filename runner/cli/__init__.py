@@ -3,6 +3,7 @@
 - `commands`: the table of subcommands, and the program that runs one.
 - `compose`: a config as the command line composes it.
 - `info`, `schema`: options and their fields; `plan`: what a run would do; `schedule`: its learning rate.
+- `order`: the samples of any step; `verify`: whether a run was changed since.
 - `runs`, `report`, `audit`: the runs that there are, as tables and pages, and compared step by step.
 - `models`: subcommands that take a trained model; `prepare`: energon data sets; `prepare_corpus`: large corpora.
 - `version`: versions.

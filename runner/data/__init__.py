@@ -5,7 +5,7 @@ A sample goes from source to tokenizer, `store`, sampler (global batch k), parti
 - `micro_batch`: the types of flat samples, micro-batches and shares. Read it first.
 - `batches`: global batch k as a rank's micro-batches, and the loader of them.
 - `module`: the base class of data modules; `evaluated`: with labelled validation and test sets.
-- `handover`: serializes batches of loader processes.
+- `workers`: loader processes; `handover`: serializes their batches; `replicas`: a rank's place among those of the model.
 - `read`: files; `text`: documents for pretraining; `store`: token sequences on disk.
 - `labelled`: rows of finetuning tasks; `vision`: conversations about images; `energon`: streams of megatron-energon.
 - `corpus`: large corpora, tokenised by datatrove into sharded stores.

@@ -17,8 +17,8 @@ from iolaus.runner.data.batches import (
     GlobalBatches,
 )
 from iolaus.runner.data.micro_batch import Collate
+from iolaus.runner.data.replicas import replica_of
 from iolaus.runner.data.workers import StepLoader, StepSampler
-from iolaus.runner.run.replicas import replica_of
 from iolaus.runner.samplers import GlobalBatchSampler, Sequential
 
 log = logging.getLogger("iolaus")

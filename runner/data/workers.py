@@ -16,7 +16,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from iolaus.runner.data.handover import serialize_batch
-from iolaus.runner.run.orphans import end_with_parent
+from iolaus.runner.run.lifetime import end_with_parent
 from iolaus.runner.run.signals import STOPPING
 
 log = logging.getLogger("iolaus")

@@ -15,6 +15,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from iolaus.runner.config.permissions import words_to_repeat
+from iolaus.runner.launch import agreement
 from iolaus.runner.launch.leftovers import clear_leftovers
 from iolaus.runner.launch.nodes import MEETING, Leadership
 from iolaus.runner.launch.processes import launch, quiet_threads
@@ -75,7 +76,7 @@ def run_job(config: DictConfig, folder: RunFolder, here: Member | None, train: T
     if here.rank == 0:
         return _lead(config, folder, lambda: _first_of_many(config, folder, here, train))
     try:
-        cluster.await_announcement(folder, here)
+        agreement.await_announcement(folder, here)
         return train(config, folder)
     except Exception as error:
         if message := explain(error):
@@ -117,7 +118,7 @@ def _on_nodes(config: DictConfig, folder: RunFolder, nodes: Nodes, train: Train,
 def _first_of_many(config: DictConfig, folder: RunFolder, here: Member, train: Train) -> Figures:
     """Trains as the first rank, which has the last word on why a run failed: the message of the rank that began it."""
     (folder.path / RANK_ERROR).unlink(missing_ok=True)
-    cluster.announce(folder, here)
+    agreement.announce(folder, here)
     try:
         return train(config, folder)
     except Exception as error:

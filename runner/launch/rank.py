@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from iolaus.runner.run import signals
 from iolaus.runner.run.errors import explain, wants_traceback
 from iolaus.runner.run.folder import RunFolder, editable
-from iolaus.runner.run.orphans import end_with_parent, set_parent_death_signal
+from iolaus.runner.run.lifetime import end_with_parent, set_parent_death_signal
 from iolaus.runner.run.redaction import know_secrets
 
 RANK_CONFIG = "IOLAUS_RANK_CONFIG"

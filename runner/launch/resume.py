@@ -16,8 +16,9 @@ from typing import Any
 
 from omegaconf import DictConfig
 
+from iolaus.runner.launch.agreement import agreed_folder
 from iolaus.runner.launch.torchrun import agree_on_launch
-from iolaus.runner.run.cluster import agreed_folder, member, nodes_of, slurm_job
+from iolaus.runner.run.cluster import member, nodes_of, slurm_job
 from iolaus.runner.run.folder import (
     CONFIG_FLAGS,
     RunFolder,

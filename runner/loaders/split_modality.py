@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch.utils.data import Sampler
 
+from iolaus.runner.data.replicas import find_replica
 from iolaus.runner.order.permutation import epoch_seed
-from iolaus.runner.run.replicas import find_replica
 from iolaus.runner.samplers.base import ResumableSampler, check_fingerprint, check_sizes
 from iolaus.runner.samplers.modality_batches import ModalityBatches, deal_evenly
 

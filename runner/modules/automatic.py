@@ -11,13 +11,13 @@ from torch.optim import Optimizer
 
 from iolaus.conf.values import check_choice
 from iolaus.runner.data.micro_batch import MicroBatch
+from iolaus.runner.data.replicas import replica_of
 from iolaus.runner.inference.export import write_model
 from iolaus.runner.loop.sharding import check_shardable, whole
 from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.modules.base import ModelModule
 from iolaus.runner.modules.training import seed_generators, step_seed
 from iolaus.runner.optim import OPTIMIZERS, get_optimizer, loop_needs
-from iolaus.runner.run.replicas import replica_of
 
 Batch = dict[str, Any]
 """A collator's batch of samples: tensors of rows [B, T], or of one packed row [1, T]."""

@@ -9,10 +9,10 @@ from torch import Tensor
 from torch.distributed.fsdp import FSDPModule
 
 from iolaus.runner.data.micro_batch import MicroBatch
+from iolaus.runner.data.replicas import gathered, replica_of
 from iolaus.runner.loop.sharding import gather, shard
 from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.optim import loop_needs
-from iolaus.runner.run.replicas import gathered, replica_of
 
 
 class ModelModule(pl.LightningModule):

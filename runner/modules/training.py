@@ -13,6 +13,7 @@ from iolaus.conf import module as options
 from iolaus.runner.checkpoints.callback import last_good
 from iolaus.runner.data.batches import figures_of
 from iolaus.runner.data.micro_batch import MicroBatch, Share
+from iolaus.runner.data.replicas import replica_of
 from iolaus.runner.loop.plain import put_back_cycled
 from iolaus.runner.loop.sharding import check_shardable, clip_shards, synchronise, whole
 from iolaus.runner.models.flops import step_flops
@@ -23,7 +24,6 @@ from iolaus.runner.optim import LoopNeeds, loop_needs
 from iolaus.runner.run.audit import order_hash
 from iolaus.runner.run.errors import TrainingFailure
 from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.run.replicas import replica_of
 
 log = logging.getLogger("iolaus")
 

@@ -1,31 +1,20 @@
 """The rank of this process where srun or torchrun has started it. Imports no torch."""
 
 import contextlib
-import json
 import os
 import re
 import socket
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from iolaus.runner.run.environment import output_of
-from iolaus.runner.run.files import locked, read_json, write_atomically
-from iolaus.runner.run.folder import RunFolder
-
-LAUNCH_FILE = ".launch"
-"""In the run folder: the launch for which rank 0 has prepared it."""
 
 AGREED_LAUNCH = "IOLAUS_LAUNCH"
 """Environment variable with the name that ranks of torchrun have agreed on; their agents count restarts separately."""
 
 SECONDS_TO_AGREE = 600.0
 """How long the other ranks wait for rank 0."""
-
-SECONDS_TO_START = 60.0
-"""How long a node may take from choosing a run folder to holding it."""
 
 NOT_A_TASK = 0xFFFFFFF0
 """SLURM step numbers from here on are shells and batch scripts, no tasks of srun."""
@@ -201,68 +190,6 @@ def port_of(launch: str) -> int:
     return 15000 + (job * 61 + step * 7 + restart) % 15000
 
 
-def agreed_folder(outputs: Path, identity: str, choose: Callable[[], str], several: bool = False) -> str:
-    """The run folder that rank 0 has chosen, on every rank; a requeued job keeps the one it had.
-
-    Commands that start `several` nodes of one run without a cluster's help meet in the outputs folder that they share.
-
-    Raises:
-        ValueError: the choice of rank 0 does not arrive, or the ranks cannot communicate.
-    """
-    here, job = member(), slurm_job()
-    if here is not None and not here.slurm:
-        return _through_torchrun(here, outputs, identity, choose)
-    if job is None:
-        return _through_outputs(outputs, identity, choose) if several else choose()
-    step = os.environ.get("SLURM_STEP_ID", 0)
-    note = outputs / "slurm" / f"{os.environ['SLURM_JOB_ID']}.{step}-{identity[:8]}.json"
-    if here is None or here.rank == 0:
-        known = read_json(note, {}).get("folder") if int(os.environ.get("SLURM_RESTART_COUNT", 0)) else None
-        folder = known or choose()
-        note.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(note, json.dumps({"launch": slurm_launch(), "folder": folder}))
-        return folder
-    _await_note(note, here, outputs)
-    return str(read_json(note, {})["folder"])
-
-
-def _through_outputs(outputs: Path, identity: str, choose: Callable[[], str]) -> str:
-    """The folder in which another node trains this config or is about to, else a new choice, noted for other nodes."""
-    note = outputs / "nodes" / f"{identity}.json"
-    note.parent.mkdir(parents=True, exist_ok=True)
-    with locked(note.with_suffix(".lock")):
-        known = read_json(note, {}).get("folder")
-        if known and (RunFolder(Path(known)).is_locked() or _is_young(note)):
-            return str(known)
-        folder = choose()
-        write_atomically(note, json.dumps({"folder": folder}))
-        return folder
-
-
-def _is_young(note: Path) -> bool:
-    return time.time() - note.stat().st_mtime < SECONDS_TO_START
-
-
-def _through_torchrun(here: Member, outputs: Path, identity: str, choose: Callable[[], str]) -> str:
-    """The folder that rank 0 chooses; ranks that torchrun has started again come back to the one they had."""
-    run_id = os.environ.get("TORCHELASTIC_RUN_ID", "none")
-    note = outputs / "nodes" / f"{re.sub(r'[^A-Za-z0-9]+', '-', run_id)}-{identity}.json"
-    store, key = agent_store(), f"iolaus/{here.launch}/{identity}"
-    if here.rank == 0:
-        again = run_id != "none" or int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0
-        known = read_json(note, {}).get("folder") if again else None
-        folder = known if known and RunFolder(Path(known)).status().get("state") != "done" else choose()
-        note.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(note, json.dumps({"launch": here.launch, "folder": folder}))
-        if store is not None:
-            store.set(key, folder)
-        return folder
-    if store is not None:
-        return str(store.get(key).decode())
-    _await_note(note, here, outputs)
-    return str(read_json(note, {})["folder"])
-
-
 def agent_store() -> Any:
     """The store of torchrun's agents, where its ranks may use it; else None."""
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
@@ -270,28 +197,6 @@ def agent_store() -> Any:
     from torch.distributed import TCPStore
 
     return TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
-
-
-def announce(folder: RunFolder, here: Member) -> None:
-    """Tells the other ranks that rank 0 has locked and prepared the run folder."""
-    write_atomically(folder.path / LAUNCH_FILE, json.dumps({"launch": here.launch}))
-
-
-def await_announcement(folder: RunFolder, here: Member) -> None:
-    """Waits until rank 0 of this launch has locked and prepared the run folder."""
-    _await_note(folder.path / LAUNCH_FILE, here, folder.path)
-
-
-def _await_note(note: Path, here: Member, where: Path) -> None:
-    """Waits for a note of this launch that rank 0 writes; raises ValueError where it does not come."""
-    deadline = time.monotonic() + SECONDS_TO_AGREE
-    while read_json(note, {}).get("launch") != here.launch:
-        if time.monotonic() > deadline:
-            raise ValueError(
-                f"rank {here.rank} has waited {SECONDS_TO_AGREE:.0f} seconds for rank 0 to write to {str(where)!r}: it "
-                "failed, or the nodes do not share that folder; set outputs=<a folder they share>"
-            )
-        time.sleep(0.1)
 
 
 def _resolves(name: str) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from iolaus.runner.run.orphans import set_parent_death_signal
+from iolaus.runner.run.lifetime import set_parent_death_signal
 
 STOPPING = (
     signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2,

@@ -89,7 +89,7 @@ def test_nodes_come_and_go_and_the_order_stays(
 ) -> None:
     gates = tmp_path / "gates"
     gates.mkdir()
-    gate = f"+callback.gate={{_target_: tests.support.gates.Gate, folder: {gates}, steps: [6, 18]}}"
+    gate = f"+callback.gate={{_target_: tests.support.callbacks.Gate, folder: {gates}, steps: [6, 18]}}"
     words = [*arguments, "allowed_targets=[tests]", gate, "trainer.num_nodes=1:2", "trainer.max_restarts=9"]
     first = start(words, tmp_path)
     wait_for_steps(first, tmp_path, 6)
@@ -130,7 +130,7 @@ def test_error_that_the_user_has_to_mend_is_not_tried_again(arguments: list[str]
 
 @pytest.mark.slow
 def test_restarts_without_progress_end(arguments: list[str], tmp_path: Path) -> None:
-    dying = ["allowed_targets=[tests]", "+callback.die={_target_: tests.support.dying.Dies, step: 6}"]
+    dying = ["allowed_targets=[tests]", "+callback.die={_target_: tests.support.callbacks.Dies, step: 6}"]
     process = start([*arguments, *dying, "trainer.devices=1", "trainer.max_restarts=9"], tmp_path)
     assert process.wait(timeout=200) == 1
     output = (tmp_path / "output.txt").read_text()

@@ -135,7 +135,7 @@ def test_validation_that_a_signal_prevented_is_made_up_for(
         run_here(
             *options,
             "allowed_targets=[tests]",
-            f"+callback.stop={{_target_: tests.support.stopping.Stop, step: {step}, number: {int(number)}}}",
+            f"+callback.stop={{_target_: tests.support.callbacks.Stop, step: {step}, number: {int(number)}}}",
         )
     assert stopped.value.saved
     assert stopped.value.number == number

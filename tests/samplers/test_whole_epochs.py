@@ -1,6 +1,7 @@
 """Samplers that make batches as they are asked for, against the definition of their orders by tables of whole epochs."""
 
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,7 +38,8 @@ def grouped_epoch(data: Sequences, size: int, pool_batches: int, seed: int, epoc
 
 def split_epoch(data: Sequences, size: int, drop_last: bool, patches: int, seed: int) -> list[list[int]]:
     """The batches of an epoch of `SplitModality` at once: each modality shuffled and cut, the batches shuffled."""
-    lengths, rows, real = data.table + patches * data.has_image, [], []
+    rows: list[Any] = []
+    lengths, real = data.table + patches * data.has_image, []
     for kind, chosen in enumerate((data.has_image, ~data.has_image)):
         members = np.flatnonzero(chosen)
         count = len(members) // size if drop_last else -(-len(members) // size)

@@ -10,7 +10,8 @@ from omegaconf import OmegaConf
 
 from iolaus.conf.sweeper import Slurm
 from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.sweeps.slurm import Launcher, Layout, result_of
+from iolaus.runner.sweeps.slurm import Launcher, Layout, note_deaths
+from iolaus.runner.sweeps.sweeper import result_of
 from tests.conftest import ROOT
 from tests.slurm.queue import Queue
 
@@ -98,6 +99,7 @@ def test_run_that_nobody_has_ended_says_what_slurm_knows(tmp_path: Path) -> None
     run.update_status(state="running")
     with run.lock():
         assert run.state() == "running"
-    result = result_of(run, "12_0", [], {"12_0": "NODE_FAIL"})
+    note_deaths([run], ["12_0"], {"12_0": "NODE_FAIL"})
+    result = result_of(run, "job 12_0", [])
     assert "job 12_0 ended as NODE_FAIL" in str(result._return_value)
     assert run.status() == {"state": "killed", "error": "job 12_0 ended as NODE_FAIL"}

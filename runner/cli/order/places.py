@@ -12,7 +12,7 @@ from iolaus.runner.data.read.documents import CombinedSource, Source
 from iolaus.runner.data.read.file_documents import FileSource
 from iolaus.runner.data.text.chunking import Chunker
 from iolaus.runner.data.text.holdout import TRAIN, divide
-from iolaus.runner.data.text.tokenise import rust_threads
+from iolaus.runner.data.text.pool import rust_threads
 from iolaus.runner.run.files import replacing
 
 _AT_ONCE = 4096  # documents that are tokenised together

@@ -19,7 +19,7 @@ from iolaus.conf.values import check_choice
 from iolaus.runner.data.corpus.named import Stage, make
 from iolaus.runner.data.corpus.plan import Step
 from iolaus.runner.data.store.remote import Folder
-from iolaus.runner.run.orphans import end_with_parent
+from iolaus.runner.run.lifetime import end_with_parent
 
 _MOST_BROKEN = 3
 """Pools of processes in a row that may lose one before any task completes."""

@@ -8,7 +8,7 @@ import torch
 from iolaus.runner.data.batches import share_of
 from iolaus.runner.data.energon.loader import EnergonDataloader, EnergonPass
 from iolaus.runner.data.micro_batch import MicroBatch, Share
-from iolaus.runner.run.replicas import Replica
+from iolaus.runner.data.replicas import Replica
 
 
 class GlobalBatchStream:

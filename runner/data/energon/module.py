@@ -11,9 +11,9 @@ from iolaus.runner.data.energon.errors import ErrorCollector, SkipBudget, guard
 from iolaus.runner.data.energon.loader import EnergonDataloader, EnergonPass, savable_loader, worker_safe
 from iolaus.runner.data.energon.source import check_source, count_samples, fingerprint
 from iolaus.runner.data.energon.tasks import ConversationTaskEncoder, MultiModalSampleConfig, flat_tensors
+from iolaus.runner.data.replicas import Replica, find_replica, gathered
 from iolaus.runner.data.vision.conversation_encoder import ConversationEncoder
 from iolaus.runner.data.vision.conversations import ConversationReader
-from iolaus.runner.run.replicas import Replica, find_replica, gathered
 
 logger = logging.getLogger("iolaus")
 

@@ -8,6 +8,7 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from iolaus.runner.data.read.documents import Source
+from iolaus.runner.data.replicas import replica_of
 from iolaus.runner.data.store.cached import key_of
 from iolaus.runner.data.store.reader import TokenStore
 from iolaus.runner.data.text.chunking import Chunker
@@ -17,7 +18,6 @@ from iolaus.runner.data.text.pretraining import PretrainingData
 from iolaus.runner.data.text.stream import FirstDocuments, OtherDocuments
 from iolaus.runner.data.text.streamed_batches import StreamedGlobalBatches, StreamLoader, StreamOrder
 from iolaus.runner.data.text.tokenizer import load_tokenizer, tokenizer_fingerprint
-from iolaus.runner.run.replicas import replica_of
 
 
 class StreamedPretrainingData(PretrainingData):

@@ -17,12 +17,12 @@ from omegaconf import OmegaConf
 
 from iolaus.conf.registry import OPTIONS
 from iolaus.runner.data import PretrainingData
+from iolaus.runner.data.replicas import Replica
 from iolaus.runner.data.text.holdout import digest
 from iolaus.runner.data.text.streamed import StreamedPretrainingData
 from iolaus.runner.data.text.streamed_batches import StreamedGlobalBatches, StreamLoader
 from iolaus.runner.data.text.tokenizer import train_tokenizer
 from iolaus.runner.objectives import MaskedDiffusionCollator, MaskedLanguageModelingCollator
-from iolaus.runner.run.replicas import Replica
 from iolaus.runner.samplers import LengthGrouped, Sequential, Shuffled
 from tests.support.processes import assert_workers_end_with_their_parent
 
@@ -211,7 +211,7 @@ def test_killed_loader_process_is_replaced_and_no_batch_is_lost_or_doubled(
 
     expected = shares(data, start=5, stop=20)
     monkeypatch.setattr(StreamedGlobalBatches, "share", deadly)
-    found = list(islice(loader_of(data, start=5), 15))
+    found: list[Any] = list(islice(loader_of(data, start=5), 15))
     assert (tmp_path / "killed").exists()
     assert hashes([found]) == hashes([expected])
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from transformers import AutoTokenizer
 
+from iolaus.runner.data.replicas import Replica
 from iolaus.runner.modules import PretrainingModule
-from iolaus.runner.run.replicas import Replica
 from tests.documented.conftest import TrainerMaker
 from tests.documented.data.conftest import LENGTH, documents
 from tests.documented.notebook import SIZES, TEXTS, Noted, texts
