@@ -36,7 +36,13 @@ def lengths_of(words: np.ndarray) -> np.ndarray:
 
 
 class Modality(NamedTuple):
-    """The examples of one modality, numbered by rising index."""
+    """The examples of one modality, numbered by rising index.
+
+    Example:
+        >>> images, texts = scan(lambda i: i == 2, lambda i: 7 + i, num_examples=4, keep=1)
+        >>> images.size, texts.size, texts.members(np.arange(3)).tolist()
+        (1, 3, [0, 1, 3])
+    """
 
     bits: np.ndarray
     """A bit per example of the dataset, uint8 [lines, bytes], shared with the other modality."""
