@@ -100,7 +100,9 @@ def test_cancelled_job_is_saved_and_stays_cancelled(
     assert run.status()["state"] == "interrupted", run.status()
     assert run.status()["error"] == f"job {job} was cancelled"
     assert audit.length(run.path) == run.status()["step"] < STEPS
-    again = start(["-m", f"resume={run.path.parent}", "hydra.launcher.wait=true"], tmp_path)
+    again = start(
+        ["-m", f"resume={run.path.parent}", "hydra.launcher.wait=true", "allowed_targets=[tests]"], tmp_path
+    )
     assert again.wait(timeout=300) == 0, output(tmp_path)
     assert_same(run, undisturbed[1, 1])
 
