@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import get_native_id
 from typing import IO, Any, TextIO
 
 from iolaus.runner.run.redaction import redacted
@@ -48,7 +49,7 @@ def naming(path: Path, what: str = "") -> Iterator[None]:
 @contextlib.contextmanager
 def replacing(path: Path, what: str = "") -> Iterator[Path]:
     """Gives a temporary path and renames it after the block; OSError names `path`, and no temporary file is left."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{get_native_id()}.{os.getpid()}.tmp")  # threads write too
     with naming(path, what):
         try:
             yield temporary

@@ -1,3 +1,4 @@
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -6,7 +7,7 @@ import pytest
 from lightning.pytorch import LightningModule
 
 from iolaus.runner.callbacks import OrderAudit
-from iolaus.runner.run.files import replacing
+from iolaus.runner.run.files import replacing, write_atomically
 from iolaus.runner.run.folder import RunFolder
 
 
@@ -52,3 +53,23 @@ def test_name_of_a_run_folder_does_not_depend_on_how_it_is_spelt(
     (tmp_path / "2026-11-03" / "12-30-11-ab12").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "2026-11-03")
     assert RunFolder(Path("12-30-11-ab12")).name == "2026-11-03/12-30-11-ab12"
+
+
+def test_threads_that_write_one_file_do_not_meet(tmp_path: Path) -> None:
+    errors: list[BaseException] = []
+
+    def write(text: str) -> None:
+        try:
+            for _ in range(200):
+                write_atomically(tmp_path / "file", text)
+        except OSError as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=write, args=(text * 2000,)) for text in "ab"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert set((tmp_path / "file").read_text()) in ({"a"}, {"b"})
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
