@@ -10,8 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import IterableDataset, get_worker_info
 
-from iolaus.runner.data.batches import ForkSafeLoader, GatheredSequences, flat_samples, set_up_worker
-from iolaus.runner.data.handover import serialize_batch
+from iolaus.runner.data.batches import ForkSafeLoader, GatheredSequences, flat_samples
 from iolaus.runner.data.micro_batch import FlatSamples
 from iolaus.runner.objectives.row_batch import row_batch
 from iolaus.runner.order.partition import partition
@@ -125,14 +124,7 @@ class PassLoader(ForkSafeLoader):
         repeats: bool = False,
         any_has_more: Callable[[bool], bool] | None = None,
     ) -> None:
-        super().__init__(
-            passes,
-            batch_size=None,
-            num_workers=num_workers,
-            collate_fn=serialize_batch,
-            worker_init_fn=set_up_worker if num_workers else None,
-            pin_memory=torch.cuda.is_available(),
-        )
+        super().__init__(passes, num_workers, pin_memory=torch.cuda.is_available())
         self.following, self.repeats, self.any_has_more = (epoch, start), repeats, any_has_more
         self.epoch, self.served, self.ended = epoch, start, False
 
