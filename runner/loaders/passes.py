@@ -126,14 +126,7 @@ class PassLoader(ForkSafeLoader):
         repeats: bool = False,
         any_has_more: Callable[[bool], bool] | None = None,
     ) -> None:
-        super().__init__(
-            passes,
-            batch_size=None,
-            num_workers=num_workers,
-            collate_fn=serialize_batch,
-            worker_init_fn=set_up_worker if num_workers else None,
-            pin_memory=torch.cuda.is_available(),
-        )
+        super().__init__(passes, num_workers, pin_memory=torch.cuda.is_available())
         self.following, self.repeats, self.any_has_more = (epoch, start), repeats, any_has_more
         self.epoch, self.served, self.ended = epoch, start, False
 
