@@ -33,6 +33,8 @@ class Run:
     """The contents of a run folder."""
 
     path: Path
+    state: str
+    """`running`, `done`, `failed`, `killed`, ... or `unknown`."""
     status: dict[str, Any]
     environment: dict[str, Any]
     command: str
@@ -45,11 +47,6 @@ class Run:
     def name(self) -> str:
         """The last two parts of the path, such as `2026-11-03/12-30-11-ab12`."""
         return RunFolder(self.path).name
-
-    @property
-    def state(self) -> str:
-        """`running`, `done`, `failed`, `killed`, ... or `unknown`."""
-        return RunFolder(self.path).state()
 
     @property
     def step(self) -> int:
@@ -101,6 +98,7 @@ def load_run(folder: Path) -> Run:
     overrides = (str(word).partition("=") for word in read_json(folder / "overrides.json", []))
     return Run(
         path=folder,
+        state=RunFolder(folder).state(),
         status=read_json(folder / "status.json", {}),
         environment=read_json(folder / "environment.json", {}),
         command=read_text(folder / "command.txt").strip(),

@@ -37,9 +37,7 @@ def write_report(run_folder: Path, state: str | None = None) -> Path:
         OSError: the page cannot be written.
     """
     run = load_run(Path(run_folder))
-    if state is not None:
-        run = replace(run, status={**run.status, "state": state})
-    return save(run.path / "report.html", report_page(run))
+    return save(run.path / "report.html", report_page(replace(run, state=state or run.state)))
 
 
 def save(path: Path, text: str) -> Path:
