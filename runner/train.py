@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from iolaus.runner.config.checks import check_config
 from iolaus.runner.config.permissions import on_command_line
 from iolaus.runner.launch.hub import spare_retries
 from iolaus.runner.launch.job import in_sweep, report_failure, report_job_failure, report_stop, run_job
-from iolaus.runner.launch.processes import keep_freed_memory, run_rank
+from iolaus.runner.launch.processes import keep_freed_memory, run_rank, without_teardown
 from iolaus.runner.launch.requeue import requeue
 from iolaus.runner.launch.resume import saved_overrides
 from iolaus.runner.loop.assembly import assemble, known_task, preprocessor_of
@@ -38,7 +39,8 @@ log = logging.getLogger("iolaus")
 def main(words: Sequence[str]) -> None:
     """Trains by the words of a command, or as one rank of a run."""
     if words[:1] == ["--rank"]:
-        run_rank(Path(words[1]), train)
+        with without_teardown():
+            run_rank(Path(words[1]), train)
         return
     os.environ.setdefault("IOLAUS_FULL_ERROR", os.environ.get("HYDRA_FULL_ERROR", "0"))
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises errors and does not print them
@@ -46,7 +48,8 @@ def main(words: Sequence[str]) -> None:
     typed = flags_first(words)
     sys.argv[1:] = saved_overrides(typed)  # Hydra reads them there
     prepare()
-    with forwarding(), on_command_line(typed):
+    at_the_end = nullcontext() if member() is None else without_teardown()
+    with at_the_end, forwarding(), on_command_line(typed):
         hydra.main(version_base="1.3", config_path="pkg://iolaus.conf", config_name="config")(run)()
 
 

@@ -4,6 +4,7 @@ The launching process composes the config and holds the run folder; it joins no 
 signal to it is passed on, so that they save; when it is killed, their standard input closes and they end.
 """
 
+import atexit
 import contextlib
 import ctypes
 import os
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -174,6 +175,25 @@ def run_rank(folder: Path, train: Train) -> None:
                 raise
             leave_error(folder, message)
             sys.exit(1)
+
+
+@contextlib.contextmanager
+def without_teardown() -> Iterator[None]:
+    """Ends this process after the block, by its exit functions but without Python's teardown.
+
+    A thread of a library that wants Python then, such as gloo's when it frees a tensor, aborts the whole process.
+    """
+    status = 0
+    try:
+        yield
+    except SystemExit as ended:
+        if not isinstance(ended.code, int):
+            raise
+        status = ended.code
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 def leave_error(folder: Path, message: str) -> None:
