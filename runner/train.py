@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from iolaus.runner.loop.assembly import assemble, known_task, preprocessor_of
 from iolaus.runner.run.cluster import member, refuse_sweep_of_ranks
 from iolaus.runner.run.errors import TrainingFailure, explain, wants_traceback
 from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.run.lifetime import outlast_readers
+from iolaus.runner.run.lifetime import outlast_readers, without_teardown
 from iolaus.runner.run.redaction import know_secrets, redact_logs
 from iolaus.runner.run.signals import EXIT_INTERRUPTED, Stopped, ending_with_command, forwarding, stoppable
 
@@ -41,7 +42,8 @@ def main(words: Sequence[str]) -> None:
     """Trains by the words of a command, or as one rank of a run."""
     outlast_readers()
     if words[:1] == ["--rank"]:
-        run_rank(Path(words[1]), train)
+        with without_teardown():
+            run_rank(Path(words[1]), train)
         return
     os.environ.setdefault("IOLAUS_FULL_ERROR", os.environ.get("HYDRA_FULL_ERROR", "0"))
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises errors and does not print them
@@ -49,7 +51,8 @@ def main(words: Sequence[str]) -> None:
     typed = flags_first(words)
     sys.argv[1:] = saved_overrides(typed)  # Hydra reads them there
     prepare()
-    with forwarding(), on_command_line(typed):
+    at_the_end = nullcontext() if member() is None else without_teardown()
+    with at_the_end, forwarding(), on_command_line(typed):
         hydra.main(version_base="1.3", config_path="pkg://iolaus.conf", config_name="config")(run)()
 
 

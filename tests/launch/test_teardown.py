@@ -1,0 +1,83 @@
+"""A rank ends with its own exit status, whatever threads of libraries are still at work in it."""
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+from lightning.pytorch import Callback
+
+from tests.conftest import ROOT, TINY
+from tests.launch.test_kill import only_run
+
+ENDING = """
+import atexit, sys
+from iolaus.runner.run.lifetime import without_teardown
+from tests.launch.test_teardown import StartThreads
+StartThreads()
+atexit.register(print, "exit function")
+with without_teardown():
+    print("work")
+    {end}
+"""
+
+
+def process(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=300, check=False)
+
+
+class StartThreads(Callback):
+    """Starts threads that want Python all the time, as gloo's do when they free tensors."""
+
+    def __init__(self) -> None:
+        def work() -> None:
+            while True:
+                torch.zeros(100).sum()
+
+        for _ in range(2):
+            threading.Thread(target=work, daemon=True).start()
+
+
+@pytest.mark.parametrize(("end", "status"), [("pass", 0), ("sys.exit(75)", 75)])
+def test_process_ends_with_its_own_status(end: str, status: int) -> None:
+    done = process("-c", ENDING.format(end=end), cwd=ROOT)
+    assert (done.returncode, done.stdout, done.stderr) == (status, "work\nexit function\n", "")
+
+
+def test_message_of_an_error_is_shown() -> None:
+    plain = "from iolaus.runner.run.lifetime import without_teardown\nwith without_teardown():\n    exit('why')"
+    done = process("-c", plain, cwd=ROOT)
+    assert (done.returncode, done.stderr) == (1, "why\n")
+
+
+@pytest.mark.parametrize(
+    "starter", [[], ["torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m"]]
+)
+def test_ranks_with_busy_threads_end_well(starter: list[str], text_file: Path, tmp_path: Path) -> None:
+    plain = [o for o in TINY if o != "trainer=cpu"]
+    threads = "+callback.threads={_target_: tests.launch.test_teardown.StartThreads}"
+    words = [
+        *plain,
+        f"data.source={text_file}",
+        "trainer=ddp",
+        "trainer.accelerator=cpu",
+        "trainer.devices=2",
+        threads,
+    ]
+    done = process(
+        "-m",
+        *starter,
+        "runner.train",
+        *words,
+        "allowed_targets=[tests]",
+        threads,
+        "trainer.max_steps=2",
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert only_run(tmp_path / "outputs").status()["state"] == "done"
