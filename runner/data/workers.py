@@ -71,11 +71,11 @@ class StepLoader(ForkSafeLoader):
 
     def __iter__(self) -> Any:
         sampler: Any = self.sampler
-        _watch.active, _watch.death = _watch.active + 1, None
+        deaths.begin_reading()
         try:
             yield from self._replacing(sampler.start)
         finally:
-            _watch.active -= 1
+            deaths.end_reading()
 
     def _replacing(self, step: int) -> Iterator[Any]:
         failed_at = -1
@@ -102,8 +102,8 @@ class StepLoader(ForkSafeLoader):
             batches = super().__iter__()
         finally:
             sampler.start = began
-        if self.num_workers and threading.current_thread() is threading.main_thread():
-            _note_deaths()
+        if self.num_workers:
+            deaths.handle()
         return batches
 
 
@@ -124,20 +124,20 @@ def fetch(batches: Any) -> Any:
         WorkerDeath: a loader process was killed since the last one.
     """
     try:
-        if _watch.death is not None:
-            raise _watch.death
-        _watch.fetching = True
+        if deaths.death is not None:
+            raise deaths.death
+        deaths.fetching = True
         try:
             return next(batches, END)
         finally:
-            _watch.fetching = False
+            deaths.fetching = False
     except (
         RuntimeError,
         OSError,
         EOFError,
         UnpicklingError,
     ) as error:  # half a message has many ways to fail
-        if _watch.death is None and not _was_killed(getattr(batches, "_workers", [])):
+        if deaths.death is None and not _was_killed(getattr(batches, "_workers", [])):
             raise
         raise WorkerDeath("a loader process was killed") from error
 
@@ -162,42 +162,50 @@ def end_workers(batches: Any) -> None:
     for queue in [*batches._index_queues, batches._worker_result_queue]:
         queue.cancel_join_thread()
         queue.close()
-    _watch.death = None
+    deaths.death = None
 
 
 @dataclass
-class _Watch:
-    """What the handler of SIGCHLD knows."""
+class Deaths:
+    """What is known of loader processes that the system has killed.
 
-    active: int = 0
+    Torch's handler of SIGCHLD raises an error wherever the training process is at that moment, from where training
+    cannot go on; this one raises it where a batch is fetched.
+    """
+
+    readers: int = 0
     """Loaders that replace their processes and are being read."""
     fetching: bool = False
     death: RuntimeError | None = None
-    installed: bool = False
+    handled: bool = False
+
+    def begin_reading(self) -> None:
+        """A loader that replaces its processes is read from now on."""
+        self.readers, self.death = self.readers + 1, None
+
+    def end_reading(self) -> None:
+        """That loader is no longer read."""
+        self.readers -= 1
+
+    def handle(self) -> None:
+        """Handles SIGCHLD after torch, which sets its own handler when the first loader processes start."""
+        if self.handled or threading.current_thread() is not threading.main_thread():
+            return
+        self.handled = True
+        of_torch: Any = signal.getsignal(signal.SIGCHLD)
+
+        def handle(number: int, frame: FrameType | None) -> None:
+            try:
+                of_torch(number, frame)
+            except RuntimeError as death:
+                self.death = death
+                if self.fetching or not self.readers:
+                    raise
+
+        signal.signal(signal.SIGCHLD, handle)
 
 
-_watch = _Watch()
-
-
-def _note_deaths() -> None:
-    """Has a loader process's death raised only where a batch is fetched.
-
-    Torch's handler raises it wherever the training process is at that moment, from where training cannot go on.
-    """
-    if _watch.installed:
-        return
-    _watch.installed = True
-    of_torch: Any = signal.getsignal(signal.SIGCHLD)
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        try:
-            of_torch(number, frame)
-        except RuntimeError as death:
-            _watch.death = death
-            if _watch.fetching or not _watch.active:
-                raise
-
-    signal.signal(signal.SIGCHLD, handle)
+deaths = Deaths()
 
 
 def wait_before_fork(num_workers: int) -> None:

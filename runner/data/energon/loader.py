@@ -1,7 +1,6 @@
 """An energon loader as an endless stream that can be saved and resumed at any batch."""
 
 import logging
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
@@ -13,8 +12,7 @@ from iolaus.runner.data.energon.errors import SkipBudget
 from iolaus.runner.data.energon.state import from_plain, to_plain
 from iolaus.runner.data.workers import (
     WorkerDeath,
-    _note_deaths,
-    _watch,
+    deaths,
     end_workers,
     fetch,
     set_up_worker,
@@ -97,7 +95,7 @@ class EnergonDataloader:
         self._taken = self._to_skip = 0
         self._known: tuple[Any, int] = None, 0
         """A state as plain values, and how many batches the stream is behind it."""
-        self._watches = False
+        self._is_read = False
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -121,8 +119,10 @@ class EnergonDataloader:
             batch = fetch(self._batches)
         self._taken += self._to_skip + 1
         self._to_skip = 0
-        if self._num_workers and self._remake and not self._watches:
-            self._set_watching(True)
+        if self._num_workers and self._remake and not self._is_read:
+            self._is_read = True
+            deaths.handle()
+            deaths.begin_reading()
         return batch
 
     def _after(self, death: WorkerDeath) -> Any:
@@ -146,17 +146,10 @@ class EnergonDataloader:
 
     def _end_dead(self) -> None:
         """Kills the workers that are left of a loader."""
-        running, _watch.death = getattr(self.dataloader, "_iterator", None), None
+        running, deaths.death = getattr(self.dataloader, "_iterator", None), None
         if running is not None:
             end_workers(running)
             self.dataloader._iterator = None
-
-    def _set_watching(self, watches: bool) -> None:
-        """Has the death of a worker raised where a batch is fetched and nowhere else, or no longer."""
-        if watches and threading.current_thread() is threading.main_thread():
-            _note_deaths()
-        _watch.active += watches - self._watches
-        self._watches = watches
 
     def __len__(self) -> int:
         """Batches of about one pass: Lightning's epoch, if nothing else ends one."""
@@ -191,7 +184,9 @@ class EnergonDataloader:
 
     def close(self) -> None:
         """Ends the workers at once; garbage collection would wait 5 seconds for them."""
-        self._set_watching(False)
+        if self._is_read:
+            self._is_read = False
+            deaths.end_reading()
         close_loader(self.dataloader)
 
     def __del__(self) -> None:
