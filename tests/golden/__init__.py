@@ -29,6 +29,8 @@ from tests.runs.test_train import losses
 ROUNDING = 1e-4
 """Largest relative difference of a loss between processors of one class, or versions of torch."""
 
+CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+
 STEPS = 20
 FIXED = [
     f"trainer.max_steps={STEPS}",
@@ -49,13 +51,14 @@ def class_of_processor() -> str:
 
 
 def made_by() -> str:
-    """What rounding depends on within a class: torch and the processor."""
+    """What rounding depends on within a class: torch, the processor, and its caches, by which libraries cut matrices."""
     info = Path("/proc/cpuinfo")
     numbers = re.findall(r"^(?:cpu family|model)\s*: (\d+)$", info.read_text(), re.M) if info.exists() else []
     cpu = str(environment()["cpu"]).rpartition(" x ")[0] or platform.processor()
+    sizes = [file.read_text().strip() for file in sorted(CACHES.glob("index*/size"))]
     limit = os.environ.get("ATEN_CPU_CAPABILITY")
     limited = f", limited to {limit}" if limit else ""
-    return f"# torch {torch.__version__}, {cpu} ({'.'.join(numbers[:2])}){limited}, 1 thread"
+    return f"# torch {torch.__version__}, {cpu} ({'.'.join(numbers[:2])}), caches {' '.join(sizes)}{limited}, 1 thread"
 
 
 def golden_file(recipe: str) -> Path:
