@@ -1,5 +1,6 @@
 """Ranks that are killed, hang or lose their node are replaced, and neither the order nor the losses know of it."""
 
+import contextlib
 import os
 import random
 import signal
@@ -160,23 +161,38 @@ def test_ranks_that_torchrun_restarts_go_on_in_their_folder(
     assert_bitwise(weights(undisturbed, STEPS), weights(run, STEPS))
 
 
+DEEDS = (
+    "kill a rank", "kill a rank that saves", "stop a rank", "kill an agent", "kill an agent that saves",
+    "end an agent", "add an agent",
+)  # fmt: skip
+
+
+def wait_until_it_saves(cwd: Path, seconds: float = 10) -> None:
+    """Returns in the middle of a checkpoint, or after so many seconds."""
+    checkpoints, deadline = next(cwd.glob("outputs/*/*/checkpoints")), time.monotonic() + seconds
+    while time.monotonic() < deadline and not any(name.endswith("tmp") for name in os.listdir(checkpoints)):
+        pass
+
+
 def disturb(
     agents: list[subprocess.Popen[bytes]], begin: Callable[[], None], cwd: Path, draw: random.Random
 ) -> str:
     """Kills, stops, removes or adds a rank or an agent."""
-    ranks = ranks_in(cwd)
-    living = [agent for agent in agents if agent.poll() is None]
-    deed = draw.choice(
-        ["kill a rank", "kill a rank", "stop a rank", "kill an agent", "end an agent", "add an agent"]
+    deed, ranks = draw.choice(DEEDS), ranks_in(cwd)
+    living = [agent.pid for agent in agents if agent.poll() is None]
+    if deed == "add an agent":
+        if len(living) < 3:
+            begin()
+        return deed
+    victims = (
+        living if "an agent" in deed else [ranks[0]] if "saves" in deed and 0 in ranks else [*ranks.values()]
     )
-    if deed.endswith("a rank") and ranks:
-        os.kill(
-            draw.choice(list(ranks.values())), signal.SIGKILL if deed.startswith("kill") else signal.SIGSTOP
-        )
-    elif deed == "add an agent" and len(living) < 3:
-        begin()
-    elif deed in ("kill an agent", "end an agent"):
-        draw.choice(living).send_signal(signal.SIGKILL if deed.startswith("kill") else signal.SIGTERM)
+    how = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "end": signal.SIGTERM}[deed.split()[0]]
+    if "saves" in deed:
+        wait_until_it_saves(cwd)
+    with contextlib.suppress(ProcessLookupError, IndexError):  # between two sets of ranks there is none
+        os.kill(draw.choice(victims), how)
+    if "an agent" in deed:
         begin()
     return deed
 

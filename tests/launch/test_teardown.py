@@ -50,7 +50,9 @@ def test_process_ends_with_its_own_status(end: str, status: int) -> None:
 
 
 def test_message_of_an_error_is_shown() -> None:
-    plain = "from iolaus.runner.run.lifetime import without_teardown\nwith without_teardown():\n    exit('why')"
+    plain = (
+        "from iolaus.runner.run.lifetime import without_teardown\nwith without_teardown():\n    exit('why')"
+    )
     done = process("-c", plain, cwd=ROOT)
     assert (done.returncode, done.stderr) == (1, "why\n")
 
