@@ -1,6 +1,7 @@
 """Shared by all tests: no network, a cache of its own, few threads, and the program as a user calls it."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -24,6 +25,9 @@ os.environ |= {
     "OMP_NUM_THREADS": "1",
 }
 os.environ |= {"OMP_WAIT_POLICY": "passive", "HF_HUB_DISABLE_TELEMETRY": "1", "COLUMNS": "120"}
+
+# What a shell starts in the background ignores Ctrl-C, and so would the programs that are tested.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).parent.parent
 

@@ -1,6 +1,7 @@
 """The command that makes energon data sets: equal bytes for equal rows, nothing half done, errors that name the row."""
 
 import json
+import os
 import subprocess
 import sys
 import tarfile
@@ -16,6 +17,7 @@ from iolaus.runner.data.energon.examples import ReadConversations
 from iolaus.runner.data.energon.prepare import prepare
 from iolaus.runner.data.energon.source import check_source, count_samples, samples_in_order
 from iolaus.runner.data.vision.conversations import ConversationReader
+from tests.conftest import ROOT
 
 
 @pytest.fixture
@@ -167,7 +169,8 @@ def test_command_says_what_it_wants(capsys: pytest.CaptureFixture[str]) -> None:
 def test_command_writes_a_set(rows: Path) -> None:
     arguments = ["rows.jsonl", "images", "out", "--column", "question=statement", "--validation", "3"]
     command = [sys.executable, "-m", "runner.data.prepare_energon", *arguments]
-    done = subprocess.run(command, cwd=rows.parent, capture_output=True, text=True, check=True)
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=rows.parent, env=env, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("out: train: ")
     with tarfile.open(rows.parent / "out" / "val-000000.tar") as shard:
         assert {Path(name).suffix for name in shard.getnames()} <= {".json", ".png"}
