@@ -26,8 +26,9 @@ os.environ |= {
 }
 os.environ |= {"OMP_WAIT_POLICY": "passive", "HF_HUB_DISABLE_TELEMETRY": "1", "COLUMNS": "120"}
 
-# What a shell starts in the background ignores Ctrl-C, and so would the programs that are tested.
+# What a shell starts in the background ignores Ctrl-C and Ctrl-\, and so would the programs that are tested.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 ROOT = Path(__file__).parent.parent
 

