@@ -39,6 +39,9 @@ SECONDS_BETWEEN_LOOKS, SECONDS_BETWEEN_LOOKS_AT_NODES = 0.05, 0.5
 TRIES_WITHOUT_PROGRESS = 2
 """Restarts after which no new checkpoint means that more of them would not help."""
 
+NOT_TOLD = "Timeout waiting for key"
+"""What the store of a rendezvous says where an agent ends before it has told the others of its ranks."""
+
 STOPPED = (signals.EXIT_PREEMPTED, signals.EXIT_UNSAVED)
 """Exit statuses of a rank that a signal has stopped."""
 
@@ -83,11 +86,14 @@ class Round:
             return f"rank {ranks} on {socket.gethostname()} made no progress"
         ends = sorted(self.ends.items(), key=lambda end: (end[1] == EXIT_LOST_PEER, end[1] > 0))
         rank, status = ends[0]
-        how = (
-            f"was killed by {signal.Signals(-status).name}"
-            if status < 0
-            else f"ended with exit status {status}"
-        )
+        if status < 0:
+            how = f"was killed by {signal.Signals(-status).name}"
+        else:
+            how = (
+                "lost a rank of another node"
+                if status == EXIT_LOST_PEER
+                else f"ended with exit status {status}"
+            )
         return f"rank {rank} on {socket.gethostname()} {how}"
 
 
@@ -131,7 +137,14 @@ class RankAgent(LocalElasticAgent):
         (self.folder.path / RANK_ERROR).unlink(missing_ok=True)
         self.plan.lead()
         signals.defer(False)  # no rank has anything to save
-        super()._rendezvous(worker_group)
+        while True:
+            try:
+                super()._rendezvous(worker_group)
+                break
+            except RuntimeError as error:
+                if NOT_TOLD not in str(error):
+                    raise
+                log.warning("a node was lost while the nodes met: they meet again")
         signals.defer(True)
 
     def _start_workers(self, worker_group: WorkerGroup) -> dict[int, Any]:

@@ -106,8 +106,6 @@ def _on_nodes(config: DictConfig, folder: RunFolder, nodes: Nodes, train: Train,
     """Trains on this node among others; one of them holds and writes the run folder."""
     with Leadership(config, folder, typed_overrides(HydraConfig.get())) as leadership, stops_explained():
         leadership.meet(launch_id)
-        if leadership.leads:
-            clear_leftovers(folder.path)
         try:
             return launch(config, folder, nodes, train, leadership.take)
         finally:

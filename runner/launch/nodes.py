@@ -7,6 +7,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
+from iolaus.runner.launch.leftovers import clear_leftovers
 from iolaus.runner.launch.rank import clear
 from iolaus.runner.launch.resume import inherit
 from iolaus.runner.run.cluster import SECONDS_TO_AGREE
@@ -17,6 +18,12 @@ MEETING = ".rendezvous"
 
 READY = "ready"
 """In the meeting folder, once nothing of agents that are gone is left."""
+
+STATE = "state"
+"""In the meeting folder: who takes part, which each agent writes again and again while it lives."""
+
+SECONDS_BETWEEN_HEARTBEATS = 2
+"""How often an agent does; three that are missed and it counts as lost."""
 
 SECONDS_BETWEEN_TRIES = 1.0
 
@@ -68,11 +75,15 @@ class Leadership(ExitStack):
                     "it failed, or the nodes do not share that folder"
                 )
             time.sleep(0.1)
-        if self.leads:
+        if not self.leads:
+            return
+        (meeting / READY).unlink(missing_ok=True)
+        if not is_attended(meeting):  # else the node that led has died, and the others go on
             shutil.rmtree(meeting, ignore_errors=True)
+            clear_leftovers(self.folder.path)
             inherit(self.folder, self.config.resume)
             meeting.mkdir()
-            (meeting / READY).write_text(launch)
+        (meeting / READY).write_text(launch)
 
     def part(self) -> None:
         """Clears the meeting folder after the run."""
@@ -80,6 +91,22 @@ class Leadership(ExitStack):
             time.sleep(SECONDS_FOR_OTHERS_TO_END)  # agents that wait there for the end of others
             shutil.rmtree(self.folder.path / MEETING, ignore_errors=True)
             clear(self.folder.path)
+
+
+def is_attended(meeting: Path, seconds: float = 2.5 * SECONDS_BETWEEN_HEARTBEATS) -> bool:
+    """Whether agents meet in a folder; where there is a state, it is watched for so many seconds."""
+    file, deadline = meeting / STATE, time.monotonic() + seconds
+    if not (before := _written(file)):
+        return False
+    while time.monotonic() < deadline:
+        if _written(file) != before:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def _written(file: Path) -> bytes:
+    return file.read_bytes() if file.exists() else b""
 
 
 def _says(file: Path, text: str) -> bool:

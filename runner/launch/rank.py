@@ -35,8 +35,9 @@ LOST_PEER = (
     "Connection refused",
     "Broken pipe",
     "Timed out",
+    "has timed out",
 )
-"""What gloo says when another rank has ended."""
+"""What gloo and the store of a process group say when another rank has ended."""
 
 Train = Callable[[DictConfig, RunFolder], dict[str, float]]
 

@@ -14,15 +14,15 @@ from torch.distributed.elastic.rendezvous.dynamic_rendezvous import (
     RendezvousTimeout,
 )
 
-from iolaus.runner.launch.nodes import MEETING
+from iolaus.runner.launch.nodes import MEETING, SECONDS_BETWEEN_HEARTBEATS, STATE
 from iolaus.runner.run.cluster import Nodes
 from iolaus.runner.run.files import locked, replacing
 
-SECONDS_BETWEEN_HEARTBEATS = 2
-"""Three that are missed and a node counts as lost."""
-
 SECONDS_FOR_MORE_NODES = 5
 """How long agents that are enough wait for others before the ranks start."""
+
+SECONDS_TO_NUMBER_RANKS = 20
+"""How long agents that have met wait for what each of them tells the others."""
 
 
 class FolderBackend(RendezvousBackend):
@@ -35,7 +35,7 @@ class FolderBackend(RendezvousBackend):
     """
 
     def __init__(self, folder: Path) -> None:
-        self.file = folder / "state"
+        self.file = folder / STATE
 
     @property
     def name(self) -> str:
@@ -67,8 +67,10 @@ def rendezvous(folder: Path, nodes: Nodes) -> DynamicRendezvousHandler:
         store = HashStore()
         return make("run", store, C10dRendezvousBackend(store, "run"), 1, 1, local_addr="127.0.0.1")
     meeting = folder / MEETING
+    shared = FileStore(str(meeting / "store"))
+    shared.set_timeout(timedelta(seconds=SECONDS_TO_NUMBER_RANKS))
     return make(
-        "run", FileStore(str(meeting / "store")), FolderBackend(meeting), nodes.least, nodes.most,
+        "run", shared, FolderBackend(meeting), nodes.least, nodes.most,
         local_addr=own_address(), timeout=RendezvousTimeout(last_call=timedelta(seconds=SECONDS_FOR_MORE_NODES)),
         keep_alive_interval=SECONDS_BETWEEN_HEARTBEATS,
     )  # fmt: skip

@@ -1,19 +1,26 @@
 """The parts of supervising ranks, each by itself: who is to blame, when to try again, where agents meet."""
 
 import threading
+from datetime import timedelta
+from functools import partial
+from itertools import count
 from pathlib import Path
 from socket import gethostname
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
+from torch.distributed import FileStore
+from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElasticAgent
 
+from iolaus.runner.launch import nodes
 from iolaus.runner.launch.agent import RankAgent, Round
 from iolaus.runner.launch.job import nodes_to_join
-from iolaus.runner.launch.nodes import Leadership
+from iolaus.runner.launch.nodes import MEETING, STATE, Leadership
 from iolaus.runner.launch.rank import EXIT_LOST_PEER, leave_error, lost_peer, packed, unpacked
 from iolaus.runner.launch.rendezvous import FolderBackend
 from iolaus.runner.run import signals
@@ -27,7 +34,7 @@ from iolaus.runner.run.folder import RunFolder
         ({0: EXIT_LOST_PEER, 1: -9}, "rank 1 was killed by SIGKILL"),
         ({0: 1, 1: -11}, "rank 1 was killed by SIGSEGV"),
         ({1: EXIT_LOST_PEER, 0: 1}, "rank 0 ended with exit status 1"),
-        ({2: EXIT_LOST_PEER}, "rank 2 ended with exit status 76"),
+        ({2: EXIT_LOST_PEER}, "rank 2 lost a rank of another node"),
     ],
 )
 def test_rank_that_began_it_is_named_not_one_that_lost_it(ends: dict[int, int], cause: str) -> None:
@@ -77,6 +84,24 @@ def test_node_that_leaves_costs_no_restart_and_ends_a_run_that_needs_it(tmp_path
         "torch takes one off"
     )
     assert Deciding(RunFolder(tmp_path), Nodes(2, 2)).restarts_after(4, ends=ends) == 0
+
+
+def test_agents_meet_again_where_one_ends_before_ranks_are_numbered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent, tries = Deciding(RunFolder(tmp_path)), []
+    cast(Any, agent.plan).lead = lambda: True
+
+    def meet(agent: RankAgent, group: object) -> None:
+        tries.append(group)
+        if len(tries) < 3:
+            store = FileStore(str(tmp_path / "store"))
+            store.set_timeout(timedelta(seconds=0.1))
+            store.get("assigned_ranks/0")
+
+    monkeypatch.setattr(LocalElasticAgent, "_rendezvous", meet)
+    agent._rendezvous(cast(Any, "group"))
+    assert tries == ["group"] * 3
 
 
 def test_state_of_a_meeting_changes_only_for_who_knows_it(tmp_path: Path) -> None:
@@ -146,6 +171,35 @@ def test_one_node_leads_and_another_takes_over(tmp_path: Path) -> None:
     second.close()
 
 
+@pytest.mark.parametrize("others_live", [True, False])
+def test_node_that_takes_the_lead_leaves_a_meeting_of_others_alone(
+    others_live: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node that led has died, and a new one comes before another has taken over."""
+    run, config = RunFolder(tmp_path / "run"), OmegaConf.create({"resume": None, "seed": 1})
+    (meeting := run.path / MEETING).mkdir(parents=True)
+    store, saving, ended = meeting / "store", run.path / ".status.json.4194305.tmp", threading.Event()
+    for file in (store, saving, meeting / STATE):
+        file.write_text("0")
+
+    def live() -> None:
+        for beat in count():
+            if ended.wait(0.05):
+                return
+            (meeting / STATE).write_text(str(beat))
+
+    monkeypatch.setattr(nodes, "is_attended", partial(nodes.is_attended, seconds=1))
+    other = threading.Thread(target=live)
+    if others_live:
+        other.start()
+    with Leadership(config, run, []) as newcomer:
+        newcomer.meet("7")
+        ended.set()
+        assert newcomer.leads
+        assert (store.exists(), saving.exists()) == (others_live, others_live)
+        assert (meeting / "ready").read_text() == "7"
+
+
 @given(st.text(max_size=2000))
 def test_config_reaches_the_ranks_through_the_environment(text: str) -> None:
     config = OmegaConf.create({"name": {"inner": [text.replace("${", "$ {"), 1, None]}})
@@ -158,5 +212,7 @@ def test_config_reaches_the_ranks_through_the_environment(text: str) -> None:
 def test_lost_peer_is_told_from_other_errors() -> None:
     gloo = RuntimeError("[pair.cc:538] Connection closed by peer [127.0.0.1]:55128")
     assert lost_peer(gloo) == "Connection closed by peer"
+    store = torch.distributed.DistNetworkError("The client socket has timed out after 7500ms")
+    assert lost_peer(store) == "has timed out"
     assert lost_peer(RuntimeError("shape mismatch")) is None
     assert lost_peer(OSError("Connection closed by peer")) is None
