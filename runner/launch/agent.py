@@ -79,6 +79,11 @@ class Round:
         first = next(iter(self.ends.values()), 0)
         return first in STOPPED or (self.told and first == -signal.SIGTERM)
 
+    @property
+    def ended_elsewhere(self) -> bool:
+        """Whether ranks of another node have failed, and those of this one have lost them."""
+        return bool(self.ends) and set(self.ends.values()) == {EXIT_LOST_PEER}
+
     def cause(self) -> str:
         """The rank that failed first and how, in words; one that was killed rather than one that lost it."""
         if self.hung:
@@ -206,7 +211,8 @@ class RankAgent(LocalElasticAgent):
             status, cause = self.folder.status(), self.round.cause()
             step = status.get("step")
             again = f"from step {step}" if step else "from the beginning, as no checkpoint was written yet"
-            log.warning("%s; restart %d of %d, %s", cause, count, most, again)
+            number = "start anew" if self.round.ended_elsewhere else f"restart {count} of {most}"
+            log.warning("%s; %s, %s", cause, number, again)
             if self.plan.lead():
                 self.folder.update_status(
                     restarts=[*status.get("restarts", []), {"cause": cause, "step": step}]
@@ -230,12 +236,16 @@ class RankAgent(LocalElasticAgent):
         return time.monotonic() - self.beats[rank][1] > self.plan.timeout
 
     def _decide(self) -> None:
-        """Leaves no restart where another one would not help; none is counted where another node has left."""
-        self.steps.append(int(self.folder.status().get("step") or 0))
-        since = self.steps[-TRIES_WITHOUT_PROGRESS - 1 :]
+        """Leaves no restart where another one would not help; none is counted where another node has left or failed."""
         if signals.noted() is not None or left_error(self.folder.path):
             self._remaining_restarts = 0
-        elif self.round.stopped:
+            return
+        if self.round.ended_elsewhere:
+            self._remaining_restarts += 1
+            return
+        self.steps.append(int(self.folder.status().get("step") or 0))
+        since = self.steps[-TRIES_WITHOUT_PROGRESS - 1 :]
+        if self.round.stopped:
             self._remaining_restarts = self._remaining_restarts + 1 if self.plan.nodes.elastic else 0
         elif len(since) > TRIES_WITHOUT_PROGRESS and len(set(since)) == 1:
             self.why_no_restart = (

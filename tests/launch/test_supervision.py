@@ -70,6 +70,13 @@ def test_two_restarts_without_a_new_checkpoint_are_enough(tmp_path: Path) -> Non
     assert agent.why_no_restart == "; the last 2 restarts made no progress beyond step 8"
 
 
+def test_failures_of_another_node_are_not_counted_here(tmp_path: Path) -> None:
+    agent = Deciding(RunFolder(tmp_path), Nodes(1, 3))
+    elsewhere = [agent.restarts_after(4, ends={0: EXIT_LOST_PEER, 1: EXIT_LOST_PEER}) for _ in range(4)]
+    assert elsewhere == [10, 11, 12, 13], "torch takes one off each time"
+    assert agent.restarts_after(4, ends={0: EXIT_LOST_PEER, 1: -9}) == 13
+
+
 def test_error_with_a_message_is_not_tried_again(tmp_path: Path) -> None:
     agent = Deciding(RunFolder(tmp_path))
     leave_error(tmp_path, "the vocabulary is too small")
