@@ -146,11 +146,16 @@ def test_dead_process_and_dead_node_cost_nothing(cluster: Cluster, tmp_path: Pat
     local, remote = tmp_path / "local", tmp_path / "remote"
     local.mkdir()
     remote.mkdir()
-    assert sweep(local, text_file).wait(timeout=600) == 0, (local / "output.txt").read_text()
+    gate = tmp_path / "12"
+    gate.touch()
+    held = f"+callback.gate={{_target_: tests.support.callbacks.Gate, folder: {tmp_path}, steps: [12]}}"
+    words = ["allowed_targets=[tests]", held]
+    assert sweep(local, text_file, *words).wait(timeout=600) == 0, (local / "output.txt").read_text()
+    gate.unlink()
     cluster.start(f"--address={cluster.address}")
     wait_until(lambda: cluster.raylet(1))
     ray = ["hydra/launcher=ray", f"hydra.launcher.address={cluster.address}", "hydra.launcher.cpus=1"]
-    process = sweep(remote, text_file, *ray)
+    process = sweep(remote, text_file, *words, *ray)
     wait_until(lambda: min(step_of(remote, 0), step_of(remote, 1)) >= 10)
     killed = {number: run_of(remote, number).status()["pid"] for number in (0, 1)}  # type: ignore[union-attr]
     parents = {
@@ -161,6 +166,7 @@ def test_dead_process_and_dead_node_cost_nothing(cluster: Cluster, tmp_path: Pat
     os.kill(killed[on_head], signal.SIGKILL)
     wait_until(lambda: run_of(remote, on_head).status()["pid"] != killed[on_head])  # type: ignore[union-attr]
     os.kill(cluster.raylet(1), signal.SIGKILL)
+    gate.touch()
     assert process.wait(timeout=600) == 0, (remote / "output.txt").read_text()
     output = (remote / "output.txt").read_text()
     assert output.count("continuing at step") >= 2, output
