@@ -23,6 +23,10 @@ class _Place:
         """One line for the summary of a run."""
         return f"store:{self.place}"
 
+    def fingerprint(self) -> dict[str, str]:
+        """What a manifest says of the source; the fingerprints of the sets say what is in them."""
+        return {"source": "store"}
+
 
 class StoredPretrainingData(PretrainingData):
     """The same settings, served from a sharded store, which decides tokenizer, cutting and validation documents.

@@ -14,7 +14,9 @@ from iolaus.runner.data.store.sharded import INDEX
 from iolaus.runner.data.text.pretraining import PretrainingData
 from iolaus.runner.data.text.stored import StoredPretrainingData
 from iolaus.runner.data.text.tokenizer import tokenizer_fingerprint, train_tokenizer
+from iolaus.runner.manifest.inputs import read_manifest
 from iolaus.runner.samplers import Shuffled
+from tests.conftest import train_here
 from tests.data.store.sharded import sharded_folder
 from tests.data.text.conftest import paragraphs
 from tests.objectives.samples import collator
@@ -50,6 +52,14 @@ def connected(place: Path, **settings: Any) -> PretrainingData:
     strategy: Any = SimpleNamespace(root_device=torch.device("cpu"))
     data.trainer = SimpleNamespace(global_rank=0, world_size=1, global_step=3, strategy=strategy)  # type: ignore[assignment]
     return data
+
+
+def test_run_trains_on_a_store_and_its_manifest_says_on_which(folder: Path, tmp_path: Path) -> None:
+    short = ["data.max_length=16", "trainer.max_steps=2", "trainer.validate_every=0"]
+    run = train_here(tmp_path / "run", f"store:{folder}", *short)
+    inputs = read_manifest(run.path)["inputs"]
+    assert (inputs["data"], inputs["evaluation"]) == ("train of 23", {"held_out": "held_out of 7"})
+    assert inputs["sources"] == {"train": {"source": "store"}}
 
 
 def test_summary_names_the_store_and_what_it_holds(folder: Path) -> None:
