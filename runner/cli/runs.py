@@ -72,6 +72,7 @@ def show_run(run: RunFolder) -> None:
         "plateau": loaded.plateau,
         "step": f"{loaded.step:,} of {status.get('max_steps') or '?'}",
         "time": clock(status.get("seconds") or 0),
+        "restarts": loaded.restarts,
         "started": str(status.get("started"))[:19],
         "folder": str(run.path),
         "command": loaded.command,

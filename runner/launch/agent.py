@@ -4,11 +4,10 @@ import contextlib
 import logging
 import os
 import signal
-import socket
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from subprocess import Popen
 from typing import Any
 
@@ -19,6 +18,8 @@ from torch.distributed.elastic.rendezvous.api import RendezvousError
 
 from iolaus.runner.launch.rank import EXIT_LOST_PEER, RANK_ERROR, heartbeat_of, left_error
 from iolaus.runner.launch.rendezvous import rendezvous
+from iolaus.runner.launch.round import Round
+from iolaus.runner.report.summary import typed_path
 from iolaus.runner.run import signals
 from iolaus.runner.run.cluster import Nodes
 from iolaus.runner.run.errors import TrainingFailure
@@ -42,9 +43,6 @@ TRIES_WITHOUT_PROGRESS = 2
 NOT_TOLD = "Timeout waiting for key"
 """What the store of a rendezvous says where an agent ends before it has told the others of its ranks."""
 
-STOPPED = (signals.EXIT_PREEMPTED, signals.EXIT_UNSAVED)
-"""Exit statuses of a rank that a signal has stopped."""
-
 
 class NoLogFiles(LogsSpecs):
     """The ranks print where this process prints."""
@@ -58,48 +56,6 @@ class NoLogFiles(LogsSpecs):
     def root_log_dir(self) -> str:
         """There is none."""
         return ""
-
-
-@dataclass
-class Round:
-    """One set of ranks, from their start to their end."""
-
-    ends: dict[int, int] = field(default_factory=dict)
-    """Exit statuses of ranks that ended badly, the first one first."""
-    hung: list[int] = field(default_factory=list)
-    """Ranks that made no progress for too long."""
-    deadline: float = float("inf")
-    """When ranks that are still there are killed."""
-    told: bool = False
-    """Whether a stopping signal was passed on to the ranks."""
-
-    @property
-    def stopped(self) -> bool:
-        """Whether a signal has ended the ranks."""
-        first = next(iter(self.ends.values()), 0)
-        return first in STOPPED or (self.told and first == -signal.SIGTERM)
-
-    @property
-    def ended_elsewhere(self) -> bool:
-        """Whether ranks of another node have failed, and those of this one have lost them."""
-        return bool(self.ends) and set(self.ends.values()) == {EXIT_LOST_PEER}
-
-    def cause(self) -> str:
-        """The rank that failed first and how, in words; one that was killed rather than one that lost it."""
-        if self.hung:
-            ranks = " and ".join(map(str, self.hung))
-            return f"rank {ranks} on {socket.gethostname()} made no progress"
-        ends = sorted(self.ends.items(), key=lambda end: (end[1] == EXIT_LOST_PEER, end[1] > 0))
-        rank, status = ends[0]
-        if status < 0:
-            how = f"was killed by {signal.Signals(-status).name}"
-        else:
-            how = (
-                "lost a rank of another node"
-                if status == EXIT_LOST_PEER
-                else f"ended with exit status {status}"
-            )
-        return f"rank {rank} on {socket.gethostname()} {how}"
 
 
 @dataclass(frozen=True)
@@ -176,6 +132,11 @@ class RankAgent(LocalElasticAgent):
         if not self.round.ends and not self.round.told:
             self.round.hung = [rank for rank in alive if self._is_hung(rank)]
             if self.round.hung:
+                log.warning(
+                    "%s in %g seconds; the stacks of the ranks that answer follow in train.log",
+                    self.round.cause(),
+                    self.plan.timeout,
+                )
                 _signal(ranks, signal.SIGQUIT)  # each writes its stacks
                 time.sleep(SECONDS_TO_WRITE_STACKS)
                 self.round.deadline = now
@@ -234,6 +195,17 @@ class RankAgent(LocalElasticAgent):
         if self.beats.get(rank, (0.0, 0.0))[0] != beat:
             self.beats[rank] = beat, time.monotonic()
         return time.monotonic() - self.beats[rank][1] > self.plan.timeout
+
+    def failure(self) -> str:
+        """Why the ranks have failed for good, and how to go on."""
+        if message := left_error(self.folder.path):
+            return f"{self.round.cause()}: {message}"
+        printed = any(status > 0 for status in self.round.ends.values() if status != EXIT_LOST_PEER)
+        used_up = f"; all restarts are used up (trainer.max_restarts={self.plan.max_restarts})"
+        why = self.why_no_restart or (used_up if self.plan.max_restarts else "")
+        step = self.folder.status().get("step")
+        on = f"; go on from step {step} with resume={typed_path(self.folder.path)}" if step else ""
+        return f"{self.round.cause()}{': what it printed is above' * printed}{why}{on}"
 
     def _decide(self) -> None:
         """Leaves no restart where another one would not help; none is counted where another node has left or failed."""
@@ -307,4 +279,4 @@ def supervise(plan: Supervision) -> str | None:
         raise signals.Stopped(signals.noted() or signal.SIGTERM, saved)
     if not result.is_failed():
         return None
-    return f"{agent.round.cause()}: {left_error(plan.folder.path) or 'what it printed is above'}{agent.why_no_restart}"
+    return agent.failure()

@@ -1,5 +1,6 @@
 """One run on several nodes: each has an agent, one of which holds the run folder; when it is gone another takes over."""
 
+import logging
 import shutil
 import time
 from contextlib import ExitStack
@@ -12,6 +13,8 @@ from iolaus.runner.launch.rank import clear
 from iolaus.runner.launch.resume import inherit
 from iolaus.runner.run.cluster import SECONDS_TO_AGREE
 from iolaus.runner.run.folder import RunFolder
+
+log = logging.getLogger("iolaus")
 
 MEETING = ".rendezvous"
 """In the run folder: what the agents of several nodes know of each other."""
@@ -76,6 +79,7 @@ class Leadership(ExitStack):
                 )
             time.sleep(0.1)
         if not self.leads:
+            log.warning("this node joins the run in %s", self.folder.path)
             return
         (meeting / READY).unlink(missing_ok=True)
         if not is_attended(meeting):  # else the node that led has died, and the others go on

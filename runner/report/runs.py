@@ -56,6 +56,15 @@ class Run:
         return max([int(noted) if isinstance(noted, int | float) else 0, *rows])
 
     @property
+    def restarts(self) -> str | None:
+        """How often ranks were started again and why the last time, or None."""
+        noted = self.status.get("restarts")
+        if not (isinstance(noted, list) and noted and isinstance(noted[-1], dict)):
+            return None
+        step = noted[-1].get("step")
+        return f"{len(noted)}, the last from step {step or 0}: {noted[-1].get('cause')}"
+
+    @property
     def results(self) -> dict[str, float]:
         """The figures at the end, those that are numbers."""
         noted = self.status.get("results")

@@ -91,6 +91,8 @@ def _meta(run: Run) -> list[str]:
         shown.append(f"started {started}")
     if isinstance(seconds, int | float) and math.isfinite(seconds):
         shown.append(f"took {summary.clock(seconds)}")
+    if run.restarts:
+        shown.append(f"restarts of ranks: {run.restarts}")
     return shown
 
 

@@ -68,6 +68,15 @@ def test_command_tells_what_it_wrote_and_what_is_wrong(texts: Path, tmp_path: Pa
         assert failed.stderr.count("\n") == 1
 
 
+def test_folder_with_something_else_is_left_alone(texts: Path, tmp_path: Path) -> None:
+    pytest.importorskip("datatrove")
+    done = iolaus_here(tmp_path, "prepare", "corpus", "texts", "tokenizer", "--tokenizer", "tokenizer")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "error: tokenizer holds something else: name a new folder for the store\n",
+    )
+
+
 def train_on(folder: Path, store: Path) -> RunFolder:
     settings = (
         "trainer.max_steps=6",

@@ -18,11 +18,12 @@ from torch.distributed import FileStore
 from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElasticAgent
 
 from iolaus.runner.launch import nodes
-from iolaus.runner.launch.agent import RankAgent, Round
+from iolaus.runner.launch.agent import RankAgent
 from iolaus.runner.launch.job import nodes_to_join
 from iolaus.runner.launch.nodes import MEETING, STATE, Leadership
 from iolaus.runner.launch.rank import EXIT_LOST_PEER, leave_error, lost_peer, packed, unpacked
 from iolaus.runner.launch.rendezvous import FolderBackend
+from iolaus.runner.launch.round import Round
 from iolaus.runner.run import signals
 from iolaus.runner.run.cluster import Member, Nodes, nodes_of
 from iolaus.runner.run.folder import RunFolder
@@ -75,6 +76,23 @@ def test_failures_of_another_node_are_not_counted_here(tmp_path: Path) -> None:
     elsewhere = [agent.restarts_after(4, ends={0: EXIT_LOST_PEER, 1: EXIT_LOST_PEER}) for _ in range(4)]
     assert elsewhere == [10, 11, 12, 13], "torch takes one off each time"
     assert agent.restarts_after(4, ends={0: EXIT_LOST_PEER, 1: -9}) == 13
+
+
+def test_last_words_say_why_and_how_to_go_on(tmp_path: Path) -> None:
+    agent = Deciding(RunFolder(tmp_path))
+    cast(Any, agent.plan).max_restarts = 3
+    agent.restarts_after(4, ends={1: -9, 0: EXIT_LOST_PEER})
+    used_up = "all restarts are used up (trainer.max_restarts=3)"
+    on = f"go on from step 4 with resume={tmp_path}"
+    assert agent.failure() == f"rank 1 on {gethostname()} was killed by SIGKILL; {used_up}; {on}"
+    agent.restarts_after(4, ends={1: 1, 0: EXIT_LOST_PEER})
+    assert agent.failure().startswith(
+        f"rank 1 on {gethostname()} ended with exit status 1: what it printed is above; "
+    )
+    leave_error(tmp_path, "the vocabulary is too small")
+    assert (
+        agent.failure() == f"rank 1 on {gethostname()} ended with exit status 1: the vocabulary is too small"
+    )
 
 
 def test_error_with_a_message_is_not_tried_again(tmp_path: Path) -> None:

@@ -198,6 +198,13 @@ def made(**settings: Any) -> launcher.Launcher:
     return launcher.Launcher(**{name: value for name, value in known.items() if name != "_target_"})
 
 
+@pytest.mark.parametrize("settings", [options.Ray(cpus=-1), options.Ray(gpus=-1), options.Ray(mem_gb=-1)])
+def test_less_than_nothing_is_refused_before_ray_starts(settings: options.Ray) -> None:
+    with pytest.raises(ValueError, match=r"hydra\.launcher\.\w+=-1: expected 0 or more"):
+        launcher.check_amounts(settings)
+    launcher.check_amounts(options.Ray())
+
+
 @pytest.fixture
 def with_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launcher, "find_spec", lambda name: name)

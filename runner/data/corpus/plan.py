@@ -93,6 +93,8 @@ class CorpusPlan:
                     f"{folder} was begun with other inputs ({_changes(changed, theirs, ours)}): give the same ones to go "
                     "on, or another folder"
                 )
+        elif not folder.is_empty():
+            raise ValueError(f"{folder} holds something else: name a new folder for the store")
         else:
             folder.write("plan.json", json.dumps(ours, indent=1, ensure_ascii=False).encode())
 

@@ -36,6 +36,10 @@ class Folder:
         """Whether there is a file or folder of this name."""
         return bool(self._system.exists(self._at(name)))
 
+    def is_empty(self) -> bool:
+        """Whether there is nothing in it, or no such folder."""
+        return not (self._system.exists(self._root) and self._system.ls(self._root, detail=False))
+
     def read(self, name: str) -> bytes:
         """The content of a small file; raises FileNotFoundError if it is not there."""
         content: bytes = self._system.cat_file(self._at(name))

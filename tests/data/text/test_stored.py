@@ -56,7 +56,7 @@ def connected(place: Path, **settings: Any) -> PretrainingData:
 
 def test_run_trains_on_a_store_and_its_manifest_says_on_which(folder: Path, tmp_path: Path) -> None:
     short = ["data.max_length=16", "trainer.max_steps=2", "trainer.validate_every=0"]
-    run = train_here(tmp_path / "run", f"store:{folder}", *short)
+    run = train_here(tmp_path / "run", f"store:{folder}", *short)  # type: ignore[arg-type]
     inputs = read_manifest(run.path)["inputs"]
     assert (inputs["data"], inputs["evaluation"]) == ("train of 23", {"held_out": "held_out of 7"})
     assert inputs["sources"] == {"train": {"source": "store"}}
