@@ -63,7 +63,7 @@ def test_rank_that_is_killed_and_rank_that_hangs_are_replaced(
     arguments: list[str], undisturbed: RunFolder, tmp_path: Path
 ) -> None:
     process = start(
-        [*arguments, *SLOWLY, "trainer.devices=2", "trainer.timeout=4", "data.num_workers=1"], tmp_path
+        [*arguments, *SLOWLY, "trainer.devices=2", "trainer.timeout=8", "data.num_workers=1"], tmp_path
     )
     wait_for_steps(process, tmp_path, 10)
     os.kill(ranks_in(tmp_path)[1], signal.SIGKILL)
