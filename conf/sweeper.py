@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from iolaus.conf.registry import register
-from iolaus.conf.values import setting
+from iolaus.conf.values import AT_LEAST_0, Bounds, setting
 
 
 @dataclass
@@ -104,15 +104,15 @@ class Ray:
     _target_: str = "hydra_plugins.iolaus.RayLauncher"
     address: str | None = None
     """Address of the cluster, such as `10.0.0.1:6379`; none takes `RAY_ADDRESS`, else this machine's, else starts one."""
-    cpus: float = 1
+    cpus: float = setting(1, allowed=AT_LEAST_0)
     """Cores that are reserved for each run."""
-    gpus: float | None = None
+    gpus: float | None = setting(None, allowed=AT_LEAST_0)
     """GPUs that are reserved for each run; none takes one per device with `trainer.accelerator=gpu`, else no GPU."""
-    mem_gb: float | None = None
+    mem_gb: float | None = setting(None, allowed=AT_LEAST_0)
     """Memory that is reserved for each run, in GB; none reserves none."""
     resources: dict[str, float] = setting(factory=dict)
     """Further resources of each run, by the names that the cluster gives them, such as `{h100: 1}`."""
-    max_retries: int = 3
+    max_retries: int = setting(3, allowed=Bounds(-1, whole=True))
     """How often a run is started again whose process or machine has died; -1 sets no bound."""
     init: dict[str, Any] = setting(factory=dict, runs_code=True)
     """Further arguments for `ray.init`."""

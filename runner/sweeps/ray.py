@@ -20,6 +20,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from iolaus.conf import sweeper as options
+from iolaus.conf.fields import check_fields
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.launch.job import SECONDS_FOR_THE_LAST_TO_END
 from iolaus.runner.launch.processes import LAUNCHED, LAUNCHERS
@@ -50,9 +51,9 @@ class Launcher(HydraLauncher):
 
         Raises:
             ConnectionError: there is no cluster at the address.
-            ValueError: a run asks for several machines, or for less than nothing.
+            ValueError: a run asks for several machines, or a setting is out of bounds.
         """
-        check_amounts(self.settings)
+        check_fields(options.Ray, "hydra.launcher", vars(self.settings))
         import ray
         from hydra_plugins.hydra_ray_launcher._launcher_util import launch_job_on_ray
 
@@ -125,13 +126,6 @@ class OnNode:
         while RunFolder(self.folder).is_locked() and time.monotonic() < deadline:
             time.sleep(0.5)
         return self.task(config)
-
-
-def check_amounts(settings: options.Ray) -> None:
-    """Raises ValueError for less than nothing."""
-    for name, least in {"cpus": 0, "gpus": 0, "mem_gb": 0, "max_retries": -1}.items():
-        if (value := getattr(settings, name)) is not None and value < least:
-            raise ValueError(f"hydra.launcher.{name}={value:g}: expected {least} or more")
 
 
 def is_of_another_job(name: str) -> bool:

@@ -15,6 +15,7 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import OmegaConf
 
 from iolaus.conf import sweeper as options
+from iolaus.conf.fields import check_fields
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.sweeps import ray as launcher
 from iolaus.runner.sweeps.sweeper import register_plugins
@@ -198,16 +199,16 @@ def made(**settings: Any) -> launcher.Launcher:
     return launcher.Launcher(**{name: value for name, value in known.items() if name != "_target_"})
 
 
-@pytest.mark.parametrize("settings", [options.Ray(cpus=-1), options.Ray(gpus=-1), options.Ray(mem_gb=-1)])
-def test_less_than_nothing_is_refused_before_ray_starts(settings: options.Ray) -> None:
-    with pytest.raises(ValueError, match=r"hydra\.launcher\.\w+=-1: expected 0 or more"):
-        launcher.check_amounts(settings)
-    launcher.check_amounts(options.Ray())
-
-
 @pytest.fixture
 def with_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launcher, "find_spec", lambda name: name)
+
+
+@pytest.mark.parametrize("name", ["cpus", "gpus", "mem_gb"])
+def test_less_than_nothing_is_refused_before_ray_starts(with_packages: None, name: str) -> None:
+    with pytest.raises(ValueError, match=rf"hydra\.launcher\.{name}=-1: it must be a number, 0 or more"):
+        made(**{name: -1}).launch([], 0)
+    check_fields(options.Ray, "hydra.launcher", vars(options.Ray()))
 
 
 def test_run_gets_what_its_trainer_and_the_launcher_ask_for(with_packages: None) -> None:
