@@ -4,7 +4,6 @@ import logging
 import multiprocessing
 import os
 import shlex
-import shutil
 import sys
 import time
 import traceback
@@ -17,7 +16,7 @@ from omegaconf import DictConfig
 from iolaus.runner.config.permissions import words_to_repeat
 from iolaus.runner.launch import agreement
 from iolaus.runner.launch.leftovers import clear_leftovers
-from iolaus.runner.launch.nodes import MEETING, Leadership
+from iolaus.runner.launch.nodes import Leadership
 from iolaus.runner.launch.processes import launch, quiet_threads
 from iolaus.runner.launch.rank import RANK_ERROR, Train, leave_error, left_error
 from iolaus.runner.launch.requeue import stops_explained
@@ -132,7 +131,6 @@ def _lead(config: DictConfig, folder: RunFolder, work: Callable[[], Figures]) ->
     overrides = typed_overrides(HydraConfig.get())
     with folder.lock(patience), folder.recorded(config, overrides), stops_explained():
         clear_leftovers(folder.path)
-        shutil.rmtree(folder.path / MEETING, ignore_errors=True)
         inherit(folder, config.resume)
         return work()
 

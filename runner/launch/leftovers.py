@@ -9,6 +9,9 @@ from pathlib import Path
 
 from iolaus.runner.launch.rank import clear
 
+MEETING = ".rendezvous"
+"""In the run folder: what the agents of several nodes know of each other."""
+
 PATTERNS = (".*.tmp", ".*.gone")
 """What is being written, and what is being deleted, in a run folder and among its checkpoints."""
 
@@ -21,6 +24,7 @@ def clear_leftovers(run: Path) -> None:
         ...     clear_leftovers(folder.path)
     """
     clear(run)
+    shutil.rmtree(run / MEETING, ignore_errors=True)
     for path in _temporary(run):
         if not _is_of_living(path):
             with contextlib.suppress(FileNotFoundError):

@@ -8,16 +8,13 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from iolaus.runner.launch.leftovers import clear_leftovers
+from iolaus.runner.launch.leftovers import MEETING, clear_leftovers
 from iolaus.runner.launch.rank import clear
 from iolaus.runner.launch.resume import inherit
 from iolaus.runner.run.cluster import SECONDS_TO_AGREE
 from iolaus.runner.run.folder import RunFolder
 
 log = logging.getLogger("iolaus")
-
-MEETING = ".rendezvous"
-"""In the run folder: what the agents of several nodes know of each other."""
 
 READY = "ready"
 """In the meeting folder, once nothing of agents that are gone is left."""
@@ -83,7 +80,6 @@ class Leadership(ExitStack):
             return
         (meeting / READY).unlink(missing_ok=True)
         if not is_attended(meeting):  # else the node that led has died, and the others go on
-            shutil.rmtree(meeting, ignore_errors=True)
             clear_leftovers(self.folder.path)
             inherit(self.folder, self.config.resume)
             meeting.mkdir()

@@ -14,7 +14,8 @@ from torch.distributed.elastic.rendezvous.dynamic_rendezvous import (
     RendezvousTimeout,
 )
 
-from iolaus.runner.launch.nodes import MEETING, SECONDS_BETWEEN_HEARTBEATS, STATE
+from iolaus.runner.launch.leftovers import MEETING
+from iolaus.runner.launch.nodes import SECONDS_BETWEEN_HEARTBEATS, STATE
 from iolaus.runner.run.cluster import Nodes
 from iolaus.runner.run.files import locked, replacing
 

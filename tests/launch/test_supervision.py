@@ -20,7 +20,8 @@ from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElas
 from iolaus.runner.launch import nodes
 from iolaus.runner.launch.agent import RankAgent
 from iolaus.runner.launch.job import nodes_to_join
-from iolaus.runner.launch.nodes import MEETING, STATE, Leadership
+from iolaus.runner.launch.leftovers import MEETING
+from iolaus.runner.launch.nodes import STATE, Leadership
 from iolaus.runner.launch.rank import EXIT_LOST_PEER, leave_error, lost_peer, packed, unpacked
 from iolaus.runner.launch.rendezvous import FolderBackend
 from iolaus.runner.launch.round import Round
