@@ -17,6 +17,7 @@ from iolaus.runner.launch.processes import same_modules
 from iolaus.runner.run.folder import command_line
 from tests.conftest import ROOT
 from tests.support.in_process import Done, iolaus_here
+from tests.support.processes import process
 
 READ_BY_HYDRA = ("train", "plan")
 
@@ -34,12 +35,6 @@ print([name for name in ("torch", "lightning", "transformers", "datasets") if na
 
 INTERRUPTED = "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n"
 """A module during whose import Ctrl-C comes."""
-
-
-def process(*words: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
-    command = [sys.executable, *words]
-    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False, timeout=120)
 
 
 def assert_one_line(done: Done | subprocess.CompletedProcess[str]) -> None:

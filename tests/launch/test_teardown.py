@@ -1,8 +1,5 @@
 """A rank ends with its own exit status, whatever threads of libraries are still at work in it."""
 
-import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -12,6 +9,7 @@ from lightning.pytorch import Callback
 
 from tests.conftest import ROOT, TINY
 from tests.launch.test_kill import only_run
+from tests.support.processes import process
 
 ENDING = """
 import atexit, sys
@@ -24,12 +22,6 @@ with without_teardown():
     sys.exit(75)
 """
 TORCHRUN = ["torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m"]
-
-
-def process(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, *arguments]
-    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=300, check=False)
 
 
 class StartThreads(Callback):

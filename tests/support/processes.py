@@ -26,6 +26,13 @@ def start(
         )  # fmt: skip
 
 
+def process(*words: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Python with these arguments, to its end."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    command = [sys.executable, *words]
+    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False, timeout=300)
+
+
 def steps_done(cwd: Path) -> int:
     """Steps in the order logs of the runs below `cwd`."""
     return sum(sum(1 for _ in open(file)) for file in cwd.glob("outputs/**/order.txt"))

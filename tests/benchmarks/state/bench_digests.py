@@ -15,15 +15,12 @@ import torch
 from iolaus.conf.callback import Manifest
 from iolaus.runner.checkpoints.digests import state_digest
 from tests.benchmarks.data.bench_permute import table
-from tests.benchmarks.training.bench_step import compose_config, ready
+from tests.benchmarks.training.bench_step import TINY_MODEL, compose_config, ready
 
 MODELS = {
     "the default run": ["trainer.max_steps=6", "data.num_workers=0"],
-    "a tiny model": [
-        "trainer.max_steps=40", "data.num_workers=0", "model=bert_tiny", "sampler.global_batch_size=4",
-        "data.max_length=32", "model.num_hidden_layers=1", "model.hidden_size=32", "model.intermediate_size=64",
-    ],
-}  # fmt: skip
+    "a tiny model": ["trainer.max_steps=40", "data.num_workers=0", *TINY_MODEL],
+}
 ROUNDS = 5
 
 

@@ -23,13 +23,14 @@ OVERRIDES = [
     "trainer=cpu", "trainer.validate_every=0", "trainer.precision=32-true", "checkpoint.every_steps=0",
     "trainer.log_every=10",
 ]  # fmt: skip
+TINY_MODEL = [
+    "model=bert_tiny", "sampler.global_batch_size=4", "data.max_length=32", "model.num_hidden_layers=1",
+    "model.hidden_size=32", "model.intermediate_size=64",
+]  # fmt: skip
 RUNS = {
     "the default run": ["trainer.max_steps=40", "data.num_workers=0"],
-    "a tiny model": [
-        "trainer.max_steps=400", "data.num_workers=1", "model=bert_tiny", "sampler.global_batch_size=4",
-        "data.max_length=32", "model.num_hidden_layers=1", "model.hidden_size=32", "model.intermediate_size=64",
-    ],
-}  # fmt: skip
+    "a tiny model": ["trainer.max_steps=400", "data.num_workers=1", *TINY_MODEL],
+}
 
 
 def compose_config(folder: Path, overrides: list[str]) -> Any:
