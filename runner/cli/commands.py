@@ -17,6 +17,10 @@ COMMANDS = {
     "plan": ("shows what a run would do, and trains nothing", "iolaus.runner.train"),
     "info": ("lists groups and options, and the fields of those that are named", "iolaus.runner.cli.info"),
     "runs": ("lists runs, shows one, or compares several", "iolaus.runner.cli.runs"),
+    "judge": (
+        "tells whether one setting is better than another, by pairs of equal seeds",
+        "iolaus.runner.cli.judge.command",
+    ),
     "report": ("makes a page, Markdown or csv of runs", "iolaus.runner.cli.report"),
     "audit": ("compares the samples and masks of two runs, step by step", "iolaus.runner.cli.audit"),
     "order": (

@@ -4,5 +4,6 @@
   `written_answers` (on images).
 - `metrics`: the metrics of tasks, as torchmetrics; `squad`: SQuAD's comparison of answers.
 - `monitor`: the metric that chooses the best checkpoint.
+- `statistics`: tests of figures, such as those of pairs of runs.
 - `files`: predictions and tables in the run folder.
 """

@@ -1,0 +1,83 @@
+"""How often `iolaus judge` calls a config different from itself, and how many pairs a small difference takes.
+
+The pool: 800 runs of one tiny config, trained once, that differ in their seeds alone. 50 comparisons of 16 runs each are drawn
+from it without replacement, 8 for either side, so that no run is in two of them; four such draws make 200.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iolaus.runner.evaluation.statistics.paired import clear_after, t_test
+from tests.benchmarks.training.bench_startup import ROOT
+
+POOL, PAIRS, DRAWS = 800, 8, 4
+
+TINY = [
+    "trainer=cpu", "trainer.precision=32-true", "data.num_workers=0", "data.max_length=48", "model=bert_tiny",
+    "model.hidden_size=32", "model.intermediate_size=64", "sampler.global_batch_size=8", "optimizer.lr=0.01",
+    "trainer.max_steps=20", "trainer.validate_every=20", "trainer.validation_batches=4", "callback=[]",
+]  # fmt: skip
+
+SMALL = ["trainer=cpu", "model=bert_tiny", "trainer.max_steps=60", "trainer.validate_every=60"]
+NEAR = ["--change", "optimizer.lr=9e-4", "--against", "optimizer.lr=1e-3"]
+
+PROGRAM = "from iolaus.runner.cli.commands import main; main()"
+
+
+def iolaus(folder: str, *words: str) -> str:
+    """What a command prints."""
+    command = [sys.executable, "-c", PROGRAM, *words]
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(command, cwd=folder, env=env, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return done.stdout.decode()
+
+
+def figures_of_pool(folder: str) -> NDArray[np.float64]:
+    """The validation loss of each run of the pool [N]."""
+    iolaus(folder, "-m", f"seed=range(0,{POOL})", *TINY)
+    files = Path(folder).glob("outputs/*/*-sweep/*/status.json")
+    return np.array([json.loads(file.read_text())["results"]["objective"] for file in sorted(files)])
+
+
+def differences_of(pool: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The differences of 200 comparisons of the config with itself [200, 8]."""
+    drawing, size = np.random.default_rng(0), 2 * PAIRS
+    draws = [drawing.permutation(pool)[: len(pool) // size * size].reshape(-1, 2, PAIRS) for _ in range(DRAWS)]
+    sides = np.concatenate(draws)
+    return sides[:, 1] - sides[:, 0]
+
+
+def peeked(differences: NDArray[np.float64]) -> bool:
+    """Whether a t-test finds a difference at any number of pairs from 3 on."""
+    return any(t_test(differences[:pairs]).p <= 0.05 for pairs in range(3, len(differences) + 1))
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        alike = differences_of(figures_of_pool(folder))
+        found = json.loads(iolaus(folder, "judge", *NEAR, *SMALL, "--seeds", str(PAIRS), "--json"))["comparisons"][0]
+    rules = {
+        "`iolaus judge`, a look after each pair": [clear_after(d) is not None for d in alike],
+        "t-test, a look after each pair from the third on": [peeked(d) for d in alike],
+        "t-test, one look at 8 pairs": [t_test(d).p <= 0.05 for d in alike],
+    }
+    print(f"| a config against itself, {len(alike)} comparisons of up to {PAIRS} pairs | called different |\n|---|---|")
+    for name, called in rules.items():
+        print(f"| {name} | {sum(called)} ({sum(called) / len(called):.1%}) |")
+    low, high = found["interval"]
+    print("\n| learning rate 9e-4 against 1e-3, 60 steps | |\n|---|---|")
+    print(f"| difference in nats | {found['difference']:.4f} ({low:.4f} to {high:.4f}) |")
+    print(f"| clear after | {found['clear_after']} pairs, sign-flip p {found['p']:.3f} |")
+    print(f"| the same runs without pairing | t {found['unpaired_t']:.1f}; paired {found['t']:.1f} |")
+    print(f"| variance of the difference | {found['variance_ratio']:.0f} times smaller by pairing |")
+
+
+if __name__ == "__main__":
+    main()
