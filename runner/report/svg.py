@@ -96,7 +96,9 @@ def draw(chart: Chart, span: tuple[float, float]) -> str:
         f'<g class="grid">{grid}</g>{level_lines}{paths}</svg>{level_names}'
         '<div class="cursor" hidden></div><div class="band" hidden></div><div class="tip" hidden></div></div>'
         f'<div class="xs">{"".join(_tick(label(s), "left", x) for s, x in columns)}</div>'
-        '<span class="xname">' + escape(chart.across) + "</span></div>"
+        '<span class="xname">'
+        + escape(chart.across)
+        + "</span></div>"
         + element("p", escape(chart.note), "note")
         + f'<script type="application/json">{_numbers(chart, frame)}</script></figure>'
     )

@@ -82,7 +82,13 @@ def one(compared: Compared, measure: Measure, level: float | None, at: float) ->
         "first_look": first,
         "more_pairs": None if level or not needed else max(1, needed - len(figures), first - len(figures)),
         "pairs": [
-            {"seed": p.seed, "against": a, "change": c, "difference": c - a, "runs": [str(p.against.path), str(p.change.path)]}
+            {
+                "seed": p.seed,
+                "against": a,
+                "change": c,
+                "difference": c - a,
+                "runs": [str(p.against.path), str(p.change.path)],
+            }
             for p, (a, c) in zip(compared.pairs, figures, strict=True)
         ],
         "shared": shared_by(compared.pairs),
@@ -118,7 +124,9 @@ def sentence(numbers: dict[str, Any], measure: Measure, error: float, settings: 
     pairs = f"{count} pair{'s' * (count != 1)} of equal seeds"
     if numbers["answer"] == "same":
         return f"No difference: {measure.key} of {change} and of {against} is the same to the last digit in {pairs}."
-    corrected = f" ({shown(numbers['p_corrected'])} corrected for {settings} settings)" if settings > 1 else ""
+    corrected = (
+        f" ({shown(numbers['p_corrected'])} corrected for {settings} settings)" if settings > 1 else ""
+    )
     p = f"sign-flip p {shown(numbers['p'])}{corrected}"
     changes = f"{measure.key} changes by {signed(numbers['difference'])}"
     if numbers["interval"]:

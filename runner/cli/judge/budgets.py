@@ -36,9 +36,11 @@ class Used(NamedTuple):
 
 def at_equal_budgets(pairs: Sequence[Pair], key: str) -> list[AtEqual]:
     """The differences at the smaller of both runs' tokens, FLOPs and seconds, pair by pair."""
-    counted = (("tokens", "tokens"), ("FLOPs", "flops"))
-    found = [_at_equal(pairs, key, name, lambda run, key=key, of=of: counts(run, key, of)) for name, of in counted]
-    return [*found, _at_equal(pairs, key, "seconds", lambda run: seconds(run, key))]
+    return [
+        _at_equal(pairs, key, "tokens", lambda run: counts(run, key, "tokens")),
+        _at_equal(pairs, key, "FLOPs", lambda run: counts(run, key, "flops")),
+        _at_equal(pairs, key, "seconds", lambda run: seconds(run, key)),
+    ]
 
 
 def counts(run: Run, key: str, of: str) -> Used | None:
@@ -63,17 +65,29 @@ def seconds(run: Run, key: str) -> Used | None:
 def _at_equal(pairs: Sequence[Pair], key: str, budget: str, use: Callable[[Run], Used | None]) -> AtEqual:
     used = [(use(pair.against), use(pair.change)) for pair in pairs]
     if any(None in both for both in used):
-        why = "a run was interrupted" if budget == "seconds" else "a run has not counted them from its beginning"
-        return AtEqual(budget, None, why=why)
+        noted = all(read_manifest(run.path) for pair in pairs for run in (pair.against, pair.change))
+        why = (
+            "a run was interrupted"
+            if budget == "seconds"
+            else "a run has not counted them from its beginning"
+        )
+        return AtEqual(budget, None, why=why if noted else "a run has no manifest.json")
     known = [(against, change) for against, change in used if against and change]
     if all(abs(a.total - c.total) <= ALIKE * max(a.total, c.total) for a, c in known):
-        return AtEqual(budget, [_final(pair.change, key) - _final(pair.against, key) for pair in pairs], same=True)
+        return AtEqual(
+            budget, [_final(pair.change, key) - _final(pair.against, key) for pair in pairs], same=True
+        )
     found = []
     for pair, (against, change) in zip(pairs, known, strict=True):
         budgeted = min(against.total, change.total)
-        before, after = _reached(pair.against, key, against, budgeted), _reached(pair.change, key, change, budgeted)
+        before, after = (
+            _reached(pair.against, key, against, budgeted),
+            _reached(pair.change, key, change, budgeted),
+        )
         if before is None or after is None:
-            return AtEqual(budget, None, why="a run logged no figure before it: set a smaller trainer.validate_every")
+            return AtEqual(
+                budget, None, why="a run logged no figure before it: set a smaller trainer.validate_every"
+            )
         found.append(after - before)
     return AtEqual(budget, found)
 

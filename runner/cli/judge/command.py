@@ -111,20 +111,19 @@ def trained(
     first = min(most, first_look(arguments.error / len(changes)))
     launched = any(word.startswith("hydra/launcher=") for word in common)
     counts = [*([] if launched else [1]), *range(first, most, arguments.at_once), most]
-    reached = dict.fromkeys((change.name for change in changes), 0)
+    reached: dict[str, range] = {}
     waiting = list(changes)
     compared: list[Compared] = []
     for count in counts:
         seeds = range(1, count + 1)
         for setting in (against, *waiting):
             missing.train_missing(folder, [*common, *setting.words], seeds, setting.name)
-        reached |= dict.fromkeys((change.name for change in waiting), count)
-
-        def runs_of(setting: Setting, count: int = count) -> list[Run]:
-            found = missing.finished_runs(folder, [*common, *setting.words])
-            return [run for run in found if run.settings["seed"] in range(1, reached.get(setting.name, count) + 1)]
-
-        compared = _compared(against, changes, runs_of)
+            reached[setting.name] = seeds
+        compared = _compared(
+            against,
+            changes,
+            lambda s: missing.finished_runs(folder, [*common, *s.words], reached[s.name]),
+        )
         measure = measure_of([pair for each in compared for pair in each.pairs], arguments.metric)
         waiting = _not_clear(compared, changes, measure, arguments) if count >= first else waiting
         if not waiting:
@@ -170,9 +169,13 @@ def _common(
 def _check(arguments: Namespace, folders: Sequence[Path], words: Sequence[str]) -> None:
     """Raises ValueError for arguments that make no comparison."""
     if len(folders) > 2 or (len(folders) == 2) == bool(arguments.change):
-        raise ValueError("give two folders of runs, or --change OVERRIDES with at most one: `iolaus judge --help`")
+        raise ValueError(
+            "give two folders of runs, or --change OVERRIDES with at most one: `iolaus judge --help`"
+        )
     if len(folders) == 2 and (words or arguments.against or arguments.seeds):
-        raise ValueError("two folders of runs are compared as they are, without overrides, --against and --seeds")
+        raise ValueError(
+            "two folders of runs are compared as they are, without overrides, --against and --seeds"
+        )
     if len(folders) == 1 and not find_runs(folders[0]):
         raise ValueError(f"there are no runs in {str(folders[0])!r}: name the folder of a sweep")
     if len(names := [*arguments.change, arguments.against or ""]) > len(set(names)):
@@ -187,5 +190,10 @@ def _print(found: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print(json.dumps(found, indent=1))
         return
-    print(*(each["sentence"] for each in found["comparisons"]), found["note"], sep="\n", end="\n" if found["note"] else "")
+    print(
+        *(each["sentence"] for each in found["comparisons"]),
+        found["note"],
+        sep="\n",
+        end="\n" if found["note"] else "",
+    )
     print(f"the page: {found['page']}")

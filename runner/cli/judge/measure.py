@@ -37,7 +37,9 @@ def measure_of(pairs: Sequence[Pair], metric: str | None) -> Measure:
     _check_same(runs, "objective", _objective)
     if not key.startswith("val/"):
         if key.startswith("train/"):
-            _check_same(runs, "training data and objective", lambda run: (_inputs(run).get("data"), _losses(run)))
+            _check_same(
+                runs, "training data and objective", lambda run: (_inputs(run).get("data"), _losses(run))
+            )
         return _logged(runs, Measure(key, _larger(runs, key)))
     _check_same(runs, "validation", _validation)
     name = key.split("/")[1]
@@ -95,8 +97,8 @@ def _check_same(runs: Sequence[Run], what: str, fact: Callable[[Run], Any]) -> N
     for run in runs[1:]:
         if fact(run) != fact(runs[0]):
             raise ValueError(
-                f"{str(runs[0].path)!r} and {str(run.path)!r} differ in their {what} ({_shown(fact(runs[0]), fact(run))}), "
-                "so their figures do not measure the same"
+                f"{str(runs[0].path)!r} and {str(run.path)!r} differ in their {what} "
+                f"({_shown(fact(runs[0]), fact(run))}), so their figures do not measure the same"
             )
 
 
@@ -127,7 +129,10 @@ def _losses(run: Run) -> dict[str, Any]:
 
 def _validation(run: Run) -> dict[str, Any]:
     """Settings of the validation itself."""
-    names = ("trainer.validation_batches", *(n for n in run.settings if n.startswith("objective.validation_")))
+    names = (
+        "trainer.validation_batches",
+        *(n for n in run.settings if n.startswith("objective.validation_")),
+    )
     return {name: run.settings.get(name) for name in names}
 
 

@@ -45,15 +45,15 @@ def check_settings(common: Sequence[str], settings: Sequence[Setting]) -> None:
             check_config(compose([*common, *setting.words]))
 
 
-def finished_runs(folder: Path, words: Sequence[str]) -> list[Run]:
-    """The finished runs in a folder that were started with these overrides, whatever their seeds."""
-    runs = runs_in(folder) if find_runs(folder) else []
-    return [run for run in with_words(runs, words) if run.state == "done"]
+def finished_runs(folder: Path, words: Sequence[str], seeds: Sequence[int]) -> list[Run]:
+    """The finished runs of these seeds in a folder that were started with these overrides."""
+    runs = with_words(runs_in(folder), words) if find_runs(folder) else []
+    return [run for run in runs if run.state == "done" and seed_of(run) in seeds]
 
 
 def missing_seeds(folder: Path, words: Sequence[str], seeds: Sequence[int]) -> list[int]:
     """The seeds of which these overrides have no finished run in a folder."""
-    there = {seed_of(run) for run in finished_runs(folder, words)}
+    there = {seed_of(run) for run in finished_runs(folder, words, seeds)}
     return [seed for seed in seeds if seed not in there]
 
 
@@ -79,9 +79,9 @@ def train_missing(folder: Path, words: Sequence[str], seeds: Sequence[int], name
         try:
             commands.main(["train", *sweep_words(folder, words, wanted)])
         except SystemExit as ended:
-            if not isinstance(ended.code, str):
+            if isinstance(ended.code, int) and ended.code:
                 raise
-            print(ended.code, file=sys.stderr)
+            print(ended.code or "", file=sys.stderr)
     if failed := missing_seeds(folder, words, wanted):
         raise ValueError(
             f"{name}: there is no finished run of seed {', '.join(map(str, failed))} in {str(folder)!r} (see above), and "

@@ -1,6 +1,7 @@
 """The page of an answer: one picture for each change, with the numbers behind it."""
 
 from collections.abc import Mapping
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from iolaus.runner.evaluation.statistics import paired
 from iolaus.runner.report import page
 from iolaus.runner.report.curves import Chart, Curve
 from iolaus.runner.report.single import save
+from iolaus.runner.report.svg import element
 
 SHARED = {"initial_weights": "initial weights", "order_and_masks": "samples, their order and their masks"}
 
@@ -23,7 +25,7 @@ def write_page(path: Path, found: Mapping[str, Any]) -> Path:
     body = [page.header("Iolaus judge", title, [*facts, *filter(None, [found["note"]])])]
     for each in found["comparisons"]:
         body += [
-            page.section(each["change"], page.element("p", page.escape(each["sentence"]), "sentence")),
+            page.section(each["change"], element("p", escape(each["sentence"]))),
             page.charts([chart(each, found["metric"])]),
             page.section("Pairs", _pairs(each), page.facts(_facts(each))),
             page.section("At equal budgets", _budgets(each)),
@@ -72,6 +74,8 @@ def _budgets(numbers: Mapping[str, Any]) -> str:
     rows = []
     for budget, found in numbers["at_equal"].items():
         whole = "the runs used as many" if found["same_budget"] else found["why"]
-        rows.append([budget, signed(found["difference"]) if found["difference"] is not None else "cannot be told"])
+        rows.append(
+            [budget, signed(found["difference"]) if found["difference"] is not None else "cannot be told"]
+        )
         rows[-1] += [shown(found["p"]) if found["p"] is not None else "", words[found["holds"]], whole]
     return page.table(["equal", "difference", "sign-flip p", "holds", ""], rows, sortable=False)

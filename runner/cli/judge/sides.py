@@ -96,13 +96,21 @@ def by_seed(runs: Iterable[Run], name: str) -> dict[int, Run]:
             continue
         if seed in found:
             differ = differing([found[seed], run])
-            why = f"they differ in {', '.join(differ)}: say which with --change and --against" if differ else "name one"
-            raise ValueError(f"{name}: {str(found[seed].path)!r} and {str(run.path)!r} have one seed, {seed}; {why}")
+            why = (
+                f"they differ in {', '.join(differ)}: say which with --change and --against"
+                if differ
+                else "name one"
+            )
+            raise ValueError(
+                f"{name}: {str(found[seed].path)!r} and {str(run.path)!r} have one seed, {seed}; {why}"
+            )
         found[seed] = run
     if not found:
         raise ValueError(f"{name}: there is no finished run of it")
     if differ := differing(list(found.values())):
-        raise ValueError(f"{name}: its runs differ in {', '.join(differ)}; runs of one setting differ in the seed alone")
+        raise ValueError(
+            f"{name}: its runs differ in {', '.join(differ)}; runs of one setting differ in the seed alone"
+        )
     return dict(sorted(found.items()))
 
 
@@ -110,7 +118,9 @@ def pairs_of(against: dict[int, Run], change: dict[int, Run], names: Sequence[st
     """The pairs of runs with equal seeds, by seed; raises ValueError where there is none."""
     if pairs := [Pair(seed, run, change[seed]) for seed, run in against.items() if seed in change]:
         return pairs
-    have = [f"{name} has {', '.join(map(str, runs))}" for name, runs in zip(names, (against, change), strict=True)]
+    have = [
+        f"{name} has {', '.join(map(str, runs))}" for name, runs in zip(names, (against, change), strict=True)
+    ]
     raise ValueError(f"no seed is in both, so there is no pair: {'; '.join(have)}")
 
 
@@ -118,10 +128,16 @@ def differing(runs: Sequence[Run]) -> list[str]:
     """The settings in which runs differ, but for their seeds and how they are executed; empty where they do not."""
     if len({_without_seed(run) for run in runs}) < 2:
         return []
-    seeded = [{name: "seed" if _is_seed(run, name) else v for name, v in run.settings.items()} for run in runs]
+    seeded = [
+        {name: "seed" if _is_seed(run, name) else v for name, v in run.settings.items()} for run in runs
+    ]
     names = dict.fromkeys(name for settings in seeded for name in settings)
     apart = [name for name in names if len({str(settings.get(name)) for settings in seeded}) > 1]
-    return [name for name in apart if "." in name and not name.startswith(("resolved.", "checkpoint.", "callback.", "logger."))][:5]
+    return [
+        name
+        for name in apart
+        if "." in name and not name.startswith(("resolved.", "checkpoint.", "callback.", "logger."))
+    ][:5]
 
 
 def _without_seed(run: Run) -> str:

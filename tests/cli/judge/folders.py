@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,12 @@ BEGAN = "2026-11-23T12:00:00.000+00:00"
 SECOND = 1795435200.0
 """The same moment, as `metrics.csv` has it."""
 
-CONFIG = {
+CONFIG: dict[str, dict[str, Any]] = {
     "data": {"validation_documents": 0.02, "seed": 0},
-    "objective": {"_target_": "runner.objectives.MaskedLanguageModelingCollator", "validation_mlm_probability": 0.15},
+    "objective": {
+        "_target_": "runner.objectives.MaskedLanguageModelingCollator",
+        "validation_mlm_probability": 0.15,
+    },
     "model": {"hidden_size": 128},
     "trainer": {"max_steps": 60, "validation_batches": None},
 }
@@ -28,7 +31,11 @@ def make_run(
 ) -> Path:  # fmt: skip
     """A run of 60 steps with a validation every 20, whose loss falls to `loss`; `speed` in steps a second."""
     folder.mkdir(parents=True)
-    config: dict[str, Any] = {**{k: dict(v) for k, v in CONFIG.items()}, "seed": seed, "sampler": {"seed": seed}}
+    config: dict[str, Any] = {
+        **{k: dict(v) for k, v in CONFIG.items()},
+        "seed": seed,
+        "sampler": {"seed": seed},
+    }
     for name, value in (settings or {}).items():
         group, _, field = name.partition(".")
         config.setdefault(group, {})[field] = value
@@ -56,7 +63,7 @@ def make_run(
     return folder
 
 
-def make_sweep(folder: Path, losses: dict[str, Sequence[float]], shared: Sequence[str] = ()) -> Path:
+def make_sweep(folder: Path, losses: Mapping[str, Sequence[float]], shared: Sequence[str] = ()) -> Path:
     """A sweep: for each word (overrides with spaces between) the losses of seeds 1, 2, ..."""
     number = 0
     for words, figures in losses.items():

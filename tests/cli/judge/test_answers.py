@@ -47,9 +47,9 @@ def test_clear_difference_is_a_sentence_a_page_and_status_0(swept: Path) -> None
     assert done.returncode == 0
     sentence, place = done.stdout.splitlines()
     assert sentence == (
-        "optimizer=muon is better than optimizer=adamw: val/held_out/loss changes by -0.1 (95 % interval -0.115 to -0.085) "
-        "over 8 pairs of equal seeds, clear after 6 of them, sign-flip p 0.00781. It holds at equal tokens (-0.1), equal "
-        "FLOPs (-0.1), equal seconds (-0.1)."
+        "optimizer=muon is better than optimizer=adamw: val/held_out/loss changes by -0.1 "
+        "(95 % interval -0.115 to -0.085) over 8 pairs of equal seeds, clear after 6 of them, sign-flip p 0.00781. "
+        "It holds at equal tokens (-0.1), equal FLOPs (-0.1), equal seconds (-0.1)."
     )
     assert place == "the page: sweep/judge.html"
     page = read(swept / "sweep" / "judge.html")
@@ -57,7 +57,11 @@ def test_clear_difference_is_a_sentence_a_page_and_status_0(swept: Path) -> None
     drawn = page.charts["Difference"]
     assert drawn["across"] == "pair"
     assert drawn["curves"][0]["y"] == pytest.approx([-drop for drop in DROPS], abs=1e-4)
-    assert [curve["name"] for curve in drawn["curves"]] == ["difference of the pair", "mean so far", *["interval"] * 2]
+    assert [curve["name"] for curve in drawn["curves"]] == [
+        "difference of the pair",
+        "mean so far",
+        *["interval"] * 2,
+    ]
     assert drawn["curves"][2]["y"][:5] == [None] * 5
 
 
@@ -83,7 +87,10 @@ def test_worse_is_told_by_the_direction_of_the_figure(swept: Path) -> None:
         status["results"]["val/held_out/accuracy"] = accuracy
         file.write_text(json.dumps(status))
     assert one(swept, "sweep", *MUON, "--metric", "val/held_out/accuracy")["answer"] == "better"
-    assert "did you mean 'val/held_out/accuracy'" in refused(swept, "sweep", *MUON, "--metric", "accuracy").lower()
+    assert (
+        "did you mean 'val/held_out/accuracy'"
+        in refused(swept, "sweep", *MUON, "--metric", "accuracy").lower()
+    )
 
 
 def test_what_is_not_clear_has_status_3_and_says_how_many_more_seeds(tmp_path: Path) -> None:
@@ -129,7 +136,9 @@ def test_two_runs_or_folders_are_paired_by_seed_alone(swept: Path) -> None:
 
 
 def test_several_changes_are_corrected_for_their_number(swept: Path) -> None:
-    make_sweep(swept / "all", {"optimizer=adamw": BASE, "optimizer=muon": BETTER, "optimizer=lion": BETTER[:6]})
+    make_sweep(
+        swept / "all", {"optimizer=adamw": BASE, "optimizer=muon": BETTER, "optimizer=lion": BETTER[:6]}
+    )
     found = judged(swept, "all", *MUON, "--change", "optimizer=lion")
     muon, lion = found["comparisons"]
     assert (muon["p"], lion["p"]) == (1 / 128, 1 / 32)
@@ -149,11 +158,18 @@ def one_of(found: dict[str, Any], change: str) -> str:
 
 
 def test_sweep_over_more_than_the_settings_asks_for_the_rest(tmp_path: Path) -> None:
-    both = {f"optimizer={name} optimizer.lr={lr}": BASE for name in ("adamw", "muon") for lr in ("0.001", "0.01")}
+    both = {
+        f"optimizer={name} optimizer.lr={lr}": BASE for name in ("adamw", "muon") for lr in ("0.001", "0.01")
+    }
     make_sweep(tmp_path / "sweep", both)
     assert "have one seed, 1; they differ in optimizer.lr: say which" in refused(tmp_path, "sweep", *MUON)
     assert one(tmp_path, "sweep", *MUON, "optimizer.lr=1e-3")["answer"] == "same"
-    words = ["--change", "optimizer=muon optimizer.lr=1e-2", "--against", "optimizer=adamw optimizer.lr=0.001"]
+    words = [
+        "--change",
+        "optimizer=muon optimizer.lr=1e-2",
+        "--against",
+        "optimizer=adamw optimizer.lr=0.001",
+    ]
     assert one(tmp_path, "sweep", *words)["answer"] == "same"
 
 
@@ -161,7 +177,7 @@ def test_more_of_a_budget_is_told_from_better_with_the_same(tmp_path: Path) -> N
     """The second setting is better only because it has used twice the tokens and time."""
     for seed, loss in enumerate(BASE, 1):
         make_run(tmp_path / "a" / str(seed), seed, loss, tokens=6000, speed=2)
-        longer = {"tokens": 12000, "flops": 6.01e9, "speed": 1}
+        longer: dict[str, Any] = {"tokens": 12000, "flops": 6.01e9, "speed": 1}
         make_run(tmp_path / "b" / str(seed), seed, loss - 0.1 - seed / 1000, ["optimizer.lr=0.1"], **longer)
     found = one(tmp_path, "a", "b")
     assert found["answer"] == "better"
@@ -171,7 +187,10 @@ def test_more_of_a_budget_is_told_from_better_with_the_same(tmp_path: Path) -> N
     assert seconds["difference"] == pytest.approx(tokens["difference"])
     assert tokens["holds"] is seconds["holds"] is False
     assert flops["holds"] is flops["same_budget"] is True
-    assert "It does not hold at equal tokens (+0.196), equal seconds (+0.196); it holds at equal FLOPs" in found["sentence"]
+    assert (
+        "It does not hold at equal tokens (+0.196), equal seconds (+0.196); it holds at equal FLOPs"
+        in found["sentence"]
+    )
 
 
 def test_budgets_that_were_not_noted_cannot_be_told(tmp_path: Path) -> None:
@@ -187,10 +206,11 @@ def test_budgets_that_were_not_noted_cannot_be_told(tmp_path: Path) -> None:
     manifest["sessions"] *= 2
     manifest["totals"]["counted_from_step"] = 10
     (tmp_path / "a" / "1" / "manifest.json").write_text(json.dumps(manifest))
-    found = one(tmp_path, "a", "b")
-    assert [each["why"] for each in found["at_equal"].values()] == [
-        *["a run has not counted them from its beginning"] * 2, "a run was interrupted"
-    ]  # fmt: skip
+    reasons = [each["why"] for each in one(tmp_path, "a", "b")["at_equal"].values()]
+    assert reasons == [*["a run has not counted them from its beginning"] * 2, "a run was interrupted"]
+    (tmp_path / "a" / "1" / "manifest.json").unlink()
+    found = judged(tmp_path, "a", "b", "--metric", "objective", "--error", "0.1")["comparisons"][0]
+    assert {each["why"] for each in found["at_equal"].values()} == {"a run has no manifest.json"}
 
 
 OTHER = {"evaluation": {"held_out": "other"}}
@@ -202,12 +222,17 @@ OBJECTIVE = {"objective._target_": "runner.objectives.MaskedDiffusionCollator"}
     [
         ({"inputs": OTHER | {"sources": {"train": "o"}}}, "differ in their data of val/held_out"),
         ({"inputs": OTHER}, "compare --metric val/held_out/bits_per_byte"),
-        ({"settings": OBJECTIVE}, "differ in their objective (MaskedLanguageModelingCollator and MaskedDiffusion"),
+        (
+            {"settings": OBJECTIVE},
+            "differ in their objective (MaskedLanguageModelingCollator and MaskedDiffusion",
+        ),
         ({"settings": {"objective.validation_mlm_probability": 0.3}}, "0.15 and 0.3"),
         ({"settings": {"trainer.validation_batches": 4}}, "validation_batches: None and 4"),
     ],
 )
-def test_comparisons_without_sense_are_refused(tmp_path: Path, difference: dict[str, Any], message: str) -> None:
+def test_comparisons_without_sense_are_refused(
+    tmp_path: Path, difference: dict[str, Any], message: str
+) -> None:
     make_run(tmp_path / "a", 1, 4.0)
     make_run(tmp_path / "b", 1, 3.9, **difference)
     assert message in refused(tmp_path, "a", "b")
@@ -218,7 +243,9 @@ def test_other_vocabularies_are_compared_by_bits_per_byte(tmp_path: Path) -> Non
         bits = {"val/held_out/bits_per_byte": loss / 2}
         make_run(tmp_path / "a" / str(seed), seed, loss, results=bits)
         bits = {"val/held_out/bits_per_byte": loss / 2 - 0.1}
-        make_run(tmp_path / "b" / str(seed), seed, loss + 1, ["data.vocab_size=9"], results=bits, inputs=OTHER)
+        make_run(
+            tmp_path / "b" / str(seed), seed, loss + 1, ["data.vocab_size=9"], results=bits, inputs=OTHER
+        )
     found = judged(tmp_path, "a", "b")
     assert found["metric"] == "val/held_out/bits_per_byte"
     assert "vocabularies differ" in found["note"]
@@ -229,7 +256,9 @@ def test_other_vocabularies_are_compared_by_bits_per_byte(tmp_path: Path) -> Non
 def test_other_figures_that_are_monitored_ask_for_one(tmp_path: Path) -> None:
     make_run(tmp_path / "a", 1, 4.0)
     other = make_run(tmp_path / "b", 1, 3.9) / "status.json"
-    other.write_text(other.read_text().replace('"monitor": "val/held_out/loss"', '"monitor": "val/held_out/accuracy"'))
+    other.write_text(
+        other.read_text().replace('"monitor": "val/held_out/loss"', '"monitor": "val/held_out/accuracy"')
+    )
     assert "choose one with --metric" in refused(tmp_path, "a", "b")
     assert one(tmp_path, "a", "b", "--metric", KEY, status=3)["difference"] == pytest.approx(-0.1)
 

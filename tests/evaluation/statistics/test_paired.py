@@ -179,6 +179,8 @@ def test_settings_are_clear_at_the_level_that_is_left_to_them() -> None:
 
 def test_family_of_settings_that_are_alike_keeps_the_error() -> None:
     draw = np.random.default_rng(2)
-    families = draw.normal(0, 1, (600, 3, 10)) - draw.normal(0, 1, (600, 1, 10))  # one setting compared with three
+    families = draw.normal(0, 1, (600, 3, 10)) - draw.normal(
+        0, 1, (600, 1, 10)
+    )  # one setting compared with three
     called = np.mean([any(clear_among(list(family))) for family in families])
     assert called < spent(10) + 3 * math.sqrt(spent(10) / len(families))
