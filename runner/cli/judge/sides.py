@@ -39,10 +39,12 @@ def setting_of(given: str) -> Setting:
 def canonical(words: Iterable[str]) -> list[str]:
     """Overrides as a sweep notes them in its jobs, such as `optimizer.lr=0.001` for `optimizer.lr=1e-3`.
 
+    Of two for one setting the later counts.
+
     Raises:
         ValueError: an override has several values, or gives the seed or a run to resume.
     """
-    found = []
+    found: dict[str, str] = {}
     for override in OverridesParser.create().parse_overrides(list(words)):
         word = str(override.input_line)
         if override.is_sweep_override():
@@ -50,8 +52,9 @@ def canonical(words: Iterable[str]) -> list[str]:
         if override.key_or_group in ("seed", "resume"):
             raise ValueError(f"{word}: iolaus judge gives {override.key_or_group} itself; leave it out")
         plain = not override.is_delete() and "${" not in word
-        found.append(f"{override.get_key_element()}={override.get_value_element_as_str()}" if plain else word)
-    return found
+        key = override.get_key_element()
+        found[key] = f"{key}={override.get_value_element_as_str()}" if plain else word
+    return list(found.values())
 
 
 def noted(run: Run) -> set[str]:

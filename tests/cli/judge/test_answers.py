@@ -132,6 +132,8 @@ def test_two_runs_or_folders_are_paired_by_seed_alone(swept: Path) -> None:
     found = judged(swept, "a", "b", status=3)
     assert [each["seed"] for each in found["comparisons"][0]["pairs"]] == [3, 9]
     assert Path(found["page"]) == swept / "judge.html"
+    make_run(swept / "a" / "run-7", 7, 4.0, ["optimizer.lr=0.2"])
+    assert "a: its runs differ in optimizer.lr" in refused(swept, "a", "b")
     assert "no seed is in both" in refused(swept, "a/run-8", "b/other--3")
 
 

@@ -31,7 +31,8 @@ class Training:
 
     def __call__(self, words: list[str]) -> None:
         """Makes the runs of a sweep."""
-        train, flag, place, *own, seeds = words
+        train, flag, place, *given, seeds = words
+        own = list({word.partition("=")[0]: word for word in given}.values())  # as Hydra does
         assert (train, flag) == ("train", "-m")
         folder = Path(place.removeprefix("hydra.sweep.dir=").strip("'"))
         name = next((word for word in own if word in LOSS), "")
@@ -100,6 +101,12 @@ def test_command_that_was_killed_goes_on_and_repeats_nothing(tmp_path: Path, tra
     first = judge(tmp_path, *FLAT, "--json")
     assert (first.returncode, again) == (3, [])
     assert list(tmp_path.glob("outputs/*/*-judge")) == [folder]
+
+
+def test_change_of_what_both_share_counts(tmp_path: Path, training: Start) -> None:
+    asked = training().asked
+    assert judge(tmp_path, *MUON, "optimizer=adamw", "--seeds", "1").returncode == 3
+    assert [name for name, _ in asked] == ["", "optimizer=muon"]
 
 
 def test_another_change_uses_the_runs_of_the_same_setting(tmp_path: Path, training: Start) -> None:

@@ -117,6 +117,8 @@ def test_more_pairs_than_are_enumerated_keep_the_error() -> None:
     called = np.mean([clear_after(differences) is not None for differences in alike])
     assert called < 0.05 + 3 * math.sqrt(0.05 / len(alike))
     assert clear_after(alike[0] + 1) is not None
+    exact = 2 * sum(math.comb(24, ups) for ups in range(16, 25)) / 2**24  # of 24 signs 16 or more alike
+    assert sign_flip_test([1.0, -1.0] * 8 + [1.0] * 8).p == pytest.approx(exact, abs=0.02)
 
 
 @settings(max_examples=40, deadline=None)
