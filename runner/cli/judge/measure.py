@@ -1,5 +1,6 @@
 """The figure that is compared, and whether that makes sense."""
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import chain
@@ -84,6 +85,10 @@ def _logged(runs: Sequence[Run], measure: Measure) -> Measure:
             raise ValueError(
                 f"{str(run.path)!r} has no figure {measure.key!r}; there are: {', '.join(there)}"
                 + suggest(measure.key, there)
+            )
+        if not math.isfinite(run.final(measure.key) or 0.0):
+            raise ValueError(
+                f"{str(run.path)!r}: its {measure.key} is not a number, so no difference can be taken"
             )
     return measure
 

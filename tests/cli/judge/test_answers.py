@@ -284,6 +284,12 @@ def test_mistakes_are_named_in_a_line(swept: Path, words: list[str], message: st
     assert message in refused(swept, *words)
 
 
+def test_figure_that_is_not_a_number_is_named(tmp_path: Path) -> None:
+    make_run(tmp_path / "a", 1, 4.0)
+    make_run(tmp_path / "b", 1, float("nan"))
+    assert "'b': its val/held_out/loss is not a number" in refused(tmp_path, "a", "b")
+
+
 def test_runs_that_are_not_done_are_in_no_pair(swept: Path) -> None:
     status = swept / "sweep" / "9" / "status.json"
     status.write_text(status.read_text().replace('"done"', '"failed"'))
