@@ -40,7 +40,7 @@ def chart(numbers: Mapping[str, Any], metric: str) -> Chart:
     intervals = [paired.interval(differences[:count], numbers["interval_error"]) for count in counts.tolist()]
     low, high = (np.array([each[end] if each else np.nan for each in intervals]) for end in (0, 1))
     curves = [
-        Curve("difference of the pair", counts, differences, 0, faint=True, dots=True),
+        Curve("difference of the pair", counts, differences, 0, dots=True),
         Curve("mean so far", counts, differences.cumsum() / counts, 1, dots=True),
     ]
     if np.isfinite(low).any():
