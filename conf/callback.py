@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from omegaconf import MISSING
+
 from iolaus.conf.registry import register_parts
 from iolaus.conf.values import AT_LEAST_0, COUNT, POSITIVE, Bounds, Choice, setting
 
@@ -61,6 +63,15 @@ class EarlyStopping:
 
 
 @dataclass
+class StopAfter:
+    """Ends the run after so many steps of its schedule: `callback=[default,stop_after] callback.stop_after.steps=100`."""
+
+    _target_: str = "runner.callbacks.StopAfter"
+    steps: int = setting(MISSING, allowed=COUNT)
+    """Steps; rates and order stay those of the whole run."""
+
+
+@dataclass
 class ParameterGroups:
     """Prints the parameter groups at the start, and writes their names to `parameter_groups.json`."""
 
@@ -97,3 +108,4 @@ register_parts(
     plateau=Plateau,
 )
 register_parts("callback", early_stopping=EarlyStopping)
+register_parts("callback", stop_after=StopAfter)

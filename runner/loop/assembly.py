@@ -112,6 +112,12 @@ def make_data(config: DictConfig) -> Any:
     return make()
 
 
+def connected(config: DictConfig, data: Any) -> int:
+    """Prepares data and connects it as `assemble` does, without a model; returns the global batches of the run."""
+    data.prepare_data()
+    return connect_data(config, data, build(config.objective, **data.collator_arguments()))
+
+
 def connect_data(config: DictConfig, data: Any, objective: Any) -> int:
     """Connects prepared data with its sampler and objective; returns the global batches of the run."""
     length = config.trainer.max_steps, config.trainer.max_epochs

@@ -10,9 +10,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from iolaus.runner.callbacks.manifest import DIGESTS
 from iolaus.runner.checkpoints.files import AtomicCheckpointIO, delete_checkpoint, entry_of
 from iolaus.runner.cli.models.consolidate import consolidate
+from iolaus.runner.manifest.steps import FILE_NAME as DIGESTS
 from iolaus.runner.manifest.verification import verify
 from iolaus.runner.run import audit
 from iolaus.runner.run.folder import RunFolder

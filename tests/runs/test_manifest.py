@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from iolaus.runner.callbacks.manifest import DIGESTS
 from iolaus.runner.cli.commands import main
 from iolaus.runner.manifest.digests import file_digest, value_digest
 from iolaus.runner.manifest.inputs import read_manifest
+from iolaus.runner.manifest.steps import FILE_NAME as DIGESTS
 from iolaus.runner.manifest.verification import verify
 from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY, train_here
