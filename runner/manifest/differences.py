@@ -6,11 +6,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from iolaus.conf.config import Config
+from iolaus.conf.registry import OPTIONS, execution_names
+from iolaus.conf.values import rules_of
 from iolaus.runner.manifest.digests import file_digest
 from iolaus.runner.manifest.inputs import Manifest
 
-PARTS = ("code", "packages", "data", "begins with", "computed", "machine")
-"""Parts of a manifest, in words."""
+PARTS = ("setting", "data", "code", "begins with", "computed", "packages", "machine")
+"""What can differ, in words: the likeliest reason for other results first."""
 
 NUMERIC = (
     "torch",
@@ -48,6 +51,32 @@ def made_otherwise(then: Manifest, now: Manifest) -> list[Difference]:
         *(Difference("data", line) for line in _data(then["inputs"], now["inputs"])),
         *(Difference("begins with", line) for line in _began(then["inputs"], now["inputs"])),
     ]
+
+
+def set_otherwise(then: Manifest, now: Manifest) -> list[Difference]:
+    """Settings of what is computed that two runs have otherwise; those that were `auto` are among what is resolved."""
+    before, after = (one["config"]["resolved"] for one in (then, now))
+    return [
+        Difference("setting", line)
+        for name in sorted({**before, **after}, key=lambda name: isinstance(after.get(name), dict))
+        if not rules_of(Config).get(name, {}).get("execution") and name != "resolved"
+        for line in _of_group(name, before.get(name), after.get(name))
+    ]
+
+
+def _of_group(name: str, then: Any, now: Any) -> Iterator[str]:
+    """The settings of a group that differ, but for those of execution alone."""
+    if not (isinstance(then, dict) and isinstance(now, dict)):
+        yield from _values({name: then}, {name: now})
+        return
+    left_out = {
+        field for node in (then, now) for field in (execution_names(name, node) if name in OPTIONS else ())
+    }
+    left_out |= {field for field in then if then[field] == "auto"}
+    before, after = (
+        {field: value for field, value in node.items() if field not in left_out} for node in (then, now)
+    )
+    yield from (line for _, line in _changes(before, after, f"{name}."))
 
 
 def computed_otherwise(then: Manifest, now: Manifest) -> list[Difference]:

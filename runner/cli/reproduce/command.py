@@ -73,7 +73,7 @@ def main(arguments: Namespace) -> None:
         sys.exit(NOT_BEGUN)
     from iolaus.runner.cli.reproduce.comparison import compare, described
 
-    report = compare(original, recorded(rebuilt), arguments.settings)
+    report = compare(original, recorded(rebuilt))
     report = {"run": str(arguments.run), "rebuilt": str(rebuilt), **report}
     if arguments.other is None:
         write_atomically(rebuilt / REPORT, json.dumps(report, indent=1) + "\n")
@@ -150,7 +150,8 @@ def steps_to_train(original: Recorded, asked: int | None) -> int | None:
 
 
 def _train(command: Sequence[str], environment: dict[str, str], aside: bool) -> int:
-    out = sys.stderr if aside else None
+    stderr = 2
+    out = stderr if aside else None
     return subprocess.run(command, env={**environment, **os.environ}, stdout=out, check=False).returncode
 
 

@@ -4,7 +4,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from iolaus.runner.manifest.differences import NUMERIC, Difference, computed_otherwise, made_otherwise
+from iolaus.runner.manifest.differences import (
+    NUMERIC,
+    PARTS,
+    Difference,
+    computed_otherwise,
+    made_otherwise,
+    set_otherwise,
+)
 from iolaus.runner.manifest.inputs import Manifest
 from iolaus.runner.manifest.steps import Step
 from iolaus.runner.run.audit import FILE_NAME as ORDER
@@ -38,9 +45,8 @@ class First(NamedTuple):
 def compare(
     then: tuple[Manifest, Sequence[Step], Path | None],
     now: tuple[Manifest, Sequence[Step], Path | None],
-    changed: Sequence[str] = (),
 ) -> Report:
-    """The verdict on a rebuilt run (`now`) with what it rests on; `changed` are settings that it was given otherwise.
+    """The verdict on a rebuilt run (`now`) with what it rests on.
 
     Raises ValueError where no step was noted by both.
     """
@@ -56,7 +62,7 @@ def compare(
     verdict = IDENTICAL if first is None and not other else DIFFERENT
     if first is not None and first.what != "order" and loss["relative"] <= _rounding(before["resolved"]):
         verdict = TO_ROUNDING
-    reasons = [] if verdict == IDENTICAL else _reasons(first, before, after, changed)
+    reasons = [] if verdict == IDENTICAL else _reasons(first, before, after)
     return {
         "verdict": verdict,
         "steps": {"compared": len(pairs), "last": pairs[-1][0].step, "whole": whole},
@@ -65,7 +71,6 @@ def compare(
         "largest_weight_difference": _weights(old, new) if whole and MODEL in other else None,
         "files": {"identical": same, "different": other},
         "reasons": [str(reason) for reason in reasons],
-        "settings": list(changed),
     }
 
 
@@ -94,7 +99,9 @@ def described(report: Report) -> list[str]:
     return lines
 
 
-UNKNOWN = "nothing that manifests tell: code that draws from a generator, operations without one order, hardware"
+UNKNOWN = (
+    "nothing that manifests tell: code that draws from a generator, operations without one order, hardware"
+)
 
 
 def _first_difference(pairs: Iterable[tuple[Step, Step]], old: Path | None, new: Path | None) -> First | None:
@@ -161,17 +168,17 @@ def _weights(old: Path | None, new: Path | None) -> float | None:
     return max(float((a.double() - b.double()).abs().max()) for a, b in both if a.shape == b.shape)
 
 
-def _reasons(
-    first: First | None, before: Manifest, after: Manifest, changed: Sequence[str]
-) -> list[Difference]:
-    """What could make the difference, the likeliest first."""
-    made, computed = made_otherwise(before, after), computed_otherwise(before, after)
-    by_part = [("setting", [Difference("setting", word) for word in changed])]
-    by_part += [(part, [one for one in (*made, *computed) if one.part == part]) for part in _ORDER]
-    found = [one for _, several in by_part for one in several]
+def _reasons(first: First | None, before: Manifest, after: Manifest) -> list[Difference]:
+    """What could make the difference, the likeliest first; what computes nothing comes last."""
+    found = [
+        *set_otherwise(before, after),
+        *made_otherwise(before, after),
+        *computed_otherwise(before, after),
+    ]
     if first is not None and first.what == "order":  # the sums of a processor cannot change it
-        return [one for one in found if one.part not in ("computed", "machine")]
-    return sorted(found, key=lambda one: one.part == "packages" and not one.what.startswith(NUMERIC))
-
-
-_ORDER = ("data", "code", "begins with", "computed", "packages", "machine")
+        found = [one for one in found if one.part not in ("computed", "machine")]
+    if any(one.part == "setting" for one in found):  # which the order follows from
+        found = [one for one in found if not one.what.startswith("order.")]
+    beside = [one.part == "packages" and not one.what.startswith(NUMERIC) for one in found]
+    places = [(aside, PARTS.index(one.part)) for aside, one in zip(beside, found, strict=True)]
+    return [found[i] for i in sorted(range(len(found)), key=places.__getitem__)]
