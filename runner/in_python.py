@@ -20,8 +20,7 @@ from omegaconf import DictConfig, OmegaConf, flag_override
 from iolaus.conf.registry import own_options
 from iolaus.runner import train
 from iolaus.runner.cli.compose import compose as composed
-from iolaus.runner.cli.compose import initialized
-from iolaus.runner.cli.overrides import overrides_of
+from iolaus.runner.cli.compose import initialized, overrides_of
 from iolaus.runner.cli.runs import all_runs
 from iolaus.runner.config.checks import check_config
 from iolaus.runner.config.permissions import check_permissions, on_command_line

@@ -1,7 +1,7 @@
 """The command line: `iolaus` and its subcommands.
 
 - `commands`: the table of subcommands, and the program that runs one.
-- `compose`: a config as the command line composes it; `overrides`: the overrides that compose a whole config.
+- `compose`: a config as the command line composes it, and the overrides that compose one.
 - `info`, `schema`: options and their fields; `plan`: what a run would do; `schedule`: its learning rate.
 - `order`: the samples of any step; `verify`: whether a run was changed since; `reproduce`: whether
   it comes out the same again.

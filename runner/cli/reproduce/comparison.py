@@ -175,8 +175,10 @@ def _reasons(first: First | None, before: Manifest, after: Manifest) -> list[Dif
         *made_otherwise(before, after),
         *computed_otherwise(before, after),
     ]
-    if first is not None and first.what == "order":  # the sums of a processor cannot change it
-        found = [one for one in found if one.part not in ("computed", "machine")]
+    if (
+        first is not None and first.what == "order"
+    ):  # sums cannot change it, nor ranks but for that of a stream
+        found = [one for one in found if one.part not in ("computed", "machine")] or found
     if any(one.part == "setting" for one in found):  # which the order follows from
         found = [one for one in found if not one.what.startswith("order.")]
     beside = [one.part == "packages" and not one.what.startswith(NUMERIC) for one in found]

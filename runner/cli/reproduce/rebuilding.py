@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from omegaconf import DictConfig, OmegaConf
 
-from iolaus.runner.cli.overrides import overrides_of
+from iolaus.runner.cli.compose import overrides_of
 from iolaus.runner.config.permissions import check_permissions
 from iolaus.runner.manifest.inputs import FILE_NAME, Manifest
 from iolaus.runner.manifest.machine import THREADS
