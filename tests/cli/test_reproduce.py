@@ -151,6 +151,17 @@ def test_equal_runs_in_two_folders_are_identical(done: Path, text: Path, tmp_pat
     assert report["steps"] == {"compared": 3, "last": 6, "whole": True}
 
 
+def test_first_steps_of_a_run_are_compared_alone(done: Path, text: Path, tmp_path: Path) -> None:
+    stop = "+callback.stop_after={_target_:runner.callbacks.StopAfter,steps:5}"
+    first = train_here(tmp_path / "first", text, *SHORT, stop)
+    lines = (first.path / "digests.txt").read_text().splitlines()
+    assert lines == (done / "digests.txt").read_text().splitlines()[:2]
+    assert len((first.path / "order.txt").read_text().splitlines()) == 5
+    report = report_of(tmp_path, str(done), "--with", str(first.path))
+    assert (report["verdict"], report["steps"]) == ("identical", {"compared": 2, "last": 4, "whole": False})
+    assert report["files"] == {"identical": [], "different": []}
+
+
 def manifests() -> Iterator[tuple[str, Callable[[Manifest], object], str]]:
     """What is wrong with a manifest, and what the one line says."""
     yield (
