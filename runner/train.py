@@ -204,7 +204,9 @@ def taken_back(error: Diverged, watch: Any, data: Any, trainer: Any, folder: Run
     note = rewind(folder, error.step, first, data.skipped) if trainer.is_global_zero else None
     said = described_rewind(note) if note else "the run was taken back"
     if trainer.world_size > 1 and HEARTBEAT not in os.environ:
-        return TrainingFailure(f"{said}; these ranks are not started again here: go on with resume={folder.path}")
+        return TrainingFailure(
+            f"{said}; these ranks are not started again here: go on with resume={folder.path}"
+        )
     return Rewound(said)
 
 

@@ -1,7 +1,7 @@
 """The level of a loss, and when the loss has left it: the rule of `callback.divergence`, without a trainer.
 
-The *level* is the lowest median that any `window` losses in a row have had, those of the first steps included. The loss has
-left it when the median of the last `window` losses is above `level + margin`, where the margin is the largest of
+The *level* is the lowest median that any `window` losses in a row have had, those of the first steps included. The loss
+has left it when the median of the last `window` losses is above `level + margin`, where the margin is the largest of
 
 - `(factor - 1) x |level|`,
 - `sigmas` standard deviations of the noise, by the differences of consecutive losses among the last 128 at the level,
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 HISTORY = 128
 """Losses that the noise is taken from."""
 
-LEAST_HISTORY = 16
+LEAST_HISTORY = 40
 """With fewer losses behind the last `window` ones the noise is that of the first ones."""
 
 SHARE_OF_FIRST = 1 / 3
@@ -72,13 +72,13 @@ class LossLevel:
             return None
         now = median(loss for _, loss in self._last)
         self._lowest = min(self._lowest, now)
-        margin = self._margin()
-        self._at_level = now <= self._lowest + margin / 2
-        return None if now <= self._lowest + margin else Departure(now, self._lowest)
-
-    def _margin(self) -> float:
         share = SHARE_OF_FIRST * abs(median(self._first))
-        return max((self.factor - 1) * abs(self._lowest), self.sigmas * self._deviation(), share)
+        margin = max((self.factor - 1) * abs(self._lowest), share)
+        self._at_level = now <= self._lowest + margin / 2
+        if not self._at_level:  # the noise, which takes longest, counts only now
+            margin = max(margin, self.sigmas * self._deviation())
+            self._at_level = now <= self._lowest + margin / 2
+        return None if now <= self._lowest + margin else Departure(now, self._lowest)
 
     def _deviation(self) -> float:
         """The standard deviation of the noise; neither a falling level nor a few spikes add to it."""

@@ -10,7 +10,7 @@ from iolaus.runner.order.skipping import Pairs, merged
 from iolaus.runner.run.folder import RunFolder
 
 NOTED = "skipped"
-"""Key of the rewinds of a run in `status.json` and `manifest.json`: `batches` [first, last] that were left out, the `step`
+"""Key of a run's rewinds in `status.json` and `manifest.json`: the `batches` [first, last] that were left out, the `step`
 where it was found, the `checkpoint` (its step) that the run went back to; `inherited` where a branch took it over."""
 
 
@@ -30,7 +30,7 @@ def skipped_batches(folder: Path) -> Pairs:
 
 
 def noted_rewinds(folder: Path) -> list[dict[str, Any]]:
-    """The rewinds of a run by its `status.json`, or by `manifest.json` where that is lost; what is damaged is left out."""
+    """The rewinds of a run by `status.json`, or by `manifest.json` where that is lost; what is damaged is left out."""
     found = RunFolder(folder).status().get(NOTED) or read_manifest(folder).get(NOTED)
     return [note for note in found if _is_whole(note)] if isinstance(found, list) else []
 
@@ -49,5 +49,7 @@ def own_rewinds(folder: Path) -> list[dict[str, Any]]:
 def described_rewind(note: dict[str, Any]) -> str:
     """A rewind in words."""
     first, last = note["batches"]
-    start = f"step {note['checkpoint']}" if note["checkpoint"] else "step 0, as no checkpoint lies before them"
+    start = (
+        f"step {note['checkpoint']}" if note["checkpoint"] else "step 0, as no checkpoint lies before them"
+    )
     return f"the loss diverged at step {note['step']}: global batches {first} to {last} are left out, from {start}"

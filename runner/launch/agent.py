@@ -124,7 +124,9 @@ class RankAgent(LocalElasticAgent):
         seen = bool(self.round.ends)
         self.round.ends |= {r: s for r, s in statuses.items() if s and r not in self.round.ends}
         if self.round.ends and not seen:
-            saving = self.round.stopped or self.round.rewound  # the first rank writes a checkpoint, or deletes some
+            saving = (
+                self.round.stopped or self.round.rewound
+            )  # the first rank writes a checkpoint, or deletes some
             self.round.deadline = now + (SECONDS_TO_STOP if saving else SECONDS_TO_FOLLOW)
         if signals.noted() is not None and not self.round.told:
             self.round.told = True
@@ -213,7 +215,7 @@ class RankAgent(LocalElasticAgent):
         return f"{self.round.cause()}{': what it printed is above' * printed}{why}{on}"
 
     def _decide(self) -> None:
-        """Leaves no restart where another one would not help; a rewind, and what another node has done, are not counted."""
+        """Leaves no restart where another one would not help; rewinds, and what another node has done, do not count."""
         if signals.noted() is not None or left_error(self.folder.path):
             self._remaining_restarts = 0
             return

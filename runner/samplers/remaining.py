@@ -25,7 +25,12 @@ class Remaining(GlobalBatchSampler):
 
     def __init__(self, sampler: GlobalBatchSampler, pairs: Pairs, num_batches: int) -> None:
         ResumableSampler.__init__(self)
-        self.sampler, self.pairs, self.num_batches, self.num_epochs = sampler, merged(pairs), num_batches, None
+        self.sampler, self.pairs, self.num_batches, self.num_epochs = (
+            sampler,
+            merged(pairs),
+            num_batches,
+            None,
+        )
         self.dataset, self.global_batch_size, self.seed = (
             sampler.dataset,
             sampler.global_batch_size,

@@ -47,7 +47,7 @@ class Gate(Callback):
 
 
 class Poison(Callback):
-    """Spoils the weights after a global batch with the first sample of one of these, counted from 1 in an undisturbed run.
+    """Spoils the weights after a global batch that begins as one of these, counted from 1 in an undisturbed run.
 
     Which batch that is depends on the data alone, so that without it nothing happens.
     """
@@ -58,7 +58,9 @@ class Poison(Callback):
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         sampler: Any = trainer.datamodule.sampler  # type: ignore[attr-defined]
         whole = getattr(sampler, "sampler", sampler)
-        poisoned = [whole.global_batch(number - 1)[0].tolist() for number in self.batches if number <= len(whole)]
+        poisoned = [
+            whole.global_batch(number - 1)[0].tolist() for number in self.batches if number <= len(whole)
+        ]
         if sampler.global_batch(trainer.global_step - 1)[0].tolist() in poisoned:
             with torch.no_grad():
                 for parameter in pl_module.parameters():
