@@ -30,8 +30,9 @@ WATCHED = [
 REWINDING = [*WATCHED, "callback.divergence.action=rewind"]
 
 
-def poison(*batches: int) -> str:
-    return f"+callback.poison={{_target_: tests.support.callbacks.Poison, batches: {list(batches)}}}"
+def poison(*batches: int, factor: float = -8.0) -> str:
+    target = "tests.support.callbacks.Poison"
+    return f"+callback.poison={{_target_: {target}, batches: {list(batches)}, factor: {factor}}}"
 
 
 def assert_same_run(run: RunFolder, fresh: RunFolder, step: int = STEPS) -> None:
@@ -97,6 +98,14 @@ def test_rewinds_are_counted_and_the_last_word_names_them(run_here: Run) -> None
         TrainingFailure, match=r"the run has gone back 1 times.*max_rewinds=1.*batches 5 to 7 are left out"
     ):
         run_here(*REWINDING, "callback.divergence.max_rewinds=1", "trainer.validate_every=0", poison(5, 10))
+
+
+def test_loss_that_is_no_number_takes_the_run_back_too(run_here: Run) -> None:
+    run = run_here(
+        *REWINDING, "trainer.max_steps=10", "trainer.validate_every=0", poison(5, factor=float("nan"))
+    )
+    assert run.status()["skipped"] == [{"batches": [3, 6], "step": 6, "checkpoint": 2}]
+    assert run.status()["step"] == 10
 
 
 def test_checkpoint_of_another_order_is_refused(rewound: RunFolder, text_file: Path) -> None:

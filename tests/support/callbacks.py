@@ -52,7 +52,7 @@ class Poison(Callback):
     Which batch that is depends on the data alone, so that without it nothing happens.
     """
 
-    def __init__(self, batches: list[int], factor: float = -8.0) -> None:
+    def __init__(self, batches: list[int], factor: float) -> None:
         self.batches, self.factor = batches, factor
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
