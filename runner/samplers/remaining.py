@@ -17,7 +17,7 @@ class Remaining(GlobalBatchSampler):
     Example:
         >>> from iolaus.runner.samplers import Sequential
         >>> sampler = Sequential(range(9), num_epochs=None, num_batches=9, global_batch_size=1, seed=0)
-        >>> [int(batch[0].index) for batch in Remaining(sampler, [[2, 4]], num_batches=4)]
+        >>> [batch[0][1] for batch in Remaining(sampler, [[2, 4]], num_batches=4)]
         [0, 4, 5, 6]
     """
 
