@@ -224,11 +224,13 @@ def last_good(folder: str | Path, before: int | None = None) -> str:
     last = Path(folder) / "checkpoints" / "last.ckpt"
     if not last.exists():
         return "there is no checkpoint yet"
-    files = sorted(last.parent.glob("step-*.ckpt"))
-    good = [file for file in files if before is None or step_of(file) < before]
-    if not good:
-        return f"no checkpoint is left from before step {before}"
-    return f"go on from the last good checkpoint with resume={good[-1]}"
+    good = last.parent / last.resolve().name
+    if before is not None and step_of(good) >= before:
+        earlier = [file for file in last.parent.glob("step-*.ckpt") if step_of(file) < before]
+        if not earlier:
+            return f"no checkpoint is left from before step {before}"
+        good = max(earlier)
+    return f"go on from the last good checkpoint with resume={good}"
 
 
 def checkpoint_to_resume(folder: RunFolder, resume: str | None) -> ResumePoint | None:
