@@ -282,12 +282,14 @@ def test_words_name_every_setting(manifest: Path) -> None:
     content = json.loads(manifest.read_text())
     content["config"]["resolved"]["trainer"] |= {"precision": "auto", "devices": "auto", "num_nodes": 2}
     content["resolved"] |= {"precision": "bf16-mixed", "processes": 4, "threads": 3}
+    content["skipped"] = [{"batches": [3, 4], "step": 5, "checkpoint": 2}]
     with initialized():
         config = compose(words_of(content, ["data.num_workers=1"], 4))
     trainer = config.trainer
     assert (trainer.precision, trainer.devices, trainer.num_nodes) == ("bf16-mixed", 4, 1)
     assert (config.data.num_workers, config.optimizer.lr, config.callback.stop_after.steps) == (1, 0.003, 4)
     assert (config.data.layout, config.outputs, config.resume) == ("packed", "outputs", None)
+    assert config.skip_batches == [[3, 4]]  # what a rewind left out
     assert environment_of(content, [])["OMP_NUM_THREADS"] == "3"
     assert "OMP_NUM_THREADS" not in environment_of(content, ["trainer.devices=2"])
     assert any(word.startswith("trainer.max_steps") for word in TINY)
