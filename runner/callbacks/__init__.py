@@ -1,16 +1,18 @@
 """Lightning callbacks of a run.
 
 - `progress`, `display`: the progress bar, or plain lines; `throughput`: tokens per second and MFU.
-- `preemption`: stops on a signal, with a checkpoint; `early_stopping`: stops when a metric no longer improves.
+- `preemption`: stops on a signal, with a checkpoint; `early_stopping`: stops when a metric no longer improves, or after
+  so many steps.
 - `heartbeat`: tells the agent of the node that this rank makes progress.
-- `divergence`: stops when the loss diverges; `plateau`: warns of a loss that stays at the unigram entropy.
+- `divergence`: stops or takes back a run whose loss diverges, by the rule of `loss_level`.
+- `plateau`: warns of a loss that stays at the unigram entropy.
 - `groups`: shows the parameter groups at the start; `audit`: writes the order audit.
 - `manifest`: writes what the run is made of, and digests of its weights.
 """
 
 from iolaus.runner.callbacks.audit import OrderAudit
 from iolaus.runner.callbacks.divergence import Divergence
-from iolaus.runner.callbacks.early_stopping import EarlyStopping
+from iolaus.runner.callbacks.early_stopping import EarlyStopping, StopAfter
 from iolaus.runner.callbacks.groups import ParameterGroups
 from iolaus.runner.callbacks.heartbeat import Heartbeat
 from iolaus.runner.callbacks.manifest import Manifest
@@ -29,5 +31,6 @@ __all__ = [
     "Plateau",
     "Preemption",
     "Progress",
+    "StopAfter",
     "Throughput",
 ]

@@ -58,3 +58,18 @@ class EarlyStopping(Callback):
             return math.isfinite(value)
         gain = self.best - value if self.mode == "min" else value - self.best
         return gain > self.min_delta
+
+
+class StopAfter(Callback):
+    """Ends a run after so many steps of its schedule, whose rates and order stay those of the whole run.
+
+    Example: `iolaus callback=[default,stop_after] callback.stop_after.steps=100`
+    """
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+        """Stops at the step, on every rank."""
+        if trainer.global_step >= self.steps:
+            trainer.should_stop = True

@@ -8,29 +8,28 @@ from typing import Any, TextIO
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.strategies import ModelParallelStrategy
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from iolaus.runner.checkpoints.digests import state_digest
 from iolaus.runner.data.replicas import Replica, gathered
 from iolaus.runner.data.text.tokenizer import tokenizer_fingerprint
 from iolaus.runner.loop.assembly import preprocessor_of
 from iolaus.runner.manifest.digests import value_digest
-from iolaus.runner.manifest.inputs import checkpoint_of, read_manifest, weights_of
+from iolaus.runner.manifest.inputs import checkpoint_of, data_files, read_manifest, weights_of
 from iolaus.runner.manifest.record import begin_manifest, update_session
+from iolaus.runner.manifest.steps import FILE_NAME, Step, chained
 from iolaus.runner.run.audit import open_at
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.run.model_folder import model_folder
 
 log = logging.getLogger("iolaus")
 
-DIGESTS = "digests.txt"
-"""In the run folder: a line for each step looked at, with the digests of weights and of each optimizer's state."""
-
 
 class Manifest(Callback):
-    """Writes what a run is made of to `manifest.json`, and digests of weights and optimizer state to `digests.txt`.
+    """Writes what a run is made of to `manifest.json`, and what it has computed to `digests.txt`.
 
-    A digest is taken every `every` steps and at the last one. All ranks have the same; of weights in shards it is one of
+    Each line there has a step, the digest of its order so far, its loss, and digests of weights and of each optimizer's
+    state. It is taken every `every` steps and at the last one. All ranks have the same; of weights in shards it is one of
     the shards in turn, marked with their number, and so the same in the same layout.
 
     Example: `iolaus callback.manifest.every=10`
@@ -39,6 +38,7 @@ class Manifest(Callback):
     def __init__(self, every: int) -> None:
         self.every = every
         self.totals: dict[str, Any] = {}
+        self._order = "-"
         self._file: TextIO | None = None
         self._last_step, self._cpu_at_start = -1, _cpu_seconds()
 
@@ -49,20 +49,23 @@ class Manifest(Callback):
         if trainer.is_global_zero:
             folder = RunFolder(Path(trainer.default_root_dir))
             resolved = {**(folder.status().get("resolved") or {}), **_kernels(trainer)}
-            begin_manifest(folder, inputs_of(trainer, folder), resolved, step)
-            self._file = open_at(folder.path / DIGESTS, step)
+            begin_manifest(folder, _inputs(trainer, folder), resolved, step)
+            self._file = open_at(folder.path / FILE_NAME, step)
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any) -> None:
         """Counts tokens and operations; takes a digest where one is due; collective."""
-        if isinstance(outputs, dict):
-            self.totals["tokens"] += int(outputs.get("tokens", 0))
-            self.totals["flops"] += float(outputs.get("flops", 0.0))
+        found = outputs if isinstance(outputs, dict) else {}
+        self.totals["tokens"] += int(found.get("tokens", 0))
+        self.totals["flops"] += float(found.get("flops", 0.0))
+        if "order" in found:
+            self._order = chained(self._order, found["order"])
         step = trainer.global_step
         if step != self._last_step and (step % self.every == 0 or step == trainer.max_steps):
             self._last_step = step
-            digests = digests_of_ranks(trainer, pl_module)
+            loss = repr(float(found["loss"])) if "loss" in found else "-"
+            now = Step(step, self._order, loss, tuple(digests_of_ranks(trainer, pl_module)))
             if self._file is not None:
-                self._file.write(f"{step} {' '.join(digests)}\n")
+                self._file.write(f"{now.line()}\n")
 
     def on_save_checkpoint(
         self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
@@ -91,27 +94,43 @@ class Manifest(Callback):
             update_session(folder, trainer.global_step, cpu_seconds, self.totals, ended)
 
     def state_dict(self) -> dict[str, Any]:
-        """The totals, for the checkpoint."""
-        return dict(self.totals)
+        """The totals and the digest of the order, for the checkpoint."""
+        return {"order": self._order, **self.totals}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes over the totals of the run being resumed."""
-        self.totals = dict(state_dict)
+        """Takes over those of the run being resumed."""
+        self._order, self.totals = state_dict["order"], {**state_dict}
+        del self.totals["order"]
 
 
-def inputs_of(trainer: Trainer, folder: RunFolder) -> dict[str, Any]:
-    """Fingerprints of data, order and tokenizer, and the pretrained weights or the checkpoint that a run began with."""
-    data: Any = trainer.datamodule  # type: ignore[attr-defined]
+def _inputs(trainer: Trainer, folder: RunFolder) -> dict[str, Any]:
+    """What a run begins with; what it began with in its first session, a later one leaves out."""
+    first = not read_manifest(folder.path)
+    config: Any = OmegaConf.load(folder.path / "config.yaml")
+    point = Path(trainer.ckpt_path) if trainer.ckpt_path else None
+    branch = point if point and not folder.is_same(point) else None
+    return inputs_of(trainer.datamodule, config, first, branch)  # type: ignore[attr-defined]
+
+
+def inputs_of(data: Any, config: DictConfig, weights: bool, checkpoint: Path | None) -> dict[str, Any]:
+    """Fingerprints of data, order and tokenizer, digests of local files of data, and what training begins with.
+
+    `data` is connected, `config` as in `config.yaml`. With `weights` pretrained ones count; `checkpoint` is that of
+    another run.
+    """
     inputs: dict[str, Any] = getattr(data, "lineage", dict)()
+    settings: Any = OmegaConf.to_container(config.data, resolve=True)
+    if files := data_files(settings):
+        inputs["files"] = files
     preprocessor = preprocessor_of(data)
     tokenizer = getattr(preprocessor, "tokenizer", preprocessor)
     if hasattr(tokenizer, "backend_tokenizer"):
         inputs["tokenizer"] = tokenizer_fingerprint(tokenizer)
-    named = OmegaConf.select(OmegaConf.load(folder.path / "config.yaml"), "model.name_or_path", default=None)
-    if named and not read_manifest(folder.path):
+    named = OmegaConf.select(config, "model.name_or_path", default=None)
+    if named and weights:
         inputs["weights"] = weights_of(model_folder(str(named)))
-    if trainer.ckpt_path and not folder.is_same(Path(trainer.ckpt_path)):
-        inputs["checkpoint"] = checkpoint_of(Path(trainer.ckpt_path))
+    if checkpoint is not None:
+        inputs["checkpoint"] = checkpoint_of(checkpoint)
     return inputs
 
 

@@ -28,6 +28,10 @@ COMMANDS = {
         "iolaus.runner.cli.order.command",
     ),
     "verify": ("tells whether a finished run or its model was changed", "iolaus.runner.cli.verify"),
+    "reproduce": (
+        "builds a run again, and tells whether it came out the same",
+        "iolaus.runner.cli.reproduce.command",
+    ),
     "predict": ("predicts with a model for a text or a file", "iolaus.runner.cli.models.predict"),
     "push": ("copies an exported model to a folder or the hub", "iolaus.runner.cli.models.push"),
     "consolidate": ("exports the model of any checkpoint", "iolaus.runner.cli.models.consolidate"),

@@ -6,9 +6,12 @@ import numpy as np
 from omegaconf import DictConfig
 
 from iolaus.runner.config.completed import completed
+from iolaus.runner.config.skipped import noted_rewinds
 from iolaus.runner.launch.processes import quiet_threads
+from iolaus.runner.launch.resume import named_run
 from iolaus.runner.loop.assembly import Parts, assemble
 from iolaus.runner.modules.texts import marked_texts
+from iolaus.runner.order.skipping import merged
 from iolaus.runner.report.summary import clock, group_summary, show
 from iolaus.runner.run.cluster import num_nodes, processes_per_node
 
@@ -27,6 +30,9 @@ def show_plan(config: DictConfig) -> None:
 
     quiet_libraries()
     config = completed(config)
+    if config.resume not in (None, "auto"):
+        noted = [note["batches"] for note in noted_rewinds(named_run(config.resume, to_train=False).path)]
+        config.skip_batches = merged([*config.skip_batches, *noted])
     parts = assemble(config)
     ranks = processes_per_node(config.trainer) * num_nodes(config.trainer)
     indexed = isinstance(parts.data, GlobalBatchDataModule) and not parts.data.streamed

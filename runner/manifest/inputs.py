@@ -1,9 +1,11 @@
-"""What a run began with besides data: pretrained weights, or the checkpoint of another run, with their manifests."""
+"""What a run begins with: files of data, pretrained weights, or another run's checkpoint, with their manifests."""
 
+import glob
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from iolaus.runner.manifest.digests import file_digest, folder_digests
+from iolaus.runner.manifest.digests import digests_of, ends_digest, file_digest, folder_digests
 from iolaus.runner.run.files import read_json
 
 FILE_NAME = "manifest.json"
@@ -13,6 +15,12 @@ SIGNATURE = "manifest.sig"
 
 ABOUT = (FILE_NAME, SIGNATURE)
 """Files of an exported model that a manifest cannot cover."""
+
+DATA = ("source", "train", "validation", "test", "path", "images")
+"""Settings of data that may name local files."""
+
+WHOLE = 1 << 30
+"""Bytes of data that are read for its digests; of the files of more, their sizes and ends count."""
 
 Manifest = dict[str, Any]
 
@@ -26,6 +34,30 @@ def read_manifest(folder: Path) -> Manifest:
 def model_digests(folder: Path) -> dict[str, str]:
     """The digest of each file of a model's folder, but of those about it."""
     return {name: digest for name, digest in folder_digests(folder).items() if name not in ABOUT}
+
+
+def data_files(settings: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """The digest of each local file that settings of data name: by setting, then by its path below what that names."""
+    named = {name: dict(_files_of(settings[name])) for name in DATA if settings.get(name)}
+    size = sum(path.stat().st_size for files in named.values() for path in files.values())
+    digest = file_digest if size <= WHOLE else ends_digest
+    return {name: digests_of(files, digest) for name, files in named.items() if files}
+
+
+def _files_of(value: Any) -> Iterator[tuple[str, Path]]:
+    """The files that a value names, which may be a file, folder, pattern, or several in a list or mapping."""
+    if isinstance(value, Mapping):
+        value = [inner for name, inner in value.items() if name != "_target_"]
+    if isinstance(value, list):
+        for inner in value:
+            yield from _files_of(inner)
+    elif isinstance(value, str) and (text := value.removeprefix("store:")):
+        place = Path(text).expanduser()
+        found = [place] if place.exists() else [Path(one) for one in glob.glob(str(place), recursive=True)]
+        for path in sorted(found):
+            inside = sorted(path.rglob("*")) if path.is_dir() else [path]
+            base = path if path.is_dir() else path.parent
+            yield from ((file.relative_to(base).as_posix(), file) for file in inside if file.is_file())
 
 
 def weights_of(name_or_path: str) -> Manifest:

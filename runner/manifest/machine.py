@@ -17,6 +17,9 @@ FEATURES = ("avx2", "fma", "f16c", "avx512f", "avx512_bf16", "avx512_fp16", "avx
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "KMP_AFFINITY", "MKL_CBWR", "CUBLAS_WORKSPACE_CONFIG")
 """Environment variables that decide how sums are cut."""
 
+CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+"""Where Linux tells the sizes of a processor's caches, by which libraries cut matrices."""
+
 
 def machine() -> dict[str, Any]:
     """Python, platform, processor with its features, GPUs, and the environment's settings of threads."""
@@ -27,6 +30,7 @@ def machine() -> dict[str, Any]:
         **kept,
         "processor": platform.machine(),
         "features": _features(),
+        "caches": " ".join(file.read_text().strip() for file in sorted(CACHES.glob("index*/size"))),
         "cores": os.cpu_count(),
         **threads,
     }

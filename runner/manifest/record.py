@@ -17,6 +17,7 @@ from iolaus.runner.manifest.code import code, patch
 from iolaus.runner.manifest.digests import digests_of, file_digest, folder_digests, value_digest
 from iolaus.runner.manifest.inputs import FILE_NAME, Manifest, model_digests, read_manifest
 from iolaus.runner.manifest.machine import machine, packages
+from iolaus.runner.manifest.steps import kept_lines
 from iolaus.runner.run.files import write_atomically
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.run.redaction import redacted
@@ -66,6 +67,7 @@ def begin_manifest(folder: RunFolder, inputs: Manifest, resolved: Manifest, step
             **inputs,
             **{name: given for name, given in before.get("inputs", {}).items() if name in KEPT},
         },
+        **({"skipped": noted} if (noted := folder.status().get("skipped")) else {}),
         "interruptions": len(sessions) - 1,
         "sessions": sessions,
     }
@@ -103,7 +105,7 @@ def complete_manifest(folder: RunFolder) -> None:
     if not (manifest := read_manifest(folder.path)):
         return
     whole = {**manifest, "config": {**manifest["config"], **_config(folder.path)}}
-    whole |= {"outputs": outputs_of(folder.path), "complete": True}
+    whole |= {"steps": kept_lines(folder.path), "outputs": outputs_of(folder.path), "complete": True}
     whole = json.loads(_text_of(whole))  # as it will be read
     _write(folder, {**whole, "digest": value_digest(whole)})
     if (folder.path / "model").is_dir():

@@ -17,11 +17,10 @@ from iolaus.runner.launch.processes import same_modules
 from iolaus.runner.run.folder import command_line
 from tests.conftest import ROOT
 from tests.support.in_process import Done, iolaus_here
-from tests.support.processes import process
+from tests.support.processes import PROGRAM, process
 
 READ_BY_HYDRA = ("train", "plan")
 
-PROGRAM = "from iolaus.runner.cli.commands import main; main()"
 
 LIGHT = """
 import sys
@@ -123,7 +122,7 @@ def test_question_is_answered_without_a_training_library(words: list[str], tmp_p
 def test_ctrl_c_ends_in_one_line_during_imports_too(words: list[str], tmp_path: Path) -> None:
     for name in ("hydra", "numpy"):
         (tmp_path / f"{name}.py").write_text(INTERRUPTED)
-    done = process("-c", PROGRAM, *words, cwd=ROOT, PYTHONPATH=os.pathsep.join([str(tmp_path), str(ROOT)]))
+    done = process(*PROGRAM, *words, cwd=ROOT, PYTHONPATH=os.pathsep.join([str(tmp_path), str(ROOT)]))
     assert (done.returncode, done.stderr) == (130, "interrupted\n")
 
 
@@ -136,7 +135,7 @@ def test_reader_that_has_seen_enough_is_no_error(words: list[str], status: int, 
     """A command that trains goes on without a reader; the others end."""
     reading, writing = os.pipe()
     os.close(reading)
-    command, env = [sys.executable, "-c", PROGRAM, *words], {**os.environ, "PYTHONPATH": str(ROOT)}
+    command, env = [sys.executable, *PROGRAM, *words], {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=tmp_path, env=env, stdout=writing, stderr=subprocess.PIPE, check=False)
     os.close(writing)
     assert (done.returncode, done.stderr) == (status, b"")

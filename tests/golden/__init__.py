@@ -19,6 +19,7 @@ from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf
 
 from iolaus.runner.launch.resume import run_folder
+from iolaus.runner.manifest.machine import machine
 from iolaus.runner.run.environment import environment
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.train import train
@@ -28,8 +29,6 @@ from tests.runs.test_train import losses
 
 ROUNDING = 1e-4
 """Largest relative difference of a loss between processors of one class, or versions of torch."""
-
-CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 STEPS = 20
 FIXED = [
@@ -55,10 +54,10 @@ def made_by() -> str:
     info = Path("/proc/cpuinfo")
     numbers = re.findall(r"^(?:cpu family|model)\s*: (\d+)$", info.read_text(), re.M) if info.exists() else []
     cpu = str(environment()["cpu"]).rpartition(" x ")[0] or platform.processor()
-    sizes = [file.read_text().strip() for file in sorted(CACHES.glob("index*/size"))]
     limit = os.environ.get("ATEN_CPU_CAPABILITY")
     limited = f", limited to {limit}" if limit else ""
-    return f"# torch {torch.__version__}, {cpu} ({'.'.join(numbers[:2])}), caches {' '.join(sizes)}{limited}, 1 thread"
+    cpu = f"{cpu} ({'.'.join(numbers[:2])}), caches {machine()['caches']}{limited}"
+    return f"# torch {torch.__version__}, {cpu}, 1 thread"
 
 
 def golden_file(recipe: str) -> Path:

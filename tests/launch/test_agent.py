@@ -13,8 +13,8 @@ from socket import gethostname
 
 import pytest
 
-from iolaus.runner.callbacks.manifest import DIGESTS
 from iolaus.runner.manifest.inputs import read_manifest
+from iolaus.runner.manifest.steps import FILE_NAME as DIGESTS
 from iolaus.runner.run import audit
 from iolaus.runner.run.folder import RunFolder
 from tests.conftest import ROOT, TINY

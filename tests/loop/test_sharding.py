@@ -10,9 +10,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from iolaus.runner.callbacks.manifest import DIGESTS
 from iolaus.runner.checkpoints.files import AtomicCheckpointIO, delete_checkpoint, entry_of
 from iolaus.runner.cli.models.consolidate import consolidate
+from iolaus.runner.manifest.steps import FILE_NAME as DIGESTS
 from iolaus.runner.manifest.verification import verify
 from iolaus.runner.run import audit
 from iolaus.runner.run.folder import RunFolder
@@ -112,7 +112,9 @@ def test_two_sharded_processes_train_like_one(runs: Runs) -> None:
     noted = [entry_of(run.checkpoints / "step-00000006.ckpt", "resolved") for run in runs]
     assert noted[1] == {**noted[0], "processes": 2}
     assert noted[1]["precision"] == precision.PRECISION
-    assert re.fullmatch(r"6( [0-9a-f]{16}@2){2}\n", (runs.sharded.path / DIGESTS).read_text())
+    assert re.fullmatch(
+        r"6 [0-9a-f]{16} \d+\.\d+( [0-9a-f]{16}@2){2}\n", (runs.sharded.path / DIGESTS).read_text()
+    )
     assert verify(runs.sharded.path) == []
 
 

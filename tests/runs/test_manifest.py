@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from iolaus.runner.callbacks.manifest import DIGESTS
 from iolaus.runner.cli.commands import main
 from iolaus.runner.manifest.digests import file_digest, value_digest
 from iolaus.runner.manifest.inputs import read_manifest
+from iolaus.runner.manifest.steps import FILE_NAME as DIGESTS
 from iolaus.runner.manifest.verification import verify
 from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY, train_here
@@ -113,7 +113,7 @@ def test_the_model_has_its_manifest_and_its_card_names_it(done: RunFolder, tmp_p
 def test_digests_are_taken_every_so_many_steps_and_at_the_last(done: RunFolder, short: RunFolder) -> None:
     lines = [line.split() for line in digests(done).splitlines()]
     assert [line[0] for line in lines] == ["2", "4", "6", "8", "10", "12"]
-    assert len({word for line in lines for word in line[1:]}) == 12
+    assert len({word for line in lines for word in line[1:]}) == 24  # order, loss, weights, optimizer state
     assert [line.split()[0] for line in digests(short).splitlines()] == ["2", "3"]
 
 

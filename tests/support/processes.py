@@ -11,6 +11,9 @@ from pathlib import Path
 
 from tests.conftest import ROOT
 
+PROGRAM = ("-c", "from iolaus.runner.cli.commands import main; main()")
+"""Arguments of Python that make it the command `iolaus`."""
+
 
 def start(
     arguments: list[str], cwd: Path, stdout: int | None = None, **environment: str

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iolaus.runner.build import build
 from iolaus.runner.config.checks import check_config
 from iolaus.runner.config.completed import completed
 from iolaus.runner.config.permissions import on_command_line
+from iolaus.runner.config.skipped import skipped_batches
 from iolaus.runner.inference.opened_run import open_run
-from iolaus.runner.loop.assembly import connect_data, make_data
+from iolaus.runner.loop.assembly import connected, make_data, numbers_global_batches
 from iolaus.runner.run.audit import FILE_NAME, order_hash, whole_lines
 
 
@@ -29,15 +29,14 @@ class RunOrder:
         with on_command_line(words):
             check_config(run.config)
         config = completed(run.config)
+        config.skip_batches = skipped_batches(path)
         self.data = make_data(config)
-        if getattr(self.data, "streamed", False) or not hasattr(self.data, "train_batches"):
+        if not numbers_global_batches(self.data):
             raise ValueError(
                 f"{str(path)!r} reads its data as a stream ({type(self.data).__name__}), whose samples have no numbers: "
                 "its order cannot be told without reading it"
             )
-        self.data.prepare_data()
-        objective = build(config.objective, **self.data.collator_arguments())
-        self.num_steps = connect_data(config, self.data, objective)
+        self.num_steps = connected(config, self.data)
         """Global batches of the whole run."""
         resolved = run.status.get("resolved") or {}
         self.data.layout = resolved.get("layout") or "padded"  # the hash does not depend on it

@@ -151,8 +151,8 @@ class EnergonData(ConversationData, EnergonMultiModalDataModule):
         return {"global_batches": self.trainer.global_step, **super().state_dict()}
 
     def lineage(self) -> dict[str, Any]:
-        """The fingerprint of the data set, for the run's manifest."""
-        return {"data": fingerprint(self.path)}
+        """The fingerprint of the data set, and what else the order depends on, for the run's manifest."""
+        return {"data": fingerprint(self.path), "order": {"workers": self.settings.num_workers}}
 
     def describe(self) -> dict[str, str]:
         """Counts for the summary at the start."""

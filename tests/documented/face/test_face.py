@@ -161,7 +161,8 @@ def test_changed_config_is_noted_and_goes_on(text_file: Path, here: Path) -> Non
     ],
 )
 def test_any_config_can_be_written_as_overrides(change: dict[str, Any]) -> None:
-    from iolaus.runner.in_python import _composing, overrides_of
+    from iolaus.runner.cli.compose import overrides_of
+    from iolaus.runner.in_python import _composing
 
     config = iolaus.compose("data=files", "data.source=x.txt")
     with open_dict(config):

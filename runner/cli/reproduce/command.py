@@ -1,0 +1,161 @@
+"""Builds a run again, and tells whether it came out the same.
+
+  iolaus reproduce RUN                trains the run anew in a new folder, and compares what it computes
+  iolaus reproduce manifest.json      the same from its manifest alone
+  iolaus reproduce RUN --steps 200    the first 200 steps
+  iolaus reproduce RUN --code         by the commit and patch of the program that the run was trained with
+  iolaus reproduce RUN --with RUN     compares two runs that are there, and trains nothing
+
+Code, packages and data are compared first: where they differ, each difference has a line, and --anyway goes on. KEY=VALUE
+changes a setting, such as trainer.devices=2, names where data lies now, or allows code of your own that the run names.
+
+The exit status is 0 for a run that is identical, 3 for one that is equal to rounding, 1 for one that is different, and 2
+where nothing was trained.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from pathlib import Path
+
+from omegaconf import DictConfig
+
+from iolaus.runner.cli.reproduce.rebuilding import Recorded, environment_of, recorded, words_of
+from iolaus.runner.manifest.inputs import Manifest
+from iolaus.runner.run.errors import USER_ERRORS, explain, wants_traceback
+from iolaus.runner.run.files import write_atomically
+
+REPORT = "reproduction.json"
+"""In the folder of the rebuilt run: how it compares with the recorded one."""
+
+STATUS = {"identical": 0, "equal to rounding": 3, "different": 1}
+
+NOT_BEGUN = 2
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Adds the arguments of the command."""
+    parser.add_argument(
+        "run", type=Path, metavar="RUN", help="a run folder, an exported model, or a manifest.json"
+    )
+    parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="settings to change")
+    parser.add_argument("--steps", type=int, metavar="N", help="trains N steps of the run's schedule")
+    parser.add_argument("--anyway", action="store_true", help="goes on where code, packages or data differ")
+    parser.add_argument("--code", action="store_true", help="runs the recorded commit, from this repository")
+    parser.add_argument(
+        "--with", dest="other", type=Path, metavar="RUN", help="compares with this run instead"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="prints the report as JSON, and training to stderr"
+    )
+
+
+def main(arguments: Namespace) -> None:
+    """Rebuilds and compares; the exit status tells how the run came out."""
+    try:
+        original = recorded(arguments.run)
+        if arguments.code:
+            from iolaus.runner.cli.reproduce.worktree import run_recorded_code
+
+            place = original.folder or arguments.run.resolve().parent
+            sys.exit(run_recorded_code(original.manifest, place, _words_again(arguments)))
+        if arguments.other is not None:
+            rebuilt = arguments.other
+        else:
+            rebuilt = rebuild(original, arguments)
+    except USER_ERRORS as error:
+        if wants_traceback():
+            raise
+        print(f"error: {explain(error)}", file=sys.stderr)
+        sys.exit(NOT_BEGUN)
+    from iolaus.runner.cli.reproduce.comparison import compare, described
+
+    report = compare(original, recorded(rebuilt))
+    report = {"run": str(arguments.run), "rebuilt": str(rebuilt), **report}
+    if arguments.other is None:
+        write_atomically(rebuilt / REPORT, json.dumps(report, indent=1) + "\n")
+    if arguments.json:
+        print(json.dumps(report, indent=1))
+    else:
+        print("", *described(report), f"  the rebuilt run: {rebuilt}", sep="\n")
+    sys.exit(STATUS[report["verdict"]])
+
+
+def rebuild(original: Recorded, arguments: Namespace) -> Path:
+    """Trains the run in a new folder, which is returned; ends with status 2 where that is not to be, or fails."""
+    from iolaus.runner.cli.compose import compose, initialized
+    from iolaus.runner.launch.processes import same_modules
+    from iolaus.runner.manifest.differences import made_otherwise
+    from iolaus.runner.run.folder import new_name
+
+    steps = steps_to_train(original, arguments.steps)
+    with initialized():
+        words = words_of(original.manifest, arguments.settings, steps)
+        config = compose(words)
+        now = made_now(config, words)
+    differences = made_otherwise(original.manifest, now)
+    for difference in differences:
+        print(difference, file=sys.stderr)
+    if differences and not arguments.anyway:
+        print("error: the run would be made otherwise (above); --anyway goes on", file=sys.stderr)
+        sys.exit(NOT_BEGUN)
+    folder = Path(str(config.outputs)) / new_name()
+    command = [
+        sys.executable,
+        *same_modules(),
+        "-m",
+        "iolaus.runner.train",
+        *words,
+        f"hydra.run.dir={folder}",
+    ]
+    environment = environment_of(original.manifest, arguments.settings)
+    if status := _train(command, environment, arguments.json):
+        print(f"error: the rebuilding in {str(folder)!r} ended with status {status}", file=sys.stderr)
+        sys.exit(NOT_BEGUN)
+    return folder
+
+
+def made_now(config: DictConfig, words: Sequence[str]) -> Manifest:
+    """Code, packages and inputs of a run of this config, as its manifest would tell them; data is read for it."""
+    from iolaus.runner.callbacks.manifest import inputs_of
+    from iolaus.runner.config.checks import check_config
+    from iolaus.runner.config.completed import completed
+    from iolaus.runner.config.permissions import on_command_line
+    from iolaus.runner.loop.assembly import connected, make_data, serves_global_batches
+    from iolaus.runner.loop.trainer import quiet_libraries
+    from iolaus.runner.manifest.code import code
+    from iolaus.runner.manifest.machine import packages
+
+    quiet_libraries()
+    with on_command_line(words):
+        check_config(config)
+    data = make_data(completed(config))
+    if serves_global_batches(data):
+        connected(completed(config), data)
+    point = Path(config.resume) if config.resume else None
+    return {"code": code(), "packages": packages(), "inputs": inputs_of(data, config, True, point)}
+
+
+def steps_to_train(original: Recorded, asked: int | None) -> int | None:
+    """The steps after which the rebuilt run ends; None for all of a finished run."""
+    first, last = original.steps[0].step, original.steps[-1].step
+    if asked is None:
+        return None if original.manifest.get("complete") else last
+    if asked < first:
+        raise ValueError(f"--steps {asked}: the first step that the run has digests of is {first}")
+    return None if asked >= last and original.manifest.get("complete") else min(asked, last)
+
+
+def _train(command: Sequence[str], environment: dict[str, str], aside: bool) -> int:
+    stderr = 2
+    out = stderr if aside else None
+    return subprocess.run(command, env={**environment, **os.environ}, stdout=out, check=False).returncode
+
+
+def _words_again(arguments: Namespace) -> list[str]:
+    words = ["reproduce", str(arguments.run), *arguments.settings]
+    words += [f"--steps={arguments.steps}"] if arguments.steps is not None else []
+    return [*words, *(f"--{name}" for name in ("anyway", "json") if getattr(arguments, name))]

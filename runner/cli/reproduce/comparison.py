@@ -1,0 +1,186 @@
+"""Compares what two runs have computed: order, loss, weights and optimizer state of each step that both have noted."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from iolaus.runner.manifest.differences import (
+    NUMERIC,
+    PARTS,
+    Difference,
+    computed_otherwise,
+    made_otherwise,
+    set_otherwise,
+)
+from iolaus.runner.manifest.inputs import Manifest
+from iolaus.runner.manifest.steps import Step
+from iolaus.runner.run.audit import FILE_NAME as ORDER
+from iolaus.runner.run.audit import whole_lines
+
+IDENTICAL, TO_ROUNDING, DIFFERENT = "identical", "equal to rounding", "different"
+
+ROUNDING = {"32-true": 1e-3, "64-true": 1e-6}
+"""Largest relative difference of a loss that sums in another order make, by precision."""
+
+ROUNDING_OF_HALF = 3e-2
+"""That of precisions of 16 bits."""
+
+HOLD_TIMES = ("model/README.md",)
+"""Files of a model that differ between equal runs: they hold times or paths."""
+
+MODEL = "model/model.safetensors"
+
+Report = dict[str, Any]
+
+
+class First(NamedTuple):
+    """The first step at which two runs differ."""
+
+    step: int
+    what: str
+    after: int
+    """The last noted step before it, at which they were equal; 0 for none."""
+
+
+def compare(
+    then: tuple[Manifest, Sequence[Step], Path | None],
+    now: tuple[Manifest, Sequence[Step], Path | None],
+) -> Report:
+    """The verdict on a rebuilt run (`now`) with what it rests on.
+
+    Raises ValueError where no step was noted by both.
+    """
+    (before, noted, old), (after, found, new) = then, now
+    ours = {step.step: step for step in found}
+    pairs = [(step, ours[step.step]) for step in noted if step.step in ours]
+    if not pairs:
+        raise ValueError("no step was noted by both runs: give the same callback.manifest.every")
+    first = _first_difference(pairs, old, new)
+    loss = _largest_loss_difference(pairs)
+    whole = noted[-1].step == found[-1].step
+    same, other = _files(before, after) if whole else ([], [])
+    verdict = IDENTICAL if first is None and not other else DIFFERENT
+    if first is not None and first.what != "order" and loss["relative"] <= _rounding(before["resolved"]):
+        verdict = TO_ROUNDING
+    reasons = [] if verdict == IDENTICAL else _reasons(first, before, after)
+    return {
+        "verdict": verdict,
+        "steps": {"compared": len(pairs), "last": pairs[-1][0].step, "whole": whole},
+        "first_difference": first and first._asdict(),
+        "largest_loss_difference": loss,
+        "largest_weight_difference": _weights(old, new) if whole and MODEL in other else None,
+        "files": {"identical": same, "different": other},
+        "reasons": [str(reason) for reason in reasons],
+    }
+
+
+def described(report: Report) -> list[str]:
+    """The lines of a report, the verdict first."""
+    steps, first, loss = report["steps"], report["first_difference"], report["largest_loss_difference"]
+    number = f"{steps['compared']} {'step' if steps['compared'] == 1 else 'steps'}"
+    lines = [f"{report['verdict']}: {number} compared, the last is {steps['last']:,}"]
+    same, other = report["files"]["identical"], report["files"]["different"]
+    if report["verdict"] == IDENTICAL:
+        lines.append("  to the bit: order, loss, weights and optimizer state of these steps")
+    if same:
+        lines.append(f"  identical files: {', '.join(same)}")
+    if other:
+        lines.append(f"  files that differ: {', '.join(other)}")
+    if first:
+        since = f"; equal up to step {first['after']:,}" if first["after"] else ""
+        lines.append(f"  first difference: {first['what']} at step {first['step']:,}{since}")
+        largest = f"{loss['absolute']:.3g} ({loss['relative']:.2g} of it) at step {loss['step']:,}"
+        lines.append(f"  largest difference of a loss: {largest}")
+    if (weights := report["largest_weight_difference"]) is not None:
+        lines.append(f"  largest difference of a weight: {weights:.3g}")
+    if report["verdict"] != IDENTICAL:
+        lines.append("  most likely because of:")
+        lines += [f"    {reason}" for reason in report["reasons"] or [UNKNOWN]]
+    return lines
+
+
+UNKNOWN = (
+    "nothing that manifests tell: code that draws from a generator, operations without one order, hardware"
+)
+
+
+def _first_difference(pairs: Iterable[tuple[Step, Step]], old: Path | None, new: Path | None) -> First | None:
+    after = 0
+    for then, now in pairs:
+        if then != now:
+            parts = (("order", then.order, now.order), ("loss", then.loss, now.loss))
+            what = next((name for name, was, is_now in parts if was != is_now), None)
+            what = what or ("weights" if then.states[:1] != now.states[:1] else "optimizer state")
+            step = _first_of_order(old, new) if what == "order" else None
+            return First(step or then.step, what, min(after, (step or then.step) - 1))
+        after = then.step
+    return None
+
+
+def _first_of_order(old: Path | None, new: Path | None) -> int | None:
+    """The very step at which two order logs differ, where both are there."""
+    both = [whole_lines(folder / ORDER) if folder else [] for folder in (old, new)]
+    return next((int(a.split(" ")[0]) for a, b in zip(*both, strict=False) if a != b), None)
+
+
+def _largest_loss_difference(pairs: Iterable[tuple[Step, Step]]) -> dict[str, float]:
+    """The largest difference of a loss, relative to the former one."""
+    largest = {"step": 0, "absolute": 0.0, "relative": 0.0}
+    for then, now in pairs:
+        if "-" in (then.loss, now.loss) or then.loss == now.loss:
+            continue
+        was, is_now = float(then.loss), float(now.loss)
+        found = abs(is_now - was)
+        relative = found / max(abs(was), 1e-12) if found == found else float("inf")
+        if relative > largest["relative"]:
+            largest = {"step": then.step, "absolute": found, "relative": relative}
+    return largest
+
+
+def _rounding(resolved: Manifest) -> float:
+    return ROUNDING.get(str(resolved.get("precision")), ROUNDING_OF_HALF)
+
+
+def _files(before: Manifest, after: Manifest) -> tuple[list[str], list[str]]:
+    """Files of both that are the same to the byte, and those that differ."""
+    kept = [
+        {
+            name: digest
+            for name, digest in one.get("outputs", {}).items()
+            if name.startswith(("model/", "predictions")) or name == ORDER
+        }
+        for one in (before, after)
+    ]
+    both = [name for name in kept[0] if name in kept[1] and name not in HOLD_TIMES]
+    same = [name for name in both if kept[0][name] == kept[1][name]]
+    return same, [name for name in both if name not in same]
+
+
+def _weights(old: Path | None, new: Path | None) -> float | None:
+    """The largest difference of a weight of two exported models, where both are there."""
+    files = [folder / MODEL for folder in (old, new) if folder is not None]
+    if len(files) < 2 or not all(file.is_file() for file in files):
+        return None
+    from safetensors.torch import load_file
+
+    ours, theirs = map(load_file, files)
+    both = [(ours[name], theirs[name]) for name in ours if name in theirs]
+    return max(float((a.double() - b.double()).abs().max()) for a, b in both if a.shape == b.shape)
+
+
+def _reasons(first: First | None, before: Manifest, after: Manifest) -> list[Difference]:
+    """What could make the difference, the likeliest first; what computes nothing comes last."""
+    found = [
+        *set_otherwise(before, after),
+        *made_otherwise(before, after),
+        *computed_otherwise(before, after),
+    ]
+    if (
+        first is not None and first.what == "order"
+    ):  # sums cannot change it, nor ranks but for that of a stream
+        found = [one for one in found if one.part not in ("computed", "machine")] or found
+    if any(one.part == "setting" for one in found):  # which the order follows from
+        found = [one for one in found if not one.what.startswith("order.")]
+    beside = [one.part == "packages" and not one.what.startswith(NUMERIC) for one in found]
+    places = [(aside, PARTS.index(one.part)) for aside, one in zip(beside, found, strict=True)]
+    return [found[i] for i in sorted(range(len(found)), key=places.__getitem__)]

@@ -1,0 +1,119 @@
+"""The command that trains a recorded run anew: its config, with what every `auto` came to, and its threads."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from omegaconf import DictConfig, OmegaConf
+
+from iolaus.runner.cli.compose import overrides_of
+from iolaus.runner.config.permissions import check_permissions
+from iolaus.runner.config.skipped import NOTED
+from iolaus.runner.manifest.inputs import FILE_NAME, Manifest
+from iolaus.runner.manifest.machine import THREADS
+from iolaus.runner.manifest.steps import Step, read_steps, steps_of
+from iolaus.runner.order.skipping import merged
+from iolaus.runner.run.redaction import HIDDEN
+
+AUTO = ("auto", -1, "-1")
+
+
+class Recorded(NamedTuple):
+    """A run as it was recorded."""
+
+    manifest: Manifest
+    steps: list[Step]
+    folder: Path | None
+    """Its folder, or the folder of its exported model; None where there is the manifest alone."""
+
+
+def recorded(path: Path) -> Recorded:
+    """The run of a folder, an exported model, or a `manifest.json` alone; ValueError where nothing can be rebuilt."""
+    file = path / FILE_NAME if path.is_dir() else path
+    if not file.is_file():
+        known = (
+            f"it has no {FILE_NAME}: callback.manifest was off" if path.is_dir() else "there is no such file"
+        )
+        raise ValueError(f"{str(path)!r} cannot be rebuilt: {known}")
+    try:
+        manifest = json.loads(file.read_text())
+        steps = steps_of(manifest.get("steps") or [])
+        settings = manifest["config"]["resolved"]
+        whole = all(name in manifest for name in ("code", "packages", "machine", "resolved", "inputs"))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{str(file)!r} is damaged, or no manifest of a run: {error!r}") from None
+    if not whole or not isinstance(settings, dict):
+        raise ValueError(f"{str(file)!r} is damaged: a part of it is missing")
+    steps = (path.is_dir() and read_steps(path)) or steps
+    if not steps:
+        raise ValueError(f"{str(path)!r} has no digests of any step yet, so nothing could be compared")
+    return Recorded(manifest, steps, path if path.is_dir() else None)
+
+
+def words_of(manifest: Manifest, given: Sequence[str], stop_after: int | None) -> list[str]:
+    """The overrides of `iolaus train` that compose a recorded run, ending with those `given` to change it.
+
+    Hydra is initialized. Raises ValueError for settings that let code of others run and are not among those given, for
+    secrets that were left out, and where the checkpoint is missing that a branch starts from.
+    """
+    config = OmegaConf.create(manifest["config"]["resolved"])
+    config.pop("resolved", None)
+    named = {word.partition("=")[0].lstrip("+~") for word in given}
+    check_permissions(config, given)
+    _check_secrets(config, named)
+    config.update({"mode": "train", "outputs": "outputs", "resume": None})
+    if point := manifest["inputs"].get("checkpoint"):
+        if not Path(point["path"]).exists():
+            raise ValueError(
+                f"the run is a branch of the checkpoint {point['path']!r}, which is not here: rebuild the run that it is "
+                f"of first, and name its checkpoint with resume="
+            )
+        config.resume = point["path"]
+    _pin(config, manifest["resolved"])
+    rewinds = [note["batches"] for note in manifest.get(NOTED) or []]
+    config.skip_batches = merged([*config.get("skip_batches", []), *rewinds])
+    stop = [] if stop_after is None else [f"+callback.stop_after={_stop(stop_after)}"]
+    return [*overrides_of(config), *stop, *given]
+
+
+def environment_of(manifest: Manifest, given: Sequence[str]) -> dict[str, str]:
+    """Variables that decide how sums are cut, as they were; the number of threads only for as many ranks."""
+    found = {name: str(manifest["machine"][name]) for name in THREADS if manifest["machine"].get(name)}
+    ranks = ("trainer.devices", "trainer.num_nodes", "trainer=")
+    if any(word.startswith(ranks) for word in given):
+        found.pop("OMP_NUM_THREADS", None)
+    elif threads := manifest["resolved"].get("threads"):
+        found["OMP_NUM_THREADS"] = str(threads)
+    return {name: value for name, value in found.items() if HIDDEN not in value}
+
+
+def _stop(steps: int) -> str:
+    return f"{{_target_:runner.callbacks.StopAfter,steps:{steps}}}"
+
+
+def _pin(config: DictConfig, resolved: Manifest) -> None:
+    """Sets what was `auto` to what it came to; ranks that were on several nodes are on this one."""
+    trainer = config.trainer
+    for node, name in ((trainer, "accelerator"), (trainer, "precision"), (config.data, "layout")):
+        if node.get(name) == "auto" and resolved.get(name):
+            node[name] = resolved[name]
+    if trainer.get("attention") == "auto" and resolved.get("accelerator") == "gpu":
+        trainer.attention = resolved["attention"]
+    if trainer.get("devices") in AUTO or trainer.get("num_nodes", 1) != 1:
+        trainer.devices, trainer.num_nodes = resolved["processes"], 1
+
+
+def _check_secrets(config: DictConfig, given: set[str]) -> None:
+    """Raises ValueError for a setting whose value was a secret, and so is not in the manifest."""
+    for name in _hidden(OmegaConf.to_container(config, resolve=False), ""):
+        if name not in given:
+            raise ValueError(f"{name} held a secret, which is not written down: give it again, as {name}=...")
+
+
+def _hidden(value: Any, name: str) -> list[str]:
+    if isinstance(value, dict):
+        return [found for key in value for found in _hidden(value[key], f"{name}.{key}".lstrip("."))]
+    if isinstance(value, list):
+        return [found for inner in value for found in _hidden(inner, name)]
+    return [name] if isinstance(value, str) and HIDDEN in value else []

@@ -1,0 +1,70 @@
+"""The recorded commit of the program as a worktree of its repository, in which the same command is run."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+
+from iolaus.runner.manifest.inputs import Manifest
+from iolaus.runner.manifest.record import PATCH
+from iolaus.runner.run.environment import checkout
+
+COMMAND = "from iolaus.runner.cli.commands import main; main()"
+
+
+def run_recorded_code(manifest: Manifest, folder: Path | None, words: Sequence[str]) -> int:
+    """Runs `iolaus WORDS` by the code of a recorded run; returns its exit status.
+
+    What was not committed is in `code.patch` beside the manifest. Raises ValueError where the run had no checkout, or the
+    repository, the commit or the patch is not at hand.
+    """
+    place = worktree_of(manifest["code"], folder)
+    if not (place / "runner" / "cli" / "reproduce").is_dir():
+        raise ValueError(
+            f"the recorded commit, now in {str(place)!r}, is older than this command: train there by hand"
+        )
+    paths = os.pathsep.join([str(place), *filter(None, [os.environ.get("PYTHONPATH")])])
+    command = [sys.executable, "-P", "-c", COMMAND, *words]
+    return subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, check=False).returncode
+
+
+def worktree_of(code: Manifest, folder: Path | None) -> Path:
+    """The recorded code in the cache: a worktree of the commit, with the patch; made where it is not there yet."""
+    commit, here = code.get("commit"), checkout()
+    if not commit:
+        raise ValueError("--code: the run was trained by an installed program, which has no commit")
+    if here is None:
+        raise ValueError(
+            "--code needs the repository: give this command by a program that runs from its checkout"
+        )
+    patch = folder / PATCH if code.get("dirty") and folder else None
+    if code.get("dirty") and not (patch and patch.is_file()):
+        raise ValueError(
+            f"--code: the run had changes that were not committed, and {PATCH} is not beside the manifest"
+        )
+    text = patch.read_bytes() if patch else b""
+    name = f"{commit[:12]}{'-' + sha256(text).hexdigest()[:8] if text else ''}"
+    place = Path(os.environ.get("IOLAUS_CACHE") or "~/.cache/iolaus").expanduser().resolve() / "code" / name
+    if not place.is_dir():
+        _make(here, str(commit), text, place)
+    return place
+
+
+def _make(here: Path, commit: str, patch: bytes, place: Path) -> None:
+    if _git(here, "cat-file", "-e", f"{commit}^{{commit}}"):
+        _git(here, "fetch", "--quiet", "origin", commit)
+    _git(here, "worktree", "prune")
+    if error := _git(here, "worktree", "add", "--quiet", "--detach", str(place), commit):
+        raise ValueError(f"--code: the commit {commit[:12]} cannot be had from {str(here)!r}: {error}")
+    if patch and (error := _git(place, "apply", "--binary", "-", content=patch)):
+        _git(here, "worktree", "remove", "--force", str(place))
+        raise ValueError(f"--code: {PATCH} does not fit the commit {commit[:12]}: {error}")
+
+
+def _git(folder: Path, *words: str, content: bytes = b"") -> str:
+    """The message of a git command that fails; empty where it does not."""
+    done = subprocess.run(["git", "-C", str(folder), *words], input=content, capture_output=True, check=False)
+    lines = done.stderr.decode(errors="replace").strip().splitlines()
+    return (lines or ["git failed"])[-1] if done.returncode else ""

@@ -1,0 +1,61 @@
+"""`digests.txt` of a run: what it had computed at some steps, a line for each, to be compared with another run's."""
+
+from collections.abc import Iterable
+from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple
+
+from iolaus.runner.run.audit import whole_lines
+
+FILE_NAME = "digests.txt"
+
+MOST = 1000
+"""Steps that a manifest keeps of a longer file: evenly spread, the last among them."""
+
+
+class Step(NamedTuple):
+    """What a run had computed after `step` steps."""
+
+    step: int
+    order: str
+    """Digest of the hashes of all global batches so far; `-` of data without global batches."""
+    loss: str
+    """Loss of the step, as Python writes a float in full; `-` where a module tells none."""
+    states: tuple[str, ...]
+    """Digest of the weights, and of each optimizer's state."""
+
+    def line(self) -> str:
+        """The line of the file.
+
+        Example:
+            >>> Step(5, "0d4f", "7.25", ("fdac", "27a5")).line()
+            '5 0d4f 7.25 fdac 27a5'
+        """
+        return " ".join((str(self.step), self.order, self.loss, *self.states))
+
+
+def chained(before: str, order: str) -> str:
+    """The digest of all global batches up to one, from the digest before it and its hash."""
+    return blake2b(f"{before} {order}".encode(), digest_size=8).hexdigest()
+
+
+def steps_of(lines: Iterable[str]) -> list[Step]:
+    """The steps of lines as `Step.line` makes them; others are left out."""
+    words = [line.split(" ") for line in lines]
+    return [Step(int(one[0]), one[1], one[2], tuple(one[3:])) for one in words if _is_step(one)]
+
+
+def read_steps(folder: Path) -> list[Step]:
+    """The steps that a run folder has digests of; none without a file."""
+    return steps_of(whole_lines(folder / FILE_NAME))
+
+
+def kept_lines(folder: Path) -> list[str]:
+    """At most `MOST` lines of a run's file, for its manifest."""
+    lines = whole_lines(folder / FILE_NAME)
+    every = -(-len(lines) // MOST) or 1
+    return lines[::-1][::every][::-1]
+
+
+def _is_step(words: list[str]) -> bool:
+    return len(words) > 3 and words[0].isdecimal()

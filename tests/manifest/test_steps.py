@@ -1,0 +1,73 @@
+"""Digests of steps, and what two runs were made from."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from iolaus.runner.manifest.differences import made_otherwise
+from iolaus.runner.manifest.digests import file_digest
+from iolaus.runner.manifest.inputs import data_files
+from iolaus.runner.manifest.steps import MOST, Step, chained, kept_lines, steps_of
+
+
+def test_digest_of_the_order_tells_any_change_before() -> None:
+    orders = [["a", "b", "c"], ["a", "c", "b"], ["a", "b", "d"]]
+    ends = []
+    for hashes in orders:
+        digest = "-"
+        for one in hashes:
+            digest = chained(digest, one)
+        ends.append(digest)
+    assert len(set(ends)) == 3
+
+
+def test_a_manifest_keeps_a_thousand_lines_of_a_long_run(tmp_path: Path) -> None:
+    lines = [Step(step, "0", "1.5", ("a", "b")).line() for step in range(1, 2502)]
+    (tmp_path / "digests.txt").write_text(
+        "".join(f"{line}\n" for line in lines) + "2502 0 1"
+    )  # cut off by a kill
+    kept = steps_of(kept_lines(tmp_path))
+    assert len(kept) <= MOST
+    assert kept[-1].step == 2501
+    assert {b.step - a.step for a, b in pairwise(kept)} == {3}
+
+
+def test_a_module_of_ones_own_is_found_where_it_is_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from iolaus.runner.manifest.digests import file_digest
+
+    (tmp_path / "mine").mkdir()
+    module = tmp_path / "mine/model.py"
+    module.write_text("size = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    own = {"/elsewhere/project/mine/model.py": file_digest(module)}
+    then = {"code": {"files": {}, "own": own}, "packages": {}, "inputs": {}}
+    assert made_otherwise(then, then) == []
+    module.write_text("size = 2\n")
+    assert [str(one) for one in made_otherwise(then, then)] == [f"code: {module} differs"]
+    module.unlink()
+    (line,) = made_otherwise(then, then)
+    assert str(line) == "code: /elsewhere/project/mine/model.py is not here"
+
+
+def test_files_of_data_are_named_by_setting_and_by_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "texts/.hidden").mkdir(parents=True)
+    for name in ("a.txt", "b.txt", ".hidden/c.txt"):
+        (tmp_path / "texts" / name).write_text(name)
+    folder, several = tmp_path / "texts", [str(tmp_path / "texts/a.txt"), str(tmp_path / "texts/b.*")]
+    named = {"source": str(folder), "validation": {"one": several}, "train": "user/set", "split": str(folder)}
+    found = data_files(named)
+    assert {setting: list(files) for setting, files in found.items()} == {
+        "source": [".hidden/c.txt", "a.txt", "b.txt"],
+        "validation": ["a.txt", "b.txt"],
+    }
+    assert found["source"]["a.txt"] == file_digest(folder / "a.txt")
+    monkeypatch.setattr("iolaus.runner.manifest.inputs.WHOLE", 10)
+    large = data_files(named)["source"]["a.txt"]
+    assert large.startswith("ends:")
+    (folder / "a.txt").write_text("A.txt")
+    assert data_files(named)["source"]["a.txt"] != large
