@@ -36,7 +36,7 @@ class Predictor(NamedTuple):
     collator: Any
     settings: Mapping[str, Any]
     """The data settings of its training."""
-    computation: Computation
+    computation: Computation = Computation()
     """As its run computed it."""
 
 
@@ -68,7 +68,7 @@ def load_predictor(
 
     `changes` are data settings in the place of these.
     """
-    known = saved_task(run) or _assumed(task, config)
+    known = saved_task(run) or _assumed(task, config, tokenizer)
     settings = {**AS_FOUND._asdict(), **known["data"], **(changes or {})}
     settings.pop("task", None)
     reader = task.make_reader(settings)
@@ -86,11 +86,14 @@ def load_predictor(
     return Predictor(task, reader, model, tokenizer, collator, settings, computation)
 
 
-def rows_of_file(predictor: Predictor, path: str) -> Rows:
-    """The rows of a file, by its ending or else as they were read for training."""
+def rows_of_file(predictor: Predictor, source: Any, split: str = "train") -> Rows:
+    """The rows of a file, or of another source, by its ending or else as they were read for training.
+
+    `split` is for data sets with several whose name gives none.
+    """
     reading = Reading(*(predictor.settings[name] for name in Reading._fields))
-    known = ending_format(Path(path)) in ROWS
-    return read_rows(path, reading._replace(format="auto") if known else reading)
+    known = isinstance(source, str | Path) and ending_format(Path(source)) in ROWS
+    return read_rows(source, reading._replace(format="auto") if known else reading, split)
 
 
 def rows_of_texts(predictor: Predictor, texts: list[str], second: str | None) -> Rows:
@@ -163,7 +166,9 @@ def _known_or_unlabelled(predictor: Predictor, rows: Rows) -> Any:
     except ValueError as error:
         values = [{name: value for name, value in row.values.items() if name != column} for row in rows.rows]
         unlabelled = [row._replace(values=kept) for row, kept in zip(rows.rows, values, strict=True)]
-        sequences = tokenized(predictor, rows._replace(rows=unlabelled))  # raises again if the labels are right
+        sequences = tokenized(
+            predictor, rows._replace(rows=unlabelled)
+        )  # raises again if the labels are right
         log.warning("the labels are left out, and no figures computed: %s", error)
         return sequences
 
@@ -176,10 +181,12 @@ def option_defaults(group: str, option: str) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name != "_target_"}
 
 
-def _assumed(task: Task, config: Any) -> dict[str, Any]:
-    """The settings of a task as far as a model's config gives them, else the defaults."""
+def _assumed(task: Task, config: Any, tokenizer: Any) -> dict[str, Any]:
+    """The settings of a task as far as a model's config gives them, else the defaults; texts as long as it reads them."""
     data = option_defaults("data", task.name)
-    longest = getattr(config, "max_position_embeddings", None) or data["max_length"]
     settings = {name: data[name] for name in (*READER_SETTINGS, *Reading._fields)}
-    settings["max_length"] = min(data["max_length"], longest)
+    longest = getattr(config, "max_position_embeddings", None) or data["max_length"]
+    longest = min(longest, tokenizer.model_max_length)
+    windows = task.second == "context_column"  # of a length that a model was trained with
+    settings["max_length"] = min(data["max_length"], longest) if windows else longest
     return {"data": settings, "learnt": task.assumed(config), "objective": {}}

@@ -37,7 +37,9 @@ class Computation(NamedTuple):
         else:
             layout = "padded" if self.layout == "padded" and may_be_padded(model) else "single"
         model.to(device_here()).eval()
-        for parameter in model.parameters():  # in memory of torch: on what a file is mapped to kernels round otherwise
+        for (
+            parameter
+        ) in model.parameters():  # in memory of torch: on what a file is mapped to kernels round otherwise
             parameter.data = parameter.data.clone()
         return self._replace(layout=layout)
 
@@ -126,5 +128,5 @@ class RowSums:
         """Adds a micro-batch."""
         owners = self.owners[passed.samples]
         for name, value in passed.output.get("row_sums", {}).items():
-            mine = np.bincount(owners, value.double().cpu().numpy(), self.num_owners)
+            mine = np.bincount(owners, value.double().cpu().numpy(), self.num_owners).astype(np.float64)
             self.sums[name] = self.sums.get(name, 0.0) + mine

@@ -121,7 +121,7 @@ class SequenceClassifier(HeadedModel):
             unknown = unknown.any(-1)
             losses = losses.masked_fill(unknown, 0)  # selecting rows would wait for a GPU
             loss = losses.sum()
-        result = {"loss": loss, "logits": logits.detach()}
+        result: dict[str, Any] = {"loss": loss, "logits": logits.detach()}
         if self.by_row:
             result["row_sums"] = {"loss": losses.double(), "weight": (~unknown).double()}
         return result
@@ -140,7 +140,7 @@ class TokenClassifier(HeadedModel):
         chosen = logits.index_select(0, micro_batch["target_positions"])
         loss = functional.cross_entropy(chosen, micro_batch["targets"], reduction="sum")
         words = logits.detach().index_select(0, micro_batch["word_positions"])
-        result = {"loss": loss, "logits": words}
+        result: dict[str, Any] = {"loss": loss, "logits": words}
         if self.by_row:
             losses = functional.cross_entropy(chosen, micro_batch["targets"], reduction="none")
             rows = rows_of(micro_batch, micro_batch["target_positions"])
@@ -178,7 +178,7 @@ class QuestionAnswerer(HeadedModel):
         losses = functional.cross_entropy(starts, micro_batch["starts"], reduction="none")
         losses = losses + functional.cross_entropy(ends, micro_batch["ends"], reduction="none")
         weights = micro_batch["sample_weights"]
-        result = {"loss": (losses * weights).sum() / 2}
+        result: dict[str, Any] = {"loss": (losses * weights).sum() / 2}
         if not self.training:
             result |= best_spans(starts, ends, in_context, self.max_answer_tokens)
         if self.by_row:

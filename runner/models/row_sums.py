@@ -13,7 +13,9 @@ from iolaus.runner.data.micro_batch import MicroBatch
 
 def num_rows(micro_batch: MicroBatch) -> int:
     """The rows, or the documents of a packed row."""
-    return len(micro_batch["cu_seqlens"]) - 1 if "cu_seqlens" in micro_batch else len(micro_batch["input_ids"])
+    return (
+        len(micro_batch["cu_seqlens"]) - 1 if "cu_seqlens" in micro_batch else len(micro_batch["input_ids"])
+    )
 
 
 def rows_of(micro_batch: MicroBatch, positions: Tensor) -> Tensor:

@@ -22,8 +22,8 @@ class TaskModel(nn.Module):
     """The model of transformers that is exported."""
 
     by_row: bool = False
-    """Whether `forward` also gives `row_sums`: sums for each row apart, by name, of which figures follow for any choice of
-    rows. A model that does not know them leaves them out."""
+    """Whether `forward` also gives `row_sums`, its sums for each row apart; a model that does not know them leaves them
+    out."""
 
     position_offset: int | None = None
     """Where positions of packed rows begin; None until `pack_rows`."""

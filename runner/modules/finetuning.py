@@ -111,7 +111,8 @@ class FinetuningRun(TrainingModule):
 
     def _begin(self, stage: str, sets: dict[str, Any]) -> None:
         self._sets = [
-            (f"{stage}/{name}", LabelledSet(self.make_predictions(s), self.device)) for name, s in sets.items()
+            (f"{stage}/{name}", LabelledSet(self.make_predictions(s), self.device))
+            for name, s in sets.items()
         ]
         self.begin_evaluation()
 

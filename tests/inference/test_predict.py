@@ -8,42 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hydra import compose, initialize_config_module
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, BertForTokenClassification
 
 import iolaus
 from iolaus.runner.cli.commands import main
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.train import train
-from tests.modules.conftest import NEW, ROWS, TASKS, TINY
+from tests.inference.conftest import Runs, finetuned
+from tests.modules.conftest import TASKS
 from tests.support.precision import rounding
-
-Runs = dict[str, tuple[Path, Path]]
-
-
-def finetuned(folder: Path, *overrides: str) -> Path:
-    run = RunFolder(folder)
-    with initialize_config_module("iolaus.conf", version_base="1.3"):
-        config = compose("config", [*TINY, *NEW, *overrides])
-    run.begin(config, list(overrides))
-    train(config, run)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    """A run of each task, and a file of examples that it has predicted labels for."""
-    folder = tmp_path_factory.mktemp("predict")
-    made = {}
-    for task, rows in ROWS.items():
-        files = {}
-        for seed, (name, count) in enumerate({"train": 40, "test": 17}.items()):
-            files[name] = folder / f"{task}-{name}.jsonl"
-            files[name].write_text("".join(json.dumps(row) + "\n" for row in rows(count, seed)))
-        sets = [f"data.{name}={path}" for name, path in files.items()]
-        steps = ["trainer.max_steps=4", "trainer.validate_every=0"]
-        made[task] = finetuned(folder / task, *TASKS[task], *sets, *steps), files["test"]
-    return made
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: object) -> list[str]:

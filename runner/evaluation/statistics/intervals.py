@@ -72,9 +72,7 @@ def bootstrap(
     blocks = [dict(statistic(weights)) for weights in resampled(num_samples, resamples, seed)]
     tail = (1 - level) / 2
     ends = [tail, 1 - tail]
-    return {
-        name: _quantiles(np.concatenate([block[name] for block in blocks]), ends) for name in blocks[0]
-    }
+    return {name: _quantiles(np.concatenate([block[name] for block in blocks]), ends) for name in blocks[0]}
 
 
 def _quantiles(values: NDArray[np.float64], shares: list[float]) -> NDArray[np.float64]:

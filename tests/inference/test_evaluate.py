@@ -1,0 +1,315 @@
+"""`iolaus evaluate` for labelled data: the numbers of the run's test to the last digit, intervals, files, and refusals."""
+
+import csv
+import json
+import math
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
+
+from iolaus.runner.cli.commands import main
+from iolaus.runner.run.folder import RunFolder
+from tests.inference.conftest import Runs
+from tests.modules.conftest import TASKS
+from tests.report.pages import read
+from tests.support.in_process import iolaus_here
+
+
+def evaluated(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, Any]:
+    capsys.readouterr()
+    main(["evaluate", *map(str, words), "--json"])
+    return json.loads(capsys.readouterr().out)
+
+
+def entry(capsys: pytest.CaptureFixture[str], run: Path, file: Path, *words: object) -> dict[str, Any]:
+    return evaluated(capsys, run, file, *words)["sets"][str(file)]
+
+
+def of_the_test(run: Path) -> dict[str, Any]:
+    return json.loads((run / "evaluation.json").read_text())["sets"]["test/test"]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_figures_and_tables_are_those_of_the_runs_test_to_the_last_digit(
+    runs: Runs, task: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, file = runs[task]
+    expected, found = of_the_test(run), entry(capsys, run, file)
+    assert found["metrics"] == expected["metrics"]
+    assert "loss" in found["metrics"]
+    intervals = found.pop("intervals")
+    assert intervals.keys() == found["metrics"].keys()
+    assert all(low <= high for low, high in intervals.values())
+    for table in {"per_class", "entities"} & found.keys():
+        for row in found[table]:
+            assert row.pop("intervals").keys() == {"precision", "recall", "f1"}
+    assert found == expected
+
+
+def test_exported_folder_has_the_runs_figures(
+    runs: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`RUN/model` is the run; a copy elsewhere knows its task, and is computed in fp32 and padded rows."""
+    run, file = runs["token_classification"]
+    assert entry(capsys, run / "model", file) == entry(capsys, run, file)
+    shutil.copytree(run / "model", tmp_path / "copy")
+    found = evaluated(capsys, tmp_path / "copy", file)
+    assert (found["precision"], found["layout"]) == ("32-true", "padded")
+    loss = found["sets"][str(file)]["metrics"]["loss"]
+    assert loss == pytest.approx(of_the_test(run)["metrics"]["loss"], rel=2e-2)
+
+
+def test_intervals_repeat_with_their_seed(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+    run, file = runs["classification"]
+    first, second = (entry(capsys, run, file, "--resamples", 50) for _ in range(2))
+    other = entry(capsys, run, file, "--resamples", 50, "--seed", 1)
+    none = entry(capsys, run, file, "--resamples", 0)
+    assert first == second
+    assert first["intervals"]["loss"] != other["intervals"]["loss"]
+    assert first["metrics"] == other["metrics"] == none["metrics"]
+    assert none["intervals"] == {}
+    assert "intervals" not in none["per_class"][0]
+
+
+def test_loss_of_each_example_adds_up_to_the_loss(runs: Runs) -> None:
+    from iolaus.runner.inference.labelled import measure, rows_of_file, tokenized
+    from iolaus.runner.inference.trained_model import load_trained_model
+
+    for task, (run, file) in runs.items():
+        model: Any = load_trained_model(str(run))
+        found = measure(model, tokenized(model, rows_of_file(model, str(file))))
+        assert len(found.sums["loss"]) == 17, task
+        mean = found.sums["loss"].sum() / found.sums["weight"].sum()
+        assert mean == pytest.approx(found.figures["loss"], rel=1e-5), task
+
+
+def test_several_files_make_a_row_each_and_one_json(
+    runs: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, file = runs["classification"]
+    half = tmp_path / "half.jsonl"
+    half.write_text("".join(file.read_text().splitlines(keepends=True)[:8]))
+    capsys.readouterr()
+    main(["evaluate", str(run), str(file), str(half), "--out", str(tmp_path / "out")])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[:3] == ["file", "examples", "loss"]
+    assert [line.split()[:2] for line in lines[1:]] == [[str(file), "17"], [str(half), "8"]]
+    content = json.loads((tmp_path / "out" / "evaluation.json").read_text())
+    assert content["sets"][str(file)] == entry(capsys, run, file)
+    assert content["sets"][str(half)] == entry(capsys, run, half)
+    rows = [json.loads(line) for line in (tmp_path / "out" / "predictions.jsonl").read_text().splitlines()]
+    assert Counter(row["set"] for row in rows) == {str(file): 17, str(half): 8}
+    right = sum(row["gold"] == row["predicted"] for row in rows[17:])
+    assert content["sets"][str(half)]["metrics"]["accuracy"] == right / 8
+
+
+def test_json_has_the_keys_that_are_documented(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+    run, file = runs["classification"]
+    content = evaluated(capsys, run, file, "--resamples", 20)
+    computed = ["precision", "layout", "micro_batch_tokens", "micro_batch_size"]
+    assert list(content) == ["model", "task", *computed, "interval", "sets"]
+    assert content["interval"] == {"level": 0.95, "resamples": 20, "seed": 0, "over": "examples"}
+    found = content["sets"][str(file)]
+    assert list(found) == ["examples", "metrics", "labels", "per_class", "confusion", "intervals"]
+    assert list(found["per_class"][0]) == ["label", "precision", "recall", "f1", "support", "intervals"]
+
+
+def test_page_shows_figures_with_intervals_classes_and_mistakes(
+    runs: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, file = runs["token_classification"]
+    main(["evaluate", str(run), str(file), "--out", str(tmp_path)])
+    assert "written to" in capsys.readouterr().err
+    page = read(tmp_path / "report.html")
+    assert {"Figures", f"Evaluation: {file}, 17 examples", "How it was computed", "Files"} <= {
+        *page.texts("h2")
+    }
+    assert "intervals from 1,000 bootstrap resamples of the examples (seed 0)" in page.text
+    assert "interval of F1" in page.text
+    assert "Entities" in page.text
+    assert any(text.startswith("Predictions: ") for text in page.texts("summary"))
+    assert page.text.count("[") >= 10
+
+
+def test_micro_batches_do_not_change_the_figures(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+    run, file = runs["classification"]
+    expected = of_the_test(run)["metrics"]
+    for words in (["--batch-size", 2], ["--tokens", 60], ["--precision", "32-true"]):
+        content = evaluated(capsys, run, file, *words, "--resamples", 0)
+        assert content["sets"][str(file)]["metrics"]["loss"] == pytest.approx(expected["loss"], rel=1e-2)
+    assert evaluated(capsys, run, file, "--batch-size", 2)["micro_batch_size"] == 2
+
+
+TEXTS = [f"seven herons {'watch ' * (n % 4)}the {'river' if n % 3 else 'bridge'}" for n in range(12)]
+
+
+@pytest.fixture(scope="module")
+def foreign(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A classifier that transformers alone has written."""
+    folder = tmp_path_factory.mktemp("foreign")
+    sizes: dict[str, Any] = {"id2label": {0: "cold", 1: "warm"}, "label2id": {"cold": 0, "warm": 1}}
+    sizes |= {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 16}
+    tokenizer = AutoTokenizer.from_pretrained(runs["classification"][0] / "model")
+    torch.manual_seed(0)
+    model = BertForSequenceClassification(BertConfig(vocab_size=len(tokenizer), **sizes))
+    with torch.no_grad():  # so that it predicts both labels
+        logits = torch.cat([model.eval()(**tokenizer(text, return_tensors="pt")).logits for text in TEXTS])
+        model.classifier.bias[0] -= (logits[:, 0] - logits[:, 1]).median()
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["names", "numbers", "digits"])
+def test_classifier_that_transformers_wrote_alone(
+    foreign: Path, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Labels are its names or its class numbers; loss and accuracy are those of its own forward pass."""
+    truth = [n % 2 for n in range(12)]
+    file = tmp_path / ("rows.csv" if kind == "digits" else "rows.jsonl")
+    labels = [["cold", "warm"][n] if kind == "names" else n for n in truth]
+    if kind == "digits":
+        with file.open("w", newline="") as table:
+            csv.writer(table).writerows([("sentence", "label"), *zip(TEXTS, labels, strict=True)])
+    else:
+        pairs = zip(TEXTS, labels, strict=True)
+        file.write_text("".join(json.dumps({"sentence": t, "label": n}) + "\n" for t, n in pairs))
+    found = entry(capsys, foreign, file, "data.text_column=sentence")
+    model = BertForSequenceClassification.from_pretrained(foreign).eval()
+    tokenizer = AutoTokenizer.from_pretrained(foreign)
+    with torch.no_grad():
+        logits = torch.cat([model(**tokenizer(text, return_tensors="pt")).logits for text in TEXTS])
+    chosen = logits.argmax(-1).tolist()
+    assert {*chosen} == {0, 1}
+    loss = torch.nn.functional.cross_entropy(logits, torch.tensor(truth))
+    assert found["metrics"]["loss"] == pytest.approx(float(loss), rel=1e-5)
+    right = [sum(c == t == n for c, t in zip(chosen, truth, strict=True)) for n in (0, 1)]
+    assert found["metrics"]["accuracy"] == sum(right) / 12
+    f1 = [2 * r / (chosen.count(n) + truth.count(n)) for n, r in enumerate(right)]
+    assert found["metrics"]["macro_f1"] == pytest.approx(sum(f1) / 2, rel=1e-12)
+    assert [row["label"] for row in found["per_class"]] == ["cold", "warm"]
+    assert [row["support"] for row in found["per_class"]] == [6, 6]
+
+
+def test_regression_of_a_foreign_model_of_one_label(
+    foreign: Path, runs: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(foreign)
+    config = BertConfig.from_pretrained(foreign, num_labels=1)
+    BertForSequenceClassification(config).save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    rows = [{"text": f"{'herons ' * n}watch", "label": n / 4} for n in range(1, 9)]
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = entry(capsys, tmp_path / "model", file)
+    assert found["metrics"].keys() == {"loss", "pearson", "spearman", "mse"}
+    assert found["metrics"]["mse"] == pytest.approx(found["metrics"]["loss"], rel=1e-5)
+
+
+def written(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+BAD: dict[str, tuple[list[dict[str, Any]], str]] = {
+    "no labels": ([{"text": "herons"}], "has no labels: the column 'label' is not among its columns: text"),
+    "empty labels": ([{"text": "herons", "label": ""}], "the column 'label' is empty; set data.label_column"),
+    "other labels": (
+        [{"text": "herons", "label": "fish"}],
+        "line 1: the label 'fish' does not occur in the training data, which has birds, none, stones",
+    ),
+    "unknown column": (
+        [{"sentence": "herons", "label": "birds"}],
+        "line 1 has no column 'text'; it has: sentence, label. Set data.text_column",
+    ),
+    "no rows": ([], "holds no examples"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_file_that_cannot_be_measured_is_one_line_and_nothing_is_written(
+    runs: Runs, tmp_path: Path, kind: str
+) -> None:
+    run, good = runs["classification"]
+    rows, message = BAD[kind]
+    file = written(tmp_path / "bad.jsonl", rows)
+    done = iolaus_here(tmp_path, "evaluate", str(run), str(good), str(file), "--out", "out")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["gone.csv"], "gone.csv"),
+        (["data.text_column=text"], "name a file to measure the model on"),
+        (["FILE", "FILE"], "is named twice"),
+        (["FILE", "data.textcolumn=a"], "data.textcolumn cannot be set here; there are: "),
+        (["FILE", "--resamples", "-1"], "the number of resamples is -1"),
+        (["FILE", "--objective", "mlm"], "is for classification, not a language model"),
+        (["FILE", "--pseudo-perplexity", "some"], "expected a number of documents, or all"),
+        (["FILE", "--batch-size", "0"], "micro_batch_size is 0"),
+    ],
+)
+def test_wrong_words_are_one_line(runs: Runs, tmp_path: Path, words: list[str], message: str) -> None:
+    run, file = runs["classification"]
+    given = [str(file) if word == "FILE" else word for word in words]
+    done = iolaus_here(tmp_path, "evaluate", str(run), *given)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert message in done.stderr
+
+
+def test_file_of_another_task_and_an_unfinished_run_are_one_line(runs: Runs, tmp_path: Path) -> None:
+    run, _ = runs["classification"]
+    done = iolaus_here(tmp_path, "evaluate", str(run), str(runs["question_answering"][1]))
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert "has no labels: the column 'label' is not among its columns: id, question, context" in done.stderr
+    unfinished = RunFolder(tmp_path / "unfinished")
+    unfinished.path.mkdir()
+    unfinished.update_status(state="failed")
+    done = iolaus_here(tmp_path, "evaluate", "unfinished", str(runs["classification"][1]))
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert "has left no model/: its state is 'failed'" in done.stderr
+
+
+def test_mode_evaluate_measures_the_run_that_resume_names(runs: Runs, tmp_path: Path) -> None:
+    run, file = runs["classification"]
+    renamed = written(
+        tmp_path / "renamed.jsonl",
+        [
+            {"sentence": r["text"], "label": r["label"]}
+            for r in map(json.loads, file.read_text().splitlines())
+        ],
+    )
+    words = [f"data.test={renamed}", "data.text_column=sentence"]
+    done = iolaus_here(tmp_path, "mode=evaluate", f"resume={run}", *words)
+    assert done.returncode == 0, done.stderr
+    (folder,) = tmp_path.glob("outputs/*/*-evaluation")
+    content = json.loads((folder / "evaluation.json").read_text())
+    assert content["sets"]["test"]["metrics"] == of_the_test(run)["metrics"]
+    assert {"evaluation.json", "predictions.jsonl", "report.html"} <= {file.name for file in folder.iterdir()}
+    assert RunFolder(run).state() == "done"
+    shutil.rmtree(tmp_path / "outputs")
+    for wrong, message in (
+        ([f"resume={run}", "data.test=null"], "data.test names no data to measure the run on"),
+        ([], "name its folder by resume=RUN"),
+    ):
+        done = iolaus_here(tmp_path, "mode=evaluate", *wrong)
+        assert done.returncode == 1
+        assert message in done.stderr
+        assert not list(tmp_path.glob("outputs/*/*"))
+
+
+def test_figures_that_are_no_numbers_are_null(runs: Runs, tmp_path: Path, capsys: Any) -> None:
+    """A correlation of equal numbers; JSON has no NaN."""
+    from iolaus.runner.inference.evaluated import plain
+
+    assert plain({"a": [math.nan, 1.0, math.inf], "b": (2, "x")}) == {"a": [None, 1.0, None], "b": [2, "x"]}
