@@ -1,4 +1,4 @@
-"""`iolaus evaluate` for text: the numbers of the run's validation to the last digit, pseudo-perplexity by its definition."""
+"""`iolaus evaluate` for text: the numbers of the run's validation to the last digit, and the pseudo-perplexity."""
 
 import json
 import math

@@ -111,8 +111,8 @@ def evaluate_sets(config: Any, folder: Path) -> None:
         raise ValueError("mode=evaluate measures a finished run: name its folder by resume=RUN")
     if config.resume.endswith(".ckpt"):
         raise ValueError(
-            "mode=evaluate measures the model that a run exported: name the run's folder, or let `iolaus consolidate` export "
-            "the checkpoint and measure that folder by `iolaus evaluate`"
+            "mode=evaluate measures the model that a run exported: name the run's folder, or measure what `iolaus "
+            "consolidate` exports of the checkpoint by `iolaus evaluate`"
         )
     data: Any = OmegaConf.to_container(config.data, resolve=True)
     part = "test" if "test" in data else "validation"
