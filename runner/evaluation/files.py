@@ -38,8 +38,9 @@ def write_sets(folder: Path, sets: Mapping[str, Predictions], evaluation: Mappin
     """
     rows = ({"set": name, **row} for name, predictions in sets.items() for row in predictions.rows())
     for name, predictions in sets.items():
+        safe = name.replace("/", "-").strip("-.")
         for stem, text in predictions.files().items():
-            write_atomically(folder / f"{stem}-{name.replace('/', '-')}.json", text)
+            write_atomically(folder / f"{stem}-{safe}.json", text)
     write_lines(folder / PREDICTIONS, rows)
     write_content(folder, evaluation)
 

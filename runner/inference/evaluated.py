@@ -1,6 +1,7 @@
 """Evaluates any trained model on data that comes later: labelled examples, or documents for a language model."""
 
 import json
+import logging
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -33,8 +34,11 @@ from iolaus.runner.inference.language import (
     measure_text,
     read_documents,
 )
-from iolaus.runner.inference.passes import Computation, Report
+from iolaus.runner.inference.passes import Computation, Report, device_here
 from iolaus.runner.inference.pseudo_likelihood import pseudo_perplexity
+from iolaus.runner.models.autocast import cpu_has_bf16
+
+log = logging.getLogger("iolaus")
 
 COMPUTED = ("micro_batch_tokens", "micro_batch_size")
 """Settings of `data` that say how samples are computed."""
@@ -44,6 +48,9 @@ KNOWN_SETTINGS = tuple(dict.fromkeys((*READER_SETTINGS, *SETTINGS, *COMPUTED)))
 
 DOCUMENTS = "documents.jsonl"
 """Of text: a line for each document."""
+
+PRECISIONS = ("32-true", "bf16-mixed", "16-mixed")
+"""Precisions that can be asked for, as Lightning names them."""
 
 Ends = NDArray[np.float64]
 
@@ -138,8 +145,15 @@ def evaluate(
 def _computation(computation: Computation, asked: Asked) -> Computation:
     given = {name: asked.settings[name] for name in COMPUTED if name in asked.settings}
     if asked.precision is not None:
+        if asked.precision not in PRECISIONS:
+            raise ValueError(f"--precision {asked.precision}: there are: {', '.join(PRECISIONS)}")
         given["precision"] = asked.precision
-    return computation._replace(**given)
+    chosen = computation._replace(**given)
+    if chosen.precision == "bf16-mixed" and device_here().type == "cpu" and not cpu_has_bf16():
+        log.warning(
+            "this CPU has no bf16 units, so bf16-mixed is emulated, and slow; --precision 32-true is not"
+        )
+    return chosen
 
 
 def _labelled(

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from iolaus.runner.data.batches import VALIDATION_STREAM, GatheredSequences, GlobalBatches
 from iolaus.runner.data.micro_batch import MicroBatch, Share
-from iolaus.runner.models.autocast import autocast_dtype, cpu_has_bf16
+from iolaus.runner.models.autocast import autocast_dtype
 from iolaus.runner.models.packed.rows import choose_layout, may_be_padded
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.run.model_folder import model_folder
@@ -62,13 +62,12 @@ def device_here() -> torch.device:
 
 
 def as_trained(run: str) -> Computation:
-    """That of a run's evaluations as far as this machine has its precision, else fp32; padded fp32 for other models."""
+    """That of a run's evaluations, in fp32 where it was fp16 and there is no GPU; padded fp32 rows for other models."""
     noted = RunFolder(Path(model_folder(run)).parent).status().get("resolved") or {}
     known: dict[str, Any] = {name: noted[name] for name in Computation._fields if noted.get(name)}
     if not known:
         return Computation()
-    precision, on_gpu = str(known.get("precision", "32-true")), torch.cuda.is_available()
-    if precision.endswith("-mixed") and not on_gpu and not (precision.startswith("bf16") and cpu_has_bf16()):
+    if known.get("precision") == "16-mixed" and not torch.cuda.is_available():
         known["precision"] = "32-true"
     return Computation(**{"micro_batch_tokens": None, **known})
 

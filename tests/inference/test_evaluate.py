@@ -13,6 +13,10 @@ import torch
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
 from iolaus.runner.cli.commands import main
+from iolaus.runner.inference.infill import open_model
+from iolaus.runner.inference.labelled import load_predictor, measure, rows_of_file, tokenized
+from iolaus.runner.inference.trained_model import load_trained_model
+from iolaus.runner.tasks import get_task
 from tests.inference.conftest import Runs
 from tests.modules.conftest import TASKS
 from tests.report.pages import read
@@ -75,13 +79,16 @@ def test_intervals_repeat_with_their_seed(runs: Runs, capsys: pytest.CaptureFixt
 
 
 def test_loss_of_each_example_adds_up_to_the_loss(runs: Runs) -> None:
-    from iolaus.runner.inference.labelled import measure, rows_of_file, tokenized
-    from iolaus.runner.inference.trained_model import load_trained_model
-
     for task, (run, file) in runs.items():
         model: Any = load_trained_model(str(run))
         found = measure(model, tokenized(model, rows_of_file(model, str(file))))
         assert len(found.sums["loss"]) == 17, task
+        weights = found.sums["weight"].tolist()
+        if task == "token_classification":
+            rows = [json.loads(line) for line in file.read_text().splitlines()]
+            assert weights == [len(row["words"]) for row in rows]
+        else:
+            assert weights == pytest.approx([1.0] * 17)
         mean = found.sums["loss"].sum() / found.sums["weight"].sum()
         assert mean == pytest.approx(found.figures["loss"], rel=1e-5), task
 
@@ -163,6 +170,15 @@ def foreign(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def losses_of(folder: Path, file: Path) -> list[float]:
+    """The loss of each example of a file, whose texts are in `sentence`."""
+    config, tokenizer = open_model(str(folder))
+    changes = {"text_column": "sentence"}
+    model = load_predictor(str(folder), get_task("classification"), config, tokenizer, changes)
+    found = measure(model, tokenized(model, rows_of_file(model, str(file))), micro_batch_tokens=40)
+    return found.sums["loss"].tolist()
+
+
 @pytest.mark.parametrize("kind", ["names", "numbers", "digits"])
 def test_classifier_that_transformers_wrote_alone(
     foreign: Path, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
@@ -186,6 +202,8 @@ def test_classifier_that_transformers_wrote_alone(
     assert {*chosen} == {0, 1}
     loss = torch.nn.functional.cross_entropy(logits, torch.tensor(truth))
     assert found["metrics"]["loss"] == pytest.approx(float(loss), rel=1e-5)
+    losses = torch.nn.functional.cross_entropy(logits, torch.tensor(truth), reduction="none")
+    assert losses_of(foreign, file) == pytest.approx(losses.tolist(), rel=1e-4)
     right = [sum(c == t == n for c, t in zip(chosen, truth, strict=True)) for n in (0, 1)]
     assert found["metrics"]["accuracy"] == sum(right) / 12
     f1 = [2 * r / (chosen.count(n) + truth.count(n)) for n, r in enumerate(right)]

@@ -59,6 +59,7 @@ def test_file_that_cannot_be_measured_is_one_line_and_nothing_is_written(
         (["FILE", "--objective", "mlm"], "is for classification, not a language model"),
         (["FILE", "--pseudo-perplexity", "some"], "expected a number of documents, or all"),
         (["FILE", "--batch-size", "0"], "micro_batch_size is 0"),
+        (["FILE", "--precision", "fp8"], "--precision fp8: there are: 32-true, bf16-mixed"),
     ],
 )
 def test_wrong_words_are_one_line(runs: Runs, tmp_path: Path, words: list[str], message: str) -> None:

@@ -41,7 +41,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--tokens", type=int, metavar="N", help="tokens of a micro-batch (the run's, else 8192)"
     )
-    about = "32-true, bf16-mixed, ... (the run's if this machine has it, else 32-true)"
+    about = "32-true or bf16-mixed (the run's, else 32-true)"
     parser.add_argument("--precision", help=about)
     parser.add_argument(
         "--resamples", type=int, default=1000, metavar="N", help="of each interval (1000); 0 for none"
@@ -117,7 +117,8 @@ def evaluate_sets(config: Any, folder: Path) -> None:
     data: Any = OmegaConf.to_container(config.data, resolve=True)
     part = "test" if "test" in data else "validation"
     if not (sets := by_name(data.get(part), part)):
-        raise ValueError(f"mode=evaluate: data.{part} names no data to measure the run on")
+        advice = "data.test=FILE" if part == "test" else "data.validation={NAME: FILE}"
+        raise ValueError(f"mode=evaluate: data.{part} names no data to measure the run on; set {advice}")
     settings = {name: data[name] for name in KNOWN_SETTINGS if name in data}
     precision = None if config.trainer.get("precision", "auto") == "auto" else str(config.trainer.precision)
     import_modules(config.imports)
