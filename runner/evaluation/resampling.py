@@ -1,7 +1,7 @@
 """Intervals of the figures of predictions, by a bootstrap over examples: texts, sentences or questions.
 
-A metric is computed of weighted items (texts, words, tags of sentences, answers), weighted by how often their example was
-drawn; a registered metric, which knows no weights, of the items that were drawn, one resample after another.
+A metric is computed of items (texts, words, tags of sentences, answers) that weigh as often as their example was drawn; a
+registered metric, which knows no weights, of the items that were drawn, one resample after another.
 Letters in shapes: R resamples, D examples, M items, C classes.
 """
 
@@ -29,8 +29,14 @@ from iolaus.runner.evaluation.predictions import Compared, Predictions, as_tenso
 from iolaus.runner.evaluation.statistics.intervals import Weights, bootstrap, each
 
 Numbers = NDArray[np.float64]
+Owners = NDArray[np.int64]
+"""The example that each item is of [M]."""
+
 Weighted = Callable[[Weights], Numbers]
-"""A figure [R] of items with weights [R, M]."""
+"""A figure [R] of examples with weights [R, D], or [R, C] of each class."""
+
+TABLE = 1 << 24
+"""The largest table of examples and classes that is made."""
 
 OF_CLASSES = ("precision", "recall", "f1")
 """The figures of each class that have an interval."""
@@ -42,11 +48,14 @@ class Marks(NamedTuple):
     items: NDArray[np.int64]
     classes: NDArray[np.int64]
 
-    def counts(self, weights: Weights, num_classes: int) -> Numbers:
+    def counts(self, weights: Weights, owners: Owners, num_classes: int) -> Numbers:
         """How often each class occurs in each resample [R, C]."""
-        rows = np.arange(len(weights))[:, None] * num_classes + self.classes
-        counts = np.bincount(rows.ravel(), weights[:, self.items].ravel(), len(weights) * num_classes)
-        return counts.astype(np.float64).reshape(len(weights), num_classes)
+        places, (resamples, examples) = owners[self.items], weights.shape
+        if examples * num_classes <= TABLE:
+            table = np.bincount(places * num_classes + self.classes, minlength=examples * num_classes)
+            return weights @ table.reshape(examples, num_classes).astype(np.float64)
+        rows = [np.bincount(self.classes, row[places], num_classes) for row in weights]
+        return np.array(rows, dtype=np.float64).reshape(resamples, num_classes)
 
 
 class Counted(NamedTuple):
@@ -66,33 +75,35 @@ def intervals(
     an item is of.
     """
     parts = predictions.parts()
-    owners = [part.owners for part in parts if part.owners is not None]
-    if len(owners) < len(parts) or not len(known := np.unique(np.concatenate(owners))):
+    told = [part.owners for part in parts if part.owners is not None]
+    if len(told) < len(parts) or not len(known := np.unique(np.concatenate(told))):
         return {}
-    found: dict[str, tuple[Callable[[Weights], Any], NDArray[np.int64]]] = {}
-    for part, items in zip(parts, (np.searchsorted(known, one) for one in owners), strict=True):
+    found: dict[str, Weighted] = {}
+    for part, owners in zip(parts, (np.searchsorted(known, one) for one in told), strict=True):
         if len(part.true):
-            found |= {name: (figure, items) for name, figure in _figures(part, predictions).items()}
+            found |= _figures(part, predictions, owners)
     places = predictions.scored_owners()
     for name, make in predictions.registered.items():
         assert places is not None  # as those of the parts are
-        figure = weighted(make(predictions.num_labels()), *predictions.scored())
-        found[name] = (figure, np.searchsorted(known, places))
+        metric = make(predictions.num_labels())
+        found[name] = weighted(metric, *predictions.scored(), np.searchsorted(known, places))
     if sums:
         loss, weight = sums["loss"][known], sums["weight"][known]
-        found["loss"] = (lambda w: (w @ loss) / np.maximum(w @ weight, 1e-12), np.arange(len(known)))
-    return bootstrap(
-        lambda drawn: {name: figure(drawn[:, items]) for name, (figure, items) in found.items()},
-        len(known), resamples, seed,
-    )  # fmt: skip
+        found["loss"] = lambda weights: (weights @ loss) / np.maximum(weights @ weight, 1e-12)
+
+    def figures(weights: Weights) -> dict[str, Numbers]:
+        return {name: figure(weights) for name, figure in found.items()}
+
+    return bootstrap(figures, len(known), resamples, seed)
 
 
-def _figures(part: Compared, predictions: Predictions) -> dict[str, Callable[[Weights], Any]]:
-    """The metrics of a part, and the figures of its classes, for weighted items."""
+def _figures(part: Compared, predictions: Predictions, owners: Owners) -> dict[str, Weighted]:
+    """The metrics of a part, and the figures of its classes, for weighted examples."""
     metrics = get_metrics_for_task(part.kind, predictions.num_labels(), sync_on_compute=False)
     chosen = {name: m for name, m in metrics.items() if part.only is None or name in part.only}
-    figures: dict[str, Callable[[Weights], Any]] = {
-        f"{name}{part.suffix}": weighted(metric, part.predicted, part.true) for name, metric in chosen.items()
+    figures: dict[str, Weighted] = {
+        f"{name}{part.suffix}": weighted(metric, part.predicted, part.true, owners)
+        for name, metric in chosen.items()
     }
     if part.kind == "multi_label":
         classes = {"per_class": (_label_marks(part.predicted, part.true), predictions.num_labels())}
@@ -105,15 +116,15 @@ def _figures(part: Compared, predictions: Predictions) -> dict[str, Callable[[We
         classes = {}
     for table, (counted, size) in classes.items():
         for name in OF_CLASSES:
-            figures[f"{table}/{name}"] = _of_classes(name, counted, size)
+            figures[f"{table}/{name}"] = _of_classes(name, counted, owners, size)
     return figures
 
 
-def _of_classes(name: str, counted: Counted, size: int) -> Callable[[Weights], Numbers]:
+def _of_classes(name: str, counted: Counted, owners: Owners, size: int) -> Weighted:
     """A figure of each class [R, C], as `runner.evaluation.predictions.scores` defines it."""
 
     def figure(weights: Weights) -> Numbers:
-        correct, predicted, true = (marks.counts(weights, size) for marks in counted)
+        correct, predicted, true = (marks.counts(weights, owners, size) for marks in counted)
         whole = {"precision": predicted, "recall": true, "f1": (predicted + true) / 2}[name]
         return correct / np.where(whole > 0, whole, 1)
 
@@ -121,11 +132,11 @@ def _of_classes(name: str, counted: Counted, size: int) -> Callable[[Weights], N
 
 
 @singledispatch
-def weighted(metric: Metric, predicted: Any, true: Any) -> Weighted:
-    """The metric as a function of the items' weights; of one that is not known here, of the items that are drawn."""
+def weighted(metric: Metric, predicted: Any, true: Any, owners: Owners) -> Weighted:
+    """The metric as a function of the examples' weights; of one that is not known here, of the items that are drawn."""
 
     def drawn(weights: NDArray[np.float64]) -> dict[str, float]:
-        places = np.repeat(np.arange(len(weights)), weights.astype(np.int64))
+        places = np.repeat(np.arange(len(owners)), weights[owners].astype(np.int64))
         metric.reset()
         return {"figure": computed("the metric", metric, [_taken(predicted, places), _taken(true, places)])}
 
@@ -140,7 +151,7 @@ def _taken(values: Any, places: NDArray[np.int64]) -> Any:
 
 
 @weighted.register
-def _(metric: CountedScore, predicted: Any, true: Any) -> Weighted:
+def _(metric: CountedScore, predicted: Any, true: Any, owners: Owners) -> Weighted:
     """By the counts of each class."""
     if isinstance(metric, EntityScore):
         counted = _entity_marks(predicted, true, None)
@@ -151,48 +162,54 @@ def _(metric: CountedScore, predicted: Any, true: Any) -> Weighted:
     size = len(metric.true)
 
     def figure(weights: Weights) -> Numbers:
-        counts = [torch.from_numpy(marks.counts(weights, size)) for marks in counted]
+        counts = [torch.from_numpy(marks.counts(weights, owners, size)) for marks in counted]
         return np.array([float(metric.measure(*row)) for row in zip(*counts, strict=True)])
 
     return figure
 
 
 @weighted.register
-def _(metric: AnswerOverlap, predicted: Any, true: Any) -> Weighted:
+def _(metric: AnswerOverlap, predicted: Any, true: Any, owners: Owners) -> Weighted:
     """By the score of each question."""
     scores = np.empty(len(true))
     for i, (text, accepted) in enumerate(zip(predicted, true, strict=True)):
         metric.reset()
         metric.update([text], [accepted])
         scores[i] = float(metric.compute())
-    return _mean_of(scores)
+    return _mean_of(scores, owners)
 
 
 @weighted.register
-def _(metric: MeanSquaredError, predicted: Any, true: Any) -> Weighted:
+def _(metric: MeanSquaredError, predicted: Any, true: Any, owners: Owners) -> Weighted:
     """By the squared error of each number."""
-    return _mean_of((predicted - true) ** 2)
+    return _mean_of((predicted - true) ** 2, owners)
 
 
 @weighted.register
-def _(metric: PearsonCorrCoef, predicted: Any, true: Any) -> Weighted:
+def _(metric: PearsonCorrCoef, predicted: Any, true: Any, owners: Owners) -> Weighted:
     """Of weighted numbers."""
     x, y = predicted - predicted.mean(), true - true.mean()
-    return lambda weights: correlation(weights, np.broadcast_to(x, weights.shape), y)
+    return lambda weights: correlation(weights[:, owners], x, y)
 
 
 @weighted.register
-def _(metric: SpearmanCorrCoef, predicted: Any, true: Any) -> Weighted:
+def _(metric: SpearmanCorrCoef, predicted: Any, true: Any, owners: Owners) -> Weighted:
     """Pearson's of the ranks in each resample; equal numbers share theirs."""
-    return lambda weights: correlation(weights, ranks(weights, predicted), ranks(weights, true))
+
+    def figure(weights: Weights) -> Numbers:
+        of_items = weights[:, owners]
+        return correlation(of_items, ranks(of_items, predicted), ranks(of_items, true))
+
+    return figure
 
 
-def _mean_of(values: Numbers) -> Weighted:
+def _mean_of(values: Numbers, owners: Owners) -> Weighted:
     """The weighted mean; no number where no item was drawn."""
 
     def figure(weights: Weights) -> Numbers:
-        total = weights.sum(1)
-        return np.where(total > 0, weights @ values / np.maximum(total, 1), np.nan)
+        sums = np.bincount(owners, values, weights.shape[1])
+        total = weights @ np.bincount(owners, minlength=weights.shape[1])
+        return np.where(total > 0, weights @ sums / np.maximum(total, 1), np.nan)
 
     return figure
 

@@ -39,14 +39,22 @@ ITEMS: dict[str, tuple[Any, Any]] = {
 }
 
 
+OWNERS = np.sort(DRAW.integers(0, 30, 40))
+"""The example that each item is of; some have several, some none."""
+
+
+@pytest.mark.parametrize("table", [resampling.TABLE, 10])
 @pytest.mark.parametrize("kind", KINDS)
-def test_metric_of_weighted_items_is_that_of_the_items_drawn(kind: str) -> None:
-    weights = next(iter(resampled(40, 6, seed=0)))
+def test_metric_of_weighted_examples_is_that_of_their_items(
+    kind: str, table: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resampling, "TABLE", table)
+    weights = next(iter(resampled(30, 6, seed=0)))
     of_items = weighted.dispatch(Metric)
     for name, metric in get_metrics_for_task(kind, 3 if kind == "multi_label" else 5).items():
         items = ITEMS["classification" if name == "accuracy" and kind.startswith("token") else kind]
-        found = weighted(metric, *items)(weights)
-        expected = of_items(metric, *items)(weights)
+        found = weighted(metric, *items, OWNERS)(weights)
+        expected = of_items(metric, *items, OWNERS)(weights)
         assert found == pytest.approx(expected, rel=1e-6), name
         assert len(set(found.tolist())) > 1, name
 
@@ -216,4 +224,6 @@ def test_figures_are_those_of_other_libraries(kind: str) -> None:
     ones = np.ones((1, len(true)))
     for name, value in SKLEARN[kind].items():
         metric = get_metrics_for_task(kind, 3)[name]
-        assert weighted(metric, predicted, true)(ones)[0] == pytest.approx(value, rel=1e-14), name
+        assert weighted(metric, predicted, true, np.arange(len(true)))(ones)[0] == pytest.approx(
+            value, rel=1e-14
+        ), name

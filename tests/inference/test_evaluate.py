@@ -22,6 +22,9 @@ from tests.modules.conftest import TASKS
 from tests.report.pages import read
 
 
+FEW = ["--resamples", "20"]
+
+
 def evaluated(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, Any]:
     capsys.readouterr()
     main(["evaluate", *map(str, words), "--json"])
@@ -100,13 +103,13 @@ def test_several_files_make_a_row_each_and_one_json(
     half = tmp_path / "half.jsonl"
     half.write_text("".join(file.read_text().splitlines(keepends=True)[:8]))
     capsys.readouterr()
-    main(["evaluate", str(run), str(file), str(half), "--out", str(tmp_path / "out")])
+    main(["evaluate", str(run), str(file), str(half), "--out", str(tmp_path / "out"), *FEW])
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[:3] == ["file", "examples", "loss"]
     assert [line.split()[:2] for line in lines[1:]] == [[str(file), "17"], [str(half), "8"]]
     content = json.loads((tmp_path / "out" / "evaluation.json").read_text())
-    assert content["sets"][str(file)] == entry(capsys, run, file)
-    assert content["sets"][str(half)] == entry(capsys, run, half)
+    assert content["sets"][str(file)] == entry(capsys, run, file, *FEW)
+    assert content["sets"][str(half)] == entry(capsys, run, half, *FEW)
     rows = [json.loads(line) for line in (tmp_path / "out" / "predictions.jsonl").read_text().splitlines()]
     assert Counter(row["set"] for row in rows) == {str(file): 17, str(half): 8}
     right = sum(row["gold"] == row["predicted"] for row in rows[17:])
