@@ -21,7 +21,6 @@ from tests.inference.conftest import Runs
 from tests.modules.conftest import TASKS
 from tests.report.pages import read
 
-
 FEW = ["--resamples", "20"]
 
 
