@@ -33,6 +33,7 @@ COMMANDS = {
         "iolaus.runner.cli.reproduce.command",
     ),
     "predict": ("predicts with a model for a text or a file", "iolaus.runner.cli.models.predict"),
+    "evaluate": ("measures a model on labelled files, or on text", "iolaus.runner.cli.models.evaluate"),
     "push": ("copies an exported model to a folder or the hub", "iolaus.runner.cli.models.push"),
     "consolidate": ("exports the model of any checkpoint", "iolaus.runner.cli.models.consolidate"),
     "prepare": ("makes an energon data set of images and text", "iolaus.runner.cli.prepare"),
