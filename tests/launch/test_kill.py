@@ -42,9 +42,9 @@ def killed_and_restarted(arguments: list[str], cwd: Path, kills: int, draw: rand
     for _ in range(kills):
         process = start(arguments, cwd)
         deadline = time.monotonic() + 120
-        begun = progress(cwd)
+        goal = progress(cwd) + draw.randint(1, 8)  # before the first checkpoint, or after some
         while (
-            progress(cwd) < begun + draw.randint(1, 4)
+            progress(cwd) < goal
             and time.monotonic() < deadline
             and process.poll() is None
         ):
@@ -54,7 +54,9 @@ def killed_and_restarted(arguments: list[str], cwd: Path, kills: int, draw: rand
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     last = start(arguments, cwd)
-    assert last.wait(timeout=300) == 0, (cwd / "output.txt").read_text()[-3000:]
+    output = cwd / "output.txt"
+    assert last.wait(timeout=300) == 0, output.read_text()[-3000:]
+    assert "continuing at step" in output.read_text(), "no kill left a checkpoint to go on from"
     return only_run(cwd / "outputs")
 
 
