@@ -12,8 +12,9 @@ import pytest
 
 from iolaus.runner.run import audit
 from iolaus.runner.run.folder import RunFolder
-from tests.conftest import ROOT, TINY, Command, train_here
+from tests.conftest import ROOT, TINY, Command
 from tests.runs.test_train import assert_bitwise, rows, weights
+from tests.support.in_process import iolaus_here
 from tests.support.precision import rounding
 
 LONGER = [
@@ -43,11 +44,7 @@ def killed_and_restarted(arguments: list[str], cwd: Path, kills: int, draw: rand
         process = start(arguments, cwd)
         deadline = time.monotonic() + 120
         goal = progress(cwd) + draw.randint(1, 8)  # before the first checkpoint, or after some
-        while (
-            progress(cwd) < goal
-            and time.monotonic() < deadline
-            and process.poll() is None
-        ):
+        while progress(cwd) < goal and time.monotonic() < deadline and process.poll() is None:
             time.sleep(0.005)
         time.sleep(draw.random() * 0.1)
         if process.poll() is None:
@@ -73,7 +70,7 @@ def check(tmp_path: Path, text_file: Path, kills: int, devices: int, workers: in
         f"trainer.max_steps={steps}",
     ]  # fmt: skip
     (tmp_path / "killed").mkdir()
-    whole = undisturbed(arguments, tmp_path / "whole", text_file, devices)
+    whole = undisturbed(arguments, tmp_path / "whole", devices)
     killed = killed_and_restarted(arguments, tmp_path / "killed", kills, random.Random(kills * 10 + devices))
     assert audit.compare(whole.path, killed.path) is None
     assert audit.length(killed.path) == steps
@@ -81,12 +78,13 @@ def check(tmp_path: Path, text_file: Path, kills: int, devices: int, workers: in
     assert rows(whole) == rows(killed)
 
 
-def undisturbed(arguments: list[str], cwd: Path, text_file: Path, devices: int) -> RunFolder:
+def undisturbed(arguments: list[str], cwd: Path, devices: int) -> RunFolder:
     """The run that nobody kills; of one process in this one, as nothing is done to it."""
-    if devices == 1:
-        return train_here(cwd, text_file, *arguments[len(TINY) :])
     cwd.mkdir()
-    assert start(arguments, cwd).wait(timeout=300) == 0, (cwd / "output.txt").read_text()
+    if devices == 1:
+        assert iolaus_here(cwd, *arguments).returncode == 0
+    else:
+        assert start(arguments, cwd).wait(timeout=300) == 0, (cwd / "output.txt").read_text()[-3000:]
     return only_run(cwd / "outputs")
 
 
