@@ -13,7 +13,7 @@ from iolaus.runner.data.demo.scenes import Scenes
 from iolaus.runner.data.energon.prepare import prepare
 from iolaus.runner.run import audit
 from tests.conftest import run_program
-from tests.launch.test_kill import killed_and_restarted, only_run, start
+from tests.launch.test_kill import killed_and_restarted, only_run, undisturbed
 from tests.runs.test_train import assert_bitwise, losses, weights
 from tests.support.image_text_models import save_image_text_model
 from tests.support.in_process import iolaus_here
@@ -57,11 +57,8 @@ def check(
         *ARGUMENTS, *model, f"data.path={scenes}", f"data.num_workers={workers}", f"trainer.devices={devices}",
         f"trainer.max_steps={steps}", *overrides,
     ]  # fmt: skip
-    (tmp_path / "whole").mkdir()
     (tmp_path / "killed").mkdir()
-    process = start(arguments, tmp_path / "whole")
-    assert process.wait(timeout=300) == 0, (tmp_path / "whole" / "output.txt").read_text()[-3000:]
-    whole = only_run(tmp_path / "whole" / "outputs")
+    whole = undisturbed(arguments, tmp_path / "whole", devices)
     draw = random.Random(100 * kills + 10 * devices + workers)
     killed = killed_and_restarted(arguments, tmp_path / "killed", kills, draw)
     assert audit.compare(whole.path, killed.path) is None
