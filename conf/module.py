@@ -1,6 +1,7 @@
 """Group `module`: the LightningModule of model and objective."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from iolaus.conf.registry import register
 from iolaus.conf.values import AT_LEAST_0, COUNT, WHOLE_FROM_0, setting
@@ -19,6 +20,9 @@ class Pretraining:
     """Recomputes activations in the backward pass: less memory, about a third more time."""
     log_parameter_norms: bool = setting(False, execution=True)
     """Logs the gradient norm of every parameter, which takes time."""
+    replay_every: Any = setting(None, allowed=COUNT, execution=True)
+    """Steps between two whose gradients are computed twice and compared bit by bit; a difference, as of hardware that
+    computes wrongly, ends the run. None computes each once."""
 
 
 @dataclass

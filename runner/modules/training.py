@@ -4,6 +4,7 @@ import contextlib
 import logging
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from iolaus.runner.models.flops import step_flops
 from iolaus.runner.models.packed.dropout_keys import dropout_keys
 from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.modules.base import ModelModule
+from iolaus.runner.modules.replay import Replay
 from iolaus.runner.optim import LoopNeeds, loop_needs
 from iolaus.runner.run.audit import order_hash
 from iolaus.runner.run.errors import Diverged
@@ -58,7 +60,7 @@ class TrainingModule(ModelModule):
         self.votes = {"stop": 0.0, "save": 0.0}
         """What this rank asks for after the step; callbacks set it, the step adds it up over the ranks."""
         self._saved_groups: list[dict[str, Any]] | None = None
-        self.validated_step = -1
+        self.validated_step = self._first_step = -1
         self.last_metrics: dict[str, float] = {}
 
     def configure_optimizers(self) -> Any:
@@ -72,14 +74,17 @@ class TrainingModule(ModelModule):
     def training_step(self, batch: Share, batch_idx: int) -> dict[str, Any]:
         """One optimizer step on this rank's share of one global batch."""
         step = self.trainer.global_step
-        seed_generators(step_seed(self.seed, step, replica_of(self.trainer).rank), self.device)
-        dropout_seed = step_seed(self.seed, step, 0)
         optimizer = self.optimizers()
         flops = {"flops": step_flops(self.model, self._flops, batch)}
         totals = self.sum_over_ranks(figures_of(batch) | self.votes | flops)
         needs = loop_needs(optimizer)  # type: ignore[arg-type]
+        compute = partial(self._backward, batch["micro_batches"], totals["weight"], needs, step)
+        replay = Replay(self.model, self.trainer, step + 1) if self._is_replayed(step) else None
+        if replay is not None:
+            with needs.step(step):
+                replay.first(compute)
         with needs.step(step):
-            loss = self._backward(batch["micro_batches"], totals["weight"], needs, dropout_seed)
+            loss = compute() if replay is None else replay.second(compute)
             grad_norm = self._clip()
             logged = (step + 1) % self.log_every == 0
             if logged or grad_norm.device.type == "cpu":  # the host would wait for a GPU
@@ -103,11 +108,18 @@ class TrainingModule(ModelModule):
             "flops": totals["flops"],
         }
 
+    def _is_replayed(self, step: int) -> bool:
+        """Whether the step is computed twice; a process's first is not, as DDP then orders its sums anew."""
+        every = self.settings.replay_every
+        return bool(every) and (step + 1) % every == 0 and step != self._first_step
+
     def _backward(
-        self, micro_batches: list[MicroBatch], weight: float, needs: LoopNeeds, dropout_seed: int
+        self, micro_batches: list[MicroBatch], weight: float, needs: LoopNeeds, step: int
     ) -> Tensor:
         """Adds up the gradients of the share; returns the mean loss of the global batch, 0-dim."""
-        _, size, group = replica_of(self.trainer)
+        rank, size, group = replica_of(self.trainer)
+        seed_generators(step_seed(self.seed, step, rank), self.device)
+        dropout_seed = step_seed(self.seed, step, 0)
         scale = size / max(weight, 1e-12)
         total = torch.zeros((), device=self.device)
         for i, micro_batch in enumerate(micro_batches):
@@ -187,6 +199,7 @@ class TrainingModule(ModelModule):
 
     def on_train_start(self) -> None:
         """Warns where the learning rate is not that of the checkpoint."""
+        self._first_step = self.trainer.global_step
         if self._saved_groups is None:
             return
         optimizer, saved = self.trainer.optimizers[0], self._saved_groups

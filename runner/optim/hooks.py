@@ -21,7 +21,7 @@ class LoopNeeds:
 
     @contextmanager
     def step(self, step: int) -> Iterator[None]:
-        """Around forward, backward and update of a step (0 is the first)."""
+        """Around forward, backward and update of a step (0 is the first), or first around the former two alone."""
         self.train_mode()
         yield
 

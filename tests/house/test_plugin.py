@@ -74,11 +74,12 @@ def test_installed_package_is_listed_and_its_mistakes_are_named(installed: str, 
 
 def test_installed_package_is_allowed_by_being_installed(installed: str, tmp_path: Path) -> None:
     paths = os.pathsep.join([installed, str(ROOT)])
-    words = [*SMALL, "data=files", "data.source={_target_: iolaus_example.components.Sheep, count: 300}"]
-    done = run_program(*words, "data.cache_dir=cache", cwd=tmp_path, PYTHONPATH=paths)
+    words = [*SMALL, "data=files", "data.source={_target_: iolaus_example.components.Sheep, count: 300}",
+             "data.cache_dir=cache"]  # fmt: skip
+    done = run_program(*words, cwd=tmp_path, PYTHONPATH=paths)
     assert "300 sheep" in done.stdout, "no option has this source, and nothing is listed"
     through = "+callback.x={_target_: iolaus_example.components.torch.load, f: x}"
-    done = run_program(through, cwd=tmp_path, check=False, PYTHONPATH=paths)
+    done = run_program(*words, through, cwd=tmp_path, check=False, PYTHONPATH=paths)
     assert done.stderr.startswith(
         "error: the target 'iolaus_example.components.torch.load' is really of torch"
     )

@@ -14,6 +14,7 @@ from iolaus.runner.run import audit
 from iolaus.runner.run.folder import RunFolder
 from tests.conftest import ROOT, TINY, Command
 from tests.runs.test_train import assert_bitwise, rows, weights
+from tests.support.in_process import iolaus_here
 from tests.support.precision import rounding
 
 LONGER = [
@@ -42,19 +43,17 @@ def killed_and_restarted(arguments: list[str], cwd: Path, kills: int, draw: rand
     for _ in range(kills):
         process = start(arguments, cwd)
         deadline = time.monotonic() + 120
-        begun = progress(cwd)
-        while (
-            progress(cwd) < begun + draw.randint(1, 4)
-            and time.monotonic() < deadline
-            and process.poll() is None
-        ):
+        goal = progress(cwd) + draw.randint(1, 8)  # before the first checkpoint, or after some
+        while progress(cwd) < goal and time.monotonic() < deadline and process.poll() is None:
             time.sleep(0.005)
         time.sleep(draw.random() * 0.1)
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     last = start(arguments, cwd)
-    assert last.wait(timeout=300) == 0, (cwd / "output.txt").read_text()[-3000:]
+    output = cwd / "output.txt"
+    assert last.wait(timeout=300) == 0, output.read_text()[-3000:]
+    assert "continuing at step" in output.read_text(), "no kill left a checkpoint to go on from"
     return only_run(cwd / "outputs")
 
 
@@ -70,17 +69,23 @@ def check(tmp_path: Path, text_file: Path, kills: int, devices: int, workers: in
         *LONGER, f"data.source={text_file}", f"data.num_workers={workers}", f"trainer.devices={devices}",
         f"trainer.max_steps={steps}",
     ]  # fmt: skip
-    (tmp_path / "whole").mkdir()
     (tmp_path / "killed").mkdir()
-    assert start(arguments, tmp_path / "whole").wait(timeout=300) == 0, (
-        tmp_path / "whole" / "output.txt"
-    ).read_text()
-    whole = only_run(tmp_path / "whole" / "outputs")
+    whole = undisturbed(arguments, tmp_path / "whole", devices)
     killed = killed_and_restarted(arguments, tmp_path / "killed", kills, random.Random(kills * 10 + devices))
     assert audit.compare(whole.path, killed.path) is None
     assert audit.length(killed.path) == steps
     assert_bitwise(weights(whole, steps), weights(killed, steps))
     assert rows(whole) == rows(killed)
+
+
+def undisturbed(arguments: list[str], cwd: Path, devices: int) -> RunFolder:
+    """The run that nobody kills; of one process in this one, as nothing is done to it."""
+    cwd.mkdir()
+    if devices == 1:
+        assert iolaus_here(cwd, *arguments).returncode == 0
+    else:
+        assert start(arguments, cwd).wait(timeout=300) == 0, (cwd / "output.txt").read_text()[-3000:]
+    return only_run(cwd / "outputs")
 
 
 def test_two_kills_leave_no_trace(tmp_path: Path, text_file: Path) -> None:
@@ -94,6 +99,7 @@ def test_twenty_kills_leave_no_trace(tmp_path: Path, text_file: Path, devices: i
     check(tmp_path, text_file, kills=20, devices=devices, workers=workers)
 
 
+@pytest.mark.slow
 def test_number_of_processes_changes_neither_order_nor_loss(
     iolaus: Command, tmp_path: Path, text_file: Path
 ) -> None:

@@ -14,9 +14,10 @@ from iolaus.runner.launch.resume import inherit, named_run, newest_run, saved_ov
 from iolaus.runner.run import audit
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.run.model_folder import model_folder
-from tests.conftest import TINY, Command, train_here
+from tests.conftest import train_here
 from tests.launch.test_kill import only_run
 from tests.runs.test_train import continued, losses, rows
+from tests.support.in_process import iolaus_here
 
 
 def pretend_run(folder: Path, **status: object) -> Path:
@@ -105,18 +106,11 @@ def test_run_in_use_and_missing_checkpoint_are_refused(tmp_path: Path) -> None:
         saved_overrides([f"resume={run / 'checkpoints' / 'step-00000700.ckpt'}"])
 
 
-def test_cooldown_branches_off_a_constant_run(iolaus: Command, tmp_path: Path, text_file: Path) -> None:
-    constant = [
-        *TINY,
-        f"data.source={text_file}",
-        "scheduler=constant",
-        "checkpoint.every_steps=4",
-        "checkpoint.keep_last=9",
-    ]
-    iolaus(*constant)
-    parent = only_run(tmp_path / "outputs")
+def test_cooldown_branches_off_a_constant_run(tmp_path: Path, text_file: Path) -> None:
+    saving = ["scheduler=constant", "checkpoint.every_steps=4", "checkpoint.keep_last=9"]
+    parent = train_here(tmp_path / "parent", text_file, *saving)
     checkpoint = parent.checkpoints / "step-00000008.ckpt"
-    done = iolaus(f"resume={checkpoint}", "scheduler.cooldown_steps=5", "outputs=branches")
+    done = iolaus_here(tmp_path, f"resume={checkpoint}", "scheduler.cooldown_steps=5", "outputs=branches")
     branch = only_run(tmp_path / "branches")
     assert f"step 8 of {parent.path.resolve()}" in done.stdout.replace("\n", "")
     assert branch.status()["step"] == 13
@@ -126,7 +120,8 @@ def test_cooldown_branches_off_a_constant_run(iolaus: Command, tmp_path: Path, t
     assert rates == pytest.approx(expected)
     assert rows(branch)[:8] == rows(parent)[:8]
     finished = branch.status()
-    assert f"{branch.path} is finished, at step 13" in iolaus(f"resume={branch.path}").stdout
+    again = iolaus_here(tmp_path, f"resume={branch.path}").stdout
+    assert f"{branch.path} is finished, at step 13" in again
     assert branch.status() == finished
     assert parent.status()["step"] == 12, "the parent is untouched"
 

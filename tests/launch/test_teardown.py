@@ -49,9 +49,7 @@ def test_message_of_an_error_is_shown() -> None:
     assert (done.returncode, done.stderr) == (1, "why\n")
 
 
-@pytest.mark.parametrize(
-    "starter", [[], ["torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m"]]
-)
+@pytest.mark.parametrize("starter", [TORCHRUN, pytest.param([], marks=pytest.mark.slow)])
 def test_ranks_with_busy_threads_end_well(starter: list[str], text_file: Path, tmp_path: Path) -> None:
     plain = [o for o in TINY if o != "trainer=cpu"]
     threads = "+callback.threads={_target_: tests.launch.test_teardown.StartThreads}"

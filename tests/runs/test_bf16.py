@@ -30,6 +30,7 @@ def test_pretraining_goes_as_in_fp32_and_resumes_bitwise(run_here: Run, layout: 
     assert rows(run) == rows(resumed)
 
 
+@pytest.mark.slow
 def test_two_processes_train_as_one(iolaus: Command, run_here: Run, tmp_path: Path, text_file: Path) -> None:
     short = [*SHORT, BF16, "data.layout=packed"]
     cut = ["trainer.devices=2", "data.micro_batch_tokens=100", "data.num_workers=1"]

@@ -13,9 +13,10 @@ from iolaus.runner.data.demo.scenes import Scenes
 from iolaus.runner.data.energon.prepare import prepare
 from iolaus.runner.run import audit
 from tests.conftest import run_program
-from tests.launch.test_kill import killed_and_restarted, only_run, start
+from tests.launch.test_kill import killed_and_restarted, only_run, undisturbed
 from tests.runs.test_train import assert_bitwise, losses, weights
 from tests.support.image_text_models import save_image_text_model
+from tests.support.in_process import iolaus_here
 from tests.support.precision import PRECISION, rounding
 from tests.support.vision import SMALL, scenes_of_many_sizes
 
@@ -56,11 +57,8 @@ def check(
         *ARGUMENTS, *model, f"data.path={scenes}", f"data.num_workers={workers}", f"trainer.devices={devices}",
         f"trainer.max_steps={steps}", *overrides,
     ]  # fmt: skip
-    (tmp_path / "whole").mkdir()
     (tmp_path / "killed").mkdir()
-    process = start(arguments, tmp_path / "whole")
-    assert process.wait(timeout=300) == 0, (tmp_path / "whole" / "output.txt").read_text()[-3000:]
-    whole = only_run(tmp_path / "whole" / "outputs")
+    whole = undisturbed(arguments, tmp_path / "whole", devices)
     draw = random.Random(100 * kills + 10 * devices + workers)
     killed = killed_and_restarted(arguments, tmp_path / "killed", kills, draw)
     assert audit.compare(whole.path, killed.path) is None
@@ -74,7 +72,7 @@ def test_kill_leaves_no_trace_and_another_layout_is_refused(tmp_path: Path, scen
     checkpoint = sorted((run / "checkpoints").glob("step-*.ckpt"))[0]
     noted = entry_of(checkpoint, "resolved")
     assert (noted["layout"], noted["micro_batch_size"]) == ("packed", 2)
-    done = run_program(f"resume={checkpoint}", "data.num_workers=1", cwd=tmp_path / "whole", check=False)
+    done = iolaus_here(tmp_path / "whole", f"resume={checkpoint}", "data.num_workers=1")
     assert done.returncode == 1
     assert "data.num_workers was 2 and is 1" in done.stderr
     assert "set resume_changed_data=true" in done.stderr

@@ -92,7 +92,7 @@ def test_second_stage_starts_from_the_first_and_freezes_by_pattern(run: Any, tmp
     assert (second.path / "model" / "processor_config.json").exists()
 
 
-@pytest.fixture(scope="module", params=["ddp", "fsdp"])
+@pytest.fixture(scope="module", params=[pytest.param("ddp", marks=pytest.mark.slow), "fsdp"])
 def two_ranks(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
     folder = tmp_path_factory.mktemp("ranks")
     run_program(
