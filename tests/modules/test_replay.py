@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from iolaus.runner.callbacks.manifest import DIGESTS
+from iolaus.runner.manifest.steps import FILE_NAME as DIGESTS
 from iolaus.runner.modules import replay as replays
 from iolaus.runner.modules import training
 from iolaus.runner.modules.replay import Difference, Replay
