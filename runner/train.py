@@ -118,7 +118,9 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     from iolaus.runner.checkpoints.callback import checkpoint_to_resume
     from iolaus.runner.logging.loggers import finish_loggers
     from iolaus.runner.loop import resolved
+    from iolaus.runner.loop.budget import budget_of, settle, take_over
     from iolaus.runner.loop.lightning_loop import one_epoch, savers
+    from iolaus.runner.loop.speed import steps_in
     from iolaus.runner.loop.trainer import describe_run, final_validation, make_trainer
     from iolaus.runner.report.summary import show
     from iolaus.runner.sweeps.pruning import pruning_of
@@ -127,6 +129,9 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     checkpoint = checkpoint_to_resume(folder, config.resume)
     before = resolved.recorded(folder, checkpoint)
     chosen = resolved.choose_hardware(config, before)
+    take_over(chosen.trainer, before)
+    if (budget := budget_of(chosen.trainer)) and budget.name == "max_seconds":
+        settle(chosen.trainer, steps_in(budget, config, chosen, before, folder))
     parts = assemble(chosen, before.get("layout"))
     data, module, max_steps = parts.data, parts.module, parts.max_steps
     values = resolved.resolve(config, chosen, before, data, module)
@@ -150,7 +155,7 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
         saved = {"step": checkpoint.step} if checkpoint and folder.is_same(checkpoint.path) else {}
         folder.update_status(max_steps=max_steps if max_steps > 0 else None, **monitored, **saved)
         decided = resolved.described(config, before, values)
-        show("iolaus", describe_run(trainer, parts, folder, checkpoint, decided))
+        show("iolaus", describe_run(trainer, parts, folder, checkpoint, decided, values.get("budget")))
         for line in resolved.changes(before if checkpoint else {}, values):
             log.warning("%s", line)
     try:
