@@ -98,7 +98,9 @@ def check_length(max_steps: int, max_epochs: float | None, **budgets: float | No
     limits = {name: value for name, value in budgets.items() if value is not None}
     others = limits if max_steps > 0 or max_epochs is None else {"max_epochs": max_epochs, **limits}
     if max_steps == 0 or len(others) != (max_steps < 0):
-        given = " and ".join(f"trainer.{name}={value}" for name, value in {"max_steps": max_steps, **others}.items())
+        given = " and ".join(
+            f"trainer.{name}={value}" for name, value in {"max_steps": max_steps, **others}.items()
+        )
         raise ValueError(
             f"{given}: give one length, a positive number of steps, or max_steps=-1 and a number of epochs "
             f"(max_epochs) or one of {', '.join(BUDGETS)}; null takes one away"

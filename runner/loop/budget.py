@@ -64,12 +64,14 @@ def take_over(trainer: DictConfig, resolved: Mapping[str, Any]) -> None:
 def steps_within(budget: Budget, data: Any, model: TaskModel | None) -> int:
     """The most global batches of connected data that stay within a budget of tokens or FLOPs.
 
-    The tokens of each batch are known from the order and the lengths of samples. Of the FLOPs, those of targets and images
-    are estimated from the first batches. A stream is as its first batches are. Raises ValueError for a budget below one
-    step, one of seconds, and data that does not tell its batches before training.
+    The tokens of each batch are known from the order and the lengths of samples. Of the FLOPs, those of targets and
+    images are estimated from the first batches. A stream is as its first batches are. Raises ValueError for a budget
+    below one step, one of seconds, and data that does not tell its batches before training.
     """
     if budget.name == "max_seconds" or not hasattr(data, "train_batches"):
-        known = "only a run measures" if budget.name == "max_seconds" else f"{type(data).__name__} does not tell"
+        known = (
+            "only a run measures" if budget.name == "max_seconds" else f"{type(data).__name__} does not tell"
+        )
         raise ValueError(
             f"trainer.{budget.name}={budget.amount:.15g}: {known} how many steps that is; give trainer.max_steps"
         )

@@ -45,11 +45,14 @@ class StepClock(Callback):
         return (timed[-1] - timed[0]) / (len(timed) - 1)
 
 
-def steps_in(budget: Budget, asked: DictConfig, chosen: DictConfig, before: Resolved, folder: RunFolder) -> int:
+def steps_in(
+    budget: Budget, asked: DictConfig, chosen: DictConfig, before: Resolved, folder: RunFolder
+) -> int:
     """The steps that take `max_seconds` at the speed of the first global batches: rank 0's number, on every rank.
 
-    The batches, ranks, precision and loader processes are the run's; there is no validation, checkpoint or logger. It is a
-    collective operation. `asked` is the run's config, `chosen` the one with the hardware chosen.
+    The batches, ranks, precision and loader processes are the run's; there is no validation, checkpoint or logger. It
+    is a collective operation. `asked` is the run's config, `chosen` the one with the hardware chosen. Raises ValueError
+    for less than a step takes.
     """
     trial = chosen.copy()
     settle(trial.trainer, WARM_UP + TIMED)
