@@ -6,7 +6,7 @@ from typing import Any
 from omegaconf import MISSING
 
 from iolaus.conf.registry import register_parts
-from iolaus.conf.values import AT_LEAST_0, COUNT, POSITIVE, Bounds, Choice, setting
+from iolaus.conf.values import AT_LEAST_0, COUNT, POSITIVE, WHOLE_FROM_0, Bounds, Choice, setting
 
 
 @dataclass
@@ -80,13 +80,23 @@ class ParameterGroups:
 
 @dataclass
 class Divergence:
-    """Ends a run whose loss has grown far above that of its first steps."""
+    """Ends a run whose loss has risen far above its level, or takes it back and leaves out the batches that did it."""
 
     _target_: str = "runner.callbacks.Divergence"
+    action: str = setting("stop", allowed=Choice(("stop", "rewind")))
+    """`stop` ends the run with one message; `rewind` goes back to the newest checkpoint before the batches that did it,
+    and trains on without them."""
     factor: float = setting(2.0, allowed=Bounds(1, open_low=True))
-    """Ratio of the last median loss to the first one that ends the run."""
+    """How far above its level a median loss ends the run at least, as a ratio; the level is the lowest median so far."""
+    sigmas: float = setting(6.0, allowed=AT_LEAST_0)
+    """How far above it at least, in standard deviations of the noise of 128 losses."""
     window: int = setting(20, allowed=COUNT)
     """Steps of a median."""
+    skip_before: int = setting(100, allowed=WHOLE_FROM_0)
+    """Global batches before that of the step which raised the alarm that a rewind leaves out with it; more, where the
+    loss had left its level earlier."""
+    max_rewinds: int = setting(3, allowed=COUNT)
+    """Rewinds of a run, after which it stops."""
 
 
 @dataclass

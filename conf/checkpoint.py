@@ -17,7 +17,7 @@ class Checkpoint:
     every_minutes: Any = setting(10.0, allowed=AT_LEAST_0)
     """Most minutes between two checkpoints, whatever the steps; none sets no limit."""
     keep_last: int = setting(1, allowed=COUNT)
-    """How many of the newest periodic checkpoints stay on disk."""
+    """How many of the newest periodic checkpoints stay on disk; where a run may be taken back, two older ones too."""
     monitor: Any = None
     """Metric that chooses the best checkpoint, such as `val/validation/loss`. None takes that of the task on the first
     validation set: accuracy, micro-F1 (several labels), Spearman (numbers), F1 (entities, answers), else the loss."""

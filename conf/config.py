@@ -6,7 +6,7 @@ from typing import Any
 from omegaconf import MISSING
 
 from iolaus.conf.registry import register_root
-from iolaus.conf.values import Choice, Named, setting
+from iolaus.conf.values import PAIRS, Choice, Named, setting
 
 DEFAULTS: list[Any] = [
     {"data": "stdlib_text"},
@@ -74,6 +74,9 @@ class Config:
     """`train`, or `inspect` (as `iolaus plan`), which shows what a run would do and trains nothing."""
     seed: int = 42
     """Seed of every random choice of the run."""
+    skip_batches: list[Any] = setting(factory=list, allowed=PAIRS)
+    """Global batches to leave out: pairs [first, last], counted from 1 as in `order.txt`, both included. Step k trains on
+    the k-th one that remains, and the run has as many steps as without."""
     resume: str | None = setting(None, allowed=Named("a folder, or auto"), execution=True)
     """Folder of a run or a sweep to resume, or `auto`: the newest run of this config (with `-m` the newest
     sweep of these overrides), else a new one."""

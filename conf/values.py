@@ -69,12 +69,31 @@ class Named(NamedTuple):
         return self.what
 
 
-Rule = Choice | Bounds | Named
+class Stretches(NamedTuple):
+    """A list of pairs [first, last] of whole numbers from `low` on."""
+
+    low: int
+
+    def problem(self, value: Any) -> str | None:
+        """The error message for a value that is not allowed."""
+        fits = isinstance(value, list) and all(
+            isinstance(pair, list)
+            and [type(number) for number in pair] == [int, int]
+            and self.low <= pair[0] <= pair[1]
+            for pair in value
+        )
+        return None if fits else f"expected {self}, such as [[101, 300], [412, 412]]"
+
+    def __str__(self) -> str:
+        return f"a list of pairs [first, last], both from {self.low} on"
+
+
+Rule = Choice | Bounds | Named | Stretches
 """The allowed values of a field."""
 
 COUNT, AT_LEAST_0, WHOLE_FROM_0 = Bounds(1, whole=True), Bounds(0), Bounds(0, whole=True)
 POSITIVE, SHARE = Bounds(0, open_low=True), Bounds(0, 1)
-NAMED = Named()
+NAMED, PAIRS = Named(), Stretches(1)
 KINDS = Choice(("constant", "linear", "cosine", "exponential", "inverse_sqrt", "inverse-sqrt"))
 
 

@@ -3,6 +3,7 @@
 The Hydra process never joins a process group; rank processes are started with `--rank <run folder>`, without Hydra.
 """
 
+import gc
 import logging
 import os
 import shutil
@@ -21,15 +22,16 @@ from iolaus.runner.cli import commands
 from iolaus.runner.cli.compose import flags_first, prepare
 from iolaus.runner.config.checks import check_config
 from iolaus.runner.config.permissions import on_command_line
+from iolaus.runner.config.skipped import described_rewind, own_rewinds, skipped_batches
 from iolaus.runner.launch.hub import spare_retries
 from iolaus.runner.launch.job import in_sweep, report_failure, report_job_failure, report_stop, run_job
 from iolaus.runner.launch.processes import keep_freed_memory
 from iolaus.runner.launch.rank import HEARTBEAT, run_rank
 from iolaus.runner.launch.requeue import requeue
 from iolaus.runner.launch.resume import saved_overrides
-from iolaus.runner.loop.assembly import assemble, known_task, preprocessor_of
+from iolaus.runner.loop.assembly import assemble, check_numbered, known_task, preprocessor_of
 from iolaus.runner.run.cluster import member, refuse_sweep_of_ranks
-from iolaus.runner.run.errors import TrainingFailure, explain, wants_traceback
+from iolaus.runner.run.errors import Diverged, Rewound, TrainingFailure, explain, wants_traceback
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.run.lifetime import outlast_readers, without_teardown
 from iolaus.runner.run.redaction import know_secrets, redact_logs
@@ -109,10 +111,23 @@ def inspect(config: DictConfig, folder: RunFolder) -> None:
 
 
 def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
-    """Builds, trains, exports and reports, on every rank.
+    """Builds, trains, exports and reports, on every rank; again where the run was taken back to a checkpoint.
 
-    Returns the figures of the run, `objective` among them: the best value of the monitored metric.
+    Returns the figures of the run, `objective` among them: the best value of the monitored metric. Ranks that an agent
+    has started raise Rewound instead, and it starts them again.
     """
+    while True:
+        try:
+            return train_once(config, folder)
+        except Rewound as rewound:
+            if HEARTBEAT in os.environ:
+                raise
+            log.warning("%s", rewound)
+        gc.collect()  # the next model needs the memory
+
+
+def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
+    """Builds, trains, exports and reports; raises Rewound where the run was taken back to a checkpoint instead."""
     from iolaus.runner.callbacks import Heartbeat, Preemption
     from iolaus.runner.callbacks.preemption import KILLED_LOADER
     from iolaus.runner.checkpoints.callback import checkpoint_to_resume
@@ -129,6 +144,7 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     checkpoint = checkpoint_to_resume(folder, config.resume)
     before = resolved.recorded(folder, checkpoint)
     chosen = resolved.choose_hardware(config, before)
+    chosen.skip_batches = skipped_batches(folder.path)
     take_over(chosen.trainer, before)
     if (budget := budget_of(chosen.trainer)) and budget.name == "max_seconds":
         settle(chosen.trainer, steps_in(budget, config, chosen, before, folder))
@@ -164,6 +180,10 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
         if not pruned:
             final_validation(trainer, module, data)
             getattr(module, "after_training", lambda folder: None)(folder)
+    except Diverged as error:
+        if (watch := next((one for one in watching if getattr(one, "rewinds", False)), None)) is None:
+            raise
+        raise taken_back(error, watch, data, trainer, folder) from error
     except RuntimeError as error:
         if beating or not str(error).startswith(KILLED_LOADER):  # the agent starts this rank again
             raise
@@ -175,13 +195,41 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     return finish(data, module, trainer, folder, saver, pruned)
 
 
+def taken_back(error: Diverged, watch: Any, data: Any, trainer: Any, folder: RunFolder) -> Exception:
+    """Takes back a run whose loss has diverged; what to raise on every rank: Rewound, or why the run ends after all."""
+    from iolaus.runner.checkpoints.rewind import rewind
+
+    if watch.num_rewinds >= watch.max_rewinds:
+        before = "; ".join(map(described_rewind, own_rewinds(folder.path)))
+        return TrainingFailure(
+            f"{error}; the run has gone back {watch.num_rewinds} times, and callback.divergence.max_rewinds="
+            f"{watch.max_rewinds} allows no more: {before}"
+        )
+    first = watch.first_left_out(error.step)
+    note = rewind(folder, error.step, first, data.skipped) if trainer.is_global_zero else None
+    said = described_rewind(note) if note else "the run was taken back"
+    if trainer.world_size > 1 and HEARTBEAT not in os.environ:
+        return TrainingFailure(
+            f"{said}; these ranks are not started again here: go on with resume={folder.path}"
+        )
+    return Rewound(said)
+
+
 def watchers(callbacks: dict[str, Any], data: Any, module: Any) -> list[Any]:
     """The callbacks of a run; those that read global batches are left out for Lightning's own loop."""
     from iolaus.runner.callbacks import Divergence, OrderAudit
     from iolaus.runner.loop.lightning_loop import LightningLoop, is_plain, limits_of_plain
 
+    rewinding = any(getattr(callback, "rewinds", False) for callback in callbacks.values())
+    if rewinding:
+        check_numbered(data, "callback.divergence.action=rewind")
     if not is_plain(data, module):
         return list(callbacks.values())
+    if rewinding:
+        raise ValueError(
+            f"callback.divergence.action=rewind takes back what steps by global batches, and {type(module).__name__} is "
+            "trained by Lightning's own loop: leave it at stop"
+        )
     log.warning("%s", limits_of_plain(data, module))
     kept = [callback for callback in callbacks.values() if not isinstance(callback, Divergence | OrderAudit)]
     return [LightningLoop(), *kept]

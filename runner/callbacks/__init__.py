@@ -4,7 +4,8 @@
 - `preemption`: stops on a signal, with a checkpoint; `early_stopping`: stops when a metric no longer improves, or after
   so many steps.
 - `heartbeat`: tells the agent of the node that this rank makes progress.
-- `divergence`: stops when the loss diverges; `plateau`: warns of a loss that stays at the unigram entropy.
+- `divergence`: stops or takes back a run whose loss diverges, by the rule of `loss_level`.
+- `plateau`: warns of a loss that stays at the unigram entropy.
 - `groups`: shows the parameter groups at the start; `audit`: writes the order audit.
 - `manifest`: writes what the run is made of, and digests of its weights.
 """

@@ -1,54 +1,64 @@
-"""Ends a run whose loss diverges."""
+"""Ends a run whose loss diverges, or takes it back."""
 
-from collections import deque
-from statistics import median
+from pathlib import Path
 from typing import Any
 
 from lightning.pytorch import Callback, Trainer
 
+from iolaus.runner.callbacks.loss_level import LossLevel
 from iolaus.runner.checkpoints.callback import last_good
+from iolaus.runner.config.skipped import own_rewinds
 from iolaus.runner.modules.training import first_samples
-from iolaus.runner.run.errors import TrainingFailure
+from iolaus.runner.run.errors import Diverged
 
 
 class Divergence(Callback):
-    """Ends a run when the median loss of the last `window` steps exceeds `factor` times that of the first.
+    """Raises Diverged where the loss has left its level, by the rule of `loss_level`; `rewinds` says what follows.
 
     On a GPU only logged steps count, to keep it busy. Every rank has the loss of the global batch, so all end together.
 
     Example:
-        >>> Divergence(factor=2.0, window=20).state_dict()
-        {'first': [], 'last': []}
+        >>> Divergence("stop", 2.0, 6.0, window=20, skip_before=100, max_rewinds=3).first_left_out(step=250)
+        1
     """
 
-    def __init__(self, factor: float, window: int) -> None:
-        self.factor = factor
-        self._first: list[float] = []
-        self._last: deque[float] = deque(maxlen=window)
+    def __init__(
+        self, action: str, factor: float, sigmas: float, window: int, skip_before: int, max_rewinds: int
+    ) -> None:
+        self.rewinds = action == "rewind"
+        self.skip_before, self.max_rewinds, self.window = skip_before, max_rewinds, window
+        self.level = LossLevel(window, factor, sigmas)
+        self.num_rewinds = 0
+
+    def setup(self, trainer: Trainer, pl_module: Any, stage: str) -> None:
+        """Counts the rewinds so far, on every rank."""
+        self.num_rewinds = len(own_rewinds(Path(trainer.default_root_dir)))
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: Any, outputs: Any, batch: Any, *_: Any) -> None:
-        """Adds the step's loss; raises TrainingFailure when the run has diverged."""
+        """Adds the step's loss; raises Diverged when the run has diverged."""
         step, loss = trainer.global_step, outputs["loss"]
         if loss.device.type != "cpu" and step % pl_module.log_every:
             return
-        size = self._last.maxlen or 1
-        if len(self._first) < size:
-            self._first.append(float(loss))
-            return
-        self._last.append(float(loss))
-        first, now = median(self._first), median(self._last)
-        if len(self._last) == size and not now <= self.factor * abs(first):
-            raise TrainingFailure(
-                f"the loss diverges: at step {step} its median over {size} steps is {now:.4g}, and was {first:.4g} "
-                f"in the beginning ({first_samples(batch)}, ...); {last_good(trainer.default_root_dir)}. "
-                "Try a lower optimizer.lr, or more warm-up"
+        if found := self.level.add(step, float(loss)):
+            since = self.level.since
+            advice = "" if self.rewinds else "; callback.divergence.action=rewind leaves such batches out"
+            raise Diverged(
+                f"the loss diverges: at step {step} its median over {self.window} steps is {found.median:.4g}, and its "
+                f"level was {found.level:.4g} ({first_samples(batch)}, ...); "
+                f"{last_good(trainer.default_root_dir, before=since)}. "
+                f"Try a lower optimizer.lr, or more warm-up{advice}",
+                step=step,
+                since=since,
             )
 
+    def first_left_out(self, step: int) -> int:
+        """The first step whose batch a rewind at `step` would leave out."""
+        return max(1, min(step - self.skip_before, self.level.since))
+
     def state_dict(self) -> dict[str, Any]:
-        """The first losses and the last ones, for the checkpoint."""
-        return {"first": list(self._first), "last": list(self._last)}
+        """What the next loss is judged by, for the checkpoint."""
+        return self.level.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restores the losses of a resumed run."""
-        self._first = list(state_dict["first"])[: self._last.maxlen]
-        self._last.extend(state_dict["last"])
+        """Restores it in a resumed run."""
+        self.level.load_state_dict(state_dict)

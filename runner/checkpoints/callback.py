@@ -51,16 +51,26 @@ class Checkpoint(Callback):
         self._saved_step, self._saved_at = -1, time.monotonic()
         self._reserved = self._late = self._validation_due = False
         self._check: Callable[[], None] = lambda: None
+        self._first_left_out: Callable[[int], int] = lambda step: 0
+        self._bests: dict[int, int] = {}
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Finds the callback that may take the run back, for which an older checkpoint stays."""
+        rewinding: list[Any] = [c for c in trainer.callbacks if getattr(c, "rewinds", False)]  # type: ignore[attr-defined]
+        if rewinding:
+            self._first_left_out = rewinding[0].first_left_out
 
     def state_dict(self) -> dict[str, Any]:
-        """The best value so far, and whether this step's validation is still to come."""
-        due = self._validation_due
-        return {"best_value": self.best_value, "best_step": self.best_step, "validation_due": due}
+        """The best value so far, the best step when each checkpoint was saved, whether a validation is still to come."""
+        due, bests = self._validation_due, [list(pair) for pair in self._bests.items()]
+        state = {"best_value": self.best_value, "best_step": self.best_step, "validation_due": due}
+        return {**state, "bests": bests}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restores the best value of a resumed run."""
         self.best_value, self.best_step = state["best_value"], state["best_step"]
         self._validation_due = state.get("validation_due", False)
+        self._bests = dict(state.get("bests", []))
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
         """Runs the validation that a signal prevented."""
@@ -94,7 +104,7 @@ class Checkpoint(Callback):
         if improved or self._is_due(step):
             self.save(trainer)
         if improved and trainer.is_global_zero:
-            _io(trainer).then(lambda: self._link("best.ckpt", step))
+            _io(trainer).then(lambda: link(self.folder, "best.ckpt", step))
 
     def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
         """Saves the last state, and waits until it is on disk."""
@@ -110,21 +120,26 @@ class Checkpoint(Callback):
     def save(self, trainer: Trainer, validation_due: bool = False) -> None:
         """Saves this step; once it is on disk, links `last.ckpt` to it and deletes old checkpoints; collective."""
         step = trainer.global_step
+        self._bests[step] = self.best_step
         if step != self._saved_step:
             self._check()
             self._validation_due = validation_due
             trainer.save_checkpoint(self._path(step))
             self._saved_step, self._saved_at, self._late = step, time.monotonic(), False
         if trainer.is_global_zero:
-            best = self._path(self.best_step)
-            _io(trainer).then(lambda: self._written(step, best))
+            first_left_out = self._first_left_out(step + 1)
+            _io(trainer).then(lambda: self._written(step, first_left_out))
 
-    def _written(self, step: int, best: Path) -> None:
-        self._link("last.ckpt", step)
+    def _written(self, step: int, first_left_out: int) -> None:
+        link(self.folder, "last.ckpt", step)
         RunFolder(self.folder.parent).advance(step=step)
-        for old in sorted(self.folder.glob("step-*.ckpt"))[: -self.keep_last]:
-            if old != best:
-                delete_checkpoint(old)
+        saved = sorted(step_of(file) for file in self.folder.glob("step-*.ckpt"))
+        needed = needed_to_rewind(saved, first_left_out)
+        kept = {*saved[-self.keep_last :], *needed, *(self._bests.get(old) for old in (step, *needed))}
+        for old in saved:
+            if old not in kept:
+                delete_checkpoint(self._path(old))
+                self._bests.pop(old, None)
 
     def results(self) -> dict[str, float]:
         """The best value of the monitored metric as `objective`, and its step."""
@@ -151,12 +166,32 @@ class Checkpoint(Callback):
         return better
 
     def _path(self, step: int) -> Path:
-        return self.folder / f"step-{step:08d}.ckpt"
+        return self.folder / file_name(step)
 
-    def _link(self, name: str, step: int) -> None:
-        with replacing(self.folder / name) as temporary:
-            temporary.unlink(missing_ok=True)
-            temporary.symlink_to(self._path(step).name)
+
+def needed_to_rewind(saved: list[int], first_left_out: int) -> list[int]:
+    """Of sorted steps with a checkpoint those that rewinds need: now the newest before `first_left_out`, later the next.
+
+    Example:
+        >>> needed_to_rewind([2, 4, 6, 8], first_left_out=5)
+        [4, 6]
+    """
+    if not first_left_out:
+        return []
+    before = [step for step in saved if step < first_left_out]
+    return before[-1:] + saved[len(before) : len(before) + 1]
+
+
+def file_name(step: int) -> str:
+    """The name of the checkpoint of a step."""
+    return f"step-{step:08d}.ckpt"
+
+
+def link(folder: Path, name: str, step: int) -> None:
+    """Has the link `name` point to the checkpoint of a step."""
+    with replacing(folder / name) as temporary:
+        temporary.unlink(missing_ok=True)
+        temporary.symlink_to(file_name(step))
 
 
 def _io(trainer: Trainer) -> AtomicCheckpointIO:
@@ -184,12 +219,18 @@ def validate_now(trainer: Trainer) -> None:
     trainer.training = True
 
 
-def last_good(folder: str | Path) -> str:
-    """A hint how to resume from a run's last checkpoint; weights that are not finite are never saved."""
+def last_good(folder: str | Path, before: int | None = None) -> str:
+    """A hint how to resume from a run's last checkpoint, of those before a step; weights not finite are never saved."""
     last = Path(folder) / "checkpoints" / "last.ckpt"
     if not last.exists():
         return "there is no checkpoint yet"
-    return f"go on from the last good checkpoint with resume={last.parent / last.resolve().name}"
+    good = last.parent / last.resolve().name
+    if before is not None and step_of(good) >= before:
+        earlier = [file for file in last.parent.glob("step-*.ckpt") if step_of(file) < before]
+        if not earlier:
+            return f"no checkpoint is left from before step {before}"
+        good = max(earlier)
+    return f"go on from the last good checkpoint with resume={good}"
 
 
 def checkpoint_to_resume(folder: RunFolder, resume: str | None) -> ResumePoint | None:
@@ -221,6 +262,12 @@ def newest_checkpoint(folder: Path) -> ResumePoint | None:
     return next((point for point in points if point), None)
 
 
+def step_of(path: Path) -> int:
+    """The step of a checkpoint, by its name or else by its content."""
+    step = _named_step(path)
+    return step if step >= 0 else int(entry_of(path, "global_step"))
+
+
 def _named_step(path: Path) -> int:
     """The step in the name of a checkpoint, ours or one of Lightning's `ModelCheckpoint`; -1 without one."""
     found = re.search(r"step[-=](\d+)", path.stem)
@@ -232,5 +279,4 @@ def _resume_point(path: Path) -> ResumePoint | None:
     if damage is not None:
         log.warning("passing over the damaged checkpoint %s: %s", path, damage)
         return None
-    step = _named_step(path)
-    return ResumePoint(path, step if step >= 0 else int(entry_of(path, "global_step")))
+    return ResumePoint(path, step_of(path))

@@ -9,10 +9,13 @@ from omegaconf import DictConfig
 
 from iolaus.conf.registry import option_of
 from iolaus.runner.config.completed import completed
+from iolaus.runner.config.skipped import noted_rewinds
 from iolaus.runner.launch.processes import quiet_threads
+from iolaus.runner.launch.resume import named_run
 from iolaus.runner.loop.assembly import Parts, assemble
-from iolaus.runner.loop.budget import Budget, budget_of, settle
+from iolaus.runner.loop.budget import Budget, budget_of, settle, take_over
 from iolaus.runner.modules.texts import marked_texts
+from iolaus.runner.order.skipping import merged
 from iolaus.runner.report.summary import clock, group_summary, show
 from iolaus.runner.run.cluster import num_nodes, processes_per_node
 from iolaus.runner.run.folder import RunFolder
@@ -33,9 +36,15 @@ def show_plan(config: DictConfig) -> None:
 
     quiet_libraries()
     asked, config = config, completed(config)
+    budget = budget_of(config.trainer)
+    if config.resume not in (None, "auto"):
+        run = named_run(config.resume, to_train=False)
+        noted = [note["batches"] for note in noted_rewinds(run.path)]
+        config.skip_batches = merged([*config.skip_batches, *noted])
+        take_over(config.trainer, run.status().get("resolved") or {})
     ranks = processes_per_node(config.trainer) * num_nodes(config.trainer)
-    if (budget := budget_of(config.trainer)) and budget.name == "max_seconds":
-        settle(config.trainer, _steps_in(budget, asked, ranks))
+    if (unknown := budget_of(config.trainer)) and unknown.name == "max_seconds":
+        settle(config.trainer, _steps_in(unknown, asked, ranks))
     parts = assemble(config)
     indexed = isinstance(parts.data, GlobalBatchDataModule) and not parts.data.streamed
     batches = parts.data.train_batches(0, ranks) if indexed else None

@@ -73,6 +73,7 @@ def show_run(run: RunFolder) -> None:
         "step": f"{loaded.step:,} of {status.get('max_steps') or '?'}",
         "time": clock(status.get("seconds") or 0),
         "restarts": loaded.restarts,
+        "rewinds": loaded.rewinds,
         "started": str(status.get("started"))[:19],
         "folder": str(run.path),
         "command": loaded.command,

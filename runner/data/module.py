@@ -19,7 +19,9 @@ from iolaus.runner.data.batches import (
 from iolaus.runner.data.micro_batch import Collate
 from iolaus.runner.data.replicas import replica_of
 from iolaus.runner.data.workers import StepLoader, StepSampler
+from iolaus.runner.order.skipping import Pairs, merged, number_of, passed
 from iolaus.runner.samplers import GlobalBatchSampler, Sequential
+from iolaus.runner.samplers.remaining import SKIPPED, Remaining
 
 log = logging.getLogger("iolaus")
 
@@ -40,6 +42,7 @@ class GlobalBatchDataModule(pl.LightningDataModule):
         self.layout, self.num_workers = layout, num_workers
         self.micro_batch_tokens, self.micro_batch_size = micro_batch_tokens, micro_batch_size
         self.start = 0
+        self.skipped: Pairs = []
 
     @abstractmethod
     def fingerprint(self) -> str:
@@ -60,11 +63,20 @@ class GlobalBatchDataModule(pl.LightningDataModule):
         max_epochs: float | None,
         seed: int,
         accept_changes: bool,
+        skip_batches: Pairs | None = None,
     ) -> int:
-        """Sets sampler and collator; returns the global batches of the run. ValueError for a run without a length."""
+        """Sets sampler and collator; returns the steps of the run. ValueError for a run without a length.
+
+        Without the global batches `skip_batches` a run has as many steps, and so the same schedule: others follow.
+        """
         self.collator, self.seed, self.accept_changes = collator, seed, accept_changes
         check_length(max_steps, max_epochs)
         self.sampler = self._sampler(make_sampler, max_steps, max_epochs)
+        self.skipped = merged(skip_batches or [])
+        if self.skipped:
+            num_steps = len(self.sampler)
+            more = self._sampler(make_sampler, number_of(num_steps, self.skipped), None)
+            self.sampler = Remaining(more, self.skipped, num_steps)
         return len(self.sampler)
 
     def _sampler(
@@ -79,7 +91,7 @@ class GlobalBatchDataModule(pl.LightningDataModule):
 
     def epoch_at(self, step: int) -> float:
         """Passes over the training set after `step` global batches."""
-        return step * self.sampler.global_batch_size / len(self.train)
+        return number_of(step, self.skipped) * self.sampler.global_batch_size / len(self.train)
 
     @property
     def preprocessor(self) -> Any:
@@ -130,13 +142,19 @@ class GlobalBatchDataModule(pl.LightningDataModule):
         assert self.trainer is not None
         return {
             "global_batches": self.trainer.global_step,
-            "sampler": self.sampler.fingerprint(),
+            "sampler": self._order_until(self.trainer.global_step),
             "data": self.fingerprint(),
         }
 
+    def _order_until(self, step: int) -> dict[str, Any]:
+        """The sampler's fingerprint, with the global batches alone that were left out before those of `step`."""
+        fingerprint, pairs = self.sampler.fingerprint(), passed(step, self.skipped)
+        kept = {name: value for name, value in fingerprint.items() if name != SKIPPED}
+        return {**kept, **({SKIPPED: pairs} if pairs else {})}
+
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resumes after the global batches of a checkpoint; ValueError for another order unless changes are accepted."""
-        ours = {"data": self.fingerprint(), **self.sampler.fingerprint()}
+        ours = {"data": self.fingerprint(), **self._order_until(state["global_batches"])}
         theirs = {"data": state["data"], **state["sampler"]}
         if changed := [n for n in {**theirs, **ours} if ours.get(n) != theirs.get(n)]:
             what = ", ".join(f"{n} was {theirs.get(n)!r} and is {ours.get(n)!r}" for n in changed)

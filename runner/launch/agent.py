@@ -16,6 +16,7 @@ from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElas
 from torch.distributed.elastic.multiprocessing import LogsDest, LogsSpecs
 from torch.distributed.elastic.rendezvous.api import RendezvousError
 
+from iolaus.runner.config.skipped import described_rewind, noted_rewinds
 from iolaus.runner.launch.rank import EXIT_LOST_PEER, RANK_ERROR, heartbeat_of, left_error
 from iolaus.runner.launch.rendezvous import rendezvous
 from iolaus.runner.launch.round import Round
@@ -123,7 +124,10 @@ class RankAgent(LocalElasticAgent):
         seen = bool(self.round.ends)
         self.round.ends |= {r: s for r, s in statuses.items() if s and r not in self.round.ends}
         if self.round.ends and not seen:
-            self.round.deadline = now + (SECONDS_TO_STOP if self.round.stopped else SECONDS_TO_FOLLOW)
+            saving = (
+                self.round.stopped or self.round.rewound
+            )  # the first rank writes a checkpoint, or deletes some
+            self.round.deadline = now + (SECONDS_TO_STOP if saving else SECONDS_TO_FOLLOW)
         if signals.noted() is not None and not self.round.told:
             self.round.told = True
             self.round.deadline = min(self.round.deadline, now + SECONDS_TO_STOP)
@@ -168,6 +172,9 @@ class RankAgent(LocalElasticAgent):
             log.warning("another node joins: the ranks save and start anew with it")
         elif self.round.stopped:
             log.warning("a node leaves: the ranks have saved and start anew without it")
+        elif self.round.rewound:
+            notes = noted_rewinds(self.folder.path)
+            log.warning("%s", described_rewind(notes[-1]) if notes else "the run was taken back")
         else:
             status, cause = self.folder.status(), self.round.cause()
             step = status.get("step")
@@ -208,11 +215,11 @@ class RankAgent(LocalElasticAgent):
         return f"{self.round.cause()}{': what it printed is above' * printed}{why}{on}"
 
     def _decide(self) -> None:
-        """Leaves no restart where another one would not help; none is counted where another node has left or failed."""
+        """Leaves no restart where another one would not help; rewinds, and what another node has done, do not count."""
         if signals.noted() is not None or left_error(self.folder.path):
             self._remaining_restarts = 0
             return
-        if self.round.ended_elsewhere:
+        if self.round.ended_elsewhere or self.round.rewound:
             self._remaining_restarts += 1
             return
         self.steps.append(int(self.folder.status().get("step") or 0))

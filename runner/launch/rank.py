@@ -13,7 +13,7 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from iolaus.runner.run import signals
-from iolaus.runner.run.errors import explain, wants_traceback
+from iolaus.runner.run.errors import Rewound, explain, wants_traceback
 from iolaus.runner.run.folder import RunFolder, editable
 from iolaus.runner.run.lifetime import end_with_parent, set_parent_death_signal
 from iolaus.runner.run.redaction import know_secrets
@@ -28,6 +28,9 @@ RANK_ERROR = ".rank-error"
 
 EXIT_LOST_PEER = 76
 """Exit status of a rank whose connection to another one broke."""
+
+EXIT_REWOUND = 77
+"""Exit status of a rank of a run that was taken back to a checkpoint, to be started again."""
 
 LOST_PEER = (
     "Connection closed by peer",
@@ -87,6 +90,8 @@ def run_rank(folder: Path, train: Train) -> None:
             train(config, RunFolder(folder))
         except signals.Stopped as stopped:
             sys.exit(signals.EXIT_PREEMPTED if stopped.saved else signals.EXIT_UNSAVED)
+        except Rewound:
+            sys.exit(EXIT_REWOUND)
         except Exception as error:
             message = explain(error)
             if lost := lost_peer(error):

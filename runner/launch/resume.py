@@ -17,6 +17,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from iolaus.conf.trainer import BUDGETS
+from iolaus.runner.config.skipped import NOTED, noted_rewinds
 from iolaus.runner.launch.agreement import agreed_folder
 from iolaus.runner.launch.torchrun import agree_on_launch
 from iolaus.runner.run.cluster import member, nodes_of, slurm_job
@@ -208,14 +209,17 @@ def _name(override: str) -> str:
 
 
 def inherit(folder: RunFolder, resume: str | None) -> None:
-    """Gives a branch the curves of the run it starts from, and notes that run."""
+    """Gives a branch the curves of the run it starts from, and what that one left out, and notes that run."""
     if resume == "auto" and not folder.checkpoints.exists():
         log.info("resume=auto: no checkpoint of this config is here, so the run begins at step 0")
     if resume in (None, "auto"):
         return
     parent = named_run(str(resume)) if not folder.is_same(Path(str(resume))) else folder
     if parent is not folder:
-        folder.update_status(branched_from=str(Path(str(resume)).resolve()))
+        left_out = [{**note, "inherited": True} for note in noted_rewinds(parent.path)]
+        folder.update_status(
+            branched_from=str(Path(str(resume)).resolve()), **({NOTED: left_out} if left_out else {})
+        )
     for name in CARRIED:
         if (parent.path / name).exists() and not (folder.path / name).exists():
             shutil.copyfile(parent.path / name, folder.path / name)

@@ -4,7 +4,7 @@ import signal
 import socket
 from dataclasses import dataclass, field
 
-from iolaus.runner.launch.rank import EXIT_LOST_PEER
+from iolaus.runner.launch.rank import EXIT_LOST_PEER, EXIT_REWOUND
 from iolaus.runner.run import signals
 
 STOPPED = (signals.EXIT_PREEMPTED, signals.EXIT_UNSAVED)
@@ -29,6 +29,11 @@ class Round:
         """Whether a signal has ended the ranks."""
         first = next(iter(self.ends.values()), 0)
         return first in STOPPED or (self.told and first == -signal.SIGTERM)
+
+    @property
+    def rewound(self) -> bool:
+        """Whether the run was taken back to a checkpoint, from which the ranks start anew."""
+        return EXIT_REWOUND in self.ends.values() and {*self.ends.values()} <= {EXIT_REWOUND, EXIT_LOST_PEER}
 
     @property
     def ended_elsewhere(self) -> bool:

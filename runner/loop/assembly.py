@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from iolaus.conf.registry import option_of
 from iolaus.runner.build import bind, build
@@ -90,6 +90,8 @@ def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
     if serves_global_batches(data):
         objective, given = _global_batch_parts(config, data, make_module, began_layout)
     else:
+        if config.get("skip_batches"):
+            check_numbered(data, "skip_batches")
         objective, given = None, _plain_parts(config, data, make_module)
     module = make_module(
         **given,
@@ -125,18 +127,33 @@ def connect_data(config: DictConfig, data: Any, objective: Any, model: Any = Non
 
     A budget becomes steps in the config; one of FLOPs needs the TaskModel.
     """
+    options: dict[str, Any] = {"accept_changes": config.resume_changed_data}
+    if config.get("skip_batches"):
+        check_numbered(data, "skip_batches")
+        options["skip_batches"] = OmegaConf.to_container(config.skip_batches)
 
-    def connect(max_steps: int, max_epochs: float | None) -> int:
-        length, changed = (max_steps, max_epochs), config.resume_changed_data
-        steps: int = data.connect(
-            bind(config.sampler), objective, *length, config.seed, accept_changes=changed
-        )
+    def connect(*length: float | None) -> int:
+        steps: int = data.connect(bind(config.sampler), objective, *length, config.seed, **options)
         return steps
 
     if budget := budget_of(config.trainer):
         connect(PROVISIONAL, None)
         settle(config.trainer, steps_within(budget, data, model))
     return connect(config.trainer.max_steps, config.trainer.max_epochs)
+
+
+def numbers_global_batches(data: Any) -> bool:
+    """Whether any global batch can be asked for by its number, which a stream does not allow."""
+    return hasattr(data, "train_batches") and not getattr(data, "streamed", False)
+
+
+def check_numbered(data: Any, setting: str) -> None:
+    """Raises ValueError for a setting that leaves out global batches by number where they have none."""
+    if not numbers_global_batches(data):
+        raise ValueError(
+            f"{setting} leaves out global batches by their number, and {type(data).__name__} reads its data as a "
+            "stream, which goes on from where it is: choose data that is prepared, or leave the setting at its default"
+        )
 
 
 def _global_batch_parts(

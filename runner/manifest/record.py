@@ -67,6 +67,7 @@ def begin_manifest(folder: RunFolder, inputs: Manifest, resolved: Manifest, step
             **inputs,
             **{name: given for name, given in before.get("inputs", {}).items() if name in KEPT},
         },
+        **({"skipped": noted} if (noted := folder.status().get("skipped")) else {}),
         "interruptions": len(sessions) - 1,
         "sessions": sessions,
     }

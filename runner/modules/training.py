@@ -22,7 +22,7 @@ from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.modules.base import ModelModule
 from iolaus.runner.optim import LoopNeeds, loop_needs
 from iolaus.runner.run.audit import order_hash
-from iolaus.runner.run.errors import TrainingFailure
+from iolaus.runner.run.errors import Diverged
 from iolaus.runner.run.folder import RunFolder
 
 log = logging.getLogger("iolaus")
@@ -151,12 +151,14 @@ class TrainingModule(ModelModule):
         self.log_metrics(metrics, step)
 
     def check_finite(self, grad_norm: Tensor, step: int, batch: Share) -> None:
-        """Raises TrainingFailure where the gradient of a step, counted from 0, is not a number."""
+        """Raises Diverged where the gradient of a step, counted from 0, is not a number."""
         if not math.isfinite(float(grad_norm)):
-            raise TrainingFailure(
+            raise Diverged(
                 f"the loss or its gradient is not a number at step {step + 1} ({first_samples(batch)}, ...); "
                 f"{last_good(self.trainer.default_root_dir)}. Try a lower optimizer.lr, more warm-up, or "
-                "trainer.precision=32-true"
+                "trainer.precision=32-true",
+                step=step + 1,
+                since=step + 1,
             )
 
     def log_metrics(self, metrics: dict[str, float], step: int) -> None:

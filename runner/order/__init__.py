@@ -6,4 +6,5 @@
 - `packing`: documents into rows of a capacity, best fit decreasing.
 - `ranges`: several ranges of integers as one array.
 - `epochs`: how a sample of an epoch is named.
+- `skipping`: which global batch a step trains on where some are left out.
 """

@@ -12,6 +12,7 @@ import yaml
 from omegaconf import OmegaConf
 
 from iolaus.old_names import current_name
+from iolaus.runner.config.skipped import described_rewind, noted_rewinds
 from iolaus.runner.report.summary import AT_UNIGRAM, plateau_of
 from iolaus.runner.run.files import read_json, read_text
 from iolaus.runner.run.folder import RunFolder
@@ -63,6 +64,12 @@ class Run:
             return None
         step = noted[-1].get("step")
         return f"{len(noted)}, the last from step {step or 0}: {noted[-1].get('cause')}"
+
+    @property
+    def rewinds(self) -> str | None:
+        """How often the run was taken back, and what was left out the last time, or None."""
+        noted = noted_rewinds(self.path)
+        return f"{len(noted)}, the last: {described_rewind(noted[-1])}" if noted else None
 
     @property
     def results(self) -> dict[str, float]:

@@ -93,6 +93,8 @@ def _meta(run: Run) -> list[str]:
         shown.append(f"took {summary.clock(seconds)}")
     if run.restarts:
         shown.append(f"restarts of ranks: {run.restarts}")
+    if run.rewinds:
+        shown.append(f"rewinds: {run.rewinds}")
     return shown
 
 

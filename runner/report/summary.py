@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from iolaus.runner.config.permissions import words_to_repeat
+from iolaus.runner.config.skipped import described_rewind, noted_rewinds
 from iolaus.runner.run.folder import RunFolder, flags
 
 FILES = {
@@ -41,6 +42,8 @@ def end_summary(folder: Path, results: Mapping[str, float], state: str | None = 
     files = {what: str(folder / name) for what, name in FILES.items() if (folder / name).exists()}
     plateau = plateau_of(results)
     note = {"plateau": plateau} if plateau else {}
+    for number, noted in enumerate(noted_rewinds(folder), start=1):
+        note[f"rewind {number}"] = described_rewind(noted)
     show("done", {"result": _figures(results), "note": note, "files": files})
     status = RunFolder(folder).status()
     if state is not None:

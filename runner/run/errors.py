@@ -56,6 +56,18 @@ class TrainingFailure(RuntimeError):
     """
 
 
+class Diverged(TrainingFailure):
+    """The loss has diverged at a `step`; `since` is the first step that may have done it."""
+
+    def __init__(self, message: str, step: int, since: int) -> None:
+        super().__init__(message)
+        self.step, self.since = step, since
+
+
+class Rewound(Exception):
+    """A run went back to a checkpoint before its loss diverged, and has to be trained on from there."""
+
+
 def explain(error: BaseException) -> str | None:
     """The message for the user, without secrets; None for a defect of the program, where only a traceback helps."""
     message = _explained(error)

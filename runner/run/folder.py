@@ -41,7 +41,7 @@ def config_hash(config: DictConfig) -> str:
     assert isinstance(values, dict)
     content: dict[str, Any] = {}
     for name, value in values.items():
-        if rules_of(Config).get(str(name), {}).get("execution"):
+        if rules_of(Config).get(str(name), {}).get("execution") or value == []:
             continue
         if isinstance(value, dict) and name in OPTIONS:
             left_out = execution_names(str(name), value)

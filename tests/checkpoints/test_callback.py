@@ -58,6 +58,14 @@ def test_best_checkpoint_is_kept_beside_the_last(run_here: Run, mode: str, best:
     assert run.status()["results"]["best_step"] == best
 
 
+def test_checkpoint_that_a_rewind_would_need_is_kept_with_the_best_of_its_time(run_here: Run) -> None:
+    run = run_here(
+        "trainer.max_steps=10", "trainer.validate_every=4", "checkpoint.every_steps=1", "checkpoint.keep_last=1",
+        "callback.divergence.action=rewind", "callback.divergence.skip_before=3", "callback.divergence.window=1",
+    )  # fmt: skip
+    assert steps_of(run) == [4, 6, 8, 10], "at 11 a rewind goes to 6, when 4 was the best, from 12 on to 8"
+
+
 def test_without_a_loss_no_validation_is_the_best(tmp_path: Path) -> None:
     trainer: Any = SimpleNamespace(
         global_step=3, callback_metrics={"val/x/accuracy": 0.5}, is_global_zero=True

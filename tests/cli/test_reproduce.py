@@ -151,6 +151,17 @@ def test_equal_runs_in_two_folders_are_identical(done: Path, text: Path, tmp_pat
     assert report["steps"] == {"compared": 3, "last": 6, "whole": True}
 
 
+def test_first_steps_of_a_run_are_compared_alone(done: Path, text: Path, tmp_path: Path) -> None:
+    stop = "+callback.stop_after={_target_:runner.callbacks.StopAfter,steps:5}"
+    first = train_here(tmp_path / "first", text, *SHORT, stop)
+    lines = (first.path / "digests.txt").read_text().splitlines()
+    assert lines == (done / "digests.txt").read_text().splitlines()[:2]
+    assert len((first.path / "order.txt").read_text().splitlines()) == 5
+    report = report_of(tmp_path, str(done), "--with", str(first.path))
+    assert (report["verdict"], report["steps"]) == ("identical", {"compared": 2, "last": 4, "whole": False})
+    assert report["files"] == {"identical": [], "different": []}
+
+
 def manifests() -> Iterator[tuple[str, Callable[[Manifest], object], str]]:
     """What is wrong with a manifest, and what the one line says."""
     yield (
@@ -271,12 +282,14 @@ def test_words_name_every_setting(manifest: Path) -> None:
     content = json.loads(manifest.read_text())
     content["config"]["resolved"]["trainer"] |= {"precision": "auto", "devices": "auto", "num_nodes": 2}
     content["resolved"] |= {"precision": "bf16-mixed", "processes": 4, "threads": 3}
+    content["skipped"] = [{"batches": [3, 4], "step": 5, "checkpoint": 2}]
     with initialized():
         config = compose(words_of(content, ["data.num_workers=1"], 4))
     trainer = config.trainer
     assert (trainer.precision, trainer.devices, trainer.num_nodes) == ("bf16-mixed", 4, 1)
     assert (config.data.num_workers, config.optimizer.lr, config.callback.stop_after.steps) == (1, 0.003, 4)
     assert (config.data.layout, config.outputs, config.resume) == ("packed", "outputs", None)
+    assert config.skip_batches == [[3, 4]]  # what a rewind left out
     assert environment_of(content, [])["OMP_NUM_THREADS"] == "3"
     assert "OMP_NUM_THREADS" not in environment_of(content, ["trainer.devices=2"])
     assert any(word.startswith("trainer.max_steps") for word in TINY)

@@ -178,6 +178,7 @@ BUILT = [
     ("callback.x", "runner.callbacks.Throughput", {"window": 0}, "callback.x.window=0: it must be a whole number, 1 or"),
     ("callback.x", "runner.callbacks.Throughput", {"peak_tflops": -1.0}, "callback.x.peak_tflops=-1.0: it must be a"),
     ("callback.x", "runner.callbacks.Divergence", {"factor": 1}, "callback.x.factor=1: it must be a number above 1"),
+    ("callback.x", "runner.callbacks.Divergence", {"action": "back"}, "callback.x.action=back: there are: stop, rewind"),
     ("callback.x", "runner.callbacks.EarlyStopping", {"patience": 0}, "callback.x.patience=0: it must be a whole"),
     ("callback.x", "runner.callbacks.EarlyStopping", {"mode": "low"}, "callback.x.mode=low: there are: min, max"),
     ("checkpoint", "runner.checkpoints.Checkpoint", {"keep_last": 0}, "checkpoint.keep_last=0: it must be"),

@@ -22,7 +22,7 @@ from iolaus.runner.launch.agent import RankAgent
 from iolaus.runner.launch.job import nodes_to_join
 from iolaus.runner.launch.leftovers import MEETING
 from iolaus.runner.launch.nodes import STATE, Leadership
-from iolaus.runner.launch.rank import EXIT_LOST_PEER, leave_error, lost_peer, packed, unpacked
+from iolaus.runner.launch.rank import EXIT_LOST_PEER, EXIT_REWOUND, leave_error, lost_peer, packed, unpacked
 from iolaus.runner.launch.rendezvous import FolderBackend
 from iolaus.runner.launch.round import Round
 from iolaus.runner.run import signals
@@ -77,6 +77,17 @@ def test_failures_of_another_node_are_not_counted_here(tmp_path: Path) -> None:
     elsewhere = [agent.restarts_after(4, ends={0: EXIT_LOST_PEER, 1: EXIT_LOST_PEER}) for _ in range(4)]
     assert elsewhere == [10, 11, 12, 13], "torch takes one off each time"
     assert agent.restarts_after(4, ends={0: EXIT_LOST_PEER, 1: -9}) == 13
+
+
+def test_ranks_of_a_run_that_went_back_cost_no_restart(tmp_path: Path) -> None:
+    agent = Deciding(RunFolder(tmp_path))
+    for ends in ({0: EXIT_REWOUND}, {1: EXIT_REWOUND, 0: EXIT_REWOUND}, {0: EXIT_REWOUND, 1: EXIT_LOST_PEER}):
+        before = agent._remaining_restarts
+        assert Round(ends=ends).rewound
+        assert agent.restarts_after(4, ends=ends) == before + 1, "torch takes one off each time"
+    killed = {1: EXIT_REWOUND, 0: -9}
+    assert not Round(ends=killed).rewound, "the first rank may not have noted it"
+    assert agent.restarts_after(4, ends=killed) == 12
 
 
 def test_last_words_say_why_and_how_to_go_on(tmp_path: Path) -> None:

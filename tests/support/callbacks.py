@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from iolaus.runner.run import signals
@@ -43,3 +44,24 @@ class Gate(Callback):
         step = trainer.global_step
         while step in self.steps and not (self.folder / str(step)).exists() and signals.noted() is None:
             time.sleep(0.05)
+
+
+class Poison(Callback):
+    """Spoils the weights after a global batch that begins as one of these, counted from 1 in an undisturbed run.
+
+    Which batch that is depends on the data alone, so that without it nothing happens.
+    """
+
+    def __init__(self, batches: list[int], factor: float) -> None:
+        self.batches, self.factor = batches, factor
+
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+        sampler: Any = trainer.datamodule.sampler  # type: ignore[attr-defined]
+        whole = getattr(sampler, "sampler", sampler)
+        poisoned = [
+            whole.global_batch(number - 1)[0].tolist() for number in self.batches if number <= len(whole)
+        ]
+        if sampler.global_batch(trainer.global_step - 1)[0].tolist() in poisoned:
+            with torch.no_grad():
+                for parameter in pl_module.parameters():
+                    parameter.mul_(self.factor)

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from iolaus.runner.config.checks import check_config
 from iolaus.runner.config.completed import completed
 from iolaus.runner.config.permissions import on_command_line
+from iolaus.runner.config.skipped import skipped_batches
 from iolaus.runner.inference.opened_run import open_run
-from iolaus.runner.loop.assembly import connected, make_data
+from iolaus.runner.loop.assembly import connected, make_data, numbers_global_batches
 from iolaus.runner.loop.budget import take_over
 from iolaus.runner.run.audit import FILE_NAME, order_hash, whole_lines
 
@@ -30,8 +31,9 @@ class RunOrder:
             check_config(run.config)
         config, resolved = completed(run.config), run.status.get("resolved") or {}
         take_over(config.trainer, resolved)
+        config.skip_batches = skipped_batches(path)
         self.data = make_data(config)
-        if getattr(self.data, "streamed", False) or not hasattr(self.data, "train_batches"):
+        if not numbers_global_batches(self.data):
             raise ValueError(
                 f"{str(path)!r} reads its data as a stream ({type(self.data).__name__}), whose samples have no numbers: "
                 "its order cannot be told without reading it"

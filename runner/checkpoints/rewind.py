@@ -1,0 +1,44 @@
+"""Takes a run folder back to a checkpoint before its loss diverged, and notes the global batches to leave out."""
+
+from pathlib import Path
+from typing import Any
+
+from iolaus.runner.checkpoints.callback import checkpoint_to_resume, link, newest_checkpoint, step_of
+from iolaus.runner.checkpoints.files import delete_checkpoint, entry_of
+from iolaus.runner.config.skipped import NOTED, noted_rewinds
+from iolaus.runner.order.skipping import Pairs, number_of
+from iolaus.runner.run.folder import RunFolder
+
+
+def rewind(folder: RunFolder, step: int, first: int, skipped: Pairs) -> dict[str, Any]:
+    """Leaves out the global batches of steps `first` to `step`, the session's own numbering being without `skipped`.
+
+    Checkpoints from `first` on are deleted; logs are cut where training goes on. A branch cannot go back behind the
+    checkpoint it began with. Returns the note, as `runner.config.skipped` describes it.
+    """
+    late = [path for path in checkpoint_files(folder.checkpoints) if step_of(path) >= first]
+    for path in sorted(late, key=step_of, reverse=True):  # a rewind that is killed is done again
+        delete_checkpoint(path)
+    start = checkpoint_to_resume(folder, None)
+    reached = start.step if start else 0
+    _link_again(folder.checkpoints)
+    batches = [number_of(max(first, reached + 1), skipped), number_of(step, skipped)]
+    note = {"batches": batches, "step": step, "checkpoint": reached}
+    folder.update_status(step=reached, **{NOTED: [*noted_rewinds(folder.path), note]})
+    return note
+
+
+def checkpoint_files(folder: Path) -> list[Path]:
+    """The checkpoints in a folder, without the links to them."""
+    return [path for path in folder.glob("*.ckpt") if not path.is_symlink()]
+
+
+def _link_again(folder: Path) -> None:
+    """Has `last.ckpt` and `best.ckpt` name what they named when the newest checkpoint was saved."""
+    newest = newest_checkpoint(folder)
+    callbacks = (entry_of(newest.path, "callbacks") or {}) if newest else {}
+    best = callbacks.get("Checkpoint", {}).get("best_step", -1)
+    for name, step in (("last.ckpt", newest.step if newest else -1), ("best.ckpt", best)):
+        (folder / name).unlink(missing_ok=True)
+        if (folder / f"step-{step:08d}.ckpt").exists():
+            link(folder, name, step)

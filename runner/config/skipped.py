@@ -1,0 +1,55 @@
+"""The global batches that a run leaves out: those of its config, and those that rewinds have added."""
+
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from iolaus.runner.manifest.inputs import read_manifest
+from iolaus.runner.order.skipping import Pairs, merged
+from iolaus.runner.run.folder import RunFolder
+
+NOTED = "skipped"
+"""Key of a run's rewinds in `status.json` and `manifest.json`: the `batches` [first, last] that were left out, the `step`
+where it was found, the `checkpoint` (its step) that the run went back to; `inherited` where a branch took it over."""
+
+
+def skipped_batches(folder: Path) -> Pairs:
+    """Every global batch that the run in `folder` leaves out: pairs for `skip_batches`, in order, none that overlap.
+
+    A fresh run with `skip_batches` set to them trains on the same batches in the same order.
+
+    Example:
+        >>> skipped_batches(Path("outputs/2026-11-03/12-30-11-ab12"))
+        []
+    """
+    file = folder / "config.yaml"
+    given = OmegaConf.select(OmegaConf.load(file), "skip_batches", default=None) if file.exists() else None
+    noted = [note["batches"] for note in noted_rewinds(folder)]
+    return merged([*(given or []), *noted])
+
+
+def noted_rewinds(folder: Path) -> list[dict[str, Any]]:
+    """The rewinds of a run by `status.json`, or by `manifest.json` where that is lost; what is damaged is left out."""
+    found = RunFolder(folder).status().get(NOTED) or read_manifest(folder).get(NOTED)
+    return [note for note in found if _is_whole(note)] if isinstance(found, list) else []
+
+
+def _is_whole(note: Any) -> bool:
+    if not isinstance(note, dict) or not isinstance(note.get("batches"), list):
+        return False
+    return [type(n) for n in (*note["batches"], note.get("step"), note.get("checkpoint"))] == [int] * 4
+
+
+def own_rewinds(folder: Path) -> list[dict[str, Any]]:
+    """The rewinds of a run, without those of the run that it has branched from."""
+    return [note for note in noted_rewinds(folder) if not note.get("inherited")]
+
+
+def described_rewind(note: dict[str, Any]) -> str:
+    """A rewind in words."""
+    first, last = note["batches"]
+    start = (
+        f"step {note['checkpoint']}" if note["checkpoint"] else "step 0, as no checkpoint lies before them"
+    )
+    return f"the loss diverged at step {note['step']}: global batches {first} to {last} are left out, from {start}"

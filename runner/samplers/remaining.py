@@ -1,0 +1,50 @@
+"""The global batches of a sampler that remain where some are left out."""
+
+from typing import Any
+
+import numpy as np
+
+from iolaus.runner.order.skipping import Pairs, merged, number_of
+from iolaus.runner.samplers.base import GlobalBatchSampler, ResumableSampler
+
+SKIPPED = "skip_batches"
+"""Entry of a fingerprint with the global batches that are left out; a sampler that leaves none out has none."""
+
+
+class Remaining(GlobalBatchSampler):
+    """Step k is the k-th global batch of `sampler` outside `pairs`; the run has `num_batches` steps.
+
+    Example:
+        >>> from iolaus.runner.samplers import Sequential
+        >>> sampler = Sequential(range(9), num_epochs=None, num_batches=9, global_batch_size=1, seed=0)
+        >>> [batch[0][1] for batch in Remaining(sampler, [[2, 4]], num_batches=4)]
+        [0, 4, 5, 6]
+    """
+
+    num_batches: int
+
+    def __init__(self, sampler: GlobalBatchSampler, pairs: Pairs, num_batches: int) -> None:
+        ResumableSampler.__init__(self)
+        self.sampler, self.pairs, self.num_batches, self.num_epochs = (
+            sampler,
+            merged(pairs),
+            num_batches,
+            None,
+        )
+        self.dataset, self.global_batch_size, self.seed = (
+            sampler.dataset,
+            sampler.global_batch_size,
+            sampler.seed,
+        )
+
+    def global_batch(self, step: int) -> np.ndarray:
+        """Global batch of `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""
+        self.check_step(step)
+        return self.sampler.global_batch(number_of(step + 1, self.pairs) - 1)
+
+    def __len__(self) -> int:
+        return self.num_batches
+
+    def fingerprint(self) -> dict[str, Any]:
+        """The settings that the order depends on."""
+        return {**self.sampler.fingerprint(), SKIPPED: self.pairs}
