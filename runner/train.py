@@ -132,10 +132,8 @@ def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     from iolaus.runner.callbacks.preemption import KILLED_LOADER
     from iolaus.runner.checkpoints.callback import checkpoint_to_resume
     from iolaus.runner.logging.loggers import finish_loggers
-    from iolaus.runner.loop import resolved
-    from iolaus.runner.loop.budget import budget_of, settle, take_over
+    from iolaus.runner.loop import resolved, speed
     from iolaus.runner.loop.lightning_loop import one_epoch, savers
-    from iolaus.runner.loop.speed import steps_in
     from iolaus.runner.loop.trainer import describe_run, final_validation, make_trainer
     from iolaus.runner.report.summary import show
     from iolaus.runner.sweeps.pruning import pruning_of
@@ -143,11 +141,8 @@ def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     keep_freed_memory()
     checkpoint = checkpoint_to_resume(folder, config.resume)
     before = resolved.recorded(folder, checkpoint)
-    chosen = resolved.choose_hardware(config, before)
+    chosen = speed.settled(config, resolved.choose_hardware(config, before), before, folder)
     chosen.skip_batches = skipped_batches(folder.path)
-    take_over(chosen.trainer, before)
-    if (budget := budget_of(chosen.trainer)) and budget.name == "max_seconds":
-        settle(chosen.trainer, steps_in(budget, config, chosen, before, folder))
     parts = assemble(chosen, before.get("layout"))
     data, module, max_steps = parts.data, parts.module, parts.max_steps
     values = resolved.resolve(config, chosen, before, data, module)
