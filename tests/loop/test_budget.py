@@ -17,9 +17,12 @@ from iolaus.conf.trainer import BUDGETS, check_length
 from iolaus.runner.checkpoints.files import entry_of
 from iolaus.runner.cli.order.opened import RunOrder
 from iolaus.runner.cli.reproduce.rebuilding import _pin
+from iolaus.runner.in_python import assemble, compose
 from iolaus.runner.loop import assembly, speed
+from iolaus.runner.loop.assembly import Parts
 from iolaus.runner.loop.budget import PROVISIONAL, Budget, budget_of, steps_within, take_over
 from iolaus.runner.manifest.inputs import read_manifest
+from iolaus.runner.models.flops import step_flops
 from iolaus.runner.run import audit
 from iolaus.runner.run.folder import RunFolder, config_hash
 from iolaus.runner.samplers import GlobalBatchSampler, Sequential, Shuffled
@@ -140,13 +143,46 @@ def test_cut_run_goes_on_to_the_same_step_without_counting_again(
     assert RunOrder(resumed.path).num_steps == STEPS
 
 
-def test_flops_are_those_that_a_run_counts(run_here: Run) -> None:
-    budget, words = 5e8, ["trainer.validate_every=0", "data.layout=padded"]
-    run = run_here(*words, BY_BUDGET, f"trainer.max_flops={budget}")
-    steps, flops = run.status()["max_steps"], read_manifest(run.path)["totals"]["flops"]
-    assert steps > 2
-    assert abs(flops - budget) < 1.5 * flops / steps
-    assert run.status()["resolved"]["budget"] == "max_flops 500,000,000"
+def parts_of(text: Path, *words: str) -> Parts:
+    return assemble(compose(*TINY, f"data.source={text}", BY_BUDGET, *words))
+
+
+def test_flops_are_those_that_a_run_counts(text: Path) -> None:
+    parts = parts_of(text, "data.layout=padded", "trainer.max_flops=3e9")
+    counts, batches = parts.model.flop_counts(), parts.data.train_batches(0, 1)
+    spent = [step_flops(parts.model, counts, batches[step]) for step in range(parts.max_steps)]
+    assert len(spent) > 50
+    assert abs(sum(spent) - 3e9) < 1.2 * max(spent)
+
+
+@pytest.mark.parametrize("tokens", [2500, 9000])
+def test_steps_of_a_stream_are_those_of_its_first_batches(
+    text: Path, by_tokens: RunFolder, tokens: int
+) -> None:
+    """The smaller budget ends within the first 16 global batches, the other one behind them."""
+    words = [
+        "data.streaming=true",
+        f"data.tokenizer={by_tokens.path / 'model'}",
+        "data.validation_documents=4",
+    ]
+    parts = parts_of(text, *words, f"trainer.max_tokens={tokens}")
+    each = [share["tokens"] for share in parts.data.train_batches(0, 1)]
+    mean = sum(each[:16]) / len(each[:16])
+    if tokens == 2500:
+        assert sum(each) <= tokens < sum(each) + 2 * mean
+    else:
+        assert (len(each) > 16, len(each)) == (True, int(tokens / mean))
+
+
+def test_budget_that_is_not_known_before_training_is_refused(text: Path) -> None:
+    with pytest.raises(
+        ValueError, match=r"^trainer\.max_seconds=9: only a run measures how many steps that is"
+    ):
+        parts_of(text, "trainer.max_seconds=9")
+    with pytest.raises(
+        ValueError, match=r"^trainer\.max_tokens=9: SimpleNamespace does not tell how many steps"
+    ):
+        steps_within(Budget("max_tokens", 9), SimpleNamespace(), None)
 
 
 @pytest.fixture
