@@ -13,7 +13,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from iolaus.conf.trainer import BUDGETS, check_length
+from iolaus.conf.trainer import BUDGETS
 from iolaus.runner.checkpoints.files import entry_of
 from iolaus.runner.cli.order.opened import RunOrder
 from iolaus.runner.cli.reproduce.rebuilding import _pin
@@ -238,30 +238,6 @@ def test_plan_shows_the_steps_of_a_budget(
     monkeypatch.setattr(assembly, "steps_within", never)
     done = iolaus_here(tmp_path, "plan", f"resume={by_tokens.path}")
     assert re.search(r"budget +max_tokens 4,000, 12 steps\n", done.stdout), done.stderr
-
-
-@pytest.mark.parametrize(
-    "lengths",
-    [
-        {"max_steps": 9, "max_tokens": 5},
-        {"max_steps": -1, "max_epochs": 2, "max_flops": 5},
-        {"max_steps": -1, "max_tokens": 5, "max_seconds": 5},
-        {"max_steps": 0, "max_tokens": 5},
-        {"max_steps": -1},
-    ],
-)
-def test_a_run_has_one_length(lengths: dict[str, float]) -> None:
-    given = " and ".join(f"trainer.{name}={value}" for name, value in lengths.items())
-    with pytest.raises(ValueError, match=f"^{re.escape(given)}: give one length, [^\n]*null takes one away$"):
-        check_length(**{"max_epochs": None, **lengths})  # type: ignore[arg-type]
-
-
-def test_one_length_is_enough() -> None:
-    check_length(9, None, max_tokens=None)
-    check_length(9, 2)  # as in a recipe by epochs
-    check_length(-1, 2, max_tokens=None)
-    for name in BUDGETS:
-        check_length(-1, None, **{name: 5.0})
 
 
 def trainer(**values: Any) -> Any:
