@@ -70,8 +70,9 @@ class Config:
     """Callbacks of the trainer, such as progress bar and throughput."""
     logger: Any = setting(MISSING, execution=True)
     """Where metrics go; several with `logger=[csv,wandb]`."""
-    mode: str = setting("train", allowed=Choice(("train", "inspect")), execution=True)
-    """`train`, or `inspect` (as `iolaus plan`), which shows what a run would do and trains nothing."""
+    mode: str = setting("train", allowed=Choice(("train", "inspect", "evaluate")), execution=True)
+    """`train`; `inspect` (as `iolaus plan`), which shows what a run would do; or `evaluate` (as `iolaus evaluate`), which
+    measures the finished run that `resume` names on `data.test`, on `data.validation` if it was trained on text."""
     seed: int = 42
     """Seed of every random choice of the run."""
     skip_batches: list[Any] = setting(factory=list, allowed=PAIRS)

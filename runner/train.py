@@ -82,6 +82,9 @@ def work(config: DictConfig) -> dict[str, float]:
             if config.mode == "inspect":
                 inspect(config, folder)
                 return {}
+            if config.mode == "evaluate":
+                evaluate(config, folder)
+                return {}
             return run_job(config, folder, here, train)
         except Stopped as stopped:
             requeued = requeue(stopped, here)
@@ -108,6 +111,17 @@ def inspect(config: DictConfig, folder: RunFolder) -> None:
         show_plan(config)
     finally:
         shutil.rmtree(folder.path, ignore_errors=True)
+
+
+def evaluate(config: DictConfig, folder: RunFolder) -> None:
+    """Measures a finished run on the sets of the config; where that fails the folder is removed."""
+    from iolaus.runner.cli.models.evaluate import evaluate_sets
+
+    try:
+        evaluate_sets(config, folder.path)
+    except BaseException:
+        shutil.rmtree(folder.path, ignore_errors=True)
+        raise
 
 
 def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:

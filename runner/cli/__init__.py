@@ -6,6 +6,7 @@
 - `order`: the samples of any step; `verify`: whether a run was changed since; `reproduce`: whether
   it comes out the same again.
 - `runs`, `report`, `audit`: the runs that there are, as tables and pages, and compared step by step.
+- `judge`: whether one setting is better than another, by pairs of equal seeds.
 - `models`: subcommands that take a trained model; `prepare`: energon data sets; `prepare_corpus`: large corpora.
 - `version`: versions.
 """

@@ -17,6 +17,10 @@ COMMANDS = {
     "plan": ("shows what a run would do, and trains nothing", "iolaus.runner.train"),
     "info": ("lists groups and options, and the fields of those that are named", "iolaus.runner.cli.info"),
     "runs": ("lists runs, shows one, or compares several", "iolaus.runner.cli.runs"),
+    "judge": (
+        "tells whether one setting is better than another, by pairs of equal seeds",
+        "iolaus.runner.cli.judge.command",
+    ),
     "report": ("makes a page, Markdown or csv of runs", "iolaus.runner.cli.report"),
     "audit": ("compares the samples and masks of two runs, step by step", "iolaus.runner.cli.audit"),
     "order": (
@@ -29,6 +33,7 @@ COMMANDS = {
         "iolaus.runner.cli.reproduce.command",
     ),
     "predict": ("predicts with a model for a text or a file", "iolaus.runner.cli.models.predict"),
+    "evaluate": ("measures a model on labelled files, or on text", "iolaus.runner.cli.models.evaluate"),
     "push": ("copies an exported model to a folder or the hub", "iolaus.runner.cli.models.push"),
     "consolidate": ("exports the model of any checkpoint", "iolaus.runner.cli.models.consolidate"),
     "prepare": ("makes an energon data set of images and text", "iolaus.runner.cli.prepare"),

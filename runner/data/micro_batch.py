@@ -59,6 +59,7 @@ class FlatSamples(TypedDict, total=False):
     starts: NDArray[np.int64]  # [D], position of the answer's first token in its window; 0 for none
     ends: NDArray[np.int64]  # [D], position of its last token
     prompt_lengths: NDArray[np.int64]  # [D], tokens before the answer
+    masked_places: NDArray[np.int64]  # [D], the token of each document that is masked alone
     image_counts: NDArray[np.int64]  # [D], images of each document
     images: dict[str, NDArray[Any]]  # inputs of the vision tower, by its own names
     image_rows: dict[str, NDArray[np.int64]]  # [I], the rows that each image has in the input of that name

@@ -1,35 +1,55 @@
-"""Predictions and tables as files of the run folder."""
+"""Predictions and tables as files of a folder."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from iolaus.runner.evaluation.predictions import Predictions
 from iolaus.runner.run.files import write_atomically
 
+EVALUATION, PREDICTIONS = "evaluation.json", "predictions.jsonl"
+
 
 def write_predictions(
     folder: Path, sets: Mapping[str, Predictions], metrics: Mapping[str, float], facts: Mapping[str, Any]
 ) -> None:
-    """Writes the predictions for each set, by name (`val/validation`, `test/test`).
+    """Writes the predictions of a run for each set, by name (`val/validation`, `test/test`), as `write_sets` does."""
+    entries = {}
+    for name, predictions in sets.items():
+        prefix = f"{name}/"
+        own = {k.removeprefix(prefix): v for k, v in metrics.items() if k.startswith(prefix)}
+        entries[name] = entry_of(predictions, own)
+    write_sets(folder, sets, {**facts, "sets": entries})
+
+
+def entry_of(predictions: Predictions, metrics: Mapping[str, float]) -> dict[str, Any]:
+    """What `evaluation.json` has of a set: the number of `examples`, `metrics`, and the tables of the task."""
+    examples = sum(1 for _ in predictions.rows())
+    return {"examples": examples, "metrics": dict(metrics), **predictions.tables()}
+
+
+def write_sets(folder: Path, sets: Mapping[str, Predictions], evaluation: Mapping[str, Any]) -> None:
+    """Writes an evaluation and the predictions for its sets, by name.
 
     - `predictions.jsonl`: a line per example with `set`, `id`, `text`, `gold`, `predicted`, `probability`.
-    - `evaluation.json`: `facts`, and under `sets` for each name `examples`, `metrics`, and the tables of the task.
+    - `evaluation.json`: `evaluation`, which has for each name under `sets` an entry.
     - `answers-<set>.json` for questions: id -> text, the format of SQuAD's evaluation script.
     """
-    lines: list[str] = []
-    evaluation: dict[str, Any] = {**facts, "sets": {}}
+    rows = ({"set": name, **row} for name, predictions in sets.items() for row in predictions.rows())
     for name, predictions in sets.items():
-        rows = list(predictions.rows())
-        lines += [json.dumps({"set": name, **row}, ensure_ascii=False) for row in rows]
-        prefix = f"{name}/"
-        evaluation["sets"][name] = {
-            "examples": len(rows),
-            "metrics": {k.removeprefix(prefix): v for k, v in metrics.items() if k.startswith(prefix)},
-            **predictions.tables(),
-        }
+        safe = name.replace("/", "-").strip("-.")
         for stem, text in predictions.files().items():
-            write_atomically(folder / f"{stem}-{name.replace('/', '-')}.json", text)
-    write_atomically(folder / "predictions.jsonl", "".join(f"{line}\n" for line in lines))
-    write_atomically(folder / "evaluation.json", json.dumps(evaluation, ensure_ascii=False))
+            write_atomically(folder / f"{stem}-{safe}.json", text)
+    write_lines(folder / PREDICTIONS, rows)
+    write_content(folder, evaluation)
+
+
+def write_content(folder: Path, evaluation: Mapping[str, Any]) -> None:
+    """Writes `evaluation.json`."""
+    write_atomically(folder / EVALUATION, json.dumps(evaluation, ensure_ascii=False))
+
+
+def write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Writes a line of JSON for each row."""
+    write_atomically(path, "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows))

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.evaluation.predictions import Predictions, confusion_tables, measured, scores
+from iolaus.runner.evaluation.predictions import Compared, Predictions, confusion_tables, scores
 
 
 class ClassificationPredictions(Predictions):
@@ -31,9 +31,16 @@ class ClassificationPredictions(Predictions):
         """Class numbers [D]."""
         return self._of_known("predicted")
 
+    def owners(self) -> NDArray[np.int64]:
+        """The examples whose labels are known."""
+        return np.flatnonzero(self._known())
+
     def _of_known(self, value: str) -> tuple[Any, Any]:
-        known = self.seen & (self.sequences.labels >= 0)
+        known = self._known()
         return self.values[value][known], self.sequences.labels[known]
+
+    def _known(self) -> NDArray[np.bool_]:
+        return np.asarray(self.seen & (self.sequences.labels >= 0))
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Label names."""
@@ -68,6 +75,10 @@ class LabelPredictions(Predictions):
         known = self._known()
         return self.values["probability"][known] > 0.5, self.sequences.labels[known] > 0.5
 
+    def owners(self) -> NDArray[np.int64]:
+        """The examples whose labels are known."""
+        return np.flatnonzero(self._known())
+
     def rows(self) -> Iterator[dict[str, Any]]:
         """Label names, and the probabilities of those predicted."""
         names = self.sequences.names
@@ -100,19 +111,26 @@ class NumberPredictions(Predictions):
 
     def scored(self) -> tuple[Any, Any]:
         """Numbers [D], float64."""
-        known = self.seen & ~np.isnan(self.sequences.labels)
+        known = self._known()
         predicted, true = self.values["predicted"][known], self.sequences.labels[known]
         return predicted.astype(np.float64), true.astype(np.float64)
 
-    def measure(self) -> dict[str, float]:
+    def owners(self) -> NDArray[np.int64]:
+        """The examples whose numbers are known."""
+        return np.flatnonzero(self._known())
+
+    def parts(self) -> list[Compared]:
         """Correlations and the mean squared error, also of a subclass with a kind of its own."""
-        return measured("regression", 1, *self.scored())
+        return [Compared("regression", *self.scored(), self.owners())]
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Numbers; there is no probability."""
         for i in np.flatnonzero(self.seen):
             gold, predicted = float(self.sequences.labels[i]), float(self.values["predicted"][i])
             yield _row(self.sequences.examples[i], None if np.isnan(gold) else gold, predicted, None)
+
+    def _known(self) -> NDArray[np.bool_]:
+        return np.asarray(self.seen & ~np.isnan(self.sequences.labels))
 
 
 def _row(example: Any, gold: Any, predicted: Any, probability: Any) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -18,6 +18,20 @@ Gather = Callable[[Any], list[Any]]
 
 MakeMetric = Callable[[int], Metric]
 """Makes a metric, given the number of labels."""
+
+
+class Compared(NamedTuple):
+    """Items that metrics of a kind are computed of: texts, words, tags of sentences, answers."""
+
+    kind: str
+    predicted: Any
+    true: Any
+    owners: NDArray[np.int64] | None
+    """The number of each item's example [M]; None where it is not known."""
+    only: Sequence[str] | None = None
+    """The metrics of the kind that are meant; None for all."""
+    suffix: str = ""
+    """What their names end in."""
 
 
 class Predictions(ABC):
@@ -55,9 +69,25 @@ class Predictions(ABC):
         """Predictions and the truth, where it is known, for the task's own metrics."""
         return self.scored()
 
+    def owners(self) -> NDArray[np.int64] | None:
+        """The number of the example that each item of `compared` is of [M], for intervals; None if not known."""
+        return None
+
+    def scored_owners(self) -> NDArray[np.int64] | None:
+        """The same for the items of `scored`."""
+        return self.owners()
+
+    def parts(self) -> list[Compared]:
+        """What the task's own metrics are computed of."""
+        return [Compared(self.kind, *self.compared(), self.owners())]
+
     def measure(self) -> dict[str, float]:
         """The task's own metrics; none where the set has no labels."""
-        return measured(self.kind, self._num_labels(), *self.compared())
+        found: dict[str, float] = {}
+        for part in self.parts():
+            values = measured(part.kind, self.num_labels(), part.predicted, part.true, part.only)
+            found |= {f"{name}{part.suffix}": value for name, value in values.items()}
+        return found
 
     def measured_names(self) -> list[str]:
         """The names of the metrics of `measure`, before any prediction; for a kind of your own `monitor` alone."""
@@ -77,12 +107,13 @@ class Predictions(ABC):
         """The task's metrics, and those registered for it; none where the set has no labels."""
         found = self.measure()
         if found and self.registered:
-            values = [_as_tensor(one) for one in self.scored()]
+            values = [as_tensor(one) for one in self.scored()]
             for name, make in self.registered.items():
-                found[name] = _computed(name, make(self._num_labels()), values)
+                found[name] = computed(name, make(self.num_labels()), values)
         return found
 
-    def _num_labels(self) -> int:
+    def num_labels(self) -> int:
+        """How many labels there are; 1 for a task without."""
         return len(getattr(self.sequences, "names", ())) or 1
 
     @abstractmethod
@@ -121,12 +152,12 @@ def measured(
 ) -> dict[str, float]:
     """The metrics of a task, or `only` some, computed by this process alone; none where there is nothing to measure."""
     metrics = get_metrics_for_task(task, num_labels, sync_on_compute=False) if len(true) else {}
-    values = _as_tensor(predicted), _as_tensor(true)
+    values = as_tensor(predicted), as_tensor(true)
     chosen = {name: metric for name, metric in metrics.items() if only is None or name in only}
-    return {name: _computed(name, metric, values) for name, metric in chosen.items()}
+    return {name: computed(name, metric, values) for name, metric in chosen.items()}
 
 
-def _computed(name: str, metric: Metric, values: Sequence[Any]) -> float:
+def computed(name: str, metric: Metric, values: Sequence[Any]) -> float:
     """A metric of values that every rank has. Raises ValueError where it is not one number."""
     metric._to_sync = metric.sync_on_compute = False
     metric.update(*values)
@@ -136,7 +167,7 @@ def _computed(name: str, metric: Metric, values: Sequence[Any]) -> float:
     return float(found)
 
 
-def _as_tensor(values: Any) -> Any:
+def as_tensor(values: Any) -> Any:
     """An array as a tensor; lists of words stay as they are."""
     return torch.from_numpy(np.ascontiguousarray(values)) if isinstance(values, np.ndarray) else values
 

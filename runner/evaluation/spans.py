@@ -5,10 +5,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from iolaus.runner.data.micro_batch import MicroBatch
-from iolaus.runner.evaluation.predictions import Gather, Predictions, measured
+from iolaus.runner.evaluation.predictions import Compared, Gather, Predictions
 
 
 class QuestionPredictions(Predictions):
@@ -43,19 +44,24 @@ class QuestionPredictions(Predictions):
 
     def scored(self) -> tuple[Any, Any]:
         """Texts, and the accepted answers of each."""
-        examples = self.sequences.examples
-        known = [i for i in self.answers if examples[i].answers is not None]
-        return [self.answers[i][0] for i in known], [examples[i].answers for i in known]
+        known = self._known()
+        return [self.answers[i][0] for i in known], [self.sequences.examples[i].answers for i in known]
 
-    def measure(self) -> dict[str, float]:
+    def owners(self) -> NDArray[np.int64]:
+        """The questions whose answers are known."""
+        return np.array(self._known(), dtype=np.int64)
+
+    def parts(self) -> list[Compared]:
         """Exact match and F1; apart for questions with and without an answer where there are both."""
-        found = super().measure()
-        pairs = list(zip(*self.scored(), strict=True)) if self.sequences.may_be_empty else []
-        for name, has_answer in (("answerable", True), ("unanswerable", False)):
-            some = [(text, accepted) for text, accepted in pairs if bool(accepted) == has_answer]
-            part = measured(self.kind, 1, [text for text, _ in some], [accepted for _, accepted in some])
-            found |= {f"{figure}_{name}": value for figure, value in part.items()}
-        return found
+        (whole,) = super().parts()
+        if not self.sequences.may_be_empty:
+            return [whole]
+        parts = [whole]
+        for kind, has_answer in (("answerable", True), ("unanswerable", False)):
+            some = [i for i, accepted in enumerate(whole.true) if bool(accepted) == has_answer]
+            predicted, true = ([values[i] for i in some] for values in (whole.predicted, whole.true))
+            parts.append(Compared(self.kind, predicted, true, self.owners()[some], suffix=f"_{kind}"))
+        return parts
 
     def measured_names(self) -> list[str]:
         """Also those of questions with and without an answer, where there are both."""
@@ -81,6 +87,9 @@ class QuestionPredictions(Predictions):
         """`answers`: id -> text, the format of SQuAD's evaluation script."""
         answers = {row["id"]: row["predicted"] for row in self.rows()}
         return {"answers": json.dumps(answers, ensure_ascii=False)}
+
+    def _known(self) -> list[int]:
+        return [i for i in self.answers if self.sequences.examples[i].answers is not None]
 
     def _text(self, window: int) -> str:
         """The context between the first and last token of a window's best span."""

@@ -11,7 +11,7 @@ from torch import Tensor
 from iolaus.runner.data.labelled.tags import entities, is_bio, most_probable_tags
 from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.evaluation.metrics import ENTITY_FIGURES
-from iolaus.runner.evaluation.predictions import Gather, Predictions, confusion_tables, measured, scores
+from iolaus.runner.evaluation.predictions import Compared, Gather, Predictions, confusion_tables, scores
 
 _LESS_FREQUENT = -1e-3
 """The score of any label but the most frequent one, which has 0, for a word without a token; it only breaks ties."""
@@ -70,14 +70,22 @@ class TokenPredictions(Predictions):
         known = self._known()
         return self.values["predicted"][known], self.sequences.word_labels[known]
 
-    def measure(self) -> dict[str, float]:
+    def owners(self) -> NDArray[np.int64]:
+        """The sentence of each word whose label is known."""
+        return self._sentences()[self._known()]
+
+    def scored_owners(self) -> NDArray[np.int64]:
+        """Of these, those of words with a token."""
+        return self._sentences()[self._known() & self.seen]
+
+    def parts(self) -> list[Compared]:
         """Accuracy over words and, where labels are BIO tags, F1, precision and recall over entities."""
-        num_labels = len(self.sequences.names)
-        found = measured(self.kind, num_labels, *self.compared(), only=["accuracy"])
-        if found and self._is_bio:
+        parts = [Compared(self.kind, *self.compared(), self.owners(), ["accuracy"])]
+        if self._is_bio and len(parts[0].true):
             predicted, true = zip(*self._tags(), strict=True)
-            found |= measured(self.kind, num_labels, predicted, true, only=ENTITY_FIGURES)
-        return found
+            sentences = np.unique(self.owners())
+            parts.append(Compared(self.kind, predicted, true, sentences, ENTITY_FIGURES))
+        return parts
 
     def measured_names(self) -> list[str]:
         """The names of its metrics; those of entities only where labels are BIO tags."""
@@ -115,6 +123,11 @@ class TokenPredictions(Predictions):
                     counter.update(kind for _, _, kind in spans)
             found["entities"] = [scores(k, correct[k], ours[k], theirs[k]) for k in sorted({*ours, *theirs})]
         return found
+
+    def _sentences(self) -> NDArray[np.int64]:
+        """The sentence of each word [W]."""
+        lengths = np.diff(self.sequences.word_starts)
+        return np.repeat(np.arange(len(lengths)), lengths)
 
     def _known(self) -> NDArray[np.bool_]:
         return np.asarray(self.evaluated & (self.sequences.word_labels >= 0))

@@ -1,6 +1,8 @@
 """Predictions of a trained model, and its export.
 
 - `labelled`: labels, labels of words, and answers in contexts; `answering`: answers about images; `infill`: masks.
+- `passes`: one pass over samples, computed as in the run; `evaluated`: figures on data that comes later, of labelled
+  examples by `labelled`, of text by `language` and `pseudo_likelihood`.
 - `export`: the model as a Hugging Face folder.
 - `trained_model`: any of these models, and predictions for rows; `opened_run`: a run opened in Python.
 """

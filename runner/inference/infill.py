@@ -21,8 +21,8 @@ def open_model(run: str) -> "tuple[Any, PreTrainedTokenizerBase]":
 
     from iolaus.runner.run.model_folder import model_folder
 
+    folder = model_folder(run)
     try:
-        folder = model_folder(run)
         return from_pretrained(AutoConfig, folder), from_pretrained(AutoTokenizer, folder)
     except CustomCodeRefused:
         raise
@@ -37,12 +37,17 @@ def load(run: str) -> "tuple[MaskedDiffusionLM, PreTrainedTokenizerBase]":
     from iolaus.runner.models.encoder import load_encoder
 
     config, tokenizer = open_model(run)
-    classes = config.architectures or []
-    if not any(name.endswith(("ForMaskedLM", "ForPreTraining")) for name in classes):
-        raise ValueError(f"the model in {run!r} is a {', '.join(classes)}, not a masked language model")
+    check_language_model(run, config)
     special = set(tokenizer.all_special_ids)
     ordinary = np.array([i for i in range(len(tokenizer)) if i not in special])
     return MaskedDiffusionLM(load_encoder(run, {}, tokenizer), ordinary).eval(), tokenizer
+
+
+def check_language_model(run: str, config: Any) -> None:
+    """Raises ValueError unless the config of a run's model is that of a masked language model."""
+    classes = config.architectures or []
+    if not any(name.endswith(("ForMaskedLM", "ForPreTraining")) for name in classes):
+        raise ValueError(f"the model in {run!r} is a {', '.join(classes)}, not a masked language model")
 
 
 def fill(

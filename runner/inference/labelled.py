@@ -4,23 +4,23 @@ import json
 import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-import torch
+import numpy as np
+from numpy.typing import NDArray
 from omegaconf import OmegaConf
-from torch import Tensor
 
 from iolaus.conf.registry import OPTIONS, TASKS
-from iolaus.runner.data.batches import VALIDATION_STREAM, GlobalBatches
 from iolaus.runner.data.evaluated import EVALUATED_AT_ONCE
 from iolaus.runner.data.labelled.examples import READER_SETTINGS, ExampleReader
-from iolaus.runner.data.micro_batch import MicroBatch, tokenizer_arguments
+from iolaus.runner.data.micro_batch import tokenizer_arguments
 from iolaus.runner.data.read.formats import ROWS, ending_format
 from iolaus.runner.data.read.opened import AS_FOUND, Reading
 from iolaus.runner.data.read.rows import Row, Rows, read_rows
-from iolaus.runner.models.packed.rows import may_be_padded
+from iolaus.runner.evaluation.predictions import Predictions
+from iolaus.runner.evaluation.totals import LabelledSet
+from iolaus.runner.inference.passes import Computation, Report, RowSums, as_trained, device_here, passes
 from iolaus.runner.run.model_folder import TASK, model_folder
-from iolaus.runner.samplers import Sequential
 from iolaus.runner.tasks import Task, get_task
 
 log = logging.getLogger("iolaus")
@@ -36,6 +36,8 @@ class Predictor(NamedTuple):
     collator: Any
     settings: Mapping[str, Any]
     """The data settings of its training."""
+    computation: Computation = Computation()
+    """As its run computed it."""
 
 
 def saved_task(run: str) -> dict[str, Any] | None:
@@ -59,10 +61,15 @@ def task_of(run: str, architectures: list[str]) -> Task | None:
     return None
 
 
-def load_predictor(run: str, task: Task, config: Any, tokenizer: Any) -> Predictor:
-    """The finetuned model of a run or of a Hugging Face folder, with its columns or the defaults of `data=<task>`."""
-    known = saved_task(run) or _assumed(task, config)
-    settings = {**AS_FOUND._asdict(), **known["data"]}
+def load_predictor(
+    run: str, task: Task, config: Any, tokenizer: Any, changes: Mapping[str, Any] | None = None
+) -> Predictor:
+    """The finetuned model of a run or of a Hugging Face folder, with its columns or the defaults of `data=<task>`.
+
+    `changes` are data settings in the place of these.
+    """
+    known = saved_task(run) or _assumed(task, config, tokenizer)
+    settings = {**AS_FOUND._asdict(), **known["data"], **(changes or {})}
     settings.pop("task", None)
     reader = task.make_reader(settings)
     reader.restore(known["learnt"])
@@ -75,14 +82,18 @@ def load_predictor(run: str, task: Task, config: Any, tokenizer: Any) -> Predict
         **reader.collator_arguments(),
     )
     model = collator.task_model(task.load(model_folder(run))).eval()
-    return Predictor(task, reader, model, tokenizer, collator, settings)
+    computation = as_trained(run).set_up(collator, model)
+    return Predictor(task, reader, model, tokenizer, collator, settings, computation)
 
 
-def rows_of_file(predictor: Predictor, path: str) -> Rows:
-    """The rows of a file, by its ending or else as they were read for training."""
+def rows_of_file(predictor: Predictor, source: Any, split: str = "train") -> Rows:
+    """The rows of a file, or of another source, by its ending or else as they were read for training.
+
+    `split` is for data sets with several whose name gives none.
+    """
     reading = Reading(*(predictor.settings[name] for name in Reading._fields))
-    known = ending_format(Path(path)) in ROWS
-    return read_rows(path, reading._replace(format="auto") if known else reading)
+    known = isinstance(source, str | Path) and ending_format(Path(source)) in ROWS
+    return read_rows(source, reading._replace(format="auto") if known else reading, split)
 
 
 def rows_of_texts(predictor: Predictor, texts: list[str], second: str | None) -> Rows:
@@ -103,44 +114,61 @@ class Predicted(NamedTuple):
     rows: Iterator[dict[str, Any]]
     """`id`, text, `predicted` and `probability` of each example, in their order."""
     figures: dict[str, float]
-    """The metrics of a run's test, where there are labels."""
+    """The figures of a run's test, where there are labels."""
 
 
-@torch.no_grad()
-def predict(predictor: Predictor, rows: Rows, micro_batch_tokens: int) -> Predicted:
-    """Predictions for rows, and their metrics where the rows have labels that the model knows."""
-    model, collator, sequences = predictor.model, predictor.collator, _sequences(predictor, rows)
-    size = min(EVALUATED_AT_ONCE, len(sequences))
-    sampler = Sequential(dataset=sequences, num_epochs=1, num_batches=None, global_batch_size=size, seed=0)
-    limits = (micro_batch_tokens, None if may_be_padded(model) else 1)  # tokens and rows of a micro-batch
-    batches = GlobalBatches(sequences, sampler, collator, 0, VALIDATION_STREAM, 0, 1, *limits, packed=False)
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    model.to(device)
-    predictions = predictor.task.predictions(sequences, collator)
-    for step in range(len(sampler)):
-        for micro_batch in batches[step]["micro_batches"]:
-            moved = {n: v.to(device) if isinstance(v, Tensor) else v for n, v in micro_batch.items()}
-            predictions.add(cast(MicroBatch, moved), model(moved))
-    predictions.join(lambda mine: [mine])
-    shown = ({name: value for name, value in row.items() if name != "gold"} for row in predictions.rows())
-    return Predicted(shown, predictions.metrics())
+def predict(predictor: Predictor, rows: Rows, micro_batch_tokens: int | None = None) -> Predicted:
+    """Predictions for rows, and their figures where the rows have labels that the model knows."""
+    found = measure(predictor, _known_or_unlabelled(predictor, rows), micro_batch_tokens)
+    without = ({n: v for n, v in row.items() if n != "gold"} for row in found.predictions.rows())
+    return Predicted(without, found.figures)
 
 
-def _sequences(predictor: Predictor, rows: Rows) -> Any:
-    """The samples of rows; without their labels, with a warning, where the model does not know these."""
-    reader, column = predictor.reader, predictor.settings["label_column"]
+class Measured(NamedTuple):
+    """Predictions for a set, and its figures."""
+
+    predictions: Predictions
+    figures: dict[str, float]
+    """The loss and the metrics, as of a run's test; none without labels."""
+    sums: dict[str, NDArray[np.float64]]
+    """The `loss` and the `weight` of each example [E], where the model tells them apart."""
+
+
+def measure(
+    predictor: Predictor, sequences: Any, micro_batch_tokens: int | None = None, report: Report | None = None
+) -> Measured:
+    """Predicts for the samples of a set, and measures what is predicted, as a run tests its model."""
+    model, collator, computation = predictor.model, predictor.collator, predictor.computation
+    if micro_batch_tokens is not None:
+        computation = computation._replace(micro_batch_tokens=micro_batch_tokens)
+    evaluated = LabelledSet(predictor.task.predictions(sequences, collator), device_here())
+    apart = RowSums(sequences.owners(), len(sequences.examples))
+    model.by_row = True
+    for passed in passes(model, collator, sequences, computation, 0, EVALUATED_AT_ONCE, report):
+        evaluated.add(passed.micro_batch, passed.output)
+        apart.add(passed)
+    figures = evaluated.finish(lambda mine: [mine], lambda sums: sums)
+    return Measured(evaluated.predictions, figures, apart.sums)
+
+
+def tokenized(predictor: Predictor, rows: Rows) -> Any:
+    """The samples of rows, with their labels; raises ValueError for a label that the model does not know."""
     length = min(predictor.settings["max_length"], predictor.tokenizer.model_max_length)
+    examples = predictor.reader.examples(rows, labelled=False)
+    return predictor.reader.tokenize(examples, predictor.tokenizer, length, training=False)
 
-    def tokenized(rows: Rows) -> Any:
-        examples = reader.examples(rows, labelled=False)
-        return reader.tokenize(examples, predictor.tokenizer, length, training=False)
 
+def _known_or_unlabelled(predictor: Predictor, rows: Rows) -> Any:
+    """The samples of rows; without their labels, with a warning, where the model does not know these."""
+    column = predictor.settings["label_column"]
     try:
-        return tokenized(rows)
+        return tokenized(predictor, rows)
     except ValueError as error:
         values = [{name: value for name, value in row.values.items() if name != column} for row in rows.rows]
         unlabelled = [row._replace(values=kept) for row, kept in zip(rows.rows, values, strict=True)]
-        sequences = tokenized(rows._replace(rows=unlabelled))  # raises again if the labels are right
+        sequences = tokenized(
+            predictor, rows._replace(rows=unlabelled)
+        )  # raises again if the labels are right
         log.warning("the labels are left out, and no figures computed: %s", error)
         return sequences
 
@@ -153,10 +181,12 @@ def option_defaults(group: str, option: str) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name != "_target_"}
 
 
-def _assumed(task: Task, config: Any) -> dict[str, Any]:
-    """The settings of a task as far as a model's config gives them, else the defaults."""
+def _assumed(task: Task, config: Any, tokenizer: Any) -> dict[str, Any]:
+    """The settings of a task as far as a model's config gives them, else the defaults; texts as long as it reads them."""
     data = option_defaults("data", task.name)
-    longest = getattr(config, "max_position_embeddings", None) or data["max_length"]
     settings = {name: data[name] for name in (*READER_SETTINGS, *Reading._fields)}
-    settings["max_length"] = min(data["max_length"], longest)
+    longest = getattr(config, "max_position_embeddings", None) or data["max_length"]
+    longest = min(longest, tokenizer.model_max_length)
+    windows = task.second == "context_column"  # of a length that a model was trained with
+    settings["max_length"] = min(data["max_length"], longest) if windows else longest
     return {"data": settings, "learnt": task.assumed(config), "objective": {}}

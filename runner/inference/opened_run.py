@@ -106,7 +106,7 @@ class Run:
         *,
         images: str | Path | None = None,
         max_new_tokens: int = 32,
-        tokens: int = 8192,
+        tokens: int | None = None,
         steps: int = 1000,
         temperature: float = 1.0,
         order: str = "random",
@@ -119,7 +119,7 @@ class Run:
                 `question` and `image`), or a list of them. A language model fills in each `[MASK]` of a text.
             images: For vision-language models: the folder of the images.
             max_new_tokens: For vision-language models: the longest answer, in tokens.
-            tokens: For labelled tasks: tokens of a micro-batch.
+            tokens: For labelled tasks: tokens of a micro-batch; none takes those of the run.
             steps: For language models: sampling steps from all masked to none.
             temperature: For language models: of the sampling; 0 takes the most likely token.
             order: For language models: `random`, or `confidence`, which fills in the most likely tokens first.

@@ -37,7 +37,7 @@ def load_trained_model(run: str) -> TrainedModel:
 def predict_rows(
     model: TrainedModel,
     given: Sequence[Any],
-    tokens: int,
+    tokens: int | None,
     images: str | Path | None,
     max_new_tokens: int,
     sampling: Mapping[str, Any],

@@ -52,7 +52,7 @@ def run_folder(*, _root_: DictConfig) -> str:
     """
     identity = config_hash(_root_)
     agree_on_launch()
-    several = nodes_of(_root_.trainer) != (1, 1) and _root_.mode != "inspect"
+    several = nodes_of(_root_.trainer) != (1, 1) and _root_.mode == "train"
     return agreed_folder(Path(_root_.outputs), identity, lambda: _chosen_folder(_root_, identity), several)
 
 
@@ -60,6 +60,8 @@ def _chosen_folder(_root_: DictConfig, identity: str) -> str:
     outputs = Path(_root_.outputs)
     if _root_.mode == "inspect":  # Hydra wants a folder; this one is removed
         return str(Path(tempfile.gettempdir()) / f"iolaus-inspect-{secrets.token_hex(4)}")
+    if _root_.mode == "evaluate":
+        return str(outputs / f"{new_name()}-evaluation")
     if _root_.resume is None:
         return str(outputs / new_name())
     if _root_.resume == "auto":

@@ -15,8 +15,8 @@ from iolaus.runner.checkpoints.callback import ResumePoint
 from iolaus.runner.checkpoints.files import entry_of
 from iolaus.runner.config.completed import completed
 from iolaus.runner.loop.budget import budget_of
-from iolaus.runner.loop.trainer import cpu_has_bf16, resolve_accelerator, resolve_precision
-from iolaus.runner.models.autocast import usable_precision
+from iolaus.runner.loop.trainer import resolve_accelerator, resolve_precision
+from iolaus.runner.models.autocast import cpu_has_bf16, usable_precision
 from iolaus.runner.models.packed.attention import FLASH_KERNELS, gpu_has_flash
 from iolaus.runner.run.cluster import member, num_nodes, processes_per_node
 from iolaus.runner.run.folder import RunFolder

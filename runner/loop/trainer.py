@@ -25,6 +25,7 @@ from iolaus.runner.loop.assembly import Parts
 from iolaus.runner.loop.lightning_loop import describe
 from iolaus.runner.loop.profiling import Profile
 from iolaus.runner.loop.sharding import ShardedStrategy
+from iolaus.runner.models.autocast import cpu_has_bf16
 from iolaus.runner.models.packed.attention import use_kernel
 from iolaus.runner.report.summary import typed_path
 from iolaus.runner.run.cluster import cluster_environment, num_nodes, processes_per_node
@@ -138,11 +139,6 @@ def resolve_precision(precision: str, accelerator: str) -> str:
         return precision
     on_gpu = accelerator == "gpu" and torch.cuda.is_bf16_supported()
     return "bf16-mixed" if on_gpu or (accelerator == "cpu" and cpu_has_bf16()) else "32-true"
-
-
-def cpu_has_bf16() -> bool:
-    """Whether the CPU has bf16 matrix units (AMX or AVX512-BF16)."""
-    return torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
 
 
 def final_validation(trainer: Trainer, module: Any, data: Any) -> None:

@@ -6,7 +6,7 @@
 - `finetuning`: classifiers and question answering; `vision`: models of images and text.
 - `packed`: attention and dropout over packed rows.
 - `positions`, `autocast`, `flops`: how many tokens, which precision, how many operations.
-- `task_model`: what every model that is trained has.
+- `task_model`: what every model that is trained has; `row_sums`: sums for each row of a micro-batch.
 """
 
 from iolaus.runner.models.encoder import build_encoder, load_encoder

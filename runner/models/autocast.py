@@ -23,6 +23,11 @@ def usable_precision(precision: str, task_model: Any, layout: str) -> str:
     return "32-true"
 
 
+def cpu_has_bf16() -> bool:
+    """Whether the CPU has bf16 matrix units (AMX or AVX512-BF16)."""
+    return torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
+
+
 def autocast_dtype(precision: str) -> torch.dtype:
     """The type that autocast computes in at a mixed precision."""
     return torch.bfloat16 if precision.startswith("bf16") else torch.float16

@@ -9,6 +9,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from iolaus.runner.data.micro_batch import MicroBatch
+from iolaus.runner.models.row_sums import rows_of, summed_by_row
 from iolaus.runner.models.sparse_head import SparseMaskedLM, rows_at
 
 ORDERS = ("random", "confidence")
@@ -36,6 +37,14 @@ class MaskedDiffusionLM(SparseMaskedLM):
         """Sums over the micro-batch: weighted `loss` in nats, `correct` guesses, and masked tokens as `targets`."""
         sums = super().forward(micro_batch)
         return sums | {"targets": torch.tensor(len(micro_batch["targets"]), device=sums["loss"].device)}
+
+    def row_sums(self, micro_batch: MicroBatch, by_target: dict[str, Tensor]) -> dict[str, Tensor]:
+        """As for masked language models, but `weight` is the number of ordinary tokens, masked ones as `targets`."""
+        sums = super().row_sums(micro_batch, by_target)
+        seen = ~self.special[micro_batch["input_ids"]].flatten()
+        positions = torch.arange(len(seen), device=seen.device)
+        seen_by_row = summed_by_row(micro_batch, rows_of(micro_batch, positions), {"seen": seen})["seen"]
+        return {**sums, "targets": sums["weight"], "weight": sums["weight"] + seen_by_row}
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Logits [N, V] of hidden states [N, H]; minus infinity at special tokens."""

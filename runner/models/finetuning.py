@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.models.packed.rows import packed_row, padded_rows, unpacked
 from iolaus.runner.models.packed.trials import TOLERANCE, evaluating, relative_difference, trial_documents
+from iolaus.runner.models.row_sums import rows_of, summed_by_row
 from iolaus.runner.models.sparse_head import encoder_returning
 from iolaus.runner.models.wrapped import WrappedModel
 
@@ -99,12 +100,14 @@ class SequenceClassifier(HeadedModel):
         """One of each sample."""
         return len(micro_batch["samples"])
 
-    def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
+    def forward(self, micro_batch: MicroBatch) -> dict[str, Any]:
         """The sum of the `loss` over labelled rows, and `logits` [D, C]."""
         logits = self.outputs(micro_batch).logits.float()
         labels = micro_batch["example_labels"]
         if self.problem_type == "single_label_classification":
             loss = functional.cross_entropy(logits, labels, reduction="sum")
+            losses = functional.cross_entropy(logits, labels, reduction="none") if self.by_row else loss
+            unknown = labels < 0
         else:
             targets = labels.reshape(len(labels), -1)
             unknown = targets.isnan()
@@ -115,8 +118,13 @@ class SequenceClassifier(HeadedModel):
                 losses = functional.binary_cross_entropy_with_logits(logits, targets, reduction="none").mean(
                     -1
                 )
-            loss = losses.masked_fill(unknown.any(-1), 0).sum()  # selecting rows would wait for a GPU
-        return {"loss": loss, "logits": logits.detach()}
+            unknown = unknown.any(-1)
+            losses = losses.masked_fill(unknown, 0)  # selecting rows would wait for a GPU
+            loss = losses.sum()
+        result: dict[str, Any] = {"loss": loss, "logits": logits.detach()}
+        if self.by_row:
+            result["row_sums"] = {"loss": losses.double(), "weight": (~unknown).double()}
+        return result
 
 
 class TokenClassifier(HeadedModel):
@@ -126,13 +134,19 @@ class TokenClassifier(HeadedModel):
         """Tokens with a target, and the first piece of each word."""
         return micro_batch.get("read_positions")
 
-    def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
+    def forward(self, micro_batch: MicroBatch) -> dict[str, Any]:
         """The sum of the `loss` over targets, and `logits` [W, C] of the words' first pieces."""
         logits = self.outputs(micro_batch).logits.float().flatten(0, 1)
         chosen = logits.index_select(0, micro_batch["target_positions"])
         loss = functional.cross_entropy(chosen, micro_batch["targets"], reduction="sum")
         words = logits.detach().index_select(0, micro_batch["word_positions"])
-        return {"loss": loss, "logits": words}
+        result: dict[str, Any] = {"loss": loss, "logits": words}
+        if self.by_row:
+            losses = functional.cross_entropy(chosen, micro_batch["targets"], reduction="none")
+            rows = rows_of(micro_batch, micro_batch["target_positions"])
+            by_target = {"loss": losses, "weight": torch.ones_like(losses)}
+            result["row_sums"] = summed_by_row(micro_batch, rows, by_target)
+        return result
 
 
 class QuestionAnswerer(HeadedModel):
@@ -146,7 +160,7 @@ class QuestionAnswerer(HeadedModel):
         """All tokens."""
         return micro_batch["input_ids"].numel()
 
-    def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
+    def forward(self, micro_batch: MicroBatch) -> dict[str, Any]:
         """The `loss`: half the sum of both cross-entropies, weighted by window.
 
         While evaluating also, for each window [D]: `score`, `first` and `last` token of the best span in the context,
@@ -163,9 +177,12 @@ class QuestionAnswerer(HeadedModel):
             starts, ends = (logits.masked_fill(padding, _PADDING_LOGIT) for logits in (starts, ends))
         losses = functional.cross_entropy(starts, micro_batch["starts"], reduction="none")
         losses = losses + functional.cross_entropy(ends, micro_batch["ends"], reduction="none")
-        result = {"loss": (losses * micro_batch["sample_weights"]).sum() / 2}
+        weights = micro_batch["sample_weights"]
+        result: dict[str, Any] = {"loss": (losses * weights).sum() / 2}
         if not self.training:
             result |= best_spans(starts, ends, in_context, self.max_answer_tokens)
+        if self.by_row:
+            result["row_sums"] = {"loss": (losses * weights).double() / 2, "weight": weights.double()}
         return result
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
 from iolaus.runner.data.micro_batch import MicroBatch
+from iolaus.runner.models.row_sums import rows_of, summed_by_row
 from iolaus.runner.models.wrapped import WrappedModel
 
 LOGITS_AT_ONCE = 2**25
@@ -35,11 +36,22 @@ class SparseMaskedLM(WrappedModel):
         """The names of `forward`'s sums, and `weight`."""
         return ("loss", "correct", "weight")
 
-    def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
+    def forward(self, micro_batch: MicroBatch) -> dict[str, Any]:
         """Sums over the micro-batch: `loss` in nats, weighted by `target_weights` if given; `correct`, 0 in training."""
         positions = micro_batch["target_positions"]
         chosen = rows_at(self.encode(micro_batch, positions), positions)
-        return self.score(chosen, micro_batch["targets"], micro_batch.get("target_weights"))
+        losses, correct = self.scored(chosen, micro_batch["targets"], micro_batch.get("target_weights"))
+        sums: dict[str, Any] = {"loss": added_up(losses), "correct": added_up(correct)}
+        if self.by_row:
+            by_target = {"loss": torch.cat(list(losses)), "correct": torch.cat(list(correct))}
+            sums["row_sums"] = self.row_sums(micro_batch, by_target)
+        return sums
+
+    def row_sums(self, micro_batch: MicroBatch, by_target: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The sums [D] of each row, by name: those of the targets [N], and their number as `weight`."""
+        rows = rows_of(micro_batch, micro_batch["target_positions"])
+        ones = torch.ones_like(by_target["loss"])
+        return summed_by_row(micro_batch, rows, {**by_target, "weight": ones})
 
     def masked(self, micro_batch: MicroBatch) -> tuple[Tensor, Tensor, Tensor]:
         """The encoder's token ids [B, T], positions [N] of targets, and targets [N]."""
@@ -51,7 +63,14 @@ class SparseMaskedLM(WrappedModel):
             return self.pretrained.base_model(**self.arguments(micro_batch))[0]
 
     def score(self, hidden: Tensor, targets: Tensor, weights: Tensor | None) -> dict[str, Tensor]:
-        """Sums of `loss` (in fp32) and `correct` over hidden states [N, H] with targets [N] and factors [N].
+        """Sums of `loss` (in fp32) and `correct` over hidden states [N, H] with targets [N] and factors [N]."""
+        losses, correct = self.scored(hidden, targets, weights)
+        return {"loss": added_up(losses), "correct": added_up(correct)}
+
+    def scored(
+        self, hidden: Tensor, targets: Tensor, weights: Tensor | None
+    ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+        """The loss of each target [N], and whether it is guessed right (none in training), in chunks.
 
         Chunks are computed again in the backward pass, so that no more than `LOGITS_AT_ONCE` are kept.
         """
@@ -60,11 +79,11 @@ class SparseMaskedLM(WrappedModel):
         size = max(1, LOGITS_AT_ONCE // self.pretrained.config.get_text_config().vocab_size)
         chunks = list(zip(hidden.split(size), targets.split(size), weights.split(size), strict=True))
         if len(chunks) <= 1 or not torch.is_grad_enabled():
-            sums = [self._score_chunk(*chunk) for chunk in chunks]
+            found = [self._score_chunk(*chunk) for chunk in chunks]
         else:
-            sums = [checkpoint(self._score_chunk, *chunk, use_reentrant=False) for chunk in chunks]
-        loss, correct = (torch.stack(parts).sum() for parts in zip(*sums, strict=True))
-        return {"loss": loss, "correct": correct}
+            found = [checkpoint(self._score_chunk, *chunk, use_reentrant=False) for chunk in chunks]
+        losses, correct = zip(*found, strict=True)
+        return losses, correct
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Logits [N, V] of hidden states [N, H]."""
@@ -84,8 +103,13 @@ class SparseMaskedLM(WrappedModel):
         logits = self.logits(hidden)
         losses = functional.cross_entropy(logits.float(), targets, reduction="none")
         with torch.no_grad():
-            correct = (targets[:0] if self.training else logits.argmax(-1) == targets).sum()
-        return (losses * weights).sum(), correct
+            correct = targets[:0] if self.training else logits.argmax(-1) == targets
+        return losses * weights, correct
+
+
+def added_up(chunks: Sequence[Tensor]) -> Tensor:
+    """The sum over all chunks, 0-dim."""
+    return torch.stack([chunk.sum() for chunk in chunks]).sum()
 
 
 def rows_at(hidden: Tensor, positions: Tensor) -> Tensor:

@@ -21,6 +21,10 @@ class TaskModel(nn.Module):
     pretrained: PreTrainedModel
     """The model of transformers that is exported."""
 
+    by_row: bool = False
+    """Whether `forward` also gives `row_sums`, its sums for each row apart; a model that does not know them leaves them
+    out."""
+
     position_offset: int | None = None
     """Where positions of packed rows begin; None until `pack_rows`."""
 

@@ -8,11 +8,11 @@ from transformers import AutoConfig, PreTrainedModel
 from iolaus.conf.values import check_choice
 from iolaus.runner.data.micro_batch import MicroBatch, tokenizer_arguments
 from iolaus.runner.data.text.tokenizer import load_tokenizer
+from iolaus.runner.evaluation.totals import add_sums
 from iolaus.runner.loaders.pretraining import OBJECTIVES
 from iolaus.runner.models import build_encoder
 from iolaus.runner.models.encoder import SIZES
 from iolaus.runner.modules.automatic import AutomaticModule, Batch, Output
-from iolaus.runner.modules.base import add_sums
 from iolaus.runner.objectives import get_collator_cls
 from iolaus.runner.objectives.layout import IGNORED
 from iolaus.runner.optim import get_scheduler

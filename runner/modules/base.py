@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 from torch.distributed.fsdp import FSDPModule
 
-from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.data.replicas import gathered, replica_of
 from iolaus.runner.loop.sharding import gather, shard
 from iolaus.runner.models.task_model import TaskModel
@@ -81,10 +80,3 @@ class ModelModule(pl.LightningModule):
         self._evaluation.close()
 
     on_test_end = on_validation_end
-
-
-def add_sums(sums: dict[str, Tensor], micro_batch: MicroBatch, output: dict[str, Tensor]) -> None:
-    """Adds a micro-batch's `weight` and the model's output for it to the sums over an evaluated set, in float64."""
-    weight = torch.as_tensor(micro_batch["weight"], dtype=torch.float64)
-    for name, value in {**output, "weight": weight}.items():
-        sums[name] = sums.get(name, 0) + value.detach().to(output["loss"].device, torch.float64)

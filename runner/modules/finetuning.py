@@ -15,13 +15,11 @@ from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.micro_batch import MicroBatch, Share
 from iolaus.runner.evaluation.files import write_predictions
 from iolaus.runner.evaluation.predictions import Predictions
+from iolaus.runner.evaluation.totals import SUMS, LabelledSet, mean_loss
 from iolaus.runner.modules.training import TrainingModule
 from iolaus.runner.run.folder import RunFolder
 
 log = logging.getLogger("iolaus")
-
-SUMS = ("loss", "weight", "correct")
-"""The sums over an evaluated set."""
 
 
 class FinetuningRun(TrainingModule):
@@ -54,11 +52,7 @@ class FinetuningRun(TrainingModule):
     def validation_step(self, batch: Share, batch_idx: int, dataloader_idx: int = 0) -> None:
         """Adds this rank's share of a batch."""
         for micro_batch in batch["micro_batches"]:
-            output = self.output(micro_batch, dataloader_idx)
-            weight = torch.tensor(micro_batch["weight"], dtype=torch.float64, device=self.device)
-            correct = output.get("correct", torch.zeros_like(weight))
-            self._sums[dataloader_idx] += torch.stack([output["loss"].double(), weight, correct.double()])
-            self._sets[dataloader_idx][1].add(micro_batch, output)
+            self._sets[dataloader_idx][1].add(micro_batch, self.output(micro_batch, dataloader_idx))
 
     def on_validation_epoch_end(self) -> None:
         """Joins what the ranks have predicted, and logs loss and metrics of every set."""
@@ -98,7 +92,7 @@ class FinetuningRun(TrainingModule):
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:
         """The figures of a set, from its sums of `loss`, `weight` and (where the model counts) `correct` targets."""
-        return {"loss": totals["loss"] / max(totals["weight"], 1e-12)}
+        return mean_loss(totals)
 
     def results(self) -> dict[str, float]:
         """The figures of the exported weights, and the baselines to compare them with."""
@@ -116,18 +110,18 @@ class FinetuningRun(TrainingModule):
         return int(checkpoint["global_step"])
 
     def _begin(self, stage: str, sets: dict[str, Any]) -> None:
-        self._sets = [(f"{stage}/{name}", self.make_predictions(s)) for name, s in sets.items()]
-        self._sums = [torch.zeros(len(SUMS), dtype=torch.float64, device=self.device) for _ in sets]
+        self._sets = [
+            (f"{stage}/{name}", LabelledSet(self.make_predictions(s), self.device))
+            for name, s in sets.items()
+        ]
         self.begin_evaluation()
 
     def _finish(self) -> dict[str, float]:
         metrics: dict[str, float] = {}
-        for (name, predictions), sums in zip(self._sets, self._sums, strict=True):
-            predictions.join(self.gather_objects)
-            totals = self.sum_over_ranks(dict(zip(SUMS, sums.tolist(), strict=True)))
-            if found := predictions.metrics():
-                metrics |= {f"{name}/{k}": v for k, v in (self.figures(totals) | found).items()}
-            self.predictions[name] = predictions
+        for name, evaluated in self._sets:
+            found = evaluated.finish(self.gather_objects, self.sum_over_ranks, self.figures)
+            metrics |= {f"{name}/{figure}": value for figure, value in found.items()}
+            self.predictions[name] = evaluated.predictions
         self.publish(metrics, logger=False, rank_zero_only=True)
         return metrics
 

@@ -1,7 +1,6 @@
 """Pretraining: the shared step, validation by the model's own figures, and its guesses for masked tokens."""
 
 import json
-import math
 from typing import Any
 
 from torch import Tensor
@@ -9,8 +8,8 @@ from torch import Tensor
 from iolaus.conf import module as options
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.micro_batch import MicroBatch, Share
+from iolaus.runner.evaluation.totals import add_sums, bits_per_byte
 from iolaus.runner.models.sparse_head import SparseMaskedLM
-from iolaus.runner.modules.base import add_sums
 from iolaus.runner.modules.samples import Sample, guessed_samples
 from iolaus.runner.modules.training import TrainingModule
 from iolaus.runner.run.files import write_atomically
@@ -53,7 +52,7 @@ class PretrainingRun(TrainingModule):
                 continue
             figures = self.model_figures(self._sums[i])
             if tokens_per_byte := self.baselines.get(f"val/{name}/tokens_per_byte"):
-                figures["bits_per_byte"] = figures["loss"] / math.log(2) * tokens_per_byte
+                figures["bits_per_byte"] = bits_per_byte(figures["loss"], tokens_per_byte)
             metrics.update({f"val/{name}/{figure}": value for figure, value in figures.items()})
         self.publish(metrics, logger=False, rank_zero_only=True)
         step = self.trainer.global_step

@@ -48,7 +48,7 @@ class VisionLanguageModule(FinetuningRun):
     def output(self, micro_batch: MicroBatch, number: int) -> dict[str, Tensor]:
         """Also `written` [M, K], the model's answers to the samples `asked` [M] (-1 does not count)."""
         rows = sample_rows(micro_batch)
-        size = self._sets[number][1].size()
+        size = self._sets[number][1].predictions.size()
         chosen = [i for i, sample in enumerate(micro_batch["samples"].tolist()) if self._asks(sample, size)]
         asked = micro_batch["samples"][chosen]
         if not chosen and self.device_mesh is not None:  # ranks that share weights must write together

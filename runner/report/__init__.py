@@ -8,6 +8,6 @@ The pages are single files: no network, no libraries.
 
 - `single`, `comparison`: the pages; `runs`: a run folder as they read it.
 - `curves`: metrics as curves; `svg`: curves as charts; `page`: HTML elements, with `page.css` and `page.js`.
-- `evaluation`, `predictions`, `samples`: sections on what a model gets right.
+- `evaluation`, `predictions`, `samples`: sections on what a model gets right; `evaluated`: the page of `iolaus evaluate`.
 - `table`: runs as a table of text; `summary`: a run's summary in the terminal.
 """

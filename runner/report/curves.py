@@ -46,7 +46,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Chart:
-    """Curves over the steps, and levels to compare them with, by their names."""
+    """Curves over the steps, or over another count, and levels to compare them with, by their names."""
 
     title: str
     unit: str
@@ -56,6 +56,7 @@ class Chart:
     wide: bool = False
     note: str = ""
     has_legend: bool = True
+    across: str = "step"
 
 
 def thin_out(steps: Ints, values: Floats, max_points: int) -> tuple[Ints, Floats]:

@@ -14,7 +14,7 @@ MATRIX_LABELS = 30
 LISTED = 50
 """Confusions listed."""
 
-KNOWN = ("examples", "metrics", "labels", "confusion", "per_class", "entities", "kinds", "shown")
+KNOWN = ("examples", "metrics", "intervals", "labels", "confusion", "per_class", "entities", "kinds", "shown")
 """Entries with a place of their own in a section; rows under another name become a table."""
 
 SCORES = {"precision": "precision", "recall": "recall", "F1": "f1", "examples": "support"}
@@ -42,16 +42,36 @@ def evaluation_sections(folder: Path) -> list[str]:
 
 def _section(folder: Path, name: str, found: Row) -> str:
     return page.section(
-        f"Evaluation: {name}, {found.get('examples', 0):,} examples",
-        page.facts({k: page.number(v, 5) for k, v in (found.get("metrics") or {}).items()}),
-        page.listed("Entities", {"type": "label", **SCORES}, found.get("entities") or []),
-        page.listed("Classes", {"class": "label", **SCORES}, found.get("per_class") or []),
+        f"Evaluation: {name}, {found.get('examples', 0):,} {found.get('over', 'examples')}",
+        page.facts({figure: with_interval(found, figure) for figure in found.get("metrics") or {}}),
+        _classes("Entities", "type", found.get("entities") or []),
+        _classes("Classes", "class", found.get("per_class") or []),
         _confusions(found["labels"], found["confusion"]) if found.get("confusion") else "",
         page.listed("Types of questions", QUESTIONS, found.get("kinds") or []),
         _shown_images(found.get("shown") or []),
         *(_own_table(title, rows) for title, rows in found.items() if title not in KNOWN),
         predictions_table(folder, name),
     )
+
+
+def with_interval(entry: Row, figure: str) -> str:
+    """A figure of a set to read, with the ends of its interval in brackets if it has one."""
+    ends = (entry.get("intervals") or {}).get(figure)
+    shown = page.number(entry["metrics"].get(figure), 5)
+    return f"{shown} [{_ends(ends)}]" if ends and None not in ends else shown
+
+
+def _ends(ends: list[float]) -> str:
+    return ", ".join(page.number(end, 5) for end in ends)
+
+
+def _classes(title: str, kind: str, rows: list[Row]) -> str:
+    """The figures of each class, and the interval of its F1 where there is one."""
+    columns = {kind: "label", **SCORES}
+    if rows and all("intervals" in row for row in rows):
+        columns["interval of F1"] = "ends"
+        rows = [{**row, "ends": _ends(row["intervals"]["f1"])} for row in rows]
+    return page.listed(title, columns, rows)
 
 
 def _own_table(title: str, rows: Any) -> str:

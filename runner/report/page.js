@@ -84,7 +84,7 @@
     if (!points.length) return clear(chart);
     const near = points.reduce((a, b) => (Math.abs(b.x - wanted) < Math.abs(a.x - wanted) ? b : a));
     const head = document.createElement("b");
-    head.textContent = "step " + near.x.toLocaleString("en-US");
+    head.textContent = chart.data.across + " " + near.x.toLocaleString("en-US");
     const rows = points.sort((a, b) => b.y - a.y).slice(0, 14).map((point) => {
       const [row, name, value] = ["div", "span", "span"].map((kind) => document.createElement(kind));
       row.className = point.curve.colour;

@@ -96,7 +96,9 @@ def draw(chart: Chart, span: tuple[float, float]) -> str:
         f'<g class="grid">{grid}</g>{level_lines}{paths}</svg>{level_names}'
         '<div class="cursor" hidden></div><div class="band" hidden></div><div class="tip" hidden></div></div>'
         f'<div class="xs">{"".join(_tick(label(s), "left", x) for s, x in columns)}</div>'
-        '<span class="xname">step</span></div>'
+        '<span class="xname">'
+        + escape(chart.across)
+        + "</span></div>"
         + element("p", escape(chart.note), "note")
         + f'<script type="application/json">{_numbers(chart, frame)}</script></figure>'
     )
@@ -194,7 +196,7 @@ def _spoken(chart: Chart) -> str:
     """The chart in words, for screen readers: each curve's first and last value."""
     shown = [(c.label, c.values[np.isfinite(c.values)]) for c in chart.curves if not c.faint]
     ends = [f"{name} from {values[0]:.4g} to {values[-1]:.4g}" for name, values in shown if len(values)]
-    return f"{chart.title} over the steps: " + "; ".join(ends)
+    return f"{chart.title} over the {chart.across}s: " + "; ".join(ends)
 
 
 def _numbers(chart: Chart, frame: Frame) -> str:
@@ -205,7 +207,7 @@ def _numbers(chart: Chart, frame: Frame) -> str:
         shown = {"name": curve.label, "colour": colour_class(curve.colour), "faint": curve.faint}
         curves.append({**shown, "x": curve.steps.tolist(), "y": y})
     ranges = {"x": [frame.first, frame.last], "y": [frame.low, frame.high]}
-    numbers = {**ranges, "log": frame.is_log, "curves": curves}
+    numbers = {**ranges, "log": frame.is_log, "curves": curves, "across": chart.across}
     return json.dumps(numbers, separators=(",", ":")).replace("<", "\\u003c")
 
 

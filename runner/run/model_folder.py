@@ -29,7 +29,8 @@ def model_folder(name_or_path: str) -> str:
         return str(folder / "model")
     if state := RunFolder(folder).status().get("state"):
         raise ValueError(
-            f"the run {name_or_path!r} has left no model/: its state is {state!r}. Finish it with resume={name_or_path}, "
+            f"there is no trained model in {name_or_path!r}: the run has left no model/: its state is {state!r}. "
+            f"Finish it with resume={name_or_path}, "
             "or name another run"
         )
     return name_or_path

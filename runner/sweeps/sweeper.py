@@ -52,8 +52,10 @@ def register_plugins() -> None:
 
 def sweep_folder(*, _root_: DictConfig) -> str:
     """The folder of the sweep that a composed config asks for: the resolver `${sweep_folder:}`."""
-    if _root_.mode == "inspect":
-        raise ValueError("iolaus plan looks at one config: leave out -m and give each setting one value")
+    if _root_.mode != "train":
+        raise ValueError(
+            f"mode={_root_.mode} is for one config: leave out -m and give each setting one value"
+        )
     outputs = Path(_root_.outputs)
     found = find_sweep(outputs, identity(_root_)) if _root_.resume == "auto" else None
     return str(found or outputs / f"{new_name()}-sweep")

@@ -38,7 +38,8 @@ class Classification(TrainerTask):
 
     def assumed(self, config: Any) -> dict[str, Any]:
         """The labels and the kind of problem."""
-        return {"labels": label_names(config), "problem_type": config.problem_type or SINGLE}
+        labels = label_names(config)
+        return {"labels": labels, "problem_type": config.problem_type or assumed_problem(len(labels))}
 
     def model(self, name_or_path: str, num_labels: int | None, tokenizer: Any) -> SequenceClassifier:
         """The model, for the kind of problem that it was trained on."""
@@ -65,6 +66,11 @@ class Classification(TrainerTask):
             yield Measured("multi_label", logits > 0, labels > 0.5)
         else:
             yield Measured("classification", logits.argmax(-1), labels)
+
+
+def assumed_problem(num_labels: int) -> str:
+    """The kind of problem where a config names none, as transformers decides it."""
+    return REGRESSION if num_labels == 1 else SINGLE
 
 
 def _known(labels: Tensor) -> Tensor:

@@ -39,8 +39,10 @@ DATA = [
     for name in ("micro_batch", "demo.scenes", "demo.stdlib_tasks", "demo.stdlib_text")
 ]
 
+STATISTICS = ["iolaus.runner.evaluation.statistics.paired"]
 
-@pytest.mark.parametrize("name", [*modules(), *DATA])
+
+@pytest.mark.parametrize("name", [*modules(), *DATA, *STATISTICS])
 def test_examples_of_docstrings_run(name: str) -> None:
     assert doctest.testmod(import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE).failed == 0
 

@@ -8,42 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hydra import compose, initialize_config_module
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, BertForTokenClassification
 
 import iolaus
 from iolaus.runner.cli.commands import main
-from iolaus.runner.run.folder import RunFolder
-from iolaus.runner.train import train
-from tests.modules.conftest import NEW, ROWS, TASKS, TINY
+from tests.inference.conftest import Runs, finetuned
+from tests.modules.conftest import TASKS
 from tests.support.precision import rounding
-
-Runs = dict[str, tuple[Path, Path]]
-
-
-def finetuned(folder: Path, *overrides: str) -> Path:
-    run = RunFolder(folder)
-    with initialize_config_module("iolaus.conf", version_base="1.3"):
-        config = compose("config", [*TINY, *NEW, *overrides])
-    run.begin(config, list(overrides))
-    train(config, run)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    """A run of each task, and a file of examples that it has predicted labels for."""
-    folder = tmp_path_factory.mktemp("predict")
-    made = {}
-    for task, rows in ROWS.items():
-        files = {}
-        for seed, (name, count) in enumerate({"train": 40, "test": 17}.items()):
-            files[name] = folder / f"{task}-{name}.jsonl"
-            files[name].write_text("".join(json.dumps(row) + "\n" for row in rows(count, seed)))
-        sets = [f"data.{name}={path}" for name, path in files.items()]
-        steps = ["trainer.max_steps=4", "trainer.validate_every=0"]
-        made[task] = finetuned(folder / task, *TASKS[task], *sets, *steps), files["test"]
-    return made
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: object) -> list[str]:
@@ -97,7 +68,7 @@ def test_figures_of_a_file_are_those_of_the_runs_test(
     metrics = json.loads((run / "evaluation.json").read_text())["sets"]["test/test"]["metrics"]
     printed(capsys, run, file, "--out", tmp_path / "out.jsonl")
     figures = json.loads((tmp_path / "out.figures.json").read_text())
-    assert figures == {name: value for name, value in metrics.items() if name != "loss"}
+    assert figures == metrics
     main(["predict", str(run), str(file)])
     shown = dict(line.split() for line in capsys.readouterr().err.splitlines())
     assert {name: float(value) for name, value in shown.items()} == pytest.approx(figures, rel=1e-5)
@@ -141,16 +112,12 @@ def test_labels_of_a_table_are_read_as_in_training(
         csv.writer(file).writerows([("text", "label"), *((f"herons {n}", label(n)) for n in range(30))])
     words = [*TASKS["classification"], f"data.train={table}", f"data.test={table}", "trainer.max_steps=1"]
     words += ["data.label_separator='|'"] if kind == "several" else []
-    # predict computes in fp32, and correlations of nearly equal predictions are all rounding
-    words += ["trainer.precision=32-true"] if kind == "regression" else []
     run = finetuned(tmp_path / "run", *words, "trainer.validate_every=0")
     metrics = json.loads((run / "evaluation.json").read_text())["sets"]["test/test"]["metrics"]
     printed(capsys, run, table, "--out", tmp_path / "out.jsonl")
     figures = json.loads((tmp_path / "out.figures.json").read_text())
     assert {"regression": "spearman", "class numbers": "mcc", "several": "micro_f1"}[kind] in figures
-    apart = 1e-4 if kind == "regression" else 0  # rows are padded here, packed there
-    expected = {name: value for name, value in metrics.items() if name != "loss"}
-    assert figures == pytest.approx(expected, rel=apart, abs=apart)
+    assert figures == metrics
 
 
 def test_lines_of_standard_input_are_texts(

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from iolaus.runner.cli.order.opened import RunOrder
+from iolaus.runner.cli.reproduce.comparison import compare
+from iolaus.runner.cli.reproduce.rebuilding import recorded
 from iolaus.runner.cli.runs import show_run
 from iolaus.runner.config.skipped import skipped_batches
 from iolaus.runner.launch.resume import inherit
@@ -19,6 +21,7 @@ from iolaus.runner.run.folder import RunFolder
 from tests.conftest import TINY, train_here
 from tests.launch.test_kill import only_run
 from tests.runs.test_train import Run, assert_bitwise, continued, rows, weights
+from tests.support.in_process import iolaus_here
 from tests.support.processes import assert_nothing_left, ranks_in, start, wait_for_steps
 
 STEPS = 20
@@ -69,6 +72,18 @@ def test_run_goes_back_and_is_that_of_a_config_without_the_batches(rewound: RunF
     orders = [RunOrder(run.path, ["allowed_targets=[tests]"]) for run in (rewound, fresh)]
     assert [list(order.changed(range(1, STEPS + 1))) for order in orders] == [[], []]
     assert read_manifest(rewound.path)["inputs"]["order"] == read_manifest(fresh.path)["inputs"]["order"]
+    assert compare(recorded(rewound.path), recorded(fresh.path))["verdict"] == "identical"
+
+
+@pytest.mark.slow
+def test_run_that_went_back_is_rebuilt(rewound: RunFolder, tmp_path: Path) -> None:
+    words = ("reproduce", str(rewound.path), "allowed_targets=[tests]", "--json")
+    done = iolaus_here(tmp_path, *words)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert (report["verdict"], report["steps"]["compared"]) == ("identical", 10)
+    (rebuilt,) = tmp_path.glob("outputs/*/*")
+    assert "skipped" not in RunFolder(rebuilt).status(), "it leaves the batches out from the beginning"
 
 
 def test_whoever_looks_at_the_run_is_told(rewound: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:

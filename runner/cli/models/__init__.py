@@ -1,6 +1,7 @@
 """Subcommands that take a trained model.
 
 - `predict`: predicts for a text or a file.
+- `evaluate`: measures it on labelled files, or on text.
 - `push`: copies an exported model to a folder or the hub.
 - `consolidate`: exports the model of any checkpoint.
 """

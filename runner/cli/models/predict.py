@@ -26,7 +26,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("input", nargs="?", metavar="TEXT|FILE|-", help=about)
     parser.add_argument("--second", metavar="TEXT", help="the other text of a pair, or a question's context")
     parser.add_argument("--out", type=Path, metavar="FILE", help="file to write (the screen)")
-    parser.add_argument("--tokens", type=int, default=8192, help="tokens of a micro-batch (8192)")
+    parser.add_argument("--tokens", type=int, help="tokens of a micro-batch (those of the run, else 8192)")
     about = "a module of yours that registers the model's task, or metrics"
     parser.add_argument("--import", dest="imports", action="append", default=[], metavar="MODULE", help=about)
     seeing = parser.add_argument_group("questions about images")

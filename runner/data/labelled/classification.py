@@ -122,7 +122,7 @@ class ClassificationReader(ExampleReader):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restores labels and kind of problem."""
-        numbered = bool(state.get("numbered"))  # missing in older runs and in models trained elsewhere
+        numbered = state.get("numbered")  # missing in older runs and in models trained elsewhere
         self.labels.restore(state["labels"], state["problem_type"], numbered)
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:

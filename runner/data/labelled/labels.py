@@ -42,8 +42,8 @@ class Labels:
         self.names = [str(name) for name in names or []]
         self.problem_type = PROBLEM_TYPES.get(problem_type, "")
         self.separator = separator
-        self.numbered = False
-        """Whether labels are class numbers, not names."""
+        self.numbered: bool | None = False
+        """Whether labels are class numbers, not names; None where that is not known: then they may be either."""
 
     def as_read(self, label: Any) -> Any:
         """A label from a row in plain Python: text cut at the separator, None for none."""
@@ -71,8 +71,8 @@ class Labels:
         if self.problem_type == MULTI and not self.names:
             raise ValueError("the training data has no label: every list of labels is empty")
 
-    def restore(self, names: Sequence[str], problem_type: str, numbered: bool) -> None:
-        """Restores the results of an earlier `learn`."""
+    def restore(self, names: Sequence[str], problem_type: str, numbered: bool | None) -> None:
+        """Restores the results of an earlier `learn`; `numbered` is None for models trained elsewhere."""
         self.names, self.problem_type, self.numbered = list(names), problem_type, numbered
         self._numbers = {name: i for i, name in enumerate(self.names)}
         self._parse = float if problem_type == REGRESSION else int if numbered else None
@@ -119,10 +119,12 @@ class Labels:
         return label
 
     def _class(self, label: Any, where: str) -> int:
-        if self.numbered and isinstance(label, int) and 0 <= label < len(self.names):
-            return int(label)
         if not self.numbered and isinstance(label, str) and label in self._numbers:
             return self._numbers[label]
+        if self.numbered is None and isinstance(label, str) and label.isdecimal():
+            label = int(label)
+        if self.numbered is not False and isinstance(label, int) and 0 <= label < len(self.names):
+            return int(label)
         raise ValueError(
             f"{where}: the label {label!r:.60} does not occur in the training data, which has {first_names(self.names)}"
             + suggest(str(label), self.names)

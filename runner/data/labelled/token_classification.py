@@ -165,6 +165,8 @@ class TokenClassificationReader(ExampleReader):
         self.names, self.default_label = list(state["labels"]), int(state["default_label"])
         self.numbers = {name: i for i, name in enumerate(self.names)}
         self.iob2 = bool(state.get("iob2"))  # missing in older runs and in models trained elsewhere
+        if "iob2" not in state:
+            self.given = self.given or self.names  # which integers stand for
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
         """The accuracy of always predicting the most frequent label."""

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from iolaus.runner.loop.trainer import cpu_has_bf16
+from iolaus.runner.models.autocast import cpu_has_bf16
 from tests.benchmarks.training.peer_pretraining import (
     CLIP,
     MASKED,

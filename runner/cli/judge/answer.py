@@ -1,0 +1,169 @@
+"""What the pairs say: numbers with stable names, and a sentence."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from iolaus.runner.cli.judge.budgets import AtEqual, at_equal_budgets
+from iolaus.runner.cli.judge.measure import Measure, shared_by
+from iolaus.runner.cli.judge.sides import Pair
+from iolaus.runner.evaluation.statistics import paired
+from iolaus.runner.report.page import number
+
+
+class Compared(NamedTuple):
+    """The pairs of one change, with its name and that of the setting compared with."""
+
+    change: str
+    against: str
+    pairs: list[Pair]
+
+    def figures(self, key: str) -> list[tuple[float, float]]:
+        """The figure of both runs of each pair, that compared with first."""
+        return [(value(pair.against, key), value(pair.change, key)) for pair in self.pairs]
+
+    def differences(self, key: str) -> list[float]:
+        """The figure of the change less that of the setting compared with, pair by pair."""
+        return [change - against for against, change in self.figures(key)]
+
+
+def value(run: Any, key: str) -> float:
+    """The figure of a run that has one."""
+    found = run.final(key)
+    assert found is not None, f"{run.path} has no {key}"
+    return float(found)
+
+
+def answer(compared: Sequence[Compared], measure: Measure, error: float) -> dict[str, Any]:
+    """The answer as `--json` prints it, without the page and the folder."""
+    differences = [each.differences(measure.key) for each in compared]
+    levels = paired.clear_among(differences, error)
+    waiting = max(1, levels.count(None))
+    corrected = paired.holm([paired.sign_flip_test(each).p for each in differences])
+    found = []
+    for each, level, p in zip(compared, levels, corrected, strict=True):
+        at = level or error / waiting
+        numbers = one(each, measure, level, at) | {"p_corrected": p}
+        found.append(numbers | {"sentence": sentence(numbers, measure, error, len(compared))})
+    return {
+        "metric": measure.key,
+        "direction": "max" if measure.larger_is_better else "min",
+        "against": compared[0].against,
+        "error": error,
+        "clear": all(each["answer"] != "not clear" for each in found),
+        "note": measure.note,
+        "comparisons": found,
+    }
+
+
+def one(compared: Compared, measure: Measure, level: float | None, at: float) -> dict[str, Any]:
+    """The numbers of one change, clear at `level` or not at all; the interval holds at the error `at`."""
+    figures, differences = compared.figures(measure.key), compared.differences(measure.key)
+    test, mean = paired.sign_flip_test(differences), float(np.mean(differences))
+    several = len(differences) > 1
+    needed = paired.pairs_needed(differences, at)
+    first = paired.first_look(at)
+    unpaired = float(np.var(figures, axis=0, ddof=1).sum()) if several else 0.0
+    alone = float(np.var(differences, ddof=1)) if several else 0.0
+    return {
+        "change": compared.change,
+        "against": compared.against,
+        "answer": _verdict(differences, mean, level, measure),
+        "difference": mean,
+        "interval": paired.interval(differences, at),
+        "interval_error": at,
+        "p": test.p,
+        "t": paired.t_test(differences).statistic if several and alone else None,
+        "t_interval": paired.t_interval(differences, at) if several else None,
+        "unpaired_t": mean / (unpaired / len(figures)) ** 0.5 if unpaired else None,
+        "variance_ratio": unpaired / alone if alone else None,
+        "clear_after": None if level is None else paired.clear_after(differences, level),
+        "first_look": first,
+        "more_pairs": None if level or not needed else max(1, needed - len(figures), first - len(figures)),
+        "pairs": [
+            {
+                "seed": p.seed,
+                "against": a,
+                "change": c,
+                "difference": c - a,
+                "runs": [str(p.against.path), str(p.change.path)],
+            }
+            for p, (a, c) in zip(compared.pairs, figures, strict=True)
+        ],
+        "shared": shared_by(compared.pairs),
+        "at_equal": {
+            each.budget: _held(each, mean, level) for each in at_equal_budgets(compared.pairs, measure.key)
+        },
+    }
+
+
+def _verdict(differences: list[float], mean: float, level: float | None, measure: Measure) -> str:
+    if not any(differences) and len(differences) > 1:
+        return "same"
+    if level is None:
+        return "not clear"
+    return "better" if (mean > 0) == measure.larger_is_better else "worse"
+
+
+def _held(found: AtEqual, mean: float, level: float | None) -> dict[str, Any]:
+    """Whether a clear difference stands at an equal budget; `holds` is None where that cannot be told."""
+    if found.differences is None:
+        return {"holds": None, "difference": None, "p": None, "same_budget": False, "why": found.why}
+    here = float(np.mean(found.differences))
+    stands = None
+    if level is not None:
+        stands = here * mean > 0 and paired.clear_after(found.differences, level) is not None
+    p = paired.sign_flip_test(found.differences).p
+    return {"holds": stands, "difference": here, "p": p, "same_budget": found.same, "why": ""}
+
+
+def sentence(numbers: dict[str, Any], measure: Measure, error: float, settings: int = 1) -> str:
+    """The answer in words: a sentence, and one on equal budgets where the difference is clear."""
+    change, against, count = numbers["change"], numbers["against"], len(numbers["pairs"])
+    pairs = f"{count} pair{'s' * (count != 1)} of equal seeds"
+    if numbers["answer"] == "same":
+        return f"No difference: {measure.key} of {change} and of {against} is the same to the last digit in {pairs}."
+    corrected = (
+        f" ({shown(numbers['p_corrected'])} corrected for {settings} settings)" if settings > 1 else ""
+    )
+    p = f"sign-flip p {shown(numbers['p'])}{corrected}"
+    changes = f"{measure.key} changes by {signed(numbers['difference'])}"
+    if numbers["interval"]:
+        low, high = map(signed, numbers["interval"])
+        changes += f" ({100 * (1 - numbers['interval_error']):.4g} % interval {low} to {high})"
+    if numbers["answer"] == "not clear":
+        return f"Not clear after {pairs}: with {change} against {against}, {changes}, {p}; {_more(numbers)}."
+    after = numbers["clear_after"]
+    looks = "" if after == count else f", clear after {after} of them"
+    return f"{change} is {numbers['answer']} than {against}: {changes} over {pairs}{looks}, {p}. {_budgets(numbers)}"
+
+
+def _more(numbers: dict[str, Any]) -> str:
+    """How many more pairs would tell."""
+    count, first, more = len(numbers["pairs"]), numbers["first_look"], numbers["more_pairs"]
+    if count < first:
+        return f"no difference is clear with fewer than {first} pairs, so at least {first - count} more seeds are needed"
+    if more is None:
+        return "no number of seeds can be named that would show so small a difference"
+    return f"if it is as large as it looks, about {more:,} more seeds would show it"
+
+
+def _budgets(numbers: dict[str, Any]) -> str:
+    """Whether it holds at equal tokens, FLOPs and seconds."""
+    parts: dict[str, list[str]] = {}
+    for budget, found in numbers["at_equal"].items():
+        how = {True: "holds", False: "does not hold", None: "cannot be told"}[found["holds"]]
+        inside = found["why"] if found["holds"] is None else signed(found["difference"])
+        parts.setdefault(how, []).append(f"equal {budget} ({inside})")
+    return "It " + "; it ".join(f"{how} at {', '.join(names)}" for how, names in parts.items()) + "."
+
+
+def signed(value: float) -> str:
+    """A difference with its sign: `-0.0097`, `+0.412`."""
+    return f"{'-' if value < 0 else '+'}{shown(abs(value))}"
+
+
+def shown(value: float) -> str:
+    """A small number to read: `0.00973`, `0.031`, `4e-05`."""
+    return number(value, 3) if value >= 1 else f"{value:.3g}"

@@ -1,0 +1,199 @@
+"""Is B better than A, by how much, and could it be luck? Runs of equal seeds are compared in pairs.
+
+  iolaus judge RUN_A RUN_B                                 two finished runs, or two folders of runs or sweeps
+  iolaus judge SWEEP --change KEY=B --against KEY=A        two settings of one sweep; --seeds N trains what it lacks
+  iolaus judge --change KEY=B --against KEY=A KEY=VALUE... trains the pairs, as few as make it clear
+
+Several overrides make one setting in quotation marks: --change 'optimizer=muon optimizer.lr=0.02'. Several --change are
+each compared with --against, and corrected for their number. Without --against the other overrides alone are it.
+Exit status: 0 clear, 3 not clear, 1 an error, 130 or 75 interrupted (the same command goes on).
+"""
+
+import json
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from iolaus.runner.cli.judge import missing
+from iolaus.runner.cli.judge.answer import Compared, answer
+from iolaus.runner.cli.judge.measure import Measure, measure_of
+from iolaus.runner.cli.judge.picture import write_page
+from iolaus.runner.cli.judge.sides import (
+    Setting,
+    by_seed,
+    canonical,
+    noted,
+    pairs_of,
+    runs_in,
+    setting_of,
+    that_have,
+)
+from iolaus.runner.evaluation.statistics.paired import ERROR, first_look
+from iolaus.runner.report.runs import Run, find_runs
+
+SEEDS = 8
+"""The most pairs, where --seeds does not say."""
+
+NOT_CLEAR = 3
+"""Exit status of an answer that is not clear."""
+
+PAGE = "judge.html"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Adds the arguments of the command."""
+    about = "two folders of runs, or that of a sweep, or overrides that both settings share"
+    parser.add_argument("words", nargs="*", metavar="RUN|KEY=VALUE", help=about)
+    about = "overrides of the setting that may be better; may be given several times"
+    parser.add_argument("--change", action="append", default=[], metavar="OVERRIDES", help=about)
+    about = "overrides of the setting that it is compared with"
+    parser.add_argument("--against", metavar="OVERRIDES", help=about)
+    about = f"the most pairs, of seeds 1 to N ({SEEDS}); with a sweep, trains those that it lacks"
+    parser.add_argument("--seeds", type=int, metavar="N", help=about)
+    about = "pairs that are added at a time after the first look (1); more for launchers that run jobs side by side"
+    parser.add_argument("--at-once", type=int, default=1, metavar="N", help=about)
+    about = "the figure to compare by (the one that chooses the best checkpoint)"
+    parser.add_argument("--metric", metavar="KEY", help=about)
+    about = f"how often settings that are alike may be called different ({ERROR})"
+    parser.add_argument("--error", type=float, default=ERROR, metavar="P", help=about)
+    parser.add_argument("--out", type=Path, metavar="FILE", help=f"the page ({PAGE} beside the runs)")
+    parser.add_argument("--json", action="store_true", help="as JSON, for programs")
+
+
+def main(arguments: Namespace) -> None:
+    """Prints the answer and the place of its page; ends with status 3 where it is not clear."""
+    folders = [Path(word) for word in arguments.words if "=" not in word or Path(word).is_dir()]
+    words = [word for word in arguments.words if Path(word) not in folders]
+    _check(arguments, folders, words)
+    changes = [setting_of(change) for change in arguments.change]
+    against = setting_of(arguments.against or "")
+    if len(folders) == 2:
+        common_parent = os.path.commonpath([folder.resolve().parent for folder in folders])
+        compared, place = two_folders(folders), Path(common_parent)
+    elif folders and arguments.seeds is None:
+        compared, place = of_sweep(folders[0], words, against, changes), folders[0]
+    else:
+        common, place = _common(folders, words, against, changes)
+        compared = trained(place, common, against, changes, arguments)
+    measure = measure_of([pair for each in compared for pair in each.pairs], arguments.metric)
+    found = answer(compared, measure, arguments.error)
+    found |= {"folder": str(place), "page": str(write_page(arguments.out or place / PAGE, found))}
+    _print(found, arguments.json)
+    sys.stdout.flush()
+    if not found["clear"]:
+        sys.exit(NOT_CLEAR)
+
+
+def two_folders(folders: Sequence[Path]) -> list[Compared]:
+    """The second folder's runs against those of the first."""
+    names = [str(folder) for folder in folders]
+    against, change = (by_seed(runs_in(folder), name) for folder, name in zip(folders, names, strict=True))
+    return [Compared(names[1], names[0], pairs_of(against, change, names))]
+
+
+def of_sweep(
+    folder: Path, words: Sequence[str], against: Setting, changes: Sequence[Setting]
+) -> list[Compared]:
+    """Settings of one sweep, of the runs in it that have the other settings."""
+    runs = that_have(runs_in(folder), words)
+    return _compared(against, changes, lambda setting: that_have(runs, setting.words))
+
+
+def trained(
+    folder: Path, common: Sequence[str], against: Setting, changes: Sequence[Setting], arguments: Namespace
+) -> list[Compared]:
+    """Pairs of seeds 1, 2, ... in a folder, trained until each change is clear or there are `--seeds` of them."""
+    missing.check_settings(common, [against, *changes])
+    most = SEEDS if arguments.seeds is None else arguments.seeds
+    first = min(most, first_look(arguments.error / len(changes)))
+    launched = any(word.startswith("hydra/launcher=") for word in common)
+    counts = [*([] if launched else [1]), *range(first, most, arguments.at_once), most]
+    reached: dict[str, range] = {}
+    waiting = list(changes)
+    compared: list[Compared] = []
+    for count in counts:
+        seeds = range(1, count + 1)
+        for setting in (against, *waiting):
+            missing.train_missing(folder, [*common, *setting.words], seeds, setting.name)
+            reached[setting.name] = seeds
+        compared = _compared(
+            against,
+            changes,
+            lambda s: missing.finished_runs(folder, [*common, *s.words], reached[s.name]),
+        )
+        measure = measure_of([pair for each in compared for pair in each.pairs], arguments.metric)
+        waiting = _not_clear(compared, changes, measure, arguments) if count >= first else waiting
+        if not waiting:
+            break
+    return compared
+
+
+def _not_clear(
+    compared: Sequence[Compared], changes: Sequence[Setting], measure: Measure, arguments: Namespace
+) -> list[Setting]:
+    """The changes that need more pairs; what is known so far goes to standard error."""
+    found = answer(compared, measure, arguments.error)["comparisons"]
+    print(*(f"judge: {each['sentence']}" for each in found), sep="\n", file=sys.stderr, flush=True)
+    return [change for change, each in zip(changes, found, strict=True) if each["answer"] == "not clear"]
+
+
+def _compared(
+    against: Setting, changes: Sequence[Setting], runs_of: Callable[[Setting], list[Run]]
+) -> list[Compared]:
+    base = by_seed(runs_of(against), against.name)
+    pairs = [(c.name, pairs_of(base, by_seed(runs_of(c), c.name), [against.name, c.name])) for c in changes]
+    return [Compared(name, against.name, found) for name, found in pairs]
+
+
+def _common(
+    folders: Sequence[Path], words: list[str], against: Setting, changes: Sequence[Setting]
+) -> tuple[list[str], Path]:
+    """The overrides that both settings share, and the folder of their runs: of a sweep, those that its runs share."""
+    if not folders:
+        canonical(words)
+        return words, missing.comparison_folder(words)
+    own = [set(setting.words) for setting in (against, *changes)]
+    runs = [noted(run) for run in that_have(runs_in(folders[0]), words)]
+    rest = [run - setting for setting in own for run in runs if setting and setting <= run]
+    if not rest or any(other != rest[0] for other in rest):
+        raise ValueError(
+            f"{str(folders[0])!r}: its runs of {', '.join(s.name for s in (against, *changes))} do not share all other "
+            "overrides, so it cannot be told what the missing runs are: add what they share, as KEY=VALUE"
+        )
+    return sorted(rest[0]), folders[0]
+
+
+def _check(arguments: Namespace, folders: Sequence[Path], words: Sequence[str]) -> None:
+    """Raises ValueError for arguments that make no comparison."""
+    if len(folders) > 2 or (len(folders) == 2) == bool(arguments.change):
+        raise ValueError(
+            "give two folders of runs, or --change OVERRIDES with at most one: `iolaus judge --help`"
+        )
+    if len(folders) == 2 and (words or arguments.against or arguments.seeds):
+        raise ValueError(
+            "two folders of runs are compared as they are, without overrides, --against and --seeds"
+        )
+    if len(folders) == 1 and not find_runs(folders[0]):
+        raise ValueError(f"there are no runs in {str(folders[0])!r}: name the folder of a sweep")
+    if len(names := [*arguments.change, arguments.against or ""]) > len(set(names)):
+        raise ValueError("--change and --against name one setting twice, so there is nothing to compare")
+    if not 0 < arguments.error < 0.5:
+        raise ValueError(f"--error {arguments.error}: expected a share between 0 and 0.5, such as 0.05")
+    if arguments.at_once < 1 or (arguments.seeds is not None and arguments.seeds < 1):
+        raise ValueError("--seeds and --at-once must be 1 or more")
+
+
+def _print(found: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(found, indent=1))
+        return
+    print(
+        *(each["sentence"] for each in found["comparisons"]),
+        found["note"],
+        sep="\n",
+        end="\n" if found["note"] else "",
+    )
+    print(f"the page: {found['page']}")

@@ -1,0 +1,163 @@
+"""The figure that is compared, and whether that makes sense."""
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import chain
+from typing import Any, NamedTuple
+
+from iolaus.conf.registry import better_when
+from iolaus.conf.values import suggest
+from iolaus.runner.cli.judge.sides import Pair
+from iolaus.runner.manifest.inputs import Manifest, read_manifest
+from iolaus.runner.report.runs import Run
+from iolaus.runner.run import audit
+
+PER_BYTE = "bits_per_byte"
+"""The figure that does not depend on the vocabulary."""
+
+
+class Measure(NamedTuple):
+    """A figure by its key, whether a large one is better, and a remark on how it was chosen."""
+
+    key: str
+    larger_is_better: bool
+    note: str = ""
+
+
+def measure_of(pairs: Sequence[Pair], metric: str | None) -> Measure:
+    """The figure to compare pairs by: `metric`, or the one that both settings monitor.
+
+    Losses per token of other vocabularies cannot be compared, so bits per byte take their place.
+
+    Raises:
+        ValueError: the settings monitor different figures, have none of this name, or do not measure the same.
+    """
+    runs = list(chain.from_iterable((pair.against, pair.change) for pair in pairs))
+    key = metric or _monitored(pairs)
+    _check_same(runs, "objective", _objective)
+    if not key.startswith("val/"):
+        if key.startswith("train/"):
+            _check_same(
+                runs, "training data and objective", lambda run: (_inputs(run).get("data"), _losses(run))
+            )
+        return _logged(runs, Measure(key, _larger(runs, key)))
+    _check_same(runs, "validation", _validation)
+    name = key.split("/")[1]
+    if _agree(runs, lambda run: _evaluated_on(run, name)):
+        return _logged(runs, Measure(key, _larger(runs, key)))
+    _check_same(runs, f"data of val/{name}", _texts)
+    per_byte = f"val/{name}/{PER_BYTE}"
+    if key == per_byte or (metric is None and all(run.final(per_byte) is not None for run in runs)):
+        note = "The vocabularies differ, so bits per byte are compared."
+        return _logged(runs, Measure(per_byte, False, note))
+    raise ValueError(
+        f"{key} counts tokens, and the settings have other vocabularies or cut their texts elsewhere: compare "
+        f"--metric {per_byte}, where both have it"
+    )
+
+
+def shared_by(pairs: Sequence[Pair]) -> dict[str, bool | None]:
+    """Whether the runs of all pairs share initial weights, and samples with their masks; None where it is not known."""
+    order: bool | None = None
+    with suppress(ValueError):  # a run without an order log
+        order = all(audit.compare(pair.against.path, pair.change.path) is None for pair in pairs)
+    weights = all(_agree([pair.against, pair.change], _initial) for pair in pairs)
+    return {"initial_weights": weights, "order_and_masks": order}
+
+
+def _monitored(pairs: Sequence[Pair]) -> str:
+    ours, theirs = ({getattr(pair, side).monitor for pair in pairs} for side in ("change", "against"))
+    if len(ours | theirs) > 1:
+        named = " and ".join(sorted(map(str, ours | theirs)))
+        raise ValueError(f"the settings monitor different figures, {named}: choose one with --metric")
+    (key,) = ours
+    if key is None:
+        raise ValueError("the runs monitor no figure: choose one with --metric, such as val/held_out/loss")
+    return str(key)
+
+
+def _logged(runs: Sequence[Run], measure: Measure) -> Measure:
+    """The measure; raises ValueError for a run that has no such figure."""
+    for run in runs:
+        if run.final(measure.key) is None:
+            there = sorted({*run.results, *run.metrics})
+            raise ValueError(
+                f"{str(run.path)!r} has no figure {measure.key!r}; there are: {', '.join(there)}"
+                + suggest(measure.key, there)
+            )
+        if not math.isfinite(run.final(measure.key) or 0.0):
+            raise ValueError(
+                f"{str(run.path)!r}: its {measure.key} is not a number, so no difference can be taken"
+            )
+    return measure
+
+
+def _larger(runs: Sequence[Run], key: str) -> bool:
+    first = runs[0]
+    return first.larger_is_better if key in (first.monitor, "objective") else better_when(key) == "max"
+
+
+def _check_same(runs: Sequence[Run], what: str, fact: Callable[[Run], Any]) -> None:
+    for run in runs[1:]:
+        if fact(run) != fact(runs[0]):
+            raise ValueError(
+                f"{str(runs[0].path)!r} and {str(run.path)!r} differ in their {what} "
+                f"({_shown(fact(runs[0]), fact(run))}), so their figures do not measure the same"
+            )
+
+
+def _shown(one: Any, other: Any) -> str:
+    """Two facts, of mappings what differs in them."""
+    if not (isinstance(one, dict) and isinstance(other, dict)):
+        return f"{one} and {other}"
+    names = [name for name in {**one, **other} if one.get(name) != other.get(name)]
+    return "; ".join(f"{name}: {one.get(name)} and {other.get(name)}" for name in names[:3])
+
+
+def _agree(runs: Sequence[Run], fact: Callable[[Run], Any]) -> bool:
+    return all(fact(run) == fact(runs[0]) for run in runs)
+
+
+def _inputs(run: Run) -> Manifest:
+    found: Manifest = read_manifest(run.path).get("inputs") or {}
+    return found
+
+
+def _objective(run: Run) -> str:
+    return str(run.settings.get("objective._target_")).rpartition(".")[2]
+
+
+def _losses(run: Run) -> dict[str, Any]:
+    return {name: value for name, value in run.settings.items() if name.startswith("objective.")}
+
+
+def _validation(run: Run) -> dict[str, Any]:
+    """Settings of the validation itself."""
+    names = (
+        "trainer.validation_batches",
+        *(n for n in run.settings if n.startswith("objective.validation_")),
+    )
+    return {name: run.settings.get(name) for name in names}
+
+
+def _evaluated_on(run: Run, name: str) -> Any:
+    """The fingerprint of a validation set; by the settings of the data where the run has none."""
+    return (_inputs(run).get("evaluation") or {}).get(name) or _data(run)
+
+
+def _texts(run: Run) -> dict[str, Any]:
+    """What decides which texts a run is validated on, however they are tokenised."""
+    sources = _inputs(run).get("sources")
+    chosen = ("data.validation_documents", "data.seed", "data.text_unit")
+    return {"sources": sources or _data(run), **{name: run.settings.get(name) for name in chosen}}
+
+
+def _data(run: Run) -> dict[str, Any]:
+    return {name: value for name, value in run.settings.items() if name.startswith("data.")}
+
+
+def _initial(run: Run) -> Any:
+    """What decides the weights that a seed begins with."""
+    model = {name: value for name, value in run.settings.items() if name.startswith("model.")}
+    return model, _inputs(run).get("tokenizer"), run.results.get("uniform_entropy")

@@ -1,0 +1,103 @@
+"""Trains the runs that a comparison lacks: jobs of sweeps in one folder, which go on where they were stopped."""
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from hydra.core.global_hydra import GlobalHydra
+
+from iolaus.runner.cli import commands
+from iolaus.runner.cli.compose import compose, initialized
+from iolaus.runner.cli.judge.sides import Setting, canonical, runs_in, seed_of, with_words
+from iolaus.runner.config.checks import check_config
+from iolaus.runner.config.permissions import on_command_line
+from iolaus.runner.report.runs import Run, find_runs
+from iolaus.runner.run.files import newest, write_atomically
+from iolaus.runner.run.folder import new_name, public_overrides
+from iolaus.runner.run.sweep_folder import quoted
+
+FILE = "judge.json"
+"""In the folder of a comparison: the overrides that all of its runs share."""
+
+
+def comparison_folder(common: Sequence[str]) -> Path:
+    """The newest folder of comparisons with these common overrides, else a new one."""
+    words = public_overrides(canonical(common))
+    outputs = next((word.partition("=")[2] for word in words[::-1] if word.startswith("outputs=")), "outputs")
+    wanted = {"common": sorted(words)}
+    found = newest(Path(outputs), FILE, lambda _, noted: {**noted, **wanted} == noted)
+    if found is None:
+        found = Path(outputs) / f"{new_name()}-judge"
+        found.mkdir(parents=True)
+        started = datetime.now().isoformat(timespec="seconds")
+        write_atomically(found / FILE, json.dumps({**wanted, "started": started}, indent=1))
+    return found
+
+
+def check_settings(common: Sequence[str], settings: Sequence[Setting]) -> None:
+    """Raises ValueError for the first setting whose config is wrong, before anything is trained."""
+    with initialized(), on_command_line(common):
+        for setting in settings:
+            check_config(compose([*common, *setting.words]))
+
+
+def finished_runs(folder: Path, words: Sequence[str], seeds: Sequence[int]) -> list[Run]:
+    """The finished runs of these seeds in a folder that were started with these overrides."""
+    runs = with_words(runs_in(folder), words) if find_runs(folder) else []
+    return [run for run in runs if run.state == "done" and seed_of(run) in seeds]
+
+
+def missing_seeds(folder: Path, words: Sequence[str], seeds: Sequence[int]) -> list[int]:
+    """The seeds of which these overrides have no finished run in a folder."""
+    there = {seed_of(run) for run in finished_runs(folder, words, seeds)}
+    return [seed for seed in seeds if seed not in there]
+
+
+def sweep_words(folder: Path, words: Sequence[str], seeds: Sequence[int]) -> list[str]:
+    """The command of a sweep over seeds in a folder, as one would type it behind `iolaus`."""
+    return ["-m", f"hydra.sweep.dir={quoted(str(folder))}", *words, f"seed={','.join(map(str, seeds))}"]
+
+
+def train_missing(folder: Path, words: Sequence[str], seeds: Sequence[int], name: str) -> None:
+    """Trains the runs of a setting that are not finished, in this process or by the launcher that the words name.
+
+    What they print goes to standard error.
+
+    Raises:
+        ValueError: one of them failed.
+        SystemExit: they were interrupted.
+    """
+    if not (wanted := missing_seeds(folder, words, seeds)):
+        return
+    print(f"judge: {name}, seed {', '.join(map(str, wanted))}", file=sys.stderr, flush=True)
+    GlobalHydra.instance().clear()
+    with output_to_stderr():
+        try:
+            commands.main(["train", *sweep_words(folder, words, wanted)])
+        except SystemExit as ended:
+            if isinstance(ended.code, int) and ended.code:
+                raise
+            print(ended.code or "", file=sys.stderr)
+    if failed := missing_seeds(folder, words, wanted):
+        raise ValueError(
+            f"{name}: there is no finished run of seed {', '.join(map(str, failed))} in {str(folder)!r} (see above), and "
+            "to leave a run out would favour its setting; the same command goes on with what is missing"
+        )
+
+
+@contextlib.contextmanager
+def output_to_stderr() -> Iterator[None]:
+    """Within it what this process and its children print goes to standard error."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)

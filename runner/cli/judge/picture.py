@@ -1,0 +1,81 @@
+"""The page of an answer: one picture for each change, with the numbers behind it."""
+
+from collections.abc import Mapping
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from iolaus.runner.cli.judge.answer import shown, signed
+from iolaus.runner.evaluation.statistics import paired
+from iolaus.runner.report import page
+from iolaus.runner.report.curves import Chart, Curve
+from iolaus.runner.report.single import save
+from iolaus.runner.report.svg import element
+
+SHARED = {"initial_weights": "initial weights", "order_and_masks": "samples, their order and their masks"}
+
+
+def write_page(path: Path, found: Mapping[str, Any]) -> Path:
+    """Writes the page of an answer as `answer` gives it, and returns its path."""
+    changes = [each["change"] for each in found["comparisons"]]
+    title = f"{', '.join(changes)} against {found['against']}"
+    facts = [found["metric"], "larger is better" if found["direction"] == "max" else "smaller is better"]
+    body = [page.header("Iolaus judge", title, [*facts, *filter(None, [found["note"]])])]
+    for each in found["comparisons"]:
+        body += [
+            page.section(each["change"], element("p", escape(each["sentence"]))),
+            page.charts([chart(each, found["metric"])]),
+            page.section("Pairs", _pairs(each), page.facts(_facts(each))),
+            page.section("At equal budgets", _budgets(each)),
+        ]
+    return save(path, page.page(title, body))
+
+
+def chart(numbers: Mapping[str, Any], metric: str) -> Chart:
+    """The differences pair by pair, their mean so far, and the interval that the pairs so far leave."""
+    differences = np.array([pair["difference"] for pair in numbers["pairs"]])
+    counts = np.arange(1, len(differences) + 1)
+    intervals = [paired.interval(differences[:count], numbers["interval_error"]) for count in counts.tolist()]
+    low, high = (np.array([each[end] if each else np.nan for each in intervals]) for end in (0, 1))
+    curves = [
+        Curve("difference of the pair", counts, differences, 0, dots=True),
+        Curve("mean so far", counts, differences.cumsum() / counts, 1, dots=True),
+    ]
+    if np.isfinite(low).any():
+        curves += [Curve("interval", counts, end, 2, dots=True) for end in (low, high)]
+    unit = f"{metric}, {numbers['change']} less {numbers['against']}"
+    return Chart("Difference", unit, curves, {"no difference": 0.0}, wide=True, across="pair")
+
+
+def _pairs(numbers: Mapping[str, Any]) -> str:
+    heads = ["seed", numbers["against"], numbers["change"], "difference"]
+    rows = [[str(p["seed"]), p["against"], p["change"], signed(p["difference"])] for p in numbers["pairs"]]
+    return page.table(heads, rows, sortable=False)
+
+
+def _facts(numbers: Mapping[str, Any]) -> dict[str, str]:
+    """What else is known of the pairs, in words."""
+    shared = [words for name, words in SHARED.items() if numbers["shared"][name]]
+    ratio = numbers["variance_ratio"]
+    rough = numbers["t_interval"]
+    return {
+        "the pairs share": ", ".join(shared) or "neither initial weights nor order",
+        "pairing": f"makes the variance of the difference {shown(ratio)} times smaller" if ratio else "",
+        "t, paired": shown(numbers["t"]) if numbers["t"] else "",
+        "t, without pairing": shown(numbers["unpaired_t"]) if numbers["unpaired_t"] else "",
+        "interval, were the differences normal": " to ".join(map(signed, rough)) if rough else "",
+    }
+
+
+def _budgets(numbers: Mapping[str, Any]) -> str:
+    words = {True: "yes", False: "no", None: ""}
+    rows = []
+    for budget, found in numbers["at_equal"].items():
+        whole = "the runs used as many" if found["same_budget"] else found["why"]
+        rows.append(
+            [budget, signed(found["difference"]) if found["difference"] is not None else "cannot be told"]
+        )
+        rows[-1] += [shown(found["p"]) if found["p"] is not None else "", words[found["holds"]], whole]
+    return page.table(["equal", "difference", "sign-flip p", "holds", ""], rows, sortable=False)

@@ -1,0 +1,172 @@
+"""Settings that are compared, their runs, and pairs of runs with equal seeds."""
+
+import shlex
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import OmegaConf
+
+from iolaus.runner.report.runs import Run, find_runs, load_run
+from iolaus.runner.run.folder import RunFolder, config_hash, public_overrides
+
+AS_IT_IS = "the config as it is"
+"""Name of a setting without overrides."""
+
+
+class Setting(NamedTuple):
+    """One side of a comparison: its name, and its overrides."""
+
+    name: str
+    words: list[str]
+
+
+class Pair(NamedTuple):
+    """Two runs of one seed: that of the setting compared with, and that of the change."""
+
+    seed: int
+    against: Run
+    change: Run
+
+
+def setting_of(given: str) -> Setting:
+    """The setting that an argument names: overrides with spaces between them, or none."""
+    return Setting(given or AS_IT_IS, canonical(shlex.split(given)))
+
+
+def canonical(words: Iterable[str]) -> list[str]:
+    """Overrides as a sweep notes them in its jobs, such as `optimizer.lr=0.001` for `optimizer.lr=1e-3`.
+
+    Of two for one setting the later counts.
+
+    Raises:
+        ValueError: an override has several values, or gives the seed or a run to resume.
+    """
+    found: dict[str, str] = {}
+    for override in OverridesParser.create().parse_overrides(list(words)):
+        word = str(override.input_line)
+        if override.is_sweep_override():
+            raise ValueError(f"{word} has several values: name each with a --change of its own")
+        if override.key_or_group in ("seed", "resume"):
+            raise ValueError(f"{word}: iolaus judge gives {override.key_or_group} itself; leave it out")
+        plain = not override.is_delete() and "${" not in word
+        key = override.get_key_element()
+        found[key] = f"{key}={override.get_value_element_as_str()}" if plain else word
+    return list(found.values())
+
+
+def noted(run: Run) -> set[str]:
+    """The overrides that a run was started with, but for its seed."""
+    words = RunFolder(run.path).overrides()
+    return set(canonical(word for word in words if not word.startswith("seed=")))
+
+
+def seed_of(run: Run) -> int | None:
+    """The seed of a run; None where its config is lost."""
+    seed = run.settings.get("seed")
+    return seed if isinstance(seed, int) else None
+
+
+def runs_in(folder: Path) -> list[Run]:
+    """The run in a folder, or the runs in a folder of runs; raises ValueError where there is none."""
+    return [load_run(path) for path in find_runs(folder) or [folder]]
+
+
+def with_words(runs: Iterable[Run], words: Sequence[str]) -> list[Run]:
+    """The runs that were started with just these overrides, but for the seed."""
+    wanted = set(public_overrides(canonical(words)))
+    return [run for run in runs if noted(run) == wanted]
+
+
+def that_have(runs: Iterable[Run], words: Sequence[str]) -> list[Run]:
+    """The runs with these settings, by their overrides or else by their configs."""
+    given = [word.lstrip("+").partition("=") for word in words]
+    return [run for run in runs if all(_has(run, name, value) for name, _, value in given)]
+
+
+def by_seed(runs: Iterable[Run], name: str) -> dict[int, Run]:
+    """The finished runs of a setting by their seed.
+
+    Raises:
+        ValueError: none has finished, two have one seed, or they differ in more than the seed.
+    """
+    found: dict[int, Run] = {}
+    for run in runs:
+        seed = seed_of(run)
+        if run.state != "done" or seed is None:
+            continue
+        if seed in found:
+            differ = differing([found[seed], run])
+            why = (
+                f"they differ in {', '.join(differ)}: say which with --change and --against"
+                if differ
+                else "name one"
+            )
+            raise ValueError(
+                f"{name}: {str(found[seed].path)!r} and {str(run.path)!r} have one seed, {seed}; {why}"
+            )
+        found[seed] = run
+    if not found:
+        raise ValueError(f"{name}: there is no finished run of it")
+    if differ := differing(list(found.values())):
+        raise ValueError(
+            f"{name}: its runs differ in {', '.join(differ)}; runs of one setting differ in the seed alone"
+        )
+    return dict(sorted(found.items()))
+
+
+def pairs_of(against: dict[int, Run], change: dict[int, Run], names: Sequence[str]) -> list[Pair]:
+    """The pairs of runs with equal seeds, by seed; raises ValueError where there is none."""
+    if pairs := [Pair(seed, run, change[seed]) for seed, run in against.items() if seed in change]:
+        return pairs
+    have = [
+        f"{name} has {', '.join(map(str, runs))}" for name, runs in zip(names, (against, change), strict=True)
+    ]
+    raise ValueError(f"no seed is in both, so there is no pair: {'; '.join(have)}")
+
+
+def differing(runs: Sequence[Run]) -> list[str]:
+    """The settings in which runs differ, but for their seeds and how they are executed; empty where they do not."""
+    if len({_without_seed(run) for run in runs}) < 2:
+        return []
+    seeded = [
+        {name: "seed" if _is_seed(run, name) else v for name, v in run.settings.items()} for run in runs
+    ]
+    names = dict.fromkeys(name for settings in seeded for name in settings)
+    apart = [name for name in names if len({str(settings.get(name)) for settings in seeded}) > 1]
+    return [
+        name
+        for name in apart
+        if "." in name and not name.startswith(("resolved.", "checkpoint.", "callback.", "logger."))
+    ][:5]
+
+
+def _without_seed(run: Run) -> str:
+    """The hash of a run's config, as if it had no seed."""
+    config: Any = OmegaConf.create(run.config_text)
+    config.pop("resolved", None)
+    for name in run.settings:
+        if _is_seed(run, name):
+            OmegaConf.update(config, name, None)
+    return config_hash(config)
+
+
+def _is_seed(run: Run, name: str) -> bool:
+    """Whether a setting is the run's seed, or follows it."""
+    return name == "seed" or (name.endswith(".seed") and run.settings[name] == run.settings.get("seed"))
+
+
+def _has(run: Run, name: str, value: str) -> bool:
+    found = run.overrides[name] if name in run.overrides else run.settings.get(name)
+    return found is not None and _plain(found) == _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    """A value as YAML reads it; also `1e-3`, which YAML takes for text."""
+    read = yaml.safe_load(value) if isinstance(value, str) else value
+    try:
+        return read if isinstance(read, bool) else float(read)
+    except (TypeError, ValueError):
+        return read

@@ -1,0 +1,172 @@
+"""Measures a trained model on data that comes later: labelled examples, or text for a language model.
+
+`iolaus evaluate RUN FILE ...`: RUN is a run folder, the folder of a Hugging Face model, or its name on the hub. The
+figures are those of the run's test, or of its validation for a language model, each with a 95 % interval; a table has a
+row for each file. `data.label_column=NAME` and other settings of `data` say how the files are read. `--out FOLDER` writes
+`evaluation.json`, the predictions and `report.html`. The exit status is 0, or 1 with one line where a file cannot be
+measured: then nothing is written.
+"""
+
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from iolaus.runner.inference.evaluated import Evaluation
+    from iolaus.runner.inference.passes import Report
+
+SECONDS_PER_LINE = 10.0
+"""Between lines of progress; a terminal's is drawn again each tenth of a second."""
+
+ALL = "all"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Adds the arguments of the command."""
+    parser.add_argument(
+        "run", metavar="RUN", help="run folder, folder of a Hugging Face model, or its name on the hub"
+    )
+    about = "files to measure it on, and settings of how they are read, such as data.label_column=NAME"
+    parser.add_argument("files", nargs="+", metavar="FILE", help=about)
+    parser.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="folder to write figures, predictions and page to"
+    )
+    parser.add_argument("--json", action="store_true", help="prints evaluation.json instead of the table")
+    parser.add_argument(
+        "--batch-size", type=int, metavar="N", help="most samples of a micro-batch (the run's)"
+    )
+    parser.add_argument(
+        "--tokens", type=int, metavar="N", help="tokens of a micro-batch (the run's, else 8192)"
+    )
+    about = "32-true or bf16-mixed (the run's, else 32-true)"
+    parser.add_argument("--precision", help=about)
+    parser.add_argument(
+        "--resamples", type=int, default=1000, metavar="N", help="of each interval (1000); 0 for none"
+    )
+    about = "of the resamples, and of the choice of documents (0)"
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help=about)
+    about = "a module of yours that registers the model's task, or metrics"
+    parser.add_argument("--import", dest="imports", action="append", default=[], metavar="MODULE", help=about)
+    text = parser.add_argument_group("language models")
+    text.add_argument("--objective", metavar="NAME", help="mlm or diffusion (the run's, else mlm)")
+    about = "also the pseudo-perplexity of N documents, or of all: each token masked alone"
+    text.add_argument("--pseudo-perplexity", default="0", metavar="N|all", help=about)
+
+
+def main(arguments: Namespace) -> None:
+    """Prints the figures, and writes them with `--out`."""
+    from omegaconf import OmegaConf
+
+    from iolaus.runner.inference.evaluated import Asked, as_json, evaluate
+    from iolaus.runner.tasks import import_modules
+
+    words = {word: is_setting(word) for word in arguments.files}
+    files = [word for word in arguments.files if not words[word]]
+    settings: Any = OmegaConf.to_container(
+        OmegaConf.from_dotlist([word.removeprefix("data.") for word, setting in words.items() if setting])
+    )
+    given = {"micro_batch_size": arguments.batch_size, "micro_batch_tokens": arguments.tokens}
+    settings |= {name: value for name, value in given.items() if value is not None}
+    import_modules(arguments.imports, "--import")
+    asked = Asked(
+        settings, arguments.precision, arguments.objective, arguments.resamples, arguments.seed,
+        _number_of_documents(arguments.pseudo_perplexity),
+    )  # fmt: skip
+    found = evaluate(arguments.run, sets_of(files), asked, progress)
+    if arguments.out is not None:
+        write(found, arguments.out)
+    print(as_json(found.content) if arguments.json else figures_table(found.content), end="")
+
+
+def is_setting(word: str) -> bool:
+    """Whether a word is a setting of data, not the name of a file."""
+    name, is_given, _ = word.partition("=")
+    return bool(is_given) and name.startswith("data.") and not Path(word).exists()
+
+
+def sets_of(files: Sequence[str]) -> dict[str, str]:
+    """The files by name; raises ValueError for none, or for one that is named twice."""
+    if not files:
+        raise ValueError("name a file to measure the model on: iolaus evaluate RUN FILE")
+    if twice := next((file for file in files if files.count(file) > 1), None):
+        raise ValueError(f"{twice} is named twice")
+    return {file: file for file in files}
+
+
+def evaluate_sets(config: Any, folder: Path) -> None:
+    """`mode=evaluate`: measures the run that `resume` names on `data.test` or, of text, on `data.validation`.
+
+    Where its files are read with other settings of `data`, these count. Raises ValueError without a run or a set.
+    """
+    from omegaconf import OmegaConf
+
+    from iolaus.runner.data.evaluated import by_name
+    from iolaus.runner.inference.evaluated import KNOWN_SETTINGS, Asked, evaluate
+    from iolaus.runner.tasks import import_modules
+
+    if config.resume in (None, "auto"):
+        raise ValueError("mode=evaluate measures a finished run: name its folder by resume=RUN")
+    if config.resume.endswith(".ckpt"):
+        raise ValueError(
+            "mode=evaluate measures the model that a run exported: name the run's folder, or measure what `iolaus "
+            "consolidate` exports of the checkpoint by `iolaus evaluate`"
+        )
+    data: Any = OmegaConf.to_container(config.data, resolve=True)
+    part = "test" if "test" in data else "validation"
+    if not (sets := by_name(data.get(part), part)):
+        advice = "data.test=FILE" if part == "test" else "data.validation={NAME: FILE}"
+        raise ValueError(f"mode=evaluate: data.{part} names no data to measure the run on; set {advice}")
+    settings = {name: data[name] for name in KNOWN_SETTINGS if name in data}
+    precision = None if config.trainer.get("precision", "auto") == "auto" else str(config.trainer.precision)
+    import_modules(config.imports)
+    found = evaluate(config.resume, sets, Asked(settings, precision), progress)
+    write(found, folder)
+    print(figures_table(found.content), end="")
+
+
+def write(found: "Evaluation", folder: Path) -> None:
+    """Writes figures, predictions and page into a folder."""
+    from iolaus.runner.report.evaluated import write_page
+
+    found.write(folder)
+    write_page(folder)
+    print(
+        f"written to {folder}: {', '.join(sorted(file.name for file in folder.iterdir()))}", file=sys.stderr
+    )
+
+
+def figures_table(content: Mapping[str, Any]) -> str:
+    """A row for each set, with its figures and their intervals, as text."""
+    from iolaus.runner.report.evaluated import figures_rows
+    from iolaus.runner.report.table import as_text
+
+    return as_text(*figures_rows(content))
+
+
+def _number_of_documents(given: str) -> int | None:
+    """The number of documents; None for all."""
+    if given == ALL:
+        return None
+    if not given.isdigit():
+        raise ValueError(f"--pseudo-perplexity {given}: expected a number of documents, or {ALL}")
+    return int(given)
+
+
+def progress(name: str) -> "Report":
+    """Tells the samples done of a set on standard error: in a terminal in place, else in a line now and then."""
+    in_place = sys.stderr.isatty()
+    due = time.monotonic() + (0 if in_place else SECONDS_PER_LINE)
+
+    def report(done: int, total: int) -> None:
+        nonlocal due
+        now = time.monotonic()
+        if now < due and not (in_place and done == total):
+            return
+        due = now + (0.1 if in_place else SECONDS_PER_LINE)
+        end = "\n" if not in_place or done == total else "\r"
+        print(f"{name}: {done:,} of {total:,} samples", end=end, file=sys.stderr, flush=True)
+
+    return report

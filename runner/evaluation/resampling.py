@@ -1,0 +1,258 @@
+"""Intervals of the figures of predictions, by a bootstrap over examples: texts, sentences or questions.
+
+A metric is computed of items (texts, words, tags of sentences, answers) that weigh as often as their example was drawn; a
+registered metric, which knows no weights, of the items that were drawn, one resample after another.
+Letters in shapes: R resamples, D examples, M items, C classes.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import singledispatch
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torchmetrics import Metric
+from torchmetrics.regression import MeanSquaredError, PearsonCorrCoef, SpearmanCorrCoef
+
+from iolaus.runner.data.labelled.tags import entities
+from iolaus.runner.evaluation.metrics import (
+    ENTITY_FIGURES,
+    AnswerOverlap,
+    ClassScore,
+    CountedScore,
+    EntityScore,
+    LabelScore,
+    get_metrics_for_task,
+)
+from iolaus.runner.evaluation.predictions import Compared, Predictions, as_tensor, computed
+from iolaus.runner.evaluation.statistics.intervals import Weights, bootstrap, each
+
+Numbers = NDArray[np.float64]
+Owners = NDArray[np.int64]
+"""The example that each item is of [M]."""
+
+Weighted = Callable[[Weights], Numbers]
+"""A figure [R] of examples with weights [R, D], or [R, C] of each class."""
+
+TABLE = 1 << 24
+"""The largest table of examples and classes that is made."""
+
+OF_CLASSES = ("precision", "recall", "f1")
+"""The figures of each class that have an interval."""
+
+
+class Marks(NamedTuple):
+    """Which items [N] are of which classes [N]: of an item none, one or several."""
+
+    items: NDArray[np.int64]
+    classes: NDArray[np.int64]
+
+    def counts(self, weights: Weights, owners: Owners, num_classes: int) -> Numbers:
+        """How often each class occurs in each resample [R, C]."""
+        places, (resamples, examples) = owners[self.items], weights.shape
+        if examples * num_classes <= TABLE:
+            table = np.bincount(places * num_classes + self.classes, minlength=examples * num_classes)
+            return weights @ table.reshape(examples, num_classes).astype(np.float64)
+        rows = [np.bincount(self.classes, row[places], num_classes) for row in weights]
+        return np.array(rows, dtype=np.float64).reshape(resamples, num_classes)
+
+
+class Counted(NamedTuple):
+    """The classes that were rightly predicted, predicted, and true."""
+
+    correct: Marks
+    predicted: Marks
+    true: Marks
+
+
+def intervals(
+    predictions: Predictions, sums: Mapping[str, Numbers], resamples: int, seed: int
+) -> dict[str, Numbers]:
+    """The interval of each figure by name [2], and of each figure of classes by table and figure [C, 2].
+
+    `sums` are the `loss` and `weight` of each example, if known. Nothing for predictions that do not tell which example
+    an item is of.
+    """
+    parts = predictions.parts()
+    told = [part.owners for part in parts if part.owners is not None]
+    if len(told) < len(parts) or not len(known := np.unique(np.concatenate(told))):
+        return {}
+    found: dict[str, Weighted] = {}
+    for part, owners in zip(parts, (np.searchsorted(known, one) for one in told), strict=True):
+        if len(part.true):
+            found |= _figures(part, predictions, owners)
+    places = predictions.scored_owners()
+    for name, make in predictions.registered.items():
+        assert places is not None  # as those of the parts are
+        metric = make(predictions.num_labels())
+        found[name] = weighted(metric, *predictions.scored(), np.searchsorted(known, places))
+    if sums:
+        loss, weight = sums["loss"][known], sums["weight"][known]
+        found["loss"] = lambda weights: (weights @ loss) / np.maximum(weights @ weight, 1e-12)
+
+    def figures(weights: Weights) -> dict[str, Numbers]:
+        return {name: figure(weights) for name, figure in found.items()}
+
+    return bootstrap(figures, len(known), resamples, seed)
+
+
+def _figures(part: Compared, predictions: Predictions, owners: Owners) -> dict[str, Weighted]:
+    """The metrics of a part, and the figures of its classes, for weighted examples."""
+    metrics = get_metrics_for_task(part.kind, predictions.num_labels(), sync_on_compute=False)
+    chosen = {name: m for name, m in metrics.items() if part.only is None or name in part.only}
+    figures: dict[str, Weighted] = {
+        f"{name}{part.suffix}": weighted(metric, part.predicted, part.true, owners)
+        for name, metric in chosen.items()
+    }
+    if part.kind == "multi_label":
+        classes = {"per_class": (_label_marks(part.predicted, part.true), predictions.num_labels())}
+    elif part.only == ENTITY_FIGURES:
+        types = sorted({kind for tags in (*part.predicted, *part.true) for _, _, kind in entities(tags)})
+        classes = {"entities": (_entity_marks(part.predicted, part.true, types), len(types))}
+    elif isinstance(next(iter(metrics.values())), ClassScore):
+        classes = {"per_class": (_class_marks(part.predicted, part.true), predictions.num_labels())}
+    else:
+        classes = {}
+    for table, (counted, size) in classes.items():
+        for name in OF_CLASSES:
+            figures[f"{table}/{name}"] = _of_classes(name, counted, owners, size)
+    return figures
+
+
+def _of_classes(name: str, counted: Counted, owners: Owners, size: int) -> Weighted:
+    """A figure of each class [R, C], as `runner.evaluation.predictions.scores` defines it."""
+
+    def figure(weights: Weights) -> Numbers:
+        correct, predicted, true = (marks.counts(weights, owners, size) for marks in counted)
+        whole = {"precision": predicted, "recall": true, "f1": (predicted + true) / 2}[name]
+        return correct / np.where(whole > 0, whole, 1)
+
+    return figure
+
+
+@singledispatch
+def weighted(metric: Metric, predicted: Any, true: Any, owners: Owners) -> Weighted:
+    """The metric as a function of the examples' weights; of one that is not known here, of the items that are drawn."""
+
+    def drawn(weights: NDArray[np.float64]) -> dict[str, float]:
+        places = np.repeat(np.arange(len(owners)), weights[owners].astype(np.int64))
+        metric.reset()
+        return {"figure": computed("the metric", metric, [_taken(predicted, places), _taken(true, places)])}
+
+    return lambda weights: each(weights, drawn)["figure"]
+
+
+def _taken(values: Any, places: NDArray[np.int64]) -> Any:
+    """The items at these places."""
+    if isinstance(values, np.ndarray):
+        return as_tensor(values[places])
+    return [values[place] for place in places]
+
+
+@weighted.register
+def _(metric: CountedScore, predicted: Any, true: Any, owners: Owners) -> Weighted:
+    """By the counts of each class."""
+    if isinstance(metric, EntityScore):
+        counted = _entity_marks(predicted, true, None)
+    elif isinstance(metric, LabelScore) and metric.whole:
+        counted = _label_marks((predicted == true).all(1, keepdims=True), np.ones_like(true[:, :1]))
+    else:
+        counted = (_label_marks if isinstance(metric, LabelScore) else _class_marks)(predicted, true)
+    size = len(metric.true)
+
+    def figure(weights: Weights) -> Numbers:
+        counts = [torch.from_numpy(marks.counts(weights, owners, size)) for marks in counted]
+        return np.array([float(metric.measure(*row)) for row in zip(*counts, strict=True)])
+
+    return figure
+
+
+@weighted.register
+def _(metric: AnswerOverlap, predicted: Any, true: Any, owners: Owners) -> Weighted:
+    """By the score of each question."""
+    scores = np.empty(len(true))
+    for i, (text, accepted) in enumerate(zip(predicted, true, strict=True)):
+        metric.reset()
+        metric.update([text], [accepted])
+        scores[i] = float(metric.compute())
+    return _mean_of(scores, owners)
+
+
+@weighted.register
+def _(metric: MeanSquaredError, predicted: Any, true: Any, owners: Owners) -> Weighted:
+    """By the squared error of each number."""
+    return _mean_of((predicted - true) ** 2, owners)
+
+
+@weighted.register
+def _(metric: PearsonCorrCoef, predicted: Any, true: Any, owners: Owners) -> Weighted:
+    """Of weighted numbers."""
+    x, y = predicted - predicted.mean(), true - true.mean()
+    return lambda weights: correlation(weights[:, owners], x, y)
+
+
+@weighted.register
+def _(metric: SpearmanCorrCoef, predicted: Any, true: Any, owners: Owners) -> Weighted:
+    """Pearson's of the ranks in each resample; equal numbers share theirs."""
+
+    def figure(weights: Weights) -> Numbers:
+        of_items = weights[:, owners]
+        return correlation(of_items, ranks(of_items, predicted), ranks(of_items, true))
+
+    return figure
+
+
+def _mean_of(values: Numbers, owners: Owners) -> Weighted:
+    """The weighted mean; no number where no item was drawn."""
+
+    def figure(weights: Weights) -> Numbers:
+        sums = np.bincount(owners, values, weights.shape[1])
+        total = weights @ np.bincount(owners, minlength=weights.shape[1])
+        return np.where(total > 0, weights @ sums / np.maximum(total, 1), np.nan)
+
+    return figure
+
+
+def correlation(weights: Weights, x: Numbers, y: Numbers) -> Numbers:
+    """Pearson's correlation [R] of numbers [R, M] or [M] with weights [R, M]; no number where one side does not vary."""
+    total = weights.sum(1, keepdims=True)
+    dx = x - (weights * x).sum(1, keepdims=True) / total
+    dy = y - (weights * y).sum(1, keepdims=True) / total
+    both, xx, yy = ((weights * product).sum(1) for product in (dx * dy, dx * dx, dy * dy))
+    varies = (xx > 1e-20 * (weights * x * x).sum(1)) & (yy > 1e-20 * (weights * y * y).sum(1))
+    return np.where(varies, both / np.sqrt(np.where(varies, xx * yy, 1)), np.nan)
+
+
+def ranks(weights: Weights, values: Numbers) -> Numbers:
+    """The rank [R, M] of each item among those drawn, from 1; equal numbers have the mean of their ranks."""
+    distinct, group = np.unique(values, return_inverse=True)
+    order = np.argsort(group, kind="stable")
+    starts = np.searchsorted(group[order], np.arange(len(distinct)))
+    drawn = np.add.reduceat(weights[:, order], starts, axis=1)
+    first = np.cumsum(drawn, axis=1) - drawn
+    return (first + (drawn + 1) / 2)[:, group]
+
+
+def _class_marks(predicted: NDArray[np.int64], true: NDArray[np.int64]) -> Counted:
+    """Of one class per item."""
+    items, right = np.arange(len(true)), predicted == true
+    return Counted(Marks(items[right], true[right]), Marks(items, predicted), Marks(items, true))
+
+
+def _label_marks(predicted: NDArray[np.bool_], true: NDArray[np.bool_]) -> Counted:
+    """Of any number of labels per item."""
+    return Counted(*(Marks(*np.nonzero(marks)) for marks in (predicted & true, predicted, true)))
+
+
+def _entity_marks(
+    predicted: Sequence[Sequence[str]], true: Sequence[Sequence[str]], types: Sequence[str] | None
+) -> Counted:
+    """Of the entities of sentences, by their place among the `types`; all of one class without these."""
+    marks: list[list[tuple[int, int]]] = [[], [], []]
+    for item, (ours, theirs) in enumerate(zip(predicted, true, strict=True)):
+        found, wanted = entities(ours), entities(theirs)
+        for listed, spans in zip(marks, (found & wanted, found, wanted), strict=True):
+            listed += [(item, types.index(kind) if types else 0) for _, _, kind in spans]
+    pairs = [np.array(listed, dtype=np.int64).reshape(-1, 2) for listed in marks]
+    return Counted(*(Marks(pair[:, 0], pair[:, 1]) for pair in pairs))

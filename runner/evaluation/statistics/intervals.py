@@ -1,0 +1,90 @@
+"""Percentile bootstrap intervals over samples (Efron 1979), from keyed resamples: one seed always gives the same.
+
+Letters in shapes: R resamples, D samples.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iolaus.runner.order.keyed import sample_keys, token_bits
+
+RESAMPLES = 1000
+"""How many resamples the interval of a figure is from."""
+
+LEVEL = 0.95
+"""The share of the resamples whose figures are within the interval."""
+
+_STREAM = 0x626F6F74
+"""The stream of the keyed generator for resamples ("boot")."""
+
+_AT_ONCE = 1 << 21
+"""Draws of a block of resamples."""
+
+Weights = NDArray[np.float64]
+"""How often each of D samples is in each of R resamples [R, D]."""
+
+Statistic = Callable[[Weights], Mapping[str, NDArray[np.float64]]]
+"""Figures by name, each [R] or [R, ...], of the samples weighted by how often they were drawn [R, D]."""
+
+
+def resampled(num_samples: int, resamples: int, seed: int) -> Iterator[Weights]:
+    """How often each of D samples is drawn in each resample of D draws with replacement, in blocks of resamples.
+
+    Draw i of resample r depends on the seed, r and i alone.
+
+    Example:
+        >>> [weights] = resampled(3, resamples=2, seed=0)
+        >>> weights.shape, weights.sum(1).tolist()
+        ((2, 3), [3.0, 3.0])
+    """
+    size = max(1, _AT_ONCE // num_samples)
+    for start in range(0, resamples, size):
+        numbers = np.arange(start, min(start + size, resamples))
+        keys = sample_keys(seed, np.zeros_like(numbers), numbers, _STREAM)
+        bits = token_bits(keys, np.full(len(numbers), num_samples))
+        shares = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        drawn = (shares * num_samples).astype(np.int64).reshape(len(numbers), num_samples)
+        drawn += np.arange(len(numbers))[:, None] * num_samples
+        counts = np.bincount(drawn.reshape(-1), minlength=drawn.size)
+        yield counts.reshape(drawn.shape).astype(np.float64)
+
+
+def bootstrap(
+    statistic: Statistic, num_samples: int, resamples: int = RESAMPLES, seed: int = 0, level: float = LEVEL
+) -> dict[str, NDArray[np.float64]]:
+    """The percentile interval of every figure, [2] or [..., 2]: its lower and its upper end.
+
+    Resamples in which a figure is no number (a correlation of equal numbers) do not count; NaN if all are. Raises
+    ValueError for no samples or no resamples.
+
+    Example:
+        >>> values = np.array([1.0, 2.0, 3.0, 4.0])
+        >>> bootstrap(lambda weights: {"mean": weights @ values / weights.sum(1)}, 4)["mean"].tolist()
+        [1.5, 3.5]
+    """
+    if num_samples < 1 or resamples < 1:
+        raise ValueError(
+            f"an interval needs samples and resamples, not {num_samples} samples in {resamples} resamples"
+        )
+    blocks = [dict(statistic(weights)) for weights in resampled(num_samples, resamples, seed)]
+    tail = (1 - level) / 2
+    ends = [tail, 1 - tail]
+    return {name: _quantiles(np.concatenate([block[name] for block in blocks]), ends) for name in blocks[0]}
+
+
+def _quantiles(values: NDArray[np.float64], shares: list[float]) -> NDArray[np.float64]:
+    """The quantiles [..., 2] of the resamples [R, ...] that are numbers, interpolated linearly; NaN where none is."""
+    found = np.full((*values.shape[1:], len(shares)), np.nan)
+    some = ~np.isnan(values).all(0)
+    if some.any():
+        found[some] = np.moveaxis(np.nanquantile(values[:, some], shares, axis=0), 0, -1)
+    return found
+
+
+def each(weights: Weights, figures: Callable[[NDArray[np.float64]], Mapping[str, Any]]) -> dict[str, Any]:
+    """The figures of each resample on its own, given its weights [D], as arrays [R]."""
+    rows = [figures(row) for row in weights]
+    return {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}

@@ -1,0 +1,268 @@
+"""Tests of paired differences, of which there are few: 2 to 16 pairs of runs with equal seeds.
+
+**The rule.** After each pair the differences d_1 ... d_k are tested by flipping their signs. If the two settings are
+alike, either run of a pair could as well have been that of the other: given |d_1| ... |d_k| all 2^k signs are equally
+likely, whatever the figure's distribution (Fisher 1935, The Design of Experiments, section 21). Of these 2^k paths those
+with the largest |d_1 + ... + d_k| are called clear, as many as the error that may be spent up to k allows, beside those
+that were called so earlier. So the chance that a path is ever called clear is at most the error, however many pairs are
+looked at, and whether or not more are added later: the error spent up to k (Lan and DeMets 1983, Biometrika 70) depends
+on k alone, error * (1 - 3/8 * (k_0 / k)^2) from the first k_0 on.
+
+**Why this one.** At an error of 5 % a first look at k_0 = 6 pairs can be clear where all signs agree (2 of 64 paths), and
+nothing that assumes no distribution is clear with fewer. A t-test may be clear after 3, and is wrong in a quarter of the
+cases where each difference is about +c or -c, as where one run of a pair stays on a plateau. A test by betting
+(Waudby-Smith and Ramdas 2024, JRSS B 86) at most doubles its stake with a pair, so it needs as many pairs, and more once
+a sign differs. Spending less at first (a first look at 7) finds a difference of one standard deviation within 16 pairs
+more often (84 % instead of 76 %) and within 8 less often (44 % instead of 49 %), and takes a pair more for large ones.
+
+Sources of the rest: Student's distribution for whole degrees of freedom, Abramowitz and Stegun 26.7.3 and 26.7.4;
+correction for several tests, Holm 1979, Scandinavian Journal of Statistics 6, and of sequential ones, Bartroff and Song
+2014, JSPI 153.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+Differences = Sequence[float] | Floats
+"""One for each pair, in their order."""
+
+ERROR = 0.05
+"""How often two settings that are alike may be called different."""
+
+AT_FIRST = 0.625
+"""Share of the error that is spent at the first look: all of 2 in 64 at an error of 5 %."""
+
+EXACT = 16
+"""Pairs of which every path is looked at; each further pair extends these paths by signs that are drawn."""
+
+MOST = 10_000
+"""Pairs beyond which no number is given for how many are needed."""
+
+
+class Tested(NamedTuple):
+    """A statistic and its two-sided p."""
+
+    statistic: float
+    p: float
+
+
+def first_look(error: float = ERROR) -> int:
+    """The fewest pairs that can be clear.
+
+    Example:
+        >>> first_look(0.05), first_look(0.01)
+        (6, 9)
+    """
+    return 1 + math.ceil(-math.log2(AT_FIRST * error) - 1e-9)
+
+
+def spent(pairs: int, error: float = ERROR) -> float:
+    """The error that may be spent up to so many pairs.
+
+    Example:
+        >>> [round(spent(k), 5) for k in (5, 6, 8, 16)]
+        [0.0, 0.03125, 0.03945, 0.04736]
+    """
+    first = first_look(error)
+    return 0.0 if pairs < first else error * (1 - (1 - AT_FIRST) * (first / pairs) ** 2)
+
+
+def clear_after(differences: Differences, error: float = ERROR) -> int | None:
+    """After how many of the differences [N], in their order, it is clear that they are not about 0; None if it is not.
+
+    Example:
+        >>> clear_after([0.3, 0.2, 0.1, 0.4, 0.2, 0.3]), clear_after([0.3, 0.2, -0.1, 0.4, 0.2, 0.3])
+        (6, None)
+    """
+    stopped = np.zeros(1, bool)
+    for pairs, (sums, rounding) in enumerate(_paths(np.asarray(differences, np.float64)), 1):
+        stopped = np.tile(stopped, len(sums) // len(stopped))
+        more = math.floor(spent(pairs, error) * len(sums) + 1e-9) - int(stopped.sum())
+        if more > 0:
+            bound = np.partition(sums[~stopped], -more - 1)[-more - 1]
+            stopped |= sums > bound + rounding  # ties with the first that is too many stay out
+            if stopped[0]:
+                return pairs
+    return None
+
+
+def interval(differences: Differences, error: float = ERROR) -> tuple[float, float] | None:
+    """The differences that the pairs [N] do not exclude: those that, taken from each, leave nothing that is clear.
+
+    It holds at any time: the chance that it ever leaves out the true difference is at most the error. None where it has
+    no bounds (fewer pairs than `first_look`), and where the first pairs exclude all that the later ones suggest.
+
+    Example:
+        >>> low, high = interval([0.3, 0.2, 0.1, 0.4, 0.2, 0.3])
+        >>> round(low, 6), round(high, 6)
+        (0.1, 0.4)
+    """
+    given = np.asarray(differences, np.float64)
+    if len(given) < first_look(error):
+        return None
+
+    def admitted(value: float) -> bool:
+        return clear_after(given - value, error) is None
+
+    means = (np.cumsum(given) / np.arange(1, len(given) + 1))[::-1]
+    inside = next(
+        filter(admitted, [*means.tolist(), *np.linspace(given.min(), given.max(), 101).tolist()]), None
+    )
+    if inside is None:
+        return None
+    room = float(np.ptp(given)) or abs(inside) or 1.0
+    return _last(admitted, inside, float(given.min()) - room), _last(
+        admitted, inside, float(given.max()) + room
+    )
+
+
+def sign_flip_test(differences: Differences) -> Tested:
+    """The mean of differences [N], at least one, and the share of sign flips with a mean as far from 0; exact up to 16.
+
+    Example:
+        >>> sign_flip_test([0.3, 0.2, 0.1, 0.4, 0.2, 0.3]).p
+        0.03125
+    """
+    given = np.asarray(differences, np.float64)
+    *_, (sums, rounding) = _paths(given)
+    return Tested(float(given.mean()), float(np.mean(sums >= sums[0] - rounding)))
+
+
+def t_test(differences: Differences) -> Tested:
+    """Student's paired t and its p, of two or more differences [N]; it takes them as normally distributed.
+
+    Example:
+        >>> t, p = t_test([1.0, 2.0, 3.0])
+        >>> round(t, 3), round(p, 4)
+        (3.464, 0.0742)
+    """
+    given = np.asarray(differences, np.float64)
+    deviation = float(given.std(ddof=1)) / math.sqrt(len(given))
+    mean = float(given.mean())
+    t = mean / deviation if deviation else math.copysign(math.inf, mean) if mean else 0.0
+    return Tested(t, 1 - _within(abs(t), len(given) - 1))
+
+
+def t_interval(differences: Differences, error: float = ERROR) -> tuple[float, float]:
+    """Student's interval for the mean of two or more differences [N].
+
+    Example:
+        >>> low, high = t_interval([1.0, 2.0, 3.0])
+        >>> round(low, 3), round(high, 3)
+        (-0.484, 4.484)
+    """
+    given = np.asarray(differences, np.float64)
+    freedom, mean = len(given) - 1, float(given.mean())
+    width = _last(lambda t: _within(t, freedom) < 1 - error, 0.0, 2.0 / error**2)
+    width *= float(given.std(ddof=1)) / math.sqrt(len(given))
+    return mean - width, mean + width
+
+
+def pairs_needed(differences: Differences, error: float = ERROR, power: float = 0.8) -> int | None:
+    """About how many pairs in all find a difference as large as the mean of these [N] with this chance.
+
+    By the size of a t-test (Guenther 1981, The American Statistician 35), and never fewer than `first_look`. None where
+    nothing can be said: fewer than two pairs, a mean of 0, or more than 10,000 pairs.
+
+    Example:
+        >>> pairs_needed([1.0, -0.5, 0.8, 0.1])
+        33
+    """
+    given = np.asarray(differences, np.float64)
+    mean = float(given.mean()) if len(given) > 1 else 0.0
+    if not mean:
+        return None
+    normal = NormalDist()
+    at_last = normal.inv_cdf(1 - error / 2)
+    size = ((at_last + normal.inv_cdf(power)) * float(given.std(ddof=1)) / mean) ** 2 + at_last**2 / 2
+    return max(first_look(error), math.ceil(size)) if size <= MOST else None
+
+
+def holm(tests: Sequence[float]) -> list[float]:
+    """The p of several tests, corrected so that the chance of any false one is kept (Holm 1979).
+
+    Example:
+        >>> holm([0.01, 0.04, 0.03])
+        [0.03, 0.06, 0.06]
+    """
+    corrected, least = [0.0] * len(tests), 0.0
+    for done, i in enumerate(sorted(range(len(tests)), key=lambda i: tests[i])):
+        least = max(least, min(1.0, (len(tests) - done) * tests[i]))
+        corrected[i] = least
+    return corrected
+
+
+def clear_among(settings: Sequence[Differences], error: float = ERROR) -> list[float | None]:
+    """Of several settings' differences, the level at which each is clear by Holm's rule; None where it is not.
+
+    The first must be clear at error / M, the next at error / (M - 1), and so on: the chance that any of M settings which
+    are like the one that they are compared with is called different is at most the error.
+
+    Example:
+        >>> clear_among([[0.3, 0.2, 0.1, 0.4, 0.2, 0.3, 0.2], [0.1, -0.2] * 4])
+        [0.025, None]
+    """
+    levels: list[float | None] = [None] * len(settings)
+    waiting = list(range(len(settings)))
+    while waiting:
+        # Also at every larger level, as closed testing wants it
+        asked = [error / count for count in range(len(waiting), 0, -1)]
+        found = [i for i in waiting if all(clear_after(settings[i], level) is not None for level in asked)]
+        if not found:
+            break
+        for i in found:
+            levels[i] = asked[0]
+        waiting = [i for i in waiting if i not in found]
+    return levels
+
+
+def _paths(differences: Floats) -> Iterator[tuple[Floats, float]]:
+    """After each pair the |sum| of every path of signs [P], the observed one first, and the rounding error of a sum.
+
+    A path and its mirror have one |sum|, so the first sign stays as it is: P = 2^(pairs - 1), up to 2^15.
+    """
+    sums = np.zeros(1)
+    for i, difference in enumerate(differences.tolist()):
+        if i == 0:
+            sums = sums + difference
+        elif i < EXACT:
+            sums = np.concatenate([sums + difference, sums - difference])
+        else:
+            signs = np.random.default_rng(i).choice([-1.0, 1.0], len(sums))
+            signs[0] = 1.0
+            sums = sums + signs * difference
+        yield np.abs(sums), 1e-9 * float(np.abs(differences[: i + 1]).sum())
+
+
+def _within(t: float, freedom: int) -> float:
+    """The chance that Student's t of so many degrees of freedom is within -t and t."""
+    if math.isinf(t):
+        return 1.0
+    angle = math.atan(t / math.sqrt(freedom))
+    sine, cosine = math.sin(angle), math.cos(angle)
+    if freedom % 2:
+        term = total = cosine if freedom > 1 else 0.0
+        for j in range(3, freedom - 1, 2):
+            term *= cosine**2 * (j - 1) / j
+            total += term
+        return 2 / math.pi * (angle + sine * total)
+    term = total = 1.0
+    for j in range(2, freedom - 1, 2):
+        term *= cosine**2 * (j - 1) / j
+        total += term
+    return sine * total
+
+
+def _last(holds: Callable[[float], bool], inside: float, outside: float) -> float:
+    """The last value on the way from `inside`, where something holds, to `outside`, where it does not."""
+    for _ in range(60):
+        middle = (inside + outside) / 2
+        inside, outside = (middle, outside) if holds(middle) else (inside, middle)
+    return inside

@@ -1,0 +1,263 @@
+"""Evaluates any trained model on data that comes later: labelled examples, or documents for a language model."""
+
+import json
+import logging
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iolaus.conf.values import suggest
+from iolaus.runner.data.labelled.examples import READER_SETTINGS
+from iolaus.runner.data.read.rows import Rows
+from iolaus.runner.evaluation.files import entry_of, write_content, write_lines, write_sets
+from iolaus.runner.evaluation.predictions import Predictions
+from iolaus.runner.evaluation.resampling import intervals
+from iolaus.runner.evaluation.statistics.intervals import LEVEL, RESAMPLES
+from iolaus.runner.inference.answering import sees_images
+from iolaus.runner.inference.infill import open_model
+from iolaus.runner.inference.labelled import (
+    Predictor,
+    load_predictor,
+    measure,
+    rows_of_file,
+    task_of,
+    tokenized,
+)
+from iolaus.runner.inference.language import (
+    SETTINGS,
+    LanguageModel,
+    load_language_model,
+    measure_text,
+    read_documents,
+)
+from iolaus.runner.inference.passes import Computation, Report, device_here
+from iolaus.runner.inference.pseudo_likelihood import pseudo_perplexity
+from iolaus.runner.models.autocast import cpu_has_bf16
+
+log = logging.getLogger("iolaus")
+
+COMPUTED = ("micro_batch_tokens", "micro_batch_size")
+"""Settings of `data` that say how samples are computed."""
+
+KNOWN_SETTINGS = tuple(dict.fromkeys((*READER_SETTINGS, *SETTINGS, *COMPUTED)))
+"""Settings of `data` that an evaluation may change; those that do not belong to the model's task have no effect."""
+
+DOCUMENTS = "documents.jsonl"
+"""Of text: a line for each document."""
+
+PRECISIONS = ("32-true", "bf16-mixed", "16-mixed")
+"""Precisions that can be asked for, as Lightning names them."""
+
+Ends = NDArray[np.float64]
+
+
+class Asked(NamedTuple):
+    """What a user may choose of an evaluation."""
+
+    settings: Mapping[str, Any] = {}
+    """Settings of `data` in the place of the run's, of `KNOWN_SETTINGS`."""
+    precision: str | None = None
+    """In the place of the run's."""
+    objective: str | None = None
+    """Of a language model, in the place of the run's: `mlm` or `diffusion`."""
+    resamples: int = RESAMPLES
+    """Of each interval; 0 for none."""
+    seed: int = 0
+    """Seed of the resamples, and of the choice of documents."""
+    pseudo_documents: int | None = 0
+    """Documents of each set whose tokens are masked one by one; None for all."""
+
+
+AS_TRAINED = Asked()
+"""Everything as the run has it."""
+
+
+class Evaluation(NamedTuple):
+    """The content of `evaluation.json`, and what is written beside it."""
+
+    content: dict[str, Any]
+    predictions: dict[str, Predictions]
+    """For labelled sets by name."""
+    documents: list[dict[str, Any]]
+    """For text: a line for each document."""
+
+    def write(self, folder: Path) -> None:
+        """Writes `evaluation.json`, and `predictions.jsonl` (see `write_sets`) or `documents.jsonl`."""
+        folder.mkdir(parents=True, exist_ok=True)
+        if self.predictions:
+            write_sets(folder, self.predictions, self.content)
+            return
+        write_lines(folder / DOCUMENTS, self.documents)
+        write_content(folder, self.content)
+
+
+def evaluate(
+    run: str,
+    sources: Mapping[str, Any],
+    asked: Asked = AS_TRAINED,
+    report: Callable[[str], Report] | None = None,
+) -> Evaluation:
+    """Evaluates the model of a run, a folder or a name of the hub on each source, by name.
+
+    The figures are those of the run's test, or of its validation where the model is a language model: to the last digit
+    on a machine of the same kind, if one process computed them. `report` gives what is told of the progress on a set.
+
+    Raises:
+        ValueError: no such model, or one that this cannot measure; a source without labels, with others than the model's,
+            without a column that the model reads, or without text; a setting that is not known.
+        FileNotFoundError: no such file.
+    """
+    for name in asked.settings:
+        if name not in KNOWN_SETTINGS:
+            known = ", ".join(KNOWN_SETTINGS)
+            raise ValueError(
+                f"data.{name} cannot be set here; there are: {known}{suggest(name, KNOWN_SETTINGS)}"
+            )
+    if asked.resamples < 0:
+        raise ValueError(
+            f"the number of resamples is {asked.resamples}: expected 1 or more, or 0 for no intervals"
+        )
+    config, tokenizer = open_model(run)
+    if sees_images(config):
+        raise ValueError(
+            f"the model in {run!r} answers questions about images, which this does not measure: `iolaus predict` writes "
+            "its answers, and its run has measured them"
+        )
+    changes = {name: value for name, value in asked.settings.items() if name not in COMPUTED}
+    task = task_of(run, config.architectures or [])
+    if task is not None:
+        if asked.objective is not None or asked.pseudo_documents != 0:
+            raise ValueError(
+                f"the model in {run!r} is for {task.name.replace('_', ' ')}, not a language model"
+            )
+        predictor = load_predictor(run, task, config, tokenizer, changes)
+        predictor = predictor._replace(computation=_computation(predictor.computation, asked))
+        return _labelled(run, predictor, sources, asked, report)
+    language = load_language_model(run, config, tokenizer, changes, asked.objective)
+    language = language._replace(computation=_computation(language.computation, asked))
+    return _text(run, language, sources, asked, report)
+
+
+def _computation(computation: Computation, asked: Asked) -> Computation:
+    given = {name: asked.settings[name] for name in COMPUTED if name in asked.settings}
+    if asked.precision is not None:
+        if asked.precision not in PRECISIONS:
+            raise ValueError(f"--precision {asked.precision}: there are: {', '.join(PRECISIONS)}")
+        given["precision"] = asked.precision
+    chosen = computation._replace(**given)
+    if chosen.precision == "bf16-mixed" and device_here().type == "cpu" and not cpu_has_bf16():
+        log.warning(
+            "this CPU has no bf16 units, so bf16-mixed is emulated, and slow; --precision 32-true is not"
+        )
+    return chosen
+
+
+def _labelled(
+    run: str,
+    predictor: Predictor,
+    sources: Mapping[str, Any],
+    asked: Asked,
+    report: Callable[[str], Report] | None,
+) -> Evaluation:
+    """The figures of a task; all sources are read before the first is computed."""
+    rows = {name: rows_of_file(predictor, source, "test") for name, source in sources.items()}
+    for name, given in rows.items():
+        check_labels(given, name, predictor.settings["label_column"])
+    sets = {name: tokenized(predictor, given) for name, given in rows.items()}
+    predictions, entries = {}, {}
+    for name, sequences in sets.items():
+        found = measure(predictor, sequences, report=report and report(name))
+        predictions[name] = found.predictions
+        entry = entry_of(found.predictions, found.figures)
+        ends = (
+            intervals(found.predictions, found.sums, asked.resamples, asked.seed) if asked.resamples else {}
+        )
+        entries[name] = with_intervals(entry, ends)
+    facts = _facts(run, {"task": predictor.task.name}, predictor.computation, asked, "examples")
+    return Evaluation(plain({**facts, "sets": entries}), predictions, [])
+
+
+def check_labels(rows: Rows, name: str, column: str) -> None:
+    """Raises ValueError unless some row has a label."""
+    if any(row.values.get(column) not in (None, "") for row in rows.rows):
+        return
+    columns = list(dict.fromkeys(key for row in rows.rows[:1000] for key in row.values))
+    there = "is empty" if column in columns else f"is not among its columns: {', '.join(map(str, columns))}"
+    advice = "set data.label_column, or predict without labels by `iolaus predict`"
+    raise ValueError(f"{name} has no labels: the column {column!r} {there}; {advice}")
+
+
+def with_intervals(entry: dict[str, Any], ends: Mapping[str, Ends]) -> dict[str, Any]:
+    """The entry of a set with `intervals` of its figures, and in each row of a table of classes."""
+    entry["intervals"] = {name: ends[name] for name in entry["metrics"] if name in ends}
+    for name, found in ends.items():
+        table, _, figure = name.partition("/")
+        for row, both in zip(entry[table], found, strict=True) if figure else ():
+            row.setdefault("intervals", {})[figure] = both
+    return entry
+
+
+def _text(
+    run: str,
+    language: LanguageModel,
+    sources: Mapping[str, Any],
+    asked: Asked,
+    report: Callable[[str], Report] | None,
+) -> Evaluation:
+    """The figures of a language model; all sources are read before the first is computed."""
+    sets = {name: read_documents(language, source) for name, source in sources.items()}
+    entries, lines = {}, []
+    for name, sequences in sets.items():
+        found = measure_text(language, sequences, asked.resamples, asked.seed, report and report(name))
+        sizes = sequences.num_bytes
+        entry: dict[str, Any] = {
+            "examples": len(sizes),
+            "over": "documents",
+            "sequences": len(sequences),
+            "tokens": sequences.num_tokens,
+            "bytes": int(sizes.sum()),
+            "metrics": found.figures,
+            "intervals": found.intervals,
+        }
+        if asked.pseudo_documents != 0:
+            told = report and report(f"{name}, token by token")
+            pseudo = pseudo_perplexity(
+                language, sequences, asked.pseudo_documents, asked.resamples, asked.seed, told
+            )
+            entry["metrics"]["pseudo_perplexity"] = pseudo.value
+            if pseudo.interval is not None:
+                entry["intervals"]["pseudo_perplexity"] = pseudo.interval
+            entry["pseudo_perplexity"] = {"documents": pseudo.documents, "tokens": pseudo.tokens}
+        entries[name] = entry
+        sums = [{n: float(v[i]) for n, v in found.sums.items()} for i in range(len(sizes))]
+        own = zip(sizes.tolist(), sums, strict=True)
+        lines += [{"set": name, "document": i, "bytes": size, **some} for i, (size, some) in enumerate(own)]
+    facts = _facts(run, {"objective": language.objective}, language.computation, asked, "documents")
+    return Evaluation(plain({**facts, "sets": entries}), {}, lines)
+
+
+def _facts(
+    run: str, kind: dict[str, str], computation: Computation, asked: Asked, over: str
+) -> dict[str, Any]:
+    interval = {"level": LEVEL, "resamples": asked.resamples, "seed": asked.seed, "over": over}
+    return {"model": run, **kind, **computation._asdict(), "interval": interval}
+
+
+def plain(value: Any) -> Any:
+    """Values for JSON: arrays as lists, and null for what is no finite number."""
+    if isinstance(value, Mapping):
+        return {name: plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [plain(one) for one in value]
+    if isinstance(value, float | np.floating):
+        return float(value) if math.isfinite(value) else None
+    return value
+
+
+def as_json(content: Mapping[str, Any]) -> str:
+    """The content of `evaluation.json` for a reader."""
+    return json.dumps(content, ensure_ascii=False, indent=1) + "\n"

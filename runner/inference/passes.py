@@ -1,0 +1,131 @@
+"""One pass of a trained model over samples, computed as the run that trained it computed its evaluations."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from iolaus.runner.data.batches import VALIDATION_STREAM, GatheredSequences, GlobalBatches
+from iolaus.runner.data.micro_batch import MicroBatch, Share
+from iolaus.runner.models.autocast import autocast_dtype
+from iolaus.runner.models.packed.rows import choose_layout, may_be_padded
+from iolaus.runner.run.folder import RunFolder
+from iolaus.runner.run.model_folder import model_folder
+from iolaus.runner.samplers import Sequential
+
+Report = Callable[[int, int], None]
+"""Told how many samples of how many are done."""
+
+
+class Computation(NamedTuple):
+    """How a model is computed."""
+
+    precision: str = "32-true"
+    layout: str = "padded"
+    micro_batch_tokens: int | None = 8192
+    micro_batch_size: int | None = None
+
+    def set_up(self, collator: Any, model: Any) -> "Computation":
+        """This, with a layout that the model can be given; the model is on its device and set up for it then."""
+        if self.layout == "packed":
+            layout = choose_layout("auto", collator, model)
+        else:
+            layout = "padded" if self.layout == "padded" and may_be_padded(model) else "single"
+        model.to(device_here()).eval()
+        for (
+            parameter
+        ) in model.parameters():  # in memory of torch: on what a file is mapped to kernels round otherwise
+            parameter.data = parameter.data.clone()
+        return self._replace(layout=layout)
+
+    @property
+    def cut(self) -> tuple[int | None, int | None, bool]:
+        """`micro_batch_tokens`, `micro_batch_size` and `packed` of `GlobalBatches`."""
+        size = 1 if self.layout == "single" else self.micro_batch_size
+        return self.micro_batch_tokens, size, self.layout == "packed"
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """The context of the model's precision."""
+        if not self.precision.endswith("-mixed"):
+            return nullcontext()
+        return torch.autocast(device_here().type, autocast_dtype(self.precision))
+
+
+def device_here() -> torch.device:
+    """The GPU where there is one."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def as_trained(run: str) -> Computation:
+    """That of a run's evaluations, in fp32 where it was fp16 and there is no GPU; padded fp32 rows for other models."""
+    noted = RunFolder(Path(model_folder(run)).parent).status().get("resolved") or {}
+    known: dict[str, Any] = {name: noted[name] for name in Computation._fields if noted.get(name)}
+    if not known:
+        return Computation()
+    if known.get("precision") == "16-mixed" and not torch.cuda.is_available():
+        known["precision"] = "32-true"
+    return Computation(**{"micro_batch_tokens": None, **known})
+
+
+class Passed(NamedTuple):
+    """A micro-batch, the model's output for it, and the number of the sample in each of its rows [D]."""
+
+    micro_batch: MicroBatch
+    output: Mapping[str, Any]
+    samples: NDArray[np.int64]
+
+
+def passes(
+    model: Any,
+    collator: Any,
+    sequences: GatheredSequences,
+    computation: Computation,
+    seed: int,
+    samples_at_once: int,
+    report: Report | None = None,
+) -> Iterator[Passed]:
+    """The model's output for all samples of a set, each once, in global batches of `samples_at_once`."""
+    size = min(samples_at_once, len(sequences))
+    sampler = Sequential(dataset=sequences, num_epochs=1, num_batches=None, global_batch_size=size, seed=seed)
+    batches = GlobalBatches(sequences, sampler, collator, seed, VALIDATION_STREAM, 0, 1, *computation.cut)
+    device, done = device_here(), 0
+    for step in range(len(sampler)):
+        share = batches[step]
+        for micro_batch, samples in zip(share["micro_batches"], _samples(share), strict=True):
+            moved = {n: v.to(device) if isinstance(v, Tensor) else v for n, v in micro_batch.items()}
+            with torch.no_grad(), computation.autocast():
+                output = model(moved)
+            yield Passed(cast(MicroBatch, moved), output, samples)
+        done += len(share["sample_ids"])
+        if report is not None:
+            report(done, len(sequences))
+
+
+def _samples(share: Share) -> list[NDArray[np.int64]]:
+    """The samples of each micro-batch's rows; an objective may lay out several copies of them, one after the other."""
+    numbers = share["sample_ids"][:, 1].numpy()
+    rows = [len(micro_batch["sample_keys"]) for micro_batch in share["micro_batches"]]
+    copies = sum(rows) // len(numbers)
+    ends = np.cumsum([count // copies for count in rows])[:-1]
+    return [np.tile(part, copies) for part in np.split(numbers, ends)]
+
+
+class RowSums:
+    """Sums of rows added up over the owners that their samples belong to, such as documents or questions."""
+
+    def __init__(self, owners: NDArray[np.int64], num_owners: int) -> None:
+        self.owners, self.num_owners = owners, num_owners
+        self.sums: dict[str, NDArray[np.float64]] = {}
+        """By name [E]; empty where the model does not know those of rows."""
+
+    def add(self, passed: Passed) -> None:
+        """Adds a micro-batch."""
+        owners = self.owners[passed.samples]
+        for name, value in passed.output.get("row_sums", {}).items():
+            mine = np.bincount(owners, value.double().cpu().numpy(), self.num_owners).astype(np.float64)
+            self.sums[name] = self.sums.get(name, 0.0) + mine

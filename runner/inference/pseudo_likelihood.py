@@ -1,0 +1,129 @@
+"""Pseudo-perplexity of a masked language model (Salazar et al. 2020, "Masked Language Model Scoring", arXiv 1910.14659).
+
+Each ordinary token of a document is masked alone and guessed from all others of its sequence; the pseudo-log-likelihood
+is the sum of the log-probabilities, and the pseudo-perplexity exp(-sum / tokens) over all documents.
+"""
+
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iolaus.runner.data.micro_batch import FlatSamples
+from iolaus.runner.evaluation.statistics.intervals import Weights, bootstrap
+from iolaus.runner.inference.language import DocumentSequences, LanguageModel
+from iolaus.runner.inference.passes import Report, RowSums, passes
+from iolaus.runner.objectives.base import FlatCollator
+from iolaus.runner.objectives.layout import IGNORED, positions
+from iolaus.runner.order.keyed import sample_keys
+
+ROWS_AT_ONCE = 2048
+"""Masked copies that are cut into micro-batches together."""
+
+_TOKENS = 16384
+"""Tokens of a micro-batch where the run had no bound."""
+
+_STREAM = 0x70736575
+"""The stream of the keyed generator for the choice of documents ("pseu")."""
+
+
+class MaskedOneByOne:
+    """A copy of its sequence for each of N tokens, which is masked there."""
+
+    def __init__(
+        self, sequences: DocumentSequences, numbers: NDArray[np.int64], offsets: NDArray[np.int64]
+    ) -> None:
+        self.sequences, self.numbers, self.offsets = sequences, numbers, offsets
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Tokens of each copy."""
+        return self.sequences.lengths(self.numbers[indices])
+
+    def gather(self, indices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Tokens of the copies end to end, and the length of each."""
+        return self.sequences.gather(self.numbers[indices])
+
+    def extras(self, indices: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+        """The place in each copy that is masked."""
+        return {"masked_places": self.offsets[indices]}
+
+
+class OneMaskCollator(FlatCollator):
+    """Masks the token at `masked_places` of each sample, its only target."""
+
+    packs = True
+
+    def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
+        """Masked `input_ids` [N] and `labels` [N]."""
+        lengths = tokenized["lengths"].astype(np.int64)
+        places = np.cumsum(lengths) - lengths + tokenized["masked_places"]
+        ids = tokenized["input_ids"]
+        labels, masked = np.full_like(ids, IGNORED), ids.copy()
+        labels[places], masked[places] = ids[places], self.mask_token_id
+        return {"input_ids": masked, "labels": labels}
+
+
+class PseudoPerplexity(NamedTuple):
+    """The pseudo-perplexity over some documents."""
+
+    value: float
+    interval: NDArray[np.float64] | None
+    """Its ends [2], over documents."""
+    documents: int
+    tokens: int
+
+
+def pseudo_perplexity(
+    language: LanguageModel,
+    sequences: DocumentSequences,
+    num_documents: int | None,
+    resamples: int,
+    seed: int,
+    report: Report | None = None,
+) -> PseudoPerplexity:
+    """That of `num_documents` of the documents, chosen by the seed, or of all for None."""
+    chosen = choose_documents(sequences, num_documents, seed)
+    samples = np.flatnonzero(np.isin(sequences.owners(), chosen))
+    ids, lengths = sequences.gather(samples)
+    ordinary = ~language.collator.is_special[ids]
+    numbers, offsets = np.repeat(samples, lengths), positions(lengths.astype(np.int64))
+    copies = MaskedOneByOne(sequences, numbers[ordinary], offsets[ordinary])
+    if not len(copies):
+        raise ValueError("the documents hold no token that could be masked")
+    like = language.collator
+    special = np.flatnonzero(like.is_special).tolist()
+    collator = OneMaskCollator(
+        like.pad_token_id, like.mask_token_id, like.vocab_size, special_token_ids=special
+    )
+    language.model.by_row = True
+    apart = RowSums(sequences.owners()[copies.numbers], len(sequences.num_bytes))
+    computation = language.computation
+    if computation.micro_batch_tokens is None:
+        computation = computation._replace(micro_batch_tokens=_TOKENS)
+    for passed in passes(language.model, collator, cast(Any, copies), computation, 0, ROWS_AT_ONCE, report):
+        apart.add(passed)
+    if "loss" not in apart.sums:
+        raise ValueError("the pseudo-perplexity is for masked language models, and this model is another")
+    losses = apart.sums["loss"][chosen]
+    tokens = np.bincount(apart.owners, minlength=apart.num_owners)[chosen]
+    ends = None
+    if resamples:
+
+        def resampled(weights: Weights) -> dict[str, NDArray[np.float64]]:
+            return {"value": np.exp((weights @ losses) / np.maximum(weights @ tokens, 1))}
+
+        ends = bootstrap(resampled, len(chosen), resamples, seed)["value"]
+    value = float(np.exp(losses.sum() / tokens.sum()))
+    return PseudoPerplexity(value, ends, len(chosen), int(tokens.sum()))
+
+
+def choose_documents(sequences: DocumentSequences, number: int | None, seed: int) -> NDArray[np.int64]:
+    """The numbers of some documents with tokens, ascending; those of lower numbers are among those of higher ones."""
+    documents = np.unique(sequences.owners())
+    if number is None or number >= len(documents):
+        return documents
+    keys = sample_keys(seed, np.zeros_like(documents), documents, _STREAM)
+    return np.sort(documents[np.argsort(keys, kind="stable")[:number]])

@@ -1,0 +1,221 @@
+"""Which runs `iolaus judge` trains: those that it lacks, as few as make the answer clear, and none twice."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from iolaus.runner.cli import commands
+from iolaus.runner.cli.judge.missing import comparison_folder, missing_seeds, sweep_words
+from tests.cli.judge.folders import make_run, make_sweep
+from tests.conftest import ROOT, TINY
+from tests.support.in_process import Done, iolaus_here
+
+LOSS = {"": 4.0, "optimizer=muon": 3.5, "optimizer.lr=0.5": 4.0}
+"""What training gives with each setting, but for the seed's own share."""
+
+Trained = list[tuple[str, list[int]]]
+
+
+class Training:
+    """Stands for `iolaus train -m`: makes finished runs at once, and notes what was asked for."""
+
+    def __init__(self, interrupted_after: int = 10**6) -> None:
+        self.asked: Trained = []
+        self.left = interrupted_after
+
+    def __call__(self, words: list[str]) -> None:
+        """Makes the runs of a sweep."""
+        train, flag, place, *given, seeds = words
+        own = list({word.partition("=")[0]: word for word in given}.values())  # as Hydra does
+        assert (train, flag) == ("train", "-m")
+        folder = Path(place.removeprefix("hydra.sweep.dir=").strip("'"))
+        name = next((word for word in own if word in LOSS), "")
+        self.asked.append((name, [int(seed) for seed in seeds.removeprefix("seed=").split(",")]))
+        for seed in self.asked[-1][1]:
+            if not self.left:
+                sys.exit(130)
+            self.left -= 1
+            loss = LOSS[name] + seed / 10
+            if name == "optimizer.lr=0.5":  # no better and no worse
+                loss += [0.01, -0.02, 0.03, 0.01, -0.01, 0.02, -0.03, -0.01][seed % 8]
+            make_run(folder / str(len(list(folder.iterdir()))), seed, loss + seed % 3 / 50 * bool(name), own)
+
+
+Start = Callable[..., Training]
+
+
+@pytest.fixture
+def training(monkeypatch: pytest.MonkeyPatch) -> Start:
+    """Puts a pretended training in the place of the real one."""
+
+    def start(**given: int) -> Training:
+        monkeypatch.setattr(commands, "main", found := Training(**given))
+        return found
+
+    return start
+
+
+def judge(cwd: Path, *words: str) -> Done:
+    return iolaus_here(cwd, "judge", *words)
+
+
+MUON = ["--change", "optimizer=muon", "trainer.max_steps=60"]
+FLAT = ["--change", "optimizer.lr=0.5", "trainer.max_steps=60"]
+
+
+def test_training_ends_at_the_first_look_where_it_is_clear(tmp_path: Path, training: Start) -> None:
+    asked = training().asked
+    done = judge(tmp_path, *MUON, "--json")
+    assert done.returncode == 0
+    found = json.loads(done.stdout)["comparisons"][0]
+    assert (found["answer"], found["clear_after"], len(found["pairs"])) == ("better", 6, 6)
+    both = ["", "optimizer=muon"]
+    assert asked == [(name, seeds) for seeds in ([1], [2, 3, 4, 5, 6]) for name in both]
+
+
+def test_training_goes_on_seed_by_seed_up_to_the_most(tmp_path: Path, training: Start) -> None:
+    asked = training().asked
+    assert judge(tmp_path, *FLAT, "--seeds", "9").returncode == 3
+    assert [seeds for name, seeds in asked if name] == [[1], [2, 3, 4, 5, 6], [7], [8], [9]]
+    several = training().asked
+    assert judge(tmp_path, *FLAT, "--seeds", "13", "--at-once", "3").returncode == 3
+    assert [seeds for name, seeds in several if name] == [[10, 11, 12], [13]]
+
+
+def test_command_that_was_killed_goes_on_and_repeats_nothing(tmp_path: Path, training: Start) -> None:
+    training(interrupted_after=5)
+    assert judge(tmp_path, *FLAT).returncode == 130
+    (folder,) = tmp_path.glob("outputs/*/*-judge")
+    assert missing_seeds(folder, ["trainer.max_steps=60"], range(1, 7)) == [5, 6]
+    asked = training().asked
+    judge(tmp_path, *FLAT)
+    assert asked[:2] == [("", [5, 6]), ("optimizer.lr=0.5", [2, 3, 4, 5, 6])]
+    assert len(list(folder.glob("*/status.json"))) == 16
+    again = training().asked
+    first = judge(tmp_path, *FLAT, "--json")
+    assert (first.returncode, again) == (3, [])
+    assert list(tmp_path.glob("outputs/*/*-judge")) == [folder]
+
+
+def test_change_of_what_both_share_counts(tmp_path: Path, training: Start) -> None:
+    asked = training().asked
+    assert judge(tmp_path, *MUON, "optimizer=adamw", "--seeds", "1").returncode == 3
+    assert [name for name, _ in asked] == ["", "optimizer=muon"]
+
+
+def test_another_change_uses_the_runs_of_the_same_setting(tmp_path: Path, training: Start) -> None:
+    training()
+    judge(tmp_path, *MUON)
+    asked = training().asked
+    judge(tmp_path, *FLAT)
+    assert [seeds for name, seeds in asked if name == ""] == [[7], [8]]
+    others = training().asked
+    judge(tmp_path, "--change", "optimizer=muon", "trainer.max_steps=61")
+    assert others[0] == ("", [1])
+    assert len(list(tmp_path.glob("outputs/*/*-judge"))) == 2
+
+
+def test_change_that_is_clear_trains_no_more_while_others_do(tmp_path: Path, training: Start) -> None:
+    asked = training().asked
+    done = judge(tmp_path, *MUON, *FLAT[:2], "--json")
+    assert done.returncode == 3
+    muon, flat = json.loads(done.stdout)["comparisons"]
+    assert (muon["answer"], flat["answer"]) == ("better", "not clear")
+    assert max(seed for name, seeds in asked if name == "optimizer=muon" for seed in seeds) == 7
+    assert max(seed for name, seeds in asked if name == "optimizer.lr=0.5" for seed in seeds) == 8
+
+
+def test_sweep_that_is_there_gets_the_runs_that_it_lacks(tmp_path: Path, training: Start) -> None:
+    asked, shared = training().asked, ["trainer.max_steps=60"]
+    losses = {"": [4.1, 4.2, 4.3], "optimizer=muon": [3.6, 3.7]}
+    make_sweep(tmp_path / "sweep", losses, shared)
+    words = ["sweep", "--change", "optimizer=muon", "--against", "optimizer=adamw"]
+    assert "optimizer=adamw: there is no finished run" in judge(tmp_path, *words).stderr
+    make_sweep(tmp_path / "other", {"optimizer=adamw": [4.1, 4.2], "optimizer=muon": [3.6]}, shared)
+    assert judge(tmp_path, "other", *words[1:], "--seeds", "6").returncode == 0
+    assert asked == [("", [3, 4, 5, 6]), ("optimizer=muon", [2, 3, 4, 5, 6])]
+    make_run(tmp_path / "other" / "99", 1, 4.0, ["optimizer=muon", "trainer.max_steps=7"])
+    assert "do not share all other overrides" in judge(tmp_path, "other", *words[1:], "--seeds", "7").stderr
+
+
+def test_run_that_fails_is_not_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(words: list[str]) -> None:
+        sys.exit("1 of 1 jobs failed")
+
+    monkeypatch.setattr(commands, "main", fail)
+    done = judge(tmp_path, *MUON)
+    assert done.returncode == 1
+    assert "there is no finished run of seed 1" in done.stderr
+    assert "1 of 1 jobs failed" in done.stderr
+
+
+def test_wrong_setting_is_refused_before_anything_is_trained(tmp_path: Path, training: Start) -> None:
+    asked = training().asked
+    done = judge(tmp_path, "--change", "optimizer=muom", "--against", "optimizer=adamw")
+    assert done.returncode == 1
+    assert "muom" in done.stderr
+    assert "gives seed itself" in judge(tmp_path, *MUON, "seed=3").stderr
+    assert asked == []
+
+
+def test_nonsense_is_refused_after_the_first_pair(tmp_path: Path, training: Start) -> None:
+    asked = training().asked
+    done = judge(tmp_path, "--change", "trainer.validation_batches=4", "trainer.max_steps=60")
+    assert done.returncode == 1
+    assert "so their figures do not measure the same" in done.stderr
+    assert [seeds for _, seeds in asked] == [[1], [1]]
+
+
+def test_words_of_a_sweep_are_those_of_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = sweep_words(Path("a folder/it's"), ["optimizer=muon"], [1, 2])
+    assert words == ["-m", "hydra.sweep.dir='a folder/it\\'s'", "optimizer=muon", "seed=1,2"]
+    monkeypatch.chdir(tmp_path)
+    folder = comparison_folder(["optimizer.lr=1e-3", "outputs=there", "hydra/launcher=ray"])
+    assert folder.parts[0] == "there"
+    assert comparison_folder(["outputs=there", "optimizer.lr=0.001"]) == folder
+    make_run(folder / "0", 1, 4.0, ["optimizer.lr=0.001", "outputs=there"])
+    assert missing_seeds(folder, ["optimizer.lr=1e-3", "outputs=there"], [1, 2]) == [2]
+    assert missing_seeds(folder, ["optimizer.lr=1e-2", "outputs=there"], [1, 2]) == [1, 2]
+    make_run(folder / "1", 2, 4.0, ["optimizer.lr=0.001", "outputs=there"], state="running")
+    assert missing_seeds(folder, ["optimizer.lr=1e-3", "outputs=there"], [1, 2]) == [2]
+
+
+@pytest.mark.slow
+def test_killed_command_goes_on_to_the_answer(tmp_path: Path, text_file: Path) -> None:
+    """Real runs: killed while they train, the same command trains none again, and ends with the answer."""
+    words = ["--change", "optimizer.lr=0.0003", *TINY, f"data.source={text_file}", "--json"]
+    program = "from iolaus.runner.cli.commands import main; main()"
+    command = [sys.executable, "-c", program, "judge", *words]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = "outputs/*/*-judge/*/status.json"
+
+    def finished() -> dict[Path, str]:
+        read = {file: json.loads(file.read_text()) for file in tmp_path.glob(done)}
+        return {file: status["started"] for file, status in read.items() if status["state"] == "done"}
+
+    first = subprocess.Popen(
+        command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 240
+    while len(finished()) < 4:
+        assert first.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    first.kill()
+    first.wait()
+    before = finished()
+    again = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert again.returncode == 0, again.stderr[-3000:]
+    found = json.loads(again.stdout)
+    assert [each["answer"] for each in found["comparisons"]] == ["worse"]
+    assert before.items() <= finished().items()
+    assert len(finished()) == 2 * len(found["comparisons"][0]["pairs"])
+    assert found["comparisons"][0]["shared"] == {"initial_weights": True, "order_and_masks": True}

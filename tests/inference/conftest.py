@@ -1,0 +1,44 @@
+"""Finetuned runs of every task, which the tests of prediction and evaluation share."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_module
+
+from iolaus.runner.run.folder import RunFolder
+from iolaus.runner.train import train
+from tests.modules.conftest import NEW, ROWS, TASKS, TINY
+
+Runs = dict[str, tuple[Path, Path]]
+
+
+def finetuned(folder: Path, *overrides: str) -> Path:
+    run = RunFolder(folder)
+    with initialize_config_module("iolaus.conf", version_base="1.3"):
+        config = compose("config", arguments := [*TINY, *NEW, *overrides])
+    run.begin(config, arguments)
+    train(config, run)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def labelled_runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """A run of each task, and a file of examples that it has predicted labels for."""
+    folder = tmp_path_factory.mktemp("finetuned")
+    made = {}
+    for task, rows in ROWS.items():
+        files = {}
+        for seed, (name, count) in enumerate({"train": 40, "test": 17}.items()):
+            files[name] = folder / f"{task}-{name}.jsonl"
+            files[name].write_text("".join(json.dumps(row) + "\n" for row in rows(count, seed)))
+        sets = [f"data.{name}={path}" for name, path in files.items()]
+        steps = ["trainer.max_steps=4", "trainer.validate_every=0"]
+        made[task] = finetuned(folder / task, *TASKS[task], *sets, *steps), files["test"]
+    return made
+
+
+@pytest.fixture(scope="session")
+def runs(labelled_runs: Runs) -> Runs:
+    """The same, by the name that most tests use; those of language models have others under it."""
+    return labelled_runs

@@ -1,0 +1,236 @@
+"""`iolaus evaluate` for labelled data: the numbers of the run's test to the last digit, intervals, files, page."""
+
+import csv
+import json
+import math
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
+
+from iolaus.runner.cli.commands import main
+from iolaus.runner.inference.infill import open_model
+from iolaus.runner.inference.labelled import load_predictor, measure, rows_of_file, tokenized
+from iolaus.runner.inference.trained_model import load_trained_model
+from iolaus.runner.tasks import get_task
+from tests.inference.conftest import Runs
+from tests.modules.conftest import TASKS
+from tests.report.pages import read
+
+FEW = ["--resamples", "20"]
+
+
+def evaluated(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, Any]:
+    capsys.readouterr()
+    main(["evaluate", *map(str, words), "--json"])
+    return json.loads(capsys.readouterr().out)
+
+
+def entry(capsys: pytest.CaptureFixture[str], run: Path, file: Path, *words: object) -> dict[str, Any]:
+    return evaluated(capsys, run, file, *words)["sets"][str(file)]
+
+
+def of_the_test(run: Path) -> dict[str, Any]:
+    return json.loads((run / "evaluation.json").read_text())["sets"]["test/test"]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_figures_and_tables_are_those_of_the_runs_test_to_the_last_digit(
+    runs: Runs, task: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, file = runs[task]
+    expected, found = of_the_test(run), entry(capsys, run, file)
+    assert found["metrics"] == expected["metrics"]
+    assert "loss" in found["metrics"]
+    intervals = found.pop("intervals")
+    assert intervals.keys() == found["metrics"].keys()
+    assert all(low <= high for low, high in intervals.values())
+    for table in {"per_class", "entities"} & found.keys():
+        for row in found[table]:
+            assert row.pop("intervals").keys() == {"precision", "recall", "f1"}
+    assert found == expected
+
+
+def test_exported_folder_has_the_runs_figures(
+    runs: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`RUN/model` is the run; a copy elsewhere knows its task, and is computed in fp32 and padded rows."""
+    run, file = runs["token_classification"]
+    assert entry(capsys, run / "model", file) == entry(capsys, run, file)
+    shutil.copytree(run / "model", tmp_path / "copy")
+    found = evaluated(capsys, tmp_path / "copy", file)
+    assert (found["precision"], found["layout"]) == ("32-true", "padded")
+    loss = found["sets"][str(file)]["metrics"]["loss"]
+    assert loss == pytest.approx(of_the_test(run)["metrics"]["loss"], rel=2e-2)
+
+
+def test_intervals_repeat_with_their_seed(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+    run, file = runs["classification"]
+    first, second = (entry(capsys, run, file, "--resamples", 50) for _ in range(2))
+    other = entry(capsys, run, file, "--resamples", 50, "--seed", 1)
+    none = entry(capsys, run, file, "--resamples", 0)
+    assert first == second
+    assert first["intervals"]["loss"] != other["intervals"]["loss"]
+    assert first["metrics"] == other["metrics"] == none["metrics"]
+    assert none["intervals"] == {}
+    assert "intervals" not in none["per_class"][0]
+
+
+def test_loss_of_each_example_adds_up_to_the_loss(runs: Runs) -> None:
+    for task, (run, file) in runs.items():
+        model: Any = load_trained_model(str(run))
+        found = measure(model, tokenized(model, rows_of_file(model, str(file))))
+        assert len(found.sums["loss"]) == 17, task
+        weights = found.sums["weight"].tolist()
+        if task == "token_classification":
+            rows = [json.loads(line) for line in file.read_text().splitlines()]
+            assert weights == [len(row["words"]) for row in rows]
+        else:
+            assert weights == pytest.approx([1.0] * 17)
+        mean = found.sums["loss"].sum() / found.sums["weight"].sum()
+        assert mean == pytest.approx(found.figures["loss"], rel=1e-5), task
+
+
+def test_several_files_make_a_row_each_and_one_json(
+    runs: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, file = runs["classification"]
+    half = tmp_path / "half.jsonl"
+    half.write_text("".join(file.read_text().splitlines(keepends=True)[:8]))
+    capsys.readouterr()
+    main(["evaluate", str(run), str(file), str(half), "--out", str(tmp_path / "out"), *FEW])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[:3] == ["file", "examples", "loss"]
+    assert [line.split()[:2] for line in lines[1:]] == [[str(file), "17"], [str(half), "8"]]
+    content = json.loads((tmp_path / "out" / "evaluation.json").read_text())
+    assert content["sets"][str(file)] == entry(capsys, run, file, *FEW)
+    assert content["sets"][str(half)] == entry(capsys, run, half, *FEW)
+    rows = [json.loads(line) for line in (tmp_path / "out" / "predictions.jsonl").read_text().splitlines()]
+    assert Counter(row["set"] for row in rows) == {str(file): 17, str(half): 8}
+    right = sum(row["gold"] == row["predicted"] for row in rows[17:])
+    assert content["sets"][str(half)]["metrics"]["accuracy"] == right / 8
+
+
+def test_json_has_the_keys_that_are_documented(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+    run, file = runs["classification"]
+    content = evaluated(capsys, run, file, "--resamples", 20)
+    computed = ["precision", "layout", "micro_batch_tokens", "micro_batch_size"]
+    assert list(content) == ["model", "task", *computed, "interval", "sets"]
+    assert content["interval"] == {"level": 0.95, "resamples": 20, "seed": 0, "over": "examples"}
+    found = content["sets"][str(file)]
+    assert list(found) == ["examples", "metrics", "labels", "per_class", "confusion", "intervals"]
+    assert list(found["per_class"][0]) == ["label", "precision", "recall", "f1", "support", "intervals"]
+
+
+def test_page_shows_figures_with_intervals_classes_and_mistakes(
+    runs: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, file = runs["token_classification"]
+    main(["evaluate", str(run), str(file), "--out", str(tmp_path)])
+    assert "written to" in capsys.readouterr().err
+    page = read(tmp_path / "report.html")
+    assert {"Figures", f"Evaluation: {file}, 17 examples", "How it was computed", "Files"} <= {
+        *page.texts("h2")
+    }
+    assert "intervals from 1,000 bootstrap resamples of the examples (seed 0)" in page.text
+    assert "interval of F1" in page.text
+    assert "Entities" in page.text
+    assert any(text.startswith("Predictions: ") for text in page.texts("summary"))
+    assert page.text.count("[") >= 10
+
+
+def test_micro_batches_do_not_change_the_figures(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+    run, file = runs["classification"]
+    expected = of_the_test(run)["metrics"]
+    for words in (["--batch-size", 2], ["--tokens", 60], ["--precision", "32-true"]):
+        content = evaluated(capsys, run, file, *words, "--resamples", 0)
+        assert content["sets"][str(file)]["metrics"]["loss"] == pytest.approx(expected["loss"], rel=1e-2)
+    assert evaluated(capsys, run, file, "--batch-size", 2)["micro_batch_size"] == 2
+
+
+TEXTS = [f"seven herons {'watch ' * (n % 4)}the {'river' if n % 3 else 'bridge'}" for n in range(12)]
+
+
+@pytest.fixture(scope="module")
+def foreign(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A classifier that transformers alone has written."""
+    folder = tmp_path_factory.mktemp("foreign")
+    sizes: dict[str, Any] = {"id2label": {0: "cold", 1: "warm"}, "label2id": {"cold": 0, "warm": 1}}
+    sizes |= {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 16}
+    tokenizer = AutoTokenizer.from_pretrained(runs["classification"][0] / "model")
+    torch.manual_seed(0)
+    model = BertForSequenceClassification(BertConfig(vocab_size=len(tokenizer), **sizes))
+    with torch.no_grad():  # so that it predicts both labels
+        logits = torch.cat([model.eval()(**tokenizer(text, return_tensors="pt")).logits for text in TEXTS])
+        model.classifier.bias[0] -= (logits[:, 0] - logits[:, 1]).median()
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def losses_of(folder: Path, file: Path) -> list[float]:
+    """The loss of each example of a file, whose texts are in `sentence`."""
+    config, tokenizer = open_model(str(folder))
+    changes = {"text_column": "sentence"}
+    model = load_predictor(str(folder), get_task("classification"), config, tokenizer, changes)
+    found = measure(model, tokenized(model, rows_of_file(model, str(file))), micro_batch_tokens=40)
+    return found.sums["loss"].tolist()
+
+
+@pytest.mark.parametrize("kind", ["names", "numbers", "digits"])
+def test_classifier_that_transformers_wrote_alone(
+    foreign: Path, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Labels are its names or its class numbers; loss and accuracy are those of its own forward pass."""
+    truth = [n % 2 for n in range(12)]
+    file = tmp_path / ("rows.csv" if kind == "digits" else "rows.jsonl")
+    labels = [["cold", "warm"][n] if kind == "names" else n for n in truth]
+    if kind == "digits":
+        with file.open("w", newline="") as table:
+            csv.writer(table).writerows([("sentence", "label"), *zip(TEXTS, labels, strict=True)])
+    else:
+        pairs = zip(TEXTS, labels, strict=True)
+        file.write_text("".join(json.dumps({"sentence": t, "label": n}) + "\n" for t, n in pairs))
+    found = entry(capsys, foreign, file, "data.text_column=sentence")
+    model = BertForSequenceClassification.from_pretrained(foreign).eval()
+    tokenizer = AutoTokenizer.from_pretrained(foreign)
+    with torch.no_grad():
+        logits = torch.cat([model(**tokenizer(text, return_tensors="pt")).logits for text in TEXTS])
+    chosen = logits.argmax(-1).tolist()
+    assert {*chosen} == {0, 1}
+    loss = torch.nn.functional.cross_entropy(logits, torch.tensor(truth))
+    assert found["metrics"]["loss"] == pytest.approx(float(loss), rel=1e-5)
+    losses = torch.nn.functional.cross_entropy(logits, torch.tensor(truth), reduction="none")
+    assert losses_of(foreign, file) == pytest.approx(losses.tolist(), rel=1e-4)
+    right = [sum(c == t == n for c, t in zip(chosen, truth, strict=True)) for n in (0, 1)]
+    assert found["metrics"]["accuracy"] == sum(right) / 12
+    f1 = [2 * r / (chosen.count(n) + truth.count(n)) for n, r in enumerate(right)]
+    assert found["metrics"]["macro_f1"] == pytest.approx(sum(f1) / 2, rel=1e-12)
+    assert [row["label"] for row in found["per_class"]] == ["cold", "warm"]
+    assert [row["support"] for row in found["per_class"]] == [6, 6]
+
+
+def test_regression_of_a_foreign_model_of_one_label(
+    foreign: Path, runs: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(foreign)
+    config = BertConfig.from_pretrained(foreign, num_labels=1)
+    BertForSequenceClassification(config).save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    rows = [{"text": f"{'herons ' * n}watch", "label": n / 4} for n in range(1, 9)]
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = entry(capsys, tmp_path / "model", file)
+    assert found["metrics"].keys() == {"loss", "pearson", "spearman", "mse"}
+    assert found["metrics"]["mse"] == pytest.approx(found["metrics"]["loss"], rel=1e-5)
+
+
+def test_figures_that_are_no_numbers_are_null(runs: Runs, tmp_path: Path, capsys: Any) -> None:
+    """A correlation of equal numbers; JSON has no NaN."""
+    from iolaus.runner.inference.evaluated import plain
+
+    assert plain({"a": [math.nan, 1.0, math.inf], "b": (2, "x")}) == {"a": [None, 1.0, None], "b": [2, "x"]}

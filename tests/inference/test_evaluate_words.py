@@ -1,0 +1,111 @@
+"""`iolaus evaluate` and `mode=evaluate` as they are typed: refusals in one line, and the sets of a config."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iolaus.runner.run.folder import RunFolder
+from tests.inference.conftest import Runs
+from tests.inference.test_evaluate import of_the_test
+from tests.support.in_process import iolaus_here
+
+
+def written(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+BAD: dict[str, tuple[list[dict[str, Any]], str]] = {
+    "no labels": ([{"text": "herons"}], "has no labels: the column 'label' is not among its columns: text"),
+    "empty labels": ([{"text": "herons", "label": ""}], "the column 'label' is empty; set data.label_column"),
+    "other labels": (
+        [{"text": "herons", "label": "fish"}],
+        "line 1: the label 'fish' does not occur in the training data, which has birds, none, stones",
+    ),
+    "unknown column": (
+        [{"sentence": "herons", "label": "birds"}],
+        "line 1 has no column 'text'; it has: sentence, label. Set data.text_column",
+    ),
+    "no rows": ([], "holds no examples"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_file_that_cannot_be_measured_is_one_line_and_nothing_is_written(
+    runs: Runs, tmp_path: Path, kind: str
+) -> None:
+    run, good = runs["classification"]
+    rows, message = BAD[kind]
+    file = written(tmp_path / "bad.jsonl", rows)
+    done = iolaus_here(tmp_path, "evaluate", str(run), str(good), str(file), "--out", "out")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["gone.csv"], "gone.csv"),
+        (["data.text_column=text"], "name a file to measure the model on"),
+        (["FILE", "FILE"], "is named twice"),
+        (["FILE", "data.textcolumn=a"], "data.textcolumn cannot be set here; there are: "),
+        (["FILE", "--resamples", "-1"], "the number of resamples is -1"),
+        (["FILE", "--objective", "mlm"], "is for classification, not a language model"),
+        (["FILE", "--pseudo-perplexity", "some"], "expected a number of documents, or all"),
+        (["FILE", "--batch-size", "0"], "micro_batch_size is 0"),
+        (["FILE", "--precision", "fp8"], "--precision fp8: there are: 32-true, bf16-mixed"),
+    ],
+)
+def test_wrong_words_are_one_line(runs: Runs, tmp_path: Path, words: list[str], message: str) -> None:
+    run, file = runs["classification"]
+    given = [str(file) if word == "FILE" else word for word in words]
+    done = iolaus_here(tmp_path, "evaluate", str(run), *given)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert message in done.stderr
+
+
+def test_file_of_another_task_and_an_unfinished_run_are_one_line(runs: Runs, tmp_path: Path) -> None:
+    run, _ = runs["classification"]
+    done = iolaus_here(tmp_path, "evaluate", str(run), str(runs["question_answering"][1]))
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert "has no labels: the column 'label' is not among its columns: id, question, context" in done.stderr
+    unfinished = RunFolder(tmp_path / "unfinished")
+    unfinished.path.mkdir()
+    unfinished.update_status(state="failed")
+    done = iolaus_here(tmp_path, "evaluate", "unfinished", str(runs["classification"][1]))
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert "has left no model/: its state is 'failed'" in done.stderr
+
+
+def test_mode_evaluate_measures_the_run_that_resume_names(runs: Runs, tmp_path: Path) -> None:
+    run, file = runs["classification"]
+    renamed = written(
+        tmp_path / "renamed.jsonl",
+        [
+            {"sentence": r["text"], "label": r["label"]}
+            for r in map(json.loads, file.read_text().splitlines())
+        ],
+    )
+    words = [f"data.test={renamed}", "data.text_column=sentence"]
+    done = iolaus_here(tmp_path, "mode=evaluate", f"resume={run}", *words)
+    assert done.returncode == 0, done.stderr
+    (folder,) = tmp_path.glob("outputs/*/*-evaluation")
+    content = json.loads((folder / "evaluation.json").read_text())
+    assert content["sets"]["test"]["metrics"] == of_the_test(run)["metrics"]
+    assert {"evaluation.json", "predictions.jsonl", "report.html"} <= {file.name for file in folder.iterdir()}
+    assert RunFolder(run).state() == "done"
+    shutil.rmtree(tmp_path / "outputs")
+    for wrong, message in (
+        ([f"resume={run}", "data.test=null"], "data.test names no data to measure the run on"),
+        ([], "name its folder by resume=RUN"),
+    ):
+        done = iolaus_here(tmp_path, "mode=evaluate", *wrong)
+        assert done.returncode == 1
+        assert message in done.stderr
+        assert not list(tmp_path.glob("outputs/*/*"))
