@@ -15,9 +15,16 @@ class Trainer:
 
     _target_: str = "runner.loop.build_trainer"
     max_steps: int = setting(1500, allowed=Bounds(-1, whole=True))
-    """Optimizer steps, each on one global batch; -1 follows `max_epochs`."""
+    """Optimizer steps, each on one global batch; -1 follows `max_epochs` or a budget."""
     max_epochs: Any = setting(None, allowed=POSITIVE)
     """Passes over the training set (may be a fraction) where `max_steps` is -1."""
+    max_tokens: Any = setting(None, allowed=POSITIVE)
+    """Budget where `max_steps` is -1: as many steps as train on at most so many tokens, padding not counted."""
+    max_flops: Any = setting(None, allowed=POSITIVE)
+    """Budget where `max_steps` is -1: as many steps as take at most so many floating point operations of the model."""
+    max_seconds: Any = setting(None, allowed=POSITIVE)
+    """Budget where `max_steps` is -1: as many steps as take so long at the speed of a trial, which is run before step 1.
+    Validation, checkpoints, the start and the end come on top."""
     accelerator: str = setting("auto", allowed=Choice(("auto", "cpu", "gpu", "cuda", "mps")), execution=True)
     """`cpu`, `gpu`, `mps`, or `auto`: the best that is there."""
     devices: Any = setting(1, execution=True)
@@ -82,11 +89,22 @@ class FsdpTrainer(Trainer):
     devices: Any = 2
 
 
-def check_length(max_steps: int, max_epochs: float | None) -> None:
-    """Raises ValueError unless exactly one of the two lengths of a run is given."""
-    if (max_steps > 0) == (max_epochs is not None and max_steps < 0):
-        given = f"trainer.max_steps={max_steps} and trainer.max_epochs={max_epochs}"
-        raise ValueError(f"{given}: give a positive number of steps, or max_steps=-1 and a number of epochs")
+BUDGETS = ("max_tokens", "max_flops", "max_seconds")
+"""Lengths of a run that become steps when it begins."""
+
+
+def check_length(max_steps: int, max_epochs: float | None, **budgets: float | None) -> None:
+    """Raises ValueError unless a run has one length: steps, which count before epochs, or epochs, or one of BUDGETS."""
+    limits = {name: value for name, value in budgets.items() if value is not None}
+    others = limits if max_steps > 0 or max_epochs is None else {"max_epochs": max_epochs, **limits}
+    if max_steps == 0 or len(others) != (max_steps < 0):
+        given = " and ".join(
+            f"trainer.{name}={value}" for name, value in {"max_steps": max_steps, **others}.items()
+        )
+        raise ValueError(
+            f"{given}: give one length, a positive number of steps, or max_steps=-1 and a number of epochs "
+            f"(max_epochs) or one of {', '.join(BUDGETS)}; null takes one away"
+        )
 
 
 register("trainer", auto=Trainer, cpu=CpuTrainer, gpu=GpuTrainer, ddp=DdpTrainer, fsdp=FsdpTrainer)

@@ -146,7 +146,7 @@ def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     from iolaus.runner.callbacks.preemption import KILLED_LOADER
     from iolaus.runner.checkpoints.callback import checkpoint_to_resume
     from iolaus.runner.logging.loggers import finish_loggers
-    from iolaus.runner.loop import resolved
+    from iolaus.runner.loop import resolved, speed
     from iolaus.runner.loop.lightning_loop import one_epoch, savers
     from iolaus.runner.loop.trainer import describe_run, final_validation, make_trainer
     from iolaus.runner.report.summary import show
@@ -155,7 +155,7 @@ def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     keep_freed_memory()
     checkpoint = checkpoint_to_resume(folder, config.resume)
     before = resolved.recorded(folder, checkpoint)
-    chosen = resolved.choose_hardware(config, before)
+    chosen = speed.settled(config, resolved.choose_hardware(config, before), before, folder)
     chosen.skip_batches = skipped_batches(folder.path)
     parts = assemble(chosen, before.get("layout"))
     data, module, max_steps = parts.data, parts.module, parts.max_steps
@@ -180,7 +180,7 @@ def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
         saved = {"step": checkpoint.step} if checkpoint and folder.is_same(checkpoint.path) else {}
         folder.update_status(max_steps=max_steps if max_steps > 0 else None, **monitored, **saved)
         decided = resolved.described(config, before, values)
-        show("iolaus", describe_run(trainer, parts, folder, checkpoint, decided))
+        show("iolaus", describe_run(trainer, parts, folder, checkpoint, decided, values.get("budget")))
         for line in resolved.changes(before if checkpoint else {}, values):
             log.warning("%s", line)
     try:

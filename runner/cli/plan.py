@@ -1,23 +1,29 @@
 """`iolaus plan`: shows data, samples, lengths, parameter groups, learning rate and costs of a run, and trains nothing."""
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 from omegaconf import DictConfig
 
+from iolaus.conf.registry import option_of
 from iolaus.runner.config.completed import completed
 from iolaus.runner.config.skipped import noted_rewinds
 from iolaus.runner.launch.processes import quiet_threads
 from iolaus.runner.launch.resume import named_run
 from iolaus.runner.loop.assembly import Parts, assemble
+from iolaus.runner.loop.budget import Budget, budget_of, settle, take_over
 from iolaus.runner.modules.texts import marked_texts
 from iolaus.runner.order.skipping import merged
 from iolaus.runner.report.summary import clock, group_summary, show
 from iolaus.runner.run.cluster import num_nodes, processes_per_node
+from iolaus.runner.run.folder import RunFolder
 
 HISTOGRAM_LINES = 8
 BAR = 40  # characters of the longest bar
 MOST_MEASURED = 200_000  # sequences of the histogram
+ALONE = {"devices": 1, "num_nodes": 1, "strategy": "auto", "tensor_parallel_size": 1}
 FILLED = 8  # global batches that are collated for the fill rate
 
 
@@ -29,12 +35,17 @@ def show_plan(config: DictConfig) -> None:
     from iolaus.runner.loop.trainer import quiet_libraries
 
     quiet_libraries()
-    config = completed(config)
+    asked, config = config, completed(config)
+    budget = budget_of(config.trainer)
     if config.resume not in (None, "auto"):
-        noted = [note["batches"] for note in noted_rewinds(named_run(config.resume, to_train=False).path)]
+        run = named_run(config.resume, to_train=False)
+        noted = [note["batches"] for note in noted_rewinds(run.path)]
         config.skip_batches = merged([*config.skip_batches, *noted])
-    parts = assemble(config)
+        take_over(config.trainer, run.status().get("resolved") or {})
     ranks = processes_per_node(config.trainer) * num_nodes(config.trainer)
+    if (unknown := budget_of(config.trainer)) and unknown.name == "max_seconds":
+        settle(config.trainer, _steps_in(unknown, asked, ranks))
+    parts = assemble(config)
     indexed = isinstance(parts.data, GlobalBatchDataModule) and not parts.data.streamed
     batches = parts.data.train_batches(0, ranks) if indexed else None
     facts = _fingerprints(parts.data, config) if indexed else {"samples": "known only as they are read"}
@@ -45,8 +56,20 @@ def show_plan(config: DictConfig) -> None:
     own = not is_plain(parts.data, parts.module)
     optimizer = _show_optimizer(parts) if own else None
     costs = _costs(config, parts, optimizer, batches, ranks) if own and batches is not None else {}
-    show("what it takes", {"model": describe(parts.module), **costs})
+    length = {"length": {"budget": f"{budget}, {config.trainer.max_steps:,} steps"}} if budget else {}
+    show("what it takes", {"model": describe(parts.module), **length, **costs})
     print("nothing was trained; `iolaus train` with the same words trains", flush=True)
+
+
+def _steps_in(budget: Budget, asked: DictConfig, ranks: int) -> int:
+    """About the steps of a budget of seconds: a trial in this process alone, at the speed of as many ranks."""
+    from iolaus.runner.loop.resolved import choose_hardware
+    from iolaus.runner.loop.speed import steps_in
+
+    alone = asked.copy()
+    alone.trainer.update(ALONE if option_of("trainer", alone.trainer) else {"devices": 1, "num_nodes": 1})
+    with TemporaryDirectory() as folder:
+        return steps_in(budget, alone, choose_hardware(alone, {}), {}, RunFolder(Path(folder))) * ranks
 
 
 def _show_optimizer(parts: Parts) -> Any:

@@ -10,7 +10,7 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from iolaus.conf.config import Config
 from iolaus.conf.fields import check_fields, fields_of
 from iolaus.conf.registry import OPTIONS, TASKS, option_of, target_of
-from iolaus.conf.trainer import check_length
+from iolaus.conf.trainer import BUDGETS, check_length
 from iolaus.conf.values import suggest
 from iolaus.runner.config.allowed import allow_code, check_targets
 from iolaus.runner.config.completed import EMPTY
@@ -46,7 +46,8 @@ def check_config(config: DictConfig) -> None:
     check_targets(config)
     _check_fields(config, values)
     trainer = values["trainer"]
-    check_length(trainer.get("max_steps", 1), trainer.get("max_epochs"))
+    budgets = {name: trainer.get(name) for name in BUDGETS}
+    check_length(trainer.get("max_steps", 1), trainer.get("max_epochs"), **budgets)
     if trainer.get("devices", 1) not in ("auto", -1, "-1"):
         processes_per_node(trainer)
     nodes_of(trainer)

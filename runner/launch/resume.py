@@ -16,6 +16,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
+from iolaus.conf.trainer import BUDGETS
 from iolaus.runner.config.skipped import NOTED, noted_rewinds
 from iolaus.runner.launch.agreement import agreed_folder
 from iolaus.runner.launch.torchrun import agree_on_launch
@@ -36,6 +37,9 @@ log = logging.getLogger("iolaus")
 CARRIED = ("metrics.csv", "order.txt", "digests.txt")
 """What a branch takes over from the run it starts from; each is cut at the checkpoint's step."""
 
+STEPS = "trainer.max_steps"
+LENGTHS = (STEPS, *(f"trainer.{name}" for name in ("max_epochs", *BUDGETS)))
+"""Settings of the length of a run."""
 
 _OVERRIDE = re.compile(r"[+~]{0,2}[A-Za-z_][^=\s]*=.*|~[A-Za-z_]\S*", re.DOTALL)
 
@@ -117,8 +121,8 @@ def named_run(resume: str, to_train: bool = True) -> RunFolder:
 def saved_overrides(arguments: list[str]) -> list[str]:
     """Command-line arguments with the overrides of the run named by `resume=<folder>` put before them.
 
-    So `resume=<folder>` alone means that run's own config, and further overrides change it. A new
-    `scheduler.cooldown_steps` without `trainer.max_steps` ends the run so many steps after the checkpoint.
+    So `resume=<folder>` alone means that run's own config, and further overrides change it; a new length takes the place
+    of the old one. A new `scheduler.cooldown_steps` without a length ends the run so many steps after the checkpoint.
     """
     resume = _value("resume", arguments)
     if resume in (None, "", "auto", "null"):
@@ -128,10 +132,23 @@ def saved_overrides(arguments: list[str]) -> list[str]:
     folder = named_run(str(resume), to_train=False)
     replayed = _replayed(_overrides_of(folder, arguments), arguments, str(folder.path / "overrides.json"))
     cooldown, added = _value("scheduler.cooldown_steps", arguments), []
-    if cooldown and cooldown.isdigit() and _value("trainer.max_steps", arguments) is None:
-        added = [f"trainer.max_steps={_step(folder, str(resume)) + int(cooldown)}"]
+    if cooldown and cooldown.isdigit() and not _lengths(arguments):
+        added = [f"{STEPS}={_step(folder, str(resume)) + int(cooldown)}"]
+    if (new := _lengths(arguments + added)) and _value(STEPS, arguments) != "-1":
+        old = _lengths(replayed)
+        replayed = [word for word in replayed if word not in old]
+        added += [f"{STEPS}=-1"] if STEPS in _named(old) and STEPS not in _named(new) else []
     first = next(i for i, a in enumerate(arguments) if "=" in a and not a.startswith("-"))
     return arguments[:first] + replayed + arguments[first:] + added
+
+
+def _named(words: list[str]) -> list[str]:
+    return [word.partition("=")[0] for word in words]
+
+
+def _lengths(words: list[str]) -> list[str]:
+    """The overrides among these that change the length of a run."""
+    return [word for word, name in zip(words, _named(words), strict=True) if name in LENGTHS]
 
 
 def _overrides_of(folder: RunFolder, arguments: list[str]) -> list[str]:

@@ -11,6 +11,7 @@ from iolaus.runner.build import bind, build
 from iolaus.runner.config.allowed import allow_code
 from iolaus.runner.config.calling import Call, parameters
 from iolaus.runner.evaluation.monitor import choose_monitor
+from iolaus.runner.loop.budget import PROVISIONAL, budget_of, settle, steps_within
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
@@ -77,10 +78,11 @@ def trains_global_batches(module: Any) -> bool:
 def assemble(config: DictConfig, began_layout: str | None = None) -> Parts:
     """Builds everything but the trainer; data is read, and tokenised into the cache where it is not yet.
 
-    The figure that checkpoints monitor follows from the data, and is filled into the config. `began_layout` is the layout
-    of rows in which a continued run began: `auto` is that one then. Of a LightningDataModule of the user's own the groups
-    objective and sampler play no part; model, optimizer and scheduler do where the module takes them. Raises ValueError
-    for parts that do not fit together, data that cannot be used, or a figure to monitor that nobody logs.
+    The figure that checkpoints monitor and the steps of a budget follow from the data, and are filled into the config.
+    `began_layout` is the layout of rows in which a continued run began: `auto` is that one then. Of a LightningDataModule
+    of the user's own the groups objective and sampler play no part; model, optimizer and scheduler do where the module
+    takes them. Raises ValueError for parts that do not fit together, data that cannot be used, a figure to monitor that
+    nobody logs, or a budget that is not known here.
     """
     from iolaus.runner.loop.plain import make_optimizer_of, make_scheduler_of
 
@@ -120,15 +122,24 @@ def connected(config: DictConfig, data: Any) -> int:
     return connect_data(config, data, build(config.objective, **data.collator_arguments()))
 
 
-def connect_data(config: DictConfig, data: Any, objective: Any) -> int:
-    """Connects prepared data with its sampler and objective; returns the global batches of the run."""
-    length = config.trainer.max_steps, config.trainer.max_epochs
+def connect_data(config: DictConfig, data: Any, objective: Any, model: Any = None) -> int:
+    """Connects prepared data with its sampler and objective; returns the global batches of the run.
+
+    A budget becomes steps in the config; one of FLOPs needs the TaskModel.
+    """
     options: dict[str, Any] = {"accept_changes": config.resume_changed_data}
     if config.get("skip_batches"):
         check_numbered(data, "skip_batches")
         options["skip_batches"] = OmegaConf.to_container(config.skip_batches)
-    max_steps: int = data.connect(bind(config.sampler), objective, *length, config.seed, **options)
-    return max_steps
+
+    def connect(*length: float | None) -> int:
+        steps: int = data.connect(bind(config.sampler), objective, *length, config.seed, **options)
+        return steps
+
+    if budget := budget_of(config.trainer):
+        connect(PROVISIONAL, None)
+        settle(config.trainer, steps_within(budget, data, model))
+    return connect(config.trainer.max_steps, config.trainer.max_epochs)
 
 
 def numbers_global_batches(data: Any) -> bool:
@@ -159,7 +170,6 @@ def _global_batch_parts(
     torch.manual_seed(config.seed)  # the initial weights
     objective = build(config.objective, **data.collator_arguments())
     model = make_model_of(config.model, data.tokenizer, **objective.model_arguments())
-    max_steps = connect_data(config, data, objective)
     task_model = objective.task_model(model)
     if not isinstance(task_model, TaskModel):
         raise ValueError(
@@ -167,6 +177,7 @@ def _global_batch_parts(
             "runner.models.TaskModel"
         )
     data.layout = choose_layout(data.layout, objective, task_model, began_layout)
+    max_steps = connect_data(config, data, objective, task_model)
     given = {"model": task_model, "max_steps": max_steps, "baselines": baselines_of(data, objective)}
     return objective, given | evaluation_of(make_module, data, objective)
 
@@ -182,6 +193,8 @@ def _plain_parts(config: DictConfig, data: Any, make_module: Call) -> dict[str, 
             f"module: {make_module.name} reads global batches, and the data {type(data).__name__} is a plain "
             "LightningDataModule with batches of its own: give module._target_ a LightningModule of yours"
         )
+    if budget := budget_of(config.trainer):
+        settle(config.trainer, steps_within(budget, data, None))
     seed_everything(config.seed, workers=True, verbose=False)
     given: dict[str, Any] = {"max_steps": int(config.trainer.max_steps), "baselines": {}}
     if "model" in parameters(make_module.func)[0]:

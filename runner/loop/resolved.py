@@ -14,6 +14,7 @@ from omegaconf import DictConfig
 from iolaus.runner.checkpoints.callback import ResumePoint
 from iolaus.runner.checkpoints.files import entry_of
 from iolaus.runner.config.completed import completed
+from iolaus.runner.loop.budget import budget_of
 from iolaus.runner.loop.trainer import resolve_accelerator, resolve_precision
 from iolaus.runner.models.autocast import cpu_has_bf16, usable_precision
 from iolaus.runner.models.packed.attention import FLASH_KERNELS, gpu_has_flash
@@ -59,7 +60,9 @@ def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: Any, 
         if asked.trainer.get("precision", "auto") == "auto" and "precision" not in before:
             trainer.precision = usable_precision(trainer.precision, model, layout)
         attention = attention_of(model, layout, trainer)
+    budget = budget_of(completed(asked).trainer)
     return {
+        **({"budget": str(budget), "max_steps": int(trainer.max_steps)} if budget else {}),
         "accelerator": trainer.accelerator,
         "precision": trainer.precision,
         "layout": layout,

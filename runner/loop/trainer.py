@@ -149,13 +149,19 @@ def final_validation(trainer: Trainer, module: Any, data: Any) -> None:
 
 
 def describe_run(
-    trainer: Trainer, parts: Parts, folder: RunFolder, checkpoint: ResumePoint | None, decided: dict[str, str]
+    trainer: Trainer,
+    parts: Parts,
+    folder: RunFolder,
+    checkpoint: ResumePoint | None,
+    decided: dict[str, str],
+    budget: str | None,
 ) -> dict[str, dict[str, str]]:
     """The summary at the start, by section; `decided` are the values of settings that are `auto`."""
     device = trainer.strategy.root_device
     on_gpu = device.type == "cuda"
     name = torch.cuda.get_device_name(device) if on_gpu else f"CPU, {torch.get_num_threads()} threads"
     steps = f"{trainer.max_steps:,}" if trainer.max_steps > 0 else f"{trainer.max_epochs} epochs"
+    steps += f" ({budget})" if budget else ""
     if checkpoint is not None and folder.is_same(checkpoint.path):
         steps += f", continuing at step {checkpoint.step:,}"
     elif checkpoint is not None:

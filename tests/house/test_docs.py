@@ -179,6 +179,7 @@ asked = set(words) & {{"--help", "--cfg", "--info", "--version", "--schema"}} or
 if any(w.startswith("resume=") and w != "resume=auto" for w in words):
     words = [re.sub(r"(cooldown_steps)=500", r"\\1=2", w) for w in words]
 elif not asked:
+    words = [w for w in words if not re.match("trainer.max_(tokens|flops|seconds)=", w)]
     words += tiny + (["hydra.sweeper.n_trials=2"] if "hydra/sweeper=optuna" in words else [])
     words += ["scheduler.warmup_steps=1"] if "scheduler" in " ".join(words) else []
 os.execv({python!r}, [{python!r}, "-c", "from iolaus.runner.cli.commands import main; main()", *words])

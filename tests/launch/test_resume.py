@@ -61,6 +61,23 @@ def test_new_cooldown_ends_the_run_that_many_steps_after_the_checkpoint(tmp_path
     assert saved_overrides(given)[-1] == "trainer.max_steps=2000"
 
 
+@pytest.mark.parametrize(
+    ("new", "kept"),
+    [
+        (["trainer.max_steps=9"], ["trainer.max_steps=9"]),
+        (["trainer.max_flops=1e9"], ["trainer.max_flops=1e9", "trainer.max_steps=-1"]),
+        (["scheduler.cooldown_steps=50"], ["scheduler.cooldown_steps=50", "trainer.max_steps=1050"]),
+        (["seed=8"], ["trainer.max_steps=-1", "trainer.max_tokens=5", "seed=8"]),
+    ],
+)
+def test_new_length_takes_the_place_of_the_old_one(tmp_path: Path, new: list[str], kept: list[str]) -> None:
+    run = pretend_run(tmp_path / "run")
+    words = ["seed=7", "trainer.max_steps=-1", "trainer.max_tokens=5"]
+    (run / "overrides.json").write_text(json.dumps(words))
+    found = saved_overrides([f"resume={run}", *new])
+    assert [word for word in found if word not in ("seed=7", f"resume={run}")] == kept
+
+
 def test_resume_of_a_sweep_is_its_command_again(tmp_path: Path) -> None:
     noted = {
         "overrides": ["seed=1,2", "optimizer.lr=0.1"],

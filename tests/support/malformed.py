@@ -92,6 +92,7 @@ CONFIGS: list[tuple[str, list[str]]] = [
     # settings that do not go together
     ("trainer.max_steps=0", ["max_steps=0", "positive number"]),
     ("trainer.max_steps=-1", ["max_steps=-1", "epochs"]),
+    ("trainer.max_tokens=5e6", ["trainer.max_steps=", "trainer.max_tokens=5", "give one length"]),
     ("trainer.max_steps=-1 trainer.max_epochs=0", ["trainer.max_epochs=0"]),
     ("scheduler.warmup_steps=5000", ["scheduler", "5000", "max_steps=1500"]),
     ("scheduler.warmup_steps=0.7 scheduler.cooldown_steps=0.6", ["do not fit into max_steps=1500"]),

@@ -40,13 +40,16 @@ def consolidate(checkpoint: Path, target: Path, allowed: Sequence[str] = ()) -> 
     from iolaus.runner.checkpoints.files import AtomicCheckpointIO
     from iolaus.runner.inference.export import model_card, write_model
     from iolaus.runner.loop.assembly import assemble, known_task
+    from iolaus.runner.loop.budget import take_over
     from iolaus.runner.optim import loop_needs
 
     run = RunFolder(path.parent.parent)
     config = OmegaConf.load(run.path / "config.yaml")
     assert isinstance(config, DictConfig)
     check_permissions(config, allowed)
-    parts = assemble(completed(config))
+    chosen = completed(config)
+    take_over(chosen.trainer, config.get("resolved") or {})
+    parts = assemble(chosen)
     data, module = parts.data, parts.module
     if not hasattr(module, "make_optimizer"):
         what = f"{str(run.path)!r} trains a LightningModule of its own, {type(module).__name__}"

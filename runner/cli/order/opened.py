@@ -14,6 +14,7 @@ from iolaus.runner.config.permissions import on_command_line
 from iolaus.runner.config.skipped import skipped_batches
 from iolaus.runner.inference.opened_run import open_run
 from iolaus.runner.loop.assembly import connected, make_data, numbers_global_batches
+from iolaus.runner.loop.budget import take_over
 from iolaus.runner.run.audit import FILE_NAME, order_hash, whole_lines
 
 
@@ -28,7 +29,8 @@ class RunOrder:
         self.path, run = path, open_run(path)
         with on_command_line(words):
             check_config(run.config)
-        config = completed(run.config)
+        config, resolved = completed(run.config), run.status.get("resolved") or {}
+        take_over(config.trainer, resolved)
         config.skip_batches = skipped_batches(path)
         self.data = make_data(config)
         if not numbers_global_batches(self.data):
@@ -38,7 +40,6 @@ class RunOrder:
             )
         self.num_steps = connected(config, self.data)
         """Global batches of the whole run."""
-        resolved = run.status.get("resolved") or {}
         self.data.layout = resolved.get("layout") or "padded"  # the hash does not depend on it
         lines = (line.split() for line in whole_lines(path / FILE_NAME))
         self.noted = {int(line[0]): line[1] for line in lines if len(line) == 2}

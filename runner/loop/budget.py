@@ -1,0 +1,145 @@
+"""The steps of a run that has a budget: counted once, when it begins; from then on it is a run of so many steps.
+
+Tokens and FLOPs are counted here, without training; `speed` measures how many steps some seconds are.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping
+from itertools import accumulate, islice
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from omegaconf import DictConfig
+
+from iolaus.conf.trainer import BUDGETS
+from iolaus.runner.data.micro_batch import Share
+from iolaus.runner.models.flops import step_flops
+from iolaus.runner.models.task_model import TaskModel
+from iolaus.runner.samplers.base import SeamlessSampler
+
+PROVISIONAL = 1 << 40
+"""Steps of an order that is asked before its length is known, and the most that a budget comes to."""
+
+COUNTED = 16
+"""First global batches that are read where the lengths of samples do not tell what a step takes."""
+
+BLOCK = 1 << 20
+"""Samples whose lengths are read at once."""
+
+
+class Budget(NamedTuple):
+    """A setting of BUDGETS and its value.
+
+    Example:
+        >>> str(Budget("max_tokens", 5e6))
+        'max_tokens 5,000,000'
+    """
+
+    name: str
+    amount: float
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.amount:,.15g}"
+
+
+def budget_of(trainer: Mapping[str, Any]) -> Budget | None:
+    """The budget of a trainer config, if it has one whose steps are not known yet."""
+    found = [Budget(name, float(trainer[name])) for name in BUDGETS if trainer.get(name) is not None]
+    return found[0] if found else None
+
+
+def settle(trainer: DictConfig, steps: int) -> None:
+    """Makes the config of a run by budget that of a run of so many steps."""
+    trainer.max_steps = steps
+    trainer.update(dict.fromkeys(BUDGETS))
+
+
+def take_over(trainer: DictConfig, resolved: Mapping[str, Any]) -> None:
+    """Settles a config whose budget was settled when the run began, by its `resolved` settings."""
+    if (budget := budget_of(trainer)) and resolved.get("budget") == str(budget):
+        settle(trainer, int(resolved["max_steps"]))
+
+
+def steps_within(budget: Budget, data: Any, model: TaskModel | None) -> int:
+    """The most global batches of connected data that stay within a budget of tokens or FLOPs.
+
+    The tokens of each batch are known from the order and the lengths of samples. Of the FLOPs, those of targets and
+    images are estimated from the first batches. A stream is as its first batches are. Raises ValueError for a budget
+    below one step, one of seconds, and data that does not tell its batches before training.
+    """
+    if budget.name == "max_seconds" or not hasattr(data, "train_batches"):
+        known = (
+            "only a run measures" if budget.name == "max_seconds" else f"{type(data).__name__} does not tell"
+        )
+        raise ValueError(
+            f"trainer.{budget.name}={budget.amount:.15g}: {known} how many steps that is; give trainer.max_steps"
+        )
+    if budget.name == "max_flops" and model is None:
+        raise ValueError("trainer.max_flops: how many steps that is was not noted, and needs the model")
+    counted = model if budget.name == "max_flops" else None
+    steps = (_streamed if data.streamed else _ordered)(budget.amount, data, counted)
+    if steps < 1:
+        raise ValueError(
+            f"trainer.{budget.name}={budget.amount:.15g} is less than the first global batch takes; give more, or a "
+            "smaller sampler.global_batch_size"
+        )
+    return steps
+
+
+def _streamed(amount: float, data: Any, model: TaskModel | None) -> int:
+    """Steps of a stream, by the mean of its first batches where they do not use up the budget."""
+    spent = list(accumulate(_cost_of_share(model, share) for share in _first_batches(data)))
+    if spent[-1] > amount:
+        return bisect_right(spent, amount)
+    return min(PROVISIONAL, int(amount / spent[-1] * len(spent)))
+
+
+def _ordered(amount: float, data: Any, model: TaskModel | None) -> int:
+    """Steps of data whose samples have numbers: batches are added up in their order, whole epochs at once."""
+    per_token, per_pair = _cost_of_lengths(data, model)
+
+    def cost(indices: NDArray[np.int64]) -> float:
+        lengths = data.train.lengths(indices).astype(np.int64)
+        return per_token * int(lengths.sum()) + per_pair * int((lengths**2).sum())
+
+    first, spent = _whole_epochs(amount, data, cost)
+    for step in range(first, PROVISIONAL):
+        spent += cost(data.sampler.global_batch(step)[:, 1])
+        if spent > amount:
+            return step
+    return PROVISIONAL
+
+
+def _whole_epochs(amount: float, data: Any, cost: Callable[[NDArray[np.int64]], float]) -> tuple[int, float]:
+    """The whole batches of the epochs that stay within the budget, and what they take, for samplers without gaps."""
+    sampler, count = data.sampler, len(data.train)
+    if not isinstance(sampler, SeamlessSampler):
+        return 0, 0
+    blocks = [np.arange(start, min(start + BLOCK, count)) for start in range(0, count, BLOCK)]
+    per_epoch = sum(map(cost, blocks))
+    epochs = int(amount // per_epoch)
+    steps, begun = divmod(epochs * count, sampler.global_batch_size)
+    rest = cost(sampler.epoch_order(epochs - 1, count - begun, count)) if begun else 0
+    return steps, epochs * per_epoch - rest
+
+
+def _cost_of_lengths(data: Any, model: TaskModel | None) -> tuple[float, float]:
+    """What a token, and a pair of tokens of one sample, take; tokens carry what targets and images take on average."""
+    if model is None:
+        return 1, 0
+    counts, first = model.flop_counts(), list(_first_batches(data))
+    tokens, pairs = (sum(share[name] for share in first) for name in ("tokens", "token_pairs"))
+    others = sum(step_flops(model, counts, share) for share in first) - counts.step(tokens, pairs, 0)
+    return counts.per_token + others / tokens, counts.per_pair
+
+
+def _cost_of_share(model: TaskModel | None, share: Share) -> float:
+    return share["tokens"] if model is None else step_flops(model, model.flop_counts(), share)
+
+
+def _first_batches(data: Any) -> Iterator[Share]:
+    """The first global batches, each whole."""
+    batches = data.train_batches(0, 1)
+    found: Iterator[Share] = iter(batches) if data.streamed else (batches[step] for step in range(COUNTED))
+    return islice(found, COUNTED)

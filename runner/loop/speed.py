@@ -1,0 +1,90 @@
+"""How many steps some seconds are: a trial of the very run, thrown away before the run begins."""
+
+import logging
+import time
+from typing import Any
+
+import torch
+from lightning.pytorch import Callback, LightningModule, Trainer
+from omegaconf import DictConfig
+
+from iolaus.runner.loop.assembly import assemble
+from iolaus.runner.loop.budget import Budget, budget_of, settle, take_over
+from iolaus.runner.loop.lightning_loop import LightningLoop, is_plain, one_epoch
+from iolaus.runner.loop.resolved import Resolved, resolve
+from iolaus.runner.loop.trainer import make_trainer
+from iolaus.runner.run.folder import RunFolder
+
+log = logging.getLogger("iolaus")
+
+WARM_UP = 3
+"""First steps of a trial, which are slower."""
+
+TIMED = 10
+"""Steps of a trial that are timed."""
+
+AT_REST = {"_target_": "torch.optim.lr_scheduler.ConstantLR", "factor": 1e-9, "total_iters": WARM_UP + TIMED}
+"""The schedule of a trial, whose weights hardly move."""
+
+
+class StepClock(Callback):
+    """The time at the end of each training step."""
+
+    def __init__(self) -> None:
+        self.ends: list[float] = []
+
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+        """Notes the time when the device has done its work."""
+        if trainer.strategy.root_device.type == "cuda":
+            torch.cuda.synchronize(trainer.strategy.root_device)
+        self.ends.append(time.perf_counter())
+
+    def seconds_per_step(self) -> float:
+        """The mean of the steps after the warm-up, waiting for data and for other ranks included."""
+        timed = self.ends[WARM_UP - 1 :]
+        return (timed[-1] - timed[0]) / (len(timed) - 1)
+
+
+def settled(asked: DictConfig, chosen: DictConfig, before: Resolved, folder: RunFolder) -> DictConfig:
+    """The config `chosen` with the steps that its budget had come to `before`, or that its budget of seconds is."""
+    take_over(chosen.trainer, before)
+    if (budget := budget_of(chosen.trainer)) and budget.name == "max_seconds":
+        settle(chosen.trainer, steps_in(budget, asked, chosen, before, folder))
+    return chosen
+
+
+def steps_in(
+    budget: Budget, asked: DictConfig, chosen: DictConfig, before: Resolved, folder: RunFolder
+) -> int:
+    """The steps that take `max_seconds` at the speed of the first global batches: rank 0's number, on every rank.
+
+    The batches, ranks, precision and loader processes are the run's; there is no validation, checkpoint or logger. It
+    is a collective operation. `asked` is the run's config, `chosen` the one with the hardware chosen. Raises ValueError
+    for less than a step takes.
+    """
+    trial = chosen.copy()
+    settle(trial.trainer, WARM_UP + TIMED)
+    trial.trainer.update(validate_every=0, profile=False, max_epochs=None)
+    trial.scheduler = AT_REST
+    parts, clock = assemble(trial, before.get("layout")), StepClock()
+    resolve(asked, trial, before, parts.data, parts.module)  # which may change the precision
+    loop = [LightningLoop()] if is_plain(parts.data, parts.module) else []
+    trainer = make_trainer(
+        asked.trainer,
+        trial.trainer,
+        callbacks=[*loop, clock],
+        loggers={},
+        folder=folder,
+        resumed_step=0,
+        max_steps=parts.max_steps,
+        epochs=one_epoch(parts.data, parts.max_steps, None),
+    )
+    trainer.fit(parts.module, parts.data)
+    seconds = clock.seconds_per_step()
+    steps: int = trainer.strategy.broadcast(int(budget.amount / seconds))
+    if steps < 1:
+        raise ValueError(
+            f"trainer.max_seconds={budget.amount:.15g} is less than a step takes ({seconds:.3g} seconds); give more"
+        )
+    log.info("a trial of %d steps took %.3g seconds each", TIMED, seconds)
+    return steps

@@ -1,0 +1,300 @@
+"""A budget of tokens, FLOPs or seconds becomes a number of steps when a run begins, and is that number ever after."""
+
+import re
+from collections.abc import Callable
+from functools import partial
+from itertools import accumulate
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+from iolaus.conf.trainer import BUDGETS
+from iolaus.runner.checkpoints.files import entry_of
+from iolaus.runner.cli.order.opened import RunOrder
+from iolaus.runner.cli.reproduce.rebuilding import _pin
+from iolaus.runner.in_python import assemble, compose
+from iolaus.runner.loop import assembly, speed
+from iolaus.runner.loop.assembly import Parts
+from iolaus.runner.loop.budget import PROVISIONAL, Budget, budget_of, steps_within, take_over
+from iolaus.runner.manifest.inputs import read_manifest
+from iolaus.runner.models.flops import step_flops
+from iolaus.runner.run import audit
+from iolaus.runner.run.folder import RunFolder, config_hash
+from iolaus.runner.samplers import GlobalBatchSampler, Sequential, Shuffled
+from iolaus.runner.samplers.base import SeamlessSampler
+from iolaus.runner.samplers.length_grouped import LengthGrouped
+from iolaus.runner.samplers.split_modality import SplitModality
+from tests.conftest import TINY, run_program, train_here, write_text
+from tests.launch.test_kill import only_run
+from tests.runs.test_train import Run, assert_bitwise, continued, rows, weights
+from tests.support.in_process import iolaus_here
+
+SAVING = [
+    *("checkpoint.every_steps=5", "checkpoint.keep_last=9", "trainer.validate_every=0", "model.dropout=0.1"),
+    "callback.manifest.every=4",
+]
+BY_BUDGET = "trainer.max_steps=-1"
+TOKENS, STEPS = 4000, 12
+"""A budget, and the steps that it is on the text of the tests."""
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_text(tmp_path_factory.mktemp("text") / "herons.txt")
+
+
+@pytest.fixture(scope="module")
+def by_steps(tmp_path_factory: pytest.TempPathFactory, text: Path) -> RunFolder:
+    run: RunFolder = train_here(
+        tmp_path_factory.mktemp("steps") / "run", text, *SAVING, f"trainer.max_steps={STEPS}"
+    )
+    return run
+
+
+@pytest.fixture(scope="module")
+def by_tokens(tmp_path_factory: pytest.TempPathFactory, text: Path) -> RunFolder:
+    words = [*SAVING, BY_BUDGET, f"trainer.max_tokens={TOKENS}"]
+    run: RunFolder = train_here(tmp_path_factory.mktemp("tokens") / "run", text, *words)
+    return run
+
+
+def never(*_: Any, **__: Any) -> int:
+    raise AssertionError("the steps were counted again")
+
+
+class Samples(list[int]):
+    """Samples of these lengths, every third with an image."""
+
+    def lengths(self, indices: np.ndarray) -> np.ndarray:
+        return np.array(self, dtype=np.int32)[indices]
+
+    def modalities(self, indices: np.ndarray) -> np.ndarray:
+        return indices % 3 == 0
+
+
+SAMPLES = Samples(np.random.default_rng(0).integers(1, 60, 101).tolist())
+SAMPLERS: dict[str, Callable[..., GlobalBatchSampler]] = {
+    "shuffled": Shuffled,
+    "sequential": Sequential,
+    "length_grouped": partial(LengthGrouped, pool_batches=3),
+    "split_modality": partial(SplitModality, image_patches=4, drop_last=True),
+}
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("share_of_epoch", [0.02, 0.5, 1.0, 3.3])
+def test_tokens_are_those_of_the_order_to_within_one_batch(sampler: str, share_of_epoch: float) -> None:
+    make = SAMPLERS[sampler]
+    order = make(SAMPLES, num_epochs=None, num_batches=1 << 40, global_batch_size=7, seed=3)
+    each = (int(SAMPLES.lengths(order.global_batch(step)[:, 1]).sum()) for step in range(100))
+    spent = list(accumulate(each))
+    first = next(step for step in range(100) if spent[step] > max(spent[0], share_of_epoch * sum(SAMPLES)))
+    data = SimpleNamespace(sampler=order, train=SAMPLES, streamed=False, train_batches=None)
+    for budget, steps in (
+        (spent[first] - 1, first),
+        (spent[first], first + 1),
+        (spent[first] + 1, first + 1),
+    ):
+        assert steps_within(Budget("max_tokens", budget), data, None) == steps
+    with pytest.raises(
+        ValueError, match=r"^trainer\.max_tokens=.* is less than the first global batch takes"
+    ):
+        steps_within(Budget("max_tokens", spent[0] - 1), data, None)
+    if isinstance(order, SeamlessSampler):  # whole epochs are not counted batch by batch
+        assert steps_within(Budget("max_tokens", 1e300), data, None) == PROVISIONAL
+
+
+def test_run_by_tokens_is_the_run_of_so_many_steps(by_tokens: RunFolder, by_steps: RunFolder) -> None:
+    assert by_tokens.status()["max_steps"] == by_tokens.status()["step"] == STEPS
+    assert_bitwise(weights(by_steps, STEPS), weights(by_tokens, STEPS))
+    assert rows(by_steps) == rows(by_tokens), "the rates too"
+    saved = torch.load(by_tokens.checkpoints / f"step-{STEPS:08d}.ckpt", weights_only=True)
+    assert saved["optimizer_states"][0]["param_groups"][0]["lr"] == 0
+    batch = TOKENS / STEPS
+    assert TOKENS - 2 * batch < read_manifest(by_tokens.path)["totals"]["tokens"] <= TOKENS
+
+
+def test_budget_and_its_steps_are_written_down(by_tokens: RunFolder, by_steps: RunFolder) -> None:
+    config = OmegaConf.load(by_tokens.path / "config.yaml")
+    checkpoint = by_tokens.checkpoints / f"step-{STEPS:08d}.ckpt"
+    records = [config.resolved, by_tokens.status()["resolved"], entry_of(checkpoint, "resolved")]
+    for record in [*records, read_manifest(by_tokens.path)["resolved"]]:
+        assert (record["budget"], record["max_steps"]) == ("max_tokens 4,000", STEPS)
+    assert (config.trainer.max_steps, config.trainer.max_tokens) == (-1, TOKENS), "the config stays as asked"
+    assert "budget" not in by_steps.status()["resolved"]
+
+
+def test_cut_run_goes_on_to_the_same_step_without_counting_again(
+    by_tokens: RunFolder, tmp_path: Path, text: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setattr(assembly, "steps_within", never)
+    cut = continued(by_tokens, 5, "cut")
+    resumed = train_here(cut.path, text, *SAVING, BY_BUDGET, f"trainer.max_tokens={TOKENS}")
+    assert re.search(r"steps +12 \(max_tokens 4,000\), continuing at step 5\n", capsys.readouterr().out)
+    assert_bitwise(weights(by_tokens, STEPS), weights(resumed, STEPS))
+    assert rows(by_tokens) == rows(resumed)
+    assert audit.compare(by_tokens.path, resumed.path) is None
+    assert RunOrder(resumed.path).num_steps == STEPS
+
+
+def parts_of(text: Path, *words: str) -> Parts:
+    return assemble(compose(*TINY, f"data.source={text}", BY_BUDGET, *words))
+
+
+def test_flops_are_those_that_a_run_counts(text: Path) -> None:
+    parts = parts_of(text, "data.layout=padded", "trainer.max_flops=3e9")
+    counts, batches = parts.model.flop_counts(), parts.data.train_batches(0, 1)
+    spent = [step_flops(parts.model, counts, batches[step]) for step in range(parts.max_steps)]
+    assert len(spent) > 50
+    assert abs(sum(spent) - 3e9) < 1.2 * max(spent)
+
+
+@pytest.mark.parametrize("tokens", [2500, 9000])
+def test_steps_of_a_stream_are_those_of_its_first_batches(
+    text: Path, by_tokens: RunFolder, tokens: int
+) -> None:
+    """The smaller budget ends within the first 16 global batches, the other one behind them."""
+    words = [
+        "data.streaming=true",
+        f"data.tokenizer={by_tokens.path / 'model'}",
+        "data.validation_documents=4",
+    ]
+    parts = parts_of(text, *words, f"trainer.max_tokens={tokens}")
+    each = [share["tokens"] for share in parts.data.train_batches(0, 1)]
+    mean = sum(each[:16]) / len(each[:16])
+    if tokens == 2500:
+        assert sum(each) <= tokens < sum(each) + 2 * mean
+    else:
+        assert (len(each) > 16, len(each)) == (True, int(tokens / mean))
+
+
+def test_budget_that_is_not_known_before_training_is_refused(text: Path) -> None:
+    with pytest.raises(
+        ValueError, match=r"^trainer\.max_seconds=9: only a run measures how many steps that is"
+    ):
+        parts_of(text, "trainer.max_seconds=9")
+    with pytest.raises(
+        ValueError, match=r"^trainer\.max_tokens=9: SimpleNamespace does not tell how many steps"
+    ):
+        steps_within(Budget("max_tokens", 9), SimpleNamespace(), None)
+
+
+@pytest.fixture
+def half_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes every step of a trial take half a second."""
+    monkeypatch.setattr(speed.StepClock, "seconds_per_step", lambda clock: 0.5)
+
+
+def test_seconds_are_steps_at_the_speed_of_a_trial_that_leaves_no_trace(
+    by_steps: RunFolder, text: Path, tmp_path: Path, half_a_second: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [*SAVING, BY_BUDGET, "trainer.max_seconds=6.2"]
+    run = train_here(tmp_path / "run", text, *words)
+    assert_bitwise(weights(by_steps, STEPS), weights(run, STEPS))
+    assert rows(by_steps) == rows(run)
+    assert audit.compare(by_steps.path, run.path) is None
+    assert {file.name for file in by_steps.path.iterdir()} == {file.name for file in run.path.iterdir()}
+
+    monkeypatch.setattr(
+        speed, "steps_in", never
+    )  # the clock has no say in a run that goes on, or is built again
+    cut = continued(run, 5, "cut")
+    assert_bitwise(weights(run, STEPS), weights(train_here(cut.path, text, *words), STEPS))
+    assert RunOrder(run.path).num_steps == STEPS
+    manifest = read_manifest(run.path)
+    rebuilt = OmegaConf.create(manifest["config"]["resolved"])
+    _pin(rebuilt, manifest["resolved"])
+    assert (rebuilt.trainer.max_steps, budget_of(rebuilt.trainer)) == (STEPS, None)
+
+
+def test_trial_is_timed_after_its_first_steps() -> None:
+    clock = speed.StepClock()
+    clock.ends = [0.0, 9.0, 10.0, *(10.25 + step / 4 for step in range(speed.TIMED))]
+    assert clock.seconds_per_step() == 0.25
+
+
+@pytest.mark.usefixtures("half_a_second")
+def test_too_few_seconds_are_refused(run_here: Run) -> None:
+    with pytest.raises(
+        ValueError, match=r"^trainer\.max_seconds=0\.4 is less than a step takes \(0\.5 seconds\)"
+    ):
+        run_here(BY_BUDGET, "trainer.max_seconds=0.4")
+
+
+@pytest.mark.usefixtures("half_a_second")
+def test_plan_shows_the_steps_of_a_budget(
+    tmp_path: Path, text: Path, by_tokens: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [*TINY, f"data.source={text}", BY_BUDGET]
+    done = iolaus_here(tmp_path, "plan", *words, "trainer.max_seconds=3", "trainer.devices=2")
+    assert re.search(r"budget +max_seconds 3, 12 steps\n", done.stdout), done.stderr
+    assert re.search(r"steps +12, ", done.stdout)
+    monkeypatch.setattr(assembly, "steps_within", never)
+    done = iolaus_here(tmp_path, "plan", f"resume={by_tokens.path}")
+    assert re.search(r"budget +max_tokens 4,000, 12 steps\n", done.stdout), done.stderr
+
+
+def trainer(**values: Any) -> Any:
+    return OmegaConf.create({"max_steps": -1, "max_epochs": None, **dict.fromkeys(BUDGETS), **values})
+
+
+def test_steps_are_taken_over_for_the_same_budget_alone() -> None:
+    before = {"budget": "max_tokens 4,000", "max_steps": STEPS}
+    same = trainer(max_tokens=4000.0)
+    take_over(same, before)
+    assert (same.max_steps, budget_of(same)) == (STEPS, None)
+    for other in (trainer(max_tokens=4001), trainer(max_seconds=4000), trainer(max_epochs=1)):
+        unchanged = other.copy()
+        take_over(other, before)
+        take_over(other, {})
+        assert other == unchanged
+
+
+def test_budget_is_part_of_the_config_of_a_run() -> None:
+    hashes = {
+        config_hash(OmegaConf.create({"trainer": {"_target_": "runner.loop.build_trainer", **values}}))
+        for values in ({}, {"max_tokens": 5}, {"max_tokens": 6}, {"max_flops": 5}, {"max_seconds": 5})
+    }
+    assert len(hashes) == 5
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("half_a_second")
+def test_run_by_seconds_is_rebuilt_with_its_steps(text: Path, tmp_path: Path) -> None:
+    """The rebuilding is another process, whose clock is the true one."""
+    run = train_here(tmp_path / "run", text, *SAVING, BY_BUDGET, "trainer.max_seconds=6.2")
+    ended = iolaus_here(tmp_path, "reproduce", str(run.path))
+    assert (ended.returncode, ended.stdout.splitlines()[1].partition(":")[0]) == (0, "identical"), (
+        ended.stderr
+    )
+    assert only_run(tmp_path / "outputs").status()["max_steps"] == STEPS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
+def test_two_processes_count_the_steps_of_one(
+    tmp_path: Path, text: Path, by_tokens: RunFolder, strategy: str
+) -> None:
+    words = [
+        *TINY,
+        f"data.source={text}",
+        *SAVING,
+        BY_BUDGET,
+        f"trainer={strategy}",
+        "trainer.accelerator=cpu",
+    ]
+    for name, amount in (("max_tokens", TOKENS), ("max_flops", 5e8), ("max_seconds", 1.0)):
+        run_program(*words, f"trainer.{name}={amount}", f"outputs={name}", cwd=tmp_path)
+        status = only_run(tmp_path / name).status()
+        assert status["step"] == status["resolved"]["max_steps"] == status["max_steps"]
+        if name != "max_seconds":
+            alone = train_here(
+                tmp_path / "alone" / name, text, *SAVING, BY_BUDGET, f"trainer.{name}={amount}"
+            )
+            assert alone.status()["max_steps"] == status["max_steps"]
