@@ -18,6 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from iolaus.conf.config import Config
 from iolaus.conf.registry import OPTIONS, execution_names
+from iolaus.conf.trainer import BUDGETS
 from iolaus.conf.values import rules_of
 from iolaus.runner.run.environment import environment
 from iolaus.runner.run.errors import explain
@@ -44,7 +45,7 @@ def config_hash(config: DictConfig) -> str:
         if rules_of(Config).get(str(name), {}).get("execution") or value == []:
             continue
         if isinstance(value, dict) and name in OPTIONS:
-            left_out = execution_names(str(name), value)
+            left_out = execution_names(str(name), value) | {n for n in BUDGETS if value.get(n) is None}
             value = {field: kept for field, kept in value.items() if field not in left_out}
         content[str(name)] = _without_modules(value)
     return sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:16]

@@ -11,6 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 import iolaus.conf.values
 import iolaus.runner.run.folder
 from iolaus.conf.registry import OPTIONS, execution_names
+from iolaus.conf.trainer import BUDGETS
 from iolaus.conf.values import Bounds, rules_of, setting
 from iolaus.runner.build import bind
 from iolaus.runner.config.checks import check_config
@@ -104,6 +105,14 @@ def test_moved_class_makes_no_other_run(default: DictConfig) -> None:
     moved = with_value(moved, "module._target_", "iolaus.modules.pretraining.PretrainingRun")
     assert config_hash(moved) == config_hash(default)
     assert config_hash(with_value(default, "optimizer._target_", "runner.optim.adam")) != config_hash(default)
+
+
+def test_settings_that_came_later_change_no_hash_until_they_are_set(default: DictConfig) -> None:
+    before = with_value(default, "seed", default.seed)
+    before.pop("skip_batches")
+    for name in BUDGETS:
+        before.trainer.pop(name)
+    assert config_hash(before) == config_hash(default)
 
 
 def test_targets_of_a_group_differ_in_their_last_names() -> None:
