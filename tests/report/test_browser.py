@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from iolaus.runner.report.comparison import write_comparison
+from iolaus.runner.report.comparison.pages import write_comparison
 from iolaus.runner.report.runs import load_run
 from iolaus.runner.report.single import write_report
 from iolaus.runner.report.svg import SCALE
