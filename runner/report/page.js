@@ -199,7 +199,9 @@
 
   for (const source of document.querySelectorAll("li[data-group], tr[data-run], tr[data-group]")) {
     const name = "run" in source.dataset ? "run" : "group";
-    const light = (on) => charts.forEach((chart) => {
+    const own = charts.find((chart) => chart.data.ticks && chart.figure.contains(source));
+    const reached = own ? [own] : charts.filter((chart) => !chart.data.ticks);
+    const light = (on) => reached.forEach((chart) => {
       chart.svg.classList.toggle("lit-one", on);
       for (const path of chart.svg.querySelectorAll("path[data-run]"))
         path.classList.toggle("lit", on && path.dataset[name] === source.dataset[name]);

@@ -30,6 +30,13 @@ def drawn_settings(compared: Comparison) -> list[int] | None:
     return (ranked or list(range(len(compared.settings))))[:MAX_CURVES]
 
 
+def colours_of(compared: Comparison) -> dict[int, int]:
+    """The number of the colour of each setting that is drawn."""
+    chosen = drawn_settings(compared)
+    drawn = range(len(compared.settings)) if chosen is None else chosen
+    return {number: colour for colour, number in enumerate(drawn)}
+
+
 def curve_charts(compared: Comparison) -> list[Chart]:
     """Curves over the steps, of all runs or of the best settings; those of one setting share a colour."""
     keys = dict.fromkeys(key for run in compared.runs for key in run.metrics)
@@ -72,11 +79,11 @@ def _of_runs(compared: Comparison, key: str) -> list[Line]:
 
 def _of_settings(compared: Comparison, key: str, chosen: Sequence[int]) -> list[Line]:
     lines = []
-    for number in chosen:
+    for colour, number in enumerate(chosen):
         setting = compared.settings[number]
         have = [s for i in setting.runs if (s := compared.runs[i].metrics.get(key)) is not None]
         if have:
-            lines.append((setting.runs[0], number, setting.label, _mean(have)))
+            lines.append((setting.runs[0], colour, setting.label, _mean(have)))
     return lines
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from iolaus.runner.report import page
-from iolaus.runner.report.comparison.charts import curve_charts, drawn_settings, setting_chart
+from iolaus.runner.report.comparison.charts import colours_of, curve_charts, drawn_settings, setting_chart
 from iolaus.runner.report.comparison.differences import BRANCH
 from iolaus.runner.report.comparison.settings import Comparison, titles_of
 from iolaus.runner.report.page import Html, Tile
@@ -66,10 +66,10 @@ def _settings(compared: Comparison) -> str:
         return ""
     heads, rows, numbers = compared.setting_rows()
     lines: list[page.Row] = []
-    marks = []
+    marks, colours = [], colours_of(compared)
     for rank, (number, row) in enumerate(zip(numbers, rows, strict=True), 1):
-        lines.append([Html(f"{_swatch(number)}{rank}"), *row])
-        marks.append(f' data-group="{number}"' + (' class="best"' if number in compared.best else ""))
+        lines.append([Html(f"{_swatch(colours, number)}{rank}"), *row])
+        marks.append(_pointed(colours, number) + (' class="best"' if number in compared.best else ""))
     return _folded(["rank", *heads], lines, marks, "settings")
 
 
@@ -79,13 +79,13 @@ def _runs(compared: Comparison, folder: Path) -> str:
     heads = {key: title.lower() for key, title in titles_of(compared.columns()).items()}
     heads[compared.goal.key] = compared.goal.title
     by_setting, best = drawn_settings(compared) is not None, compared.best_runs()
-    marks, lines = [], []
+    marks, lines, colours = [], [], colours_of(compared)
     for i, (row, run) in enumerate(zip(rows, compared.runs, strict=True)):
         number = compared.setting_of[i]
-        lines.append([Html(_swatch(number) + _link(run, folder)), *row[1:]])
+        lines.append([Html(_swatch(colours, number) + _link(run, folder)), *row[1:]])
         if BRANCH in keys and run.branch:
             lines[-1][keys.index(BRANCH)] = _parent(compared, run.branch, folder)
-        pointed = f' data-group="{number}"' if by_setting else f' data-run="{i}"'
+        pointed = _pointed(colours, number) if by_setting else f' data-run="{i}"'
         marks.append(pointed + (' class="best"' if i in best else ""))
     return _folded([heads.get(key, key) for key in keys], lines, marks, "runs")
 
@@ -104,8 +104,14 @@ def _link(run: Run, folder: Path) -> str:
     return f'<a href="{escape(address)}">{escape(run.path.name)}</a>'
 
 
-def _swatch(colour: int) -> str:
-    return f'<span class="swatch {colour_class(colour)}"></span>'
+def _swatch(colours: dict[int, int], setting: int) -> str:
+    """The colour of a setting's curves; nothing where it has none."""
+    return f'<span class="swatch {colour_class(colours[setting])}"></span>' if setting in colours else ""
+
+
+def _pointed(colours: dict[int, int], setting: int) -> str:
+    """Marks a row that lights up the curves of a setting."""
+    return f' data-group="{colours[setting]}"' if setting in colours else ""
 
 
 def _folded(heads: list[str], rows: list[Any], marks: list[str], what: str) -> str:
@@ -121,8 +127,7 @@ def _folded(heads: list[str], rows: list[Any], marks: list[str], what: str) -> s
 def _curves(compared: Comparison) -> str:
     """The curves with one legend, and a line that says where not all are drawn."""
     chosen, count = drawn_settings(compared), len(compared.settings)
-    numbers = range(count) if chosen is None else chosen
-    names = {number: compared.settings[number].label for number in numbers}
+    names = {colour: compared.settings[number].label for number, colour in colours_of(compared).items()}
     note = ""
     if chosen is not None:
         some = f"the best {len(chosen)} of {count} settings" if len(chosen) < count else "all settings"
