@@ -59,6 +59,16 @@ def test_larger_is_better_where_the_figure_says_so(tmp_path: Path) -> None:
     assert compared(folder).best == [0]
 
 
+def test_run_that_is_not_done_counts_only_where_none_is(tmp_path: Path) -> None:
+    folder = make_sweep(tmp_path / "s", {"optimizer.lr=0.1": [1.0, 1.1], "optimizer.lr=0.2": [0.1, 0.2]})
+    for run in find_runs(folder)[2:]:
+        status = json.loads((run / "status.json").read_text())
+        (run / "status.json").write_text(json.dumps({**status, "state": "pruned"}))
+    assert (compared(folder).best, len(compared(folder).settings[1].figures)) == ([0], 0)
+    only_pruned = Comparison([load_run(run) for run in find_runs(folder)[2:]])
+    assert len(only_pruned.settings[0].figures) == 2
+
+
 def test_execution_and_seeds_are_no_differences(tmp_path: Path) -> None:
     ways: list[dict[str, Any]] = [
         {"trainer.devices": 2, "data.num_workers": 3},
@@ -86,7 +96,7 @@ def test_equal_configs_are_one_setting_however_they_were_asked_for(tmp_path: Pat
 
 
 def test_job_without_a_config_joins_the_setting_of_its_overrides(tmp_path: Path) -> None:
-    make_sweep(tmp_path, {"optimizer.lr=0.1": [1.0, 1.1], "optimizer.lr=0.2": [2.0, 2.1]})
+    make_sweep(tmp_path, {"optimizer=adamw": [1.0, 1.1], "optimizer=lion": [2.0, 2.1]})
     for name in ("config.yaml", "metrics.csv", "manifest.json"):
         (tmp_path / "3" / name).unlink()
     (tmp_path / "3" / "status.json").write_text('{"state": "waiting"}')
@@ -111,13 +121,14 @@ def test_what_cannot_be_compared_is_not_ranked_together(
 ) -> None:
     for i, (lr, loss) in enumerate([(0.1, 3.0), (0.2, 2.0)]):
         make_run(tmp_path / f"{i}", 1, loss, [f"optimizer.lr={lr}"])
-        make_run(tmp_path / f"{i + 2}", 1, loss - 1.5, [f"optimizer.lr={lr}"], **other)
+        make_run(tmp_path / f"{i + 2}", 1, loss - 1.5, [f"optimizer.lr={lr}", "scheduler=linear"], **other)
     found = compared(tmp_path)
     assert found.notes[0] == f"Not all runs can be compared: 2 kinds differ in their {said}."
     assert sorted(run for i in found.best for run in found.settings[i].runs) == [1, 3], (
         "the best of each kind"
     )
     assert [note[:23] for note in found.notes[1:]] == ["Best setting of kind 1:", "Best setting of kind 2:"]
+    assert all(" lr=0.2, best" in note for note in found.notes[1:]), "and not what its whole kind has"
     page = read(write_comparison(tmp_path, find_runs(tmp_path)))
     assert page.texts("p", "note")[0] == found.notes[0]
 

@@ -51,7 +51,9 @@ def _best(compared: Comparison) -> str:
         best, count = compared.settings[number], len(compared.settings[number].figures)
         of_kind = f" of kind {(best.kind or 0) + 1}" if len(compared.kinds) > 1 else ""
         what, seeds = f"Best setting{of_kind}", f"{count} seed{'s' * (count > 1)}"
-        tiles.append(Tile(what, best.label if best.values else "the only one", f"rests on {seeds}"))
+        tiles.append(
+            Tile(what, compared.name(number) if best.values else "the only one", f"rests on {seeds}")
+        )
         title = compared.goal.title if count == 1 else f"mean {compared.goal.title}"
         spread = f"standard deviation {page.number(best.deviation, 2)}" if best.deviation else ""
         tiles.append(Tile(title[:1].upper() + title[1:], page.number(best.mean), spread))

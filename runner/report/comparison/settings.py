@@ -68,6 +68,12 @@ class Comparison:
         self.notes += [self._sentence(kind) for kind in self.kinds]
         self.has_seeds = any(len(each.figures) > 1 for each in self.settings)
 
+    def name(self, number: int) -> str:
+        """What a setting differs in from those that it is ranked with."""
+        own = self.settings[number]
+        beside = [each.values for each in self.settings if each.kind == own.kind]
+        return label_of({n: v for n, v in own.values.items() if len({o[n] for o in beside}) > 1}) or own.label
+
     def order(self, kind: int | None = None) -> list[int]:
         """The settings that have a figure, of a kind or of any, the best first."""
         sign = -1 if self.goal.larger_is_better else 1
@@ -143,7 +149,8 @@ class Comparison:
 
     def _sentence(self, kind: int) -> str:
         """The best setting of a kind, how many seeds it rests on, and whether it may be luck."""
-        first, *others = (self.settings[i] for i in self.order(kind))
+        order = self.order(kind)
+        first, *others = (self.settings[i] for i in order)
         seeds, mean = len(first.figures), f"{first.mean:.5g}"
         of_kind = f" of kind {kind + 1}" if len(self.kinds) > 1 else ""
         if seeds > 1 and first.interval:
@@ -154,17 +161,17 @@ class Comparison:
             what = f"{self.goal.title} {mean} with one seed"
         if not others:
             return f"One setting{of_kind}: {what}."
-        text = f"Best setting{of_kind}: {first.label}, {what}. "
+        text = f"Best setting{of_kind}: {self.name(order[0])}, {what}. "
         if seeds == 1:
             return text + "One seed may be luck: `iolaus judge` trains more and tells."
-        second = others[0]
+        second, next_one = others[0], f"the next, {self.name(order[1])},"
         if second.interval is None or first.interval is None:
-            return text + f"The next, {second.label}, has one seed: `iolaus judge` trains more and tells."
+            return text + f"T{next_one[1:]} has one seed: `iolaus judge` trains more and tells."
         apart = first.interval[1] < second.interval[0] or first.interval[0] > second.interval[1]
         return text + (
-            f"The interval of the next, {second.label}, lies apart from it."
+            f"The interval of {next_one} lies apart from it."
             if apart
-            else f"The interval of the next, {second.label}, overlaps: `iolaus judge` tells whether it may be luck."
+            else f"The interval of {next_one} overlaps: `iolaus judge` tells whether it may be luck."
         )
 
 
