@@ -101,7 +101,7 @@ def draw(chart: Chart, span: tuple[float, float]) -> str:
         '<div class="cursor" hidden></div><div class="band" hidden></div><div class="tip" hidden></div></div>'
         f'<div class="xs">{"".join(_tick(text, "left", x) for text, x in _apart(columns))}</div>'
         '<span class="xname">'
-        + escape(chart.across)
+        + ("" if chart.ticks else escape(chart.across))  # a setting's name is too long for this corner
         + "</span></div>"
         + element("p", escape(chart.note), "note")
         + f'<script type="application/json">{_numbers(chart, frame)}</script></figure>'

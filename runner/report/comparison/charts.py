@@ -176,7 +176,7 @@ def setting_chart(compared: Comparison) -> Chart | None:
     drawn = list(lines.items())[:MAX_CURVES]
     curves = [_line(label or "mean", each, name, i, is_log) for i, (label, each) in enumerate(drawn)]
     note = f"The best {len(drawn)} of {len(lines)} lines." if len(drawn) < len(lines) else ""
-    unit = "mean and standard deviation over seeds" if compared.has_seeds else "one seed"
+    unit = f"by {name}, " + ("mean and standard deviation over seeds" if compared.has_seeds else "one seed")
     ticks = {math.log10(number) if is_log else number: short(number) for number in numbers}
     return Chart(
         compared.goal.title.capitalize(), unit, curves, wide=True, note=note, across=name, ticks=ticks
