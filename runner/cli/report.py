@@ -4,7 +4,7 @@ import os
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from iolaus.runner.report.comparison import write_comparison
+from iolaus.runner.report.comparison.pages import write_comparison
 from iolaus.runner.report.runs import find_runs, load_run
 from iolaus.runner.report.single import report_page, save
 from iolaus.runner.report.table import as_csv, as_markdown

@@ -9,14 +9,16 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from iolaus.conf.values import suggest
-from iolaus.runner.report.comparison import comparison_table
-from iolaus.runner.report.runs import changed_settings, flatten, load_run
+from iolaus.runner.report.runs import RECIPE, branch_in, changed_settings, failure_in, flatten, load_run
 from iolaus.runner.report.summary import AT_UNIGRAM, clock, plateau_of, resume_command, show
-from iolaus.runner.report.table import as_text
+from iolaus.runner.report.table import as_text, compared_text
 from iolaus.runner.run.folder import RunFolder
 
 WHAT = {"list": "no RUN", "show": "one RUN", "compare": "RUN RUN ..."}
 """The actions with the runs that they take."""
+
+OPTIONAL = ("note", "branch of", "failure")
+"""Columns of the list that are left out where no run has anything in them."""
 
 STATES = ("waiting", "running", "killed", "interrupted", "preempted", "failed", "pruned", "done")
 
@@ -45,7 +47,7 @@ def main(arguments: Namespace) -> None:
     if arguments.what == "show":
         show_run(found[0])
     elif arguments.what == "compare":
-        print(as_text(*comparison_table([load_run(run.path) for run in found])), end="")
+        print(compared_text([load_run(run.path) for run in found]), end="")
     else:
         list_runs(arguments)
 
@@ -60,7 +62,7 @@ def list_runs(arguments: Namespace) -> None:
         print(f"no run under {str(arguments.outputs)!r} fits")
     else:
         rows = [_row(run, arguments.outputs) for run in runs]
-        shown = [head for head in rows[0] if head != "note" or any(row["note"] for row in rows)]
+        shown = [head for head in rows[0] if head not in OPTIONAL or any(row[head] for row in rows)]
         print(as_text(shown, [[row[head] for head in shown] for row in rows]), end="")
 
 
@@ -72,6 +74,7 @@ def show_run(run: RunFolder) -> None:
         "plateau": loaded.plateau,
         "step": f"{loaded.step:,} of {status.get('max_steps') or '?'}",
         "time": clock(status.get("seconds") or 0),
+        "branch of": str(loaded.branch or ""),
         "restarts": loaded.restarts,
         "rewinds": loaded.rewinds,
         "started": str(status.get("started"))[:19],
@@ -79,8 +82,10 @@ def show_run(run: RunFolder) -> None:
         "command": loaded.command,
         "go on with": resume_command(run.path),
     }
-    changed = changed_settings(loaded.settings) or []
-    settings = {name: f"{value}  (default {default})" for name, value, default in changed}
+    recipe = loaded.overrides.get(RECIPE)
+    changed = changed_settings(loaded.settings, recipe) or []
+    told = f"in {RECIPE}={recipe}" if recipe else "default"
+    settings = {name: f"{value}  ({told} {default})" for name, value, default in changed}
     figures = {name: f"{value:,.5g}" for name, value in sorted(loaded.results.items())}
     known = {name: value for name, value in state.items() if value}
     show(loaded.name, {"run": known, "settings": settings, "figures": figures})
@@ -140,6 +145,8 @@ def _row(run: RunFolder, outputs: Path) -> dict[str, Any]:
         "time": clock(seconds) if seconds is not None else None,
         "best": results.get("objective"),
         "overrides": " ".join(_overrides(run)),
+        "branch of": str(branch_in(status) or ""),
+        "failure": failure_in(run.state(), status),
     }
 
 

@@ -6,8 +6,8 @@
 
 The pages are single files: no network, no libraries.
 
-- `single`, `comparison`: the pages; `runs`: a run folder as they read it.
+- `single`: the page of a run; `comparison`: that of several, with means over seeds; `runs`: a run folder as they read it.
 - `curves`: metrics as curves; `svg`: curves as charts; `page`: HTML elements, with `page.css` and `page.js`.
 - `evaluation`, `predictions`, `samples`: sections on what a model gets right; `evaluated`: the page of `iolaus evaluate`.
-- `table`: runs as a table of text; `summary`: a run's summary in the terminal.
+- `table`: runs side by side as text; `summary`: a run's summary in the terminal.
 """

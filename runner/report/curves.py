@@ -33,20 +33,27 @@ KNOWN: dict[str, tuple[str, str, bool]] = {
 
 @dataclass(frozen=True)
 class Curve:
-    """A line of a chart: `faint` behind its smoothed version, with `dots` at its points, of a `run` of a comparison."""
+    """A line of a chart: `faint` behind its smoothed version, with `dots` at its points, of a `run` of a comparison.
+
+    A `band` around it has a least and a greatest value for each point.
+    """
 
     label: str
-    steps: Ints
+    steps: Ints | Floats
     values: Floats
     colour: int
     faint: bool = False
     dots: bool = False
     run: int = 0
+    band: tuple[Floats, Floats] | None = None
 
 
 @dataclass(frozen=True)
 class Chart:
-    """Curves over the steps, or over another count, and levels to compare them with, by their names."""
+    """Curves over the steps, or over another count, and levels to compare them with, by their names.
+
+    With `ticks`, the names of places on the axis across, it is not zoomed.
+    """
 
     title: str
     unit: str
@@ -57,6 +64,7 @@ class Chart:
     note: str = ""
     has_legend: bool = True
     across: str = "step"
+    ticks: dict[float, str] = field(default_factory=dict)
 
 
 def thin_out(steps: Ints, values: Floats, max_points: int) -> tuple[Ints, Floats]:

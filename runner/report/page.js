@@ -22,7 +22,7 @@
       return Math.min(1, Math.max(0, (event.clientX - box.left) / box.width));
     };
     area.addEventListener("pointerdown", (event) => {
-      if (event.pointerType === "mouse" && event.button === 0) {
+      if (event.pointerType === "mouse" && event.button === 0 && !chart.data.ticks) {
         from = at(event);
         area.setPointerCapture(event.pointerId);
         event.preventDefault();
@@ -84,11 +84,11 @@
     if (!points.length) return clear(chart);
     const near = points.reduce((a, b) => (Math.abs(b.x - wanted) < Math.abs(a.x - wanted) ? b : a));
     const head = document.createElement("b");
-    head.textContent = chart.data.across + " " + near.x.toLocaleString("en-US");
+    head.textContent = chart.data.across + " " + placeName(chart, near.x);
     const rows = points.sort((a, b) => b.y - a.y).slice(0, 14).map((point) => {
       const [row, name, value] = ["div", "span", "span"].map((kind) => document.createElement(kind));
       row.className = point.curve.colour;
-      name.textContent = point.curve.name + (point.x === near.x ? "" : " @" + point.x.toLocaleString("en-US"));
+      name.textContent = point.curve.name + (point.x === near.x ? "" : " @" + placeName(chart, point.x));
       value.textContent = figure(point.y);
       row.append(name, value);
       return row;
@@ -101,6 +101,11 @@
     chart.cursor.hidden = chart.tip.hidden = false;
   }
 
+  function placeName(chart, x) {
+    const named = (chart.data.ticks ?? []).find(([at]) => at === x);
+    return named ? named[1] : x.toLocaleString("en-US");
+  }
+
   function figure(value) {
     if (value === null) return "not a number";
     const size = Math.abs(value);
@@ -110,7 +115,7 @@
   }
 
   function zoomAll(range) {
-    for (const chart of charts) {
+    for (const chart of charts.filter((one) => !one.data.ticks)) {
       const [first, last] = chart.all.x;
       const inside = range && range[0] < last && range[1] > first && range[1] - range[0] >= 1;
       chart.view = inside ? { x: range, y: heights(chart, range) } : chart.all;
@@ -192,9 +197,11 @@
     return String(Number(value.toPrecision(4)));
   }
 
-  for (const source of document.querySelectorAll("li[data-group], tr[data-run]")) {
+  for (const source of document.querySelectorAll("li[data-group], tr[data-run], tr[data-group]")) {
     const name = "run" in source.dataset ? "run" : "group";
-    const light = (on) => charts.forEach((chart) => {
+    const own = charts.find((chart) => chart.data.ticks && chart.figure.contains(source));
+    const reached = own ? [own] : charts.filter((chart) => !chart.data.ticks);
+    const light = (on) => reached.forEach((chart) => {
       chart.svg.classList.toggle("lit-one", on);
       for (const path of chart.svg.querySelectorAll("path[data-run]"))
         path.classList.toggle("lit", on && path.dataset[name] === source.dataset[name]);

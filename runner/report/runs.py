@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from omegaconf import OmegaConf
@@ -22,11 +22,24 @@ from iolaus.runner.run.model_folder import MARKS, check_is_run
 EXECUTION = ("hydra.", "callback.", "logger.", "resume", "outputs")
 """Settings of how a run is shown and kept, which do not count as a difference between runs."""
 
+RECIPE = "experiment"
+"""The override that names a run's recipe, which its config does not tell."""
+
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """Reads plain values alone; ten times as fast where libyaml is there."""
 
 Settings = dict[str, Any]
 """Values by dotted name, such as `optimizer.lr`."""
+
+
+class Branch(NamedTuple):
+    """The run that another one branched from, and the checkpoint there, such as `step-00000300`, if it was named."""
+
+    parent: Path
+    checkpoint: str
+
+    def __str__(self) -> str:
+        return f"{RunFolder(self.parent).name} {self.checkpoint}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -70,6 +83,16 @@ class Run:
         """How often the run was taken back, and what was left out the last time, or None."""
         noted = noted_rewinds(self.path)
         return f"{len(noted)}, the last: {described_rewind(noted[-1])}" if noted else None
+
+    @property
+    def failure(self) -> str:
+        """Why the run failed, in one line; empty where it did not."""
+        return failure_in(self.state, self.status)
+
+    @property
+    def branch(self) -> "Branch | None":
+        """Where it branched from another run; None for a run that began at step 0."""
+        return branch_in(self.status)
 
     @property
     def results(self) -> dict[str, float]:
@@ -125,6 +148,21 @@ def load_run(folder: Path) -> Run:
     )
 
 
+def failure_in(state: str, status: dict[str, Any]) -> str:
+    """Why a run of this state and status failed, in one line; empty where it did not."""
+    lines = str(status.get("error") or "").strip().splitlines()
+    return lines[0] if lines and state not in ("done", "running", "waiting") else ""
+
+
+def branch_in(status: dict[str, Any]) -> Branch | None:
+    """Where a run of this status branched from another one; None where it did not."""
+    if not (noted := status.get("branched_from")):
+        return None
+    path = Path(str(noted)).resolve()
+    named = path.parent.name == "checkpoints"
+    return Branch(path.parents[1], path.stem) if named else Branch(path, "")
+
+
 def find_runs(folder: Path) -> list[Path]:
     """The run folders inside a folder of runs (a sweep's), in the order of their names; none for a run."""
     if any((folder / mark).is_file() for mark in MARKS):
@@ -133,10 +171,13 @@ def find_runs(folder: Path) -> list[Path]:
     return sorted(found, key=lambda path: (not path.name.isdecimal(), path.name.zfill(8)))
 
 
-def changed_settings(settings: Settings) -> list[tuple[str, Any, Any]] | None:
-    """(name, value, default) of every setting unlike its default; None where the defaults cannot be read."""
+def changed_settings(settings: Settings, recipe: str | None = None) -> list[tuple[str, Any, Any]] | None:
+    """(name, value, default) of every setting unlike its default, which a recipe may have set.
+
+    None where the defaults, or those of the recipe, cannot be read.
+    """
     try:
-        defaults = _default_settings()
+        defaults = _default_settings(recipe)
     except Exception:  # an older run, or a plugin that is gone: the page does without this table
         return None
     return [
@@ -156,8 +197,11 @@ def flatten(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 @cache
-def _default_settings() -> dict[str, tuple[Any, Any]]:
-    """Each default, resolved and as it stands: a run folder keeps lookups of the environment as they stand."""
+def _default_settings(recipe: str | None = None) -> dict[str, tuple[Any, Any]]:
+    """Each default, with a recipe the value that it gives, resolved and as it stands.
+
+    A run folder keeps lookups of the environment as they stand.
+    """
     from hydra import compose, initialize_config_module
     from hydra.core.global_hydra import GlobalHydra
 
@@ -165,7 +209,7 @@ def _default_settings() -> dict[str, tuple[Any, Any]]:
 
     running = GlobalHydra.instance().is_initialized()
     with nullcontext() if running else initialize_config_module("iolaus.conf", version_base="1.3"):
-        config = compose("config")
+        config = compose("config", [f"{RECIPE}={recipe}"] if recipe else [])
     resolved = dict(flatten(OmegaConf.to_container(config, resolve=True)))
     raw = dict(flatten(OmegaConf.to_container(config, resolve=False)))
     return {name: (value, raw.get(name)) for name, value in resolved.items()}

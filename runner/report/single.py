@@ -14,7 +14,7 @@ from iolaus.runner.report import page, summary
 from iolaus.runner.report.curves import of_set, run_charts
 from iolaus.runner.report.evaluation import evaluation_sections
 from iolaus.runner.report.page import Tile
-from iolaus.runner.report.runs import Run, changed_settings, load_run
+from iolaus.runner.report.runs import RECIPE, Run, changed_settings, load_run
 from iolaus.runner.report.samples import samples_section
 from iolaus.runner.report.svg import element
 from iolaus.runner.run.files import replacing
@@ -91,6 +91,8 @@ def _meta(run: Run) -> list[str]:
         shown.append(f"started {started}")
     if isinstance(seconds, int | float) and math.isfinite(seconds):
         shown.append(f"took {summary.clock(seconds)}")
+    if run.branch:
+        shown.append(f"branch of {run.branch}")
     if run.restarts:
         shown.append(f"restarts of ranks: {run.restarts}")
     if run.rewinds:
@@ -125,13 +127,16 @@ def _tiles(run: Run) -> list[Tile]:
 
 
 def _changes(run: Run) -> str:
-    changes = changed_settings(run.settings) if run.settings else None
+    recipe = run.overrides.get(RECIPE)
+    changes = changed_settings(run.settings, recipe) if run.settings else None
     if changes is None:
         return page.facts(run.overrides)
     if not changes:
-        return "<p>Every setting is the default.</p>"
+        return f"<p>Every setting is {'that of the recipe' if recipe else 'the default'}.</p>"
     rows = [[name, _value(value), _value(default)] for name, value, default in changes]
-    return page.table(["setting", "here", "default"], rows, sortable=False)
+    return page.table(
+        ["setting", "here", f"{RECIPE}={recipe}" if recipe else "default"], rows, sortable=False
+    )
 
 
 def _resolved(run: Run) -> str:

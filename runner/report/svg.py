@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterable, Mapping
 from html import escape
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -59,7 +59,8 @@ def span_of(charts: Iterable[Chart]) -> tuple[float, float]:
 
 def frame_of(chart: Chart, span: tuple[float, float]) -> Frame:
     """The frame that holds every value of a chart over a span of steps, with a little room above and below."""
-    values = np.concatenate([*(curve.values for curve in chart.curves), list(chart.levels.values())])
+    bands = [end for curve in chart.curves for end in curve.band or ()]
+    values = np.concatenate([*(curve.values for curve in chart.curves), *bands, list(chart.levels.values())])
     values = values[np.isfinite(values)] if np.isfinite(values).any() else np.array([0.0, 1.0])
     is_log = not chart.from_zero and values.min() > 0 and np.ptp(np.log10(values)) > 2
     if is_log:
@@ -79,7 +80,10 @@ def draw(chart: Chart, span: tuple[float, float]) -> str:
     level_lines, level_names = _levels(chart, frame)
     paths = "".join(_path(curve, frame) for curve in sorted(chart.curves, key=lambda c: not c.faint))
     rows = [(value, frame.percent_down(value)) for value in value_ticks(frame)]
-    columns = [(step, (step - frame.first) / (frame.last - frame.first) * 100) for step in step_ticks(frame)]
+    names_across = chart.ticks or {step: label(step) for step in step_ticks(frame)}
+    columns = [
+        (text, (at - frame.first) / (frame.last - frame.first) * 100) for at, text in names_across.items()
+    ]
     grid = "".join(f'<path d="M0 {round(y * SCALE / 100)}h{SCALE}"/>' for _, y in rows)
     unit = " · ".join(part for part in (chart.unit, "log scale" if frame.is_log else "") if part)
     names = {curve.colour: curve.label for curve in chart.curves if not curve.faint}
@@ -95,13 +99,22 @@ def draw(chart: Chart, span: tuple[float, float]) -> str:
         f'<div class="area"><svg viewBox="0 0 {SCALE} {SCALE}" preserveAspectRatio="none" aria-hidden="true">'
         f'<g class="grid">{grid}</g>{level_lines}{paths}</svg>{level_names}'
         '<div class="cursor" hidden></div><div class="band" hidden></div><div class="tip" hidden></div></div>'
-        f'<div class="xs">{"".join(_tick(label(s), "left", x) for s, x in columns)}</div>'
+        f'<div class="xs">{"".join(_tick(text, "left", x) for text, x in _apart(columns))}</div>'
         '<span class="xname">'
-        + escape(chart.across)
+        + ("" if chart.ticks else escape(chart.across))  # a setting's name is too long for this corner
         + "</span></div>"
         + element("p", escape(chart.note), "note")
         + f'<script type="application/json">{_numbers(chart, frame)}</script></figure>'
     )
+
+
+def _apart(columns: list[tuple[str, float]]) -> list[tuple[str, float]]:
+    """Those names that have room beside each other."""
+    shown: list[tuple[str, float]] = []
+    for text, percent in columns:
+        if not shown or percent - shown[-1][1] >= 6:
+            shown.append((text, percent))
+    return shown
 
 
 def ticks(low: float, high: float, about: int) -> list[float]:
@@ -161,7 +174,8 @@ def legend(names: Mapping[int, str]) -> str:
 
 def _path(curve: Curve, frame: Frame) -> str:
     """A curve as an SVG path, with gaps where there is no number."""
-    points = zip(frame.across(curve.steps).tolist(), frame.down(curve.values).tolist(), strict=True)
+    across = frame.across(curve.steps).tolist()
+    points = zip(across, frame.down(curve.values).tolist(), strict=True)
     line, dots = "", ""
     for (x_before, y_before), (x, y) in pairwise([(0, math.nan), *points]):
         if not math.isnan(y):
@@ -171,6 +185,11 @@ def _path(curve: Curve, frame: Frame) -> str:
     classes = colour_class(curve.colour) + (" faint" if curve.faint else "")
     classes += f'" data-group="{curve.colour}" data-run="{curve.run}'
     drawn = f'<path class="line {classes}" d="{line}"/>'
+    if curve.band is not None:
+        low, high = (frame.down(end).tolist() for end in curve.band)
+        around = [*zip(across, low, strict=True), *zip(across[::-1], high[::-1], strict=True)]
+        corners = "L".join(f"{x} {y:.0f}" for x, y in around)
+        drawn = f'<path class="spread {classes}" d="M{corners}z"/>{drawn}'
     return drawn + (f'<path class="dots {classes}" d="{dots}"/>' if curve.dots else "")
 
 
@@ -196,7 +215,8 @@ def _spoken(chart: Chart) -> str:
     """The chart in words, for screen readers: each curve's first and last value."""
     shown = [(c.label, c.values[np.isfinite(c.values)]) for c in chart.curves if not c.faint]
     ends = [f"{name} from {values[0]:.4g} to {values[-1]:.4g}" for name, values in shown if len(values)]
-    return f"{chart.title} over the {chart.across}s: " + "; ".join(ends)
+    over = chart.across if chart.ticks else f"the {chart.across}s"
+    return f"{chart.title} over {over}: " + "; ".join(ends)
 
 
 def _numbers(chart: Chart, frame: Frame) -> str:
@@ -207,7 +227,9 @@ def _numbers(chart: Chart, frame: Frame) -> str:
         shown = {"name": curve.label, "colour": colour_class(curve.colour), "faint": curve.faint}
         curves.append({**shown, "x": curve.steps.tolist(), "y": y})
     ranges = {"x": [frame.first, frame.last], "y": [frame.low, frame.high]}
-    numbers = {**ranges, "log": frame.is_log, "curves": curves, "across": chart.across}
+    numbers: dict[str, Any] = {**ranges, "log": frame.is_log, "curves": curves, "across": chart.across}
+    if chart.ticks:
+        numbers["ticks"] = list(chart.ticks.items())
     return json.dumps(numbers, separators=(",", ":")).replace("<", "\\u003c")
 
 

@@ -221,7 +221,7 @@ class SweepPage(Callback):
         runs = runs_of(folder)
         if not runs or config.hydra.launcher.get("wait") is False:  # the jobs are only queued
             return
-        from iolaus.runner.report.comparison import write_comparison
+        from iolaus.runner.report.comparison.pages import write_comparison
 
         print(f"the runs compared: {write_comparison(folder, runs, 'report.html')}", flush=True)
         problems = {run: problem for run in runs if (problem := problem_of(RunFolder(run)))}

@@ -11,7 +11,7 @@ import torch
 
 from iolaus.runner.callbacks import Plateau
 from iolaus.runner.optim import get_scheduler
-from iolaus.runner.report.comparison import write_comparison
+from iolaus.runner.report.comparison.pages import write_comparison
 from iolaus.runner.report.single import write_report
 from iolaus.runner.report.summary import end_summary, plateau_of
 from iolaus.runner.run.folder import RunFolder

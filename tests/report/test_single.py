@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from iolaus.runner.report.comparison import write_comparison
+from iolaus.runner.report.comparison.pages import write_comparison
 from iolaus.runner.report.runs import changed_settings, load_run
 from iolaus.runner.report.single import write_report
 from tests.report.pages import make_run, read

@@ -9,12 +9,16 @@ from typing import Any, NamedTuple
 from iolaus.conf.registry import better_when
 from iolaus.conf.values import suggest
 from iolaus.runner.cli.judge.sides import Pair
-from iolaus.runner.manifest.inputs import Manifest, read_manifest
+from iolaus.runner.report.comparison.comparable import (
+    PER_BYTE,
+    evaluated_on,
+    inputs_of,
+    objective_of,
+    texts_of,
+    validation_of,
+)
 from iolaus.runner.report.runs import Run
 from iolaus.runner.run import audit
-
-PER_BYTE = "bits_per_byte"
-"""The figure that does not depend on the vocabulary."""
 
 
 class Measure(NamedTuple):
@@ -35,18 +39,18 @@ def measure_of(pairs: Sequence[Pair], metric: str | None) -> Measure:
     """
     runs = list(chain.from_iterable((pair.against, pair.change) for pair in pairs))
     key = metric or _monitored(pairs)
-    _check_same(runs, "objective", _objective)
+    _check_same(runs, "objective", objective_of)
     if not key.startswith("val/"):
         if key.startswith("train/"):
             _check_same(
-                runs, "training data and objective", lambda run: (_inputs(run).get("data"), _losses(run))
+                runs, "training data and objective", lambda run: (inputs_of(run).get("data"), _losses(run))
             )
         return _logged(runs, Measure(key, _larger(runs, key)))
-    _check_same(runs, "validation", _validation)
+    _check_same(runs, "validation", validation_of)
     name = key.split("/")[1]
-    if _agree(runs, lambda run: _evaluated_on(run, name)):
+    if _agree(runs, lambda run: evaluated_on(run, name)):
         return _logged(runs, Measure(key, _larger(runs, key)))
-    _check_same(runs, f"data of val/{name}", _texts)
+    _check_same(runs, f"data of val/{name}", texts_of)
     per_byte = f"val/{name}/{PER_BYTE}"
     if key == per_byte or (metric is None and all(run.final(per_byte) is not None for run in runs)):
         note = "The vocabularies differ, so bits per byte are compared."
@@ -119,45 +123,11 @@ def _agree(runs: Sequence[Run], fact: Callable[[Run], Any]) -> bool:
     return all(fact(run) == fact(runs[0]) for run in runs)
 
 
-def _inputs(run: Run) -> Manifest:
-    found: Manifest = read_manifest(run.path).get("inputs") or {}
-    return found
-
-
-def _objective(run: Run) -> str:
-    return str(run.settings.get("objective._target_")).rpartition(".")[2]
-
-
 def _losses(run: Run) -> dict[str, Any]:
     return {name: value for name, value in run.settings.items() if name.startswith("objective.")}
-
-
-def _validation(run: Run) -> dict[str, Any]:
-    """Settings of the validation itself."""
-    names = (
-        "trainer.validation_batches",
-        *(n for n in run.settings if n.startswith("objective.validation_")),
-    )
-    return {name: run.settings.get(name) for name in names}
-
-
-def _evaluated_on(run: Run, name: str) -> Any:
-    """The fingerprint of a validation set; by the settings of the data where the run has none."""
-    return (_inputs(run).get("evaluation") or {}).get(name) or _data(run)
-
-
-def _texts(run: Run) -> dict[str, Any]:
-    """What decides which texts a run is validated on, however they are tokenised."""
-    sources = _inputs(run).get("sources")
-    chosen = ("data.validation_documents", "data.seed", "data.text_unit")
-    return {"sources": sources or _data(run), **{name: run.settings.get(name) for name in chosen}}
-
-
-def _data(run: Run) -> dict[str, Any]:
-    return {name: value for name, value in run.settings.items() if name.startswith("data.")}
 
 
 def _initial(run: Run) -> Any:
     """What decides the weights that a seed begins with."""
     model = {name: value for name, value in run.settings.items() if name.startswith("model.")}
-    return model, _inputs(run).get("tokenizer"), run.results.get("uniform_entropy")
+    return model, inputs_of(run).get("tokenizer"), run.results.get("uniform_entropy")

@@ -1,0 +1,205 @@
+"""Curves of runs over each other, and the figure against a numeric setting."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+
+import numpy as np
+
+from iolaus.runner.report.comparison.differences import label_of
+from iolaus.runner.report.comparison.settings import Comparison, Setting, titles_of
+from iolaus.runner.report.curves import Chart, Curve, Floats, curves_of, of_set
+from iolaus.runner.report.runs import Run
+from iolaus.runner.report.summary import bits_level, validation_set
+from iolaus.runner.report.svg import label as short
+from iolaus.runner.run.metrics_file import Series
+
+MAX_CURVES = 12
+"""Curves of a chart. Of more runs the settings' means are drawn, those of the best settings."""
+
+LOG_FROM = 8.0
+"""The ratio of the largest to the smallest value of a setting from which its axis is logarithmic."""
+
+
+def drawn_settings(compared: Comparison) -> list[int] | None:
+    """The settings whose means are drawn, the best; None where each run is drawn."""
+    if len(compared.runs) <= MAX_CURVES:
+        return None
+    ranked = [i for kind in compared.kinds for i in compared.order(kind)]
+    return (ranked or list(range(len(compared.settings))))[:MAX_CURVES]
+
+
+def colours_of(compared: Comparison) -> dict[int, int]:
+    """The number of the colour of each setting that is drawn."""
+    chosen = drawn_settings(compared)
+    drawn = range(len(compared.settings)) if chosen is None else chosen
+    return {number: colour for colour, number in enumerate(drawn)}
+
+
+def curve_charts(compared: Comparison) -> list[Chart]:
+    """Curves over the steps, of all runs or of the best settings; those of one setting share a colour."""
+    keys = dict.fromkeys(key for run in compared.runs for key in run.metrics)
+    wanted = [key for key in keys if key.startswith("val/")]
+    wanted += [key for key in ("train/loss", "perf/tokens_per_second", "optim/grad_norm") if key in keys]
+    titles, found = titles_of(keys), list[Chart]()
+    chosen = drawn_settings(compared)
+    for key in wanted:
+        smoothed = not key.startswith("val/")
+        lines = _of_runs(compared, key) if chosen is None else _of_settings(compared, key, chosen)
+        points = max(100, 3000 // max(1, len(lines)))
+        curves = [
+            replace(curves_of("", series, colour, smoothed, points)[-1], label=label, run=run)
+            for run, colour, label, series in lines
+        ]
+        if curves:
+            levels, note = _levels(compared, key, curves)
+            unit, wide = "smoothed" if smoothed else "", not found
+            found.append(Chart(titles[key], unit, curves, levels, wide=wide, note=note, has_legend=False))
+    return found
+
+
+Line = tuple[int, int, str, Series]
+"""The position of a run, the number of its colour, a label, and the points."""
+
+
+def _of_runs(compared: Comparison, key: str) -> list[Line]:
+    """Of a branch only what is its own: the rest would lie over the run that it branched from."""
+    folders = {run.path.resolve(): run for run in compared.runs}
+    lines = []
+    for i, run in enumerate(compared.runs):
+        if key in run.metrics:
+            parent = folders.get(run.branch.parent) if run.branch else None
+            series = run.metrics[key]
+            if parent is not None and parent is not run and key in parent.metrics:
+                series = _own_part(series, parent.metrics[key])
+            lines.append((i, compared.setting_of[i], run_label(compared, i), series))
+    return lines
+
+
+def _of_settings(compared: Comparison, key: str, chosen: Sequence[int]) -> list[Line]:
+    lines = []
+    for colour, number in enumerate(chosen):
+        setting = compared.settings[number]
+        have = [s for i in setting.runs if (s := compared.runs[i].metrics.get(key)) is not None]
+        if have:
+            lines.append((setting.runs[0], colour, setting.label, _mean(have)))
+    return lines
+
+
+def run_label(compared: Comparison, position: int) -> str:
+    """The settings in which a run differs from the others, with its seed where seeds differ."""
+    shown, seeds = compared.differences, compared.differences.seeds
+    seed = {"seed": str(seeds[position])} if len(set(seeds)) > 1 else {}
+    return label_of({**shown.values[position], **seed}) or compared.runs[position].path.name
+
+
+def _mean(several: Sequence[Series]) -> Series:
+    """The mean at the steps that all have; the first alone where they share none."""
+    if len(several) == 1:
+        return several[0]
+    last = [dict(zip(each.steps.tolist(), each.values.tolist(), strict=True)) for each in several]
+    steps = reduce(np.intersect1d, [each.steps for each in several])
+    if not len(steps):
+        return several[0]
+    values = np.mean([[each[step] for step in steps.tolist()] for each in last], axis=0)
+    return Series(steps, values, np.zeros(len(steps)))
+
+
+def _own_part(series: Series, parent: Series) -> Series:
+    """The points from the last one that both share."""
+    count = min(len(series.steps), len(parent.steps))
+    same = (series.steps[:count] == parent.steps[:count]) & np.isclose(
+        series.values[:count], parent.values[:count], rtol=0, atol=0, equal_nan=True
+    )
+    start = max(0, (count if same.all() else int(same.argmin())) - 1)
+    return Series(series.steps[start:], series.values[start:], series.times[start:])
+
+
+def _levels(compared: Comparison, key: str, curves: Sequence[Curve]) -> tuple[dict[str, float], str]:
+    """What needs no model to reach, a line for each data set; a note on those so far off that they would flatten all."""
+    found: dict[tuple[str, int], list[float]] = {}
+    for setting in compared.settings:
+        for i in setting.runs:
+            for name, value in _baselines(compared.runs[i], key).items():
+                found.setdefault((name, setting.kind or 0), []).append(value)
+    values = np.concatenate([curve.values[np.isfinite(curve.values)] for curve in curves])
+    low, high = (values.min(), values.max()) if len(values) else (0.0, 0.0)
+    several = len({kind for _, kind in found}) > 1
+    levels, off = {}, []
+    for (name, kind), (first, *others) in found.items():
+        # Runs of other vocabularies have other levels, and share none
+        if all(math.isclose(first, other, rel_tol=1e-6) for other in others):
+            shown = f"{name}, kind {kind + 1}" if several else name
+            if low - (high - low) <= first <= high + (high - low):
+                levels[shown] = first
+            else:
+                off.append(f"{shown} {first:.3f}")
+    return levels, f"Not in view: {', '.join(off)}." if off else ""
+
+
+def _baselines(run: Run, key: str) -> dict[str, float]:
+    """The levels of a figure by their names."""
+    results, (prefix, _, figure) = run.results, key.rpartition("/")
+    found: dict[str, float | None] = {}
+    if key == "train/loss" or validation_set(key) is not None:
+        sets = [k.split("/")[1] for k in results if k.endswith("/unigram_entropy")]
+        wanted = sets if key == "train/loss" else [s for s in sets if prefix == f"val/{s}"]
+        found["ln(vocabulary)"] = results.get("uniform_entropy")
+        found |= {of_set("unigram entropy", s, sets): results[f"val/{s}/unigram_entropy"] for s in wanted}
+    elif figure == "accuracy":
+        found["the most frequent label"] = results.get(f"{prefix}/majority_accuracy")
+    else:
+        found["unigram entropy"] = bits_level(key, results)
+    return {name: value for name, value in found.items() if value is not None and math.isfinite(value)}
+
+
+def setting_chart(compared: Comparison) -> Chart | None:
+    """The figure against the one numeric setting that varies: means, and a band of a standard deviation over seeds.
+
+    A line for each combination of the other settings. None where no numeric setting varies, or several.
+    """
+    scored = [each for each in compared.settings if each.figures]
+    names = compared.differences.names
+    numeric = [n for n in names if len({each.values[n] for each in scored}) > 1 and _all_numbers(scored, n)]
+    if len(numeric) != 1:
+        return None
+    (name,) = numeric
+    lines: dict[str, list[Setting]] = {}
+    for i in compared.order():
+        each = compared.settings[i]
+        rest = label_of({n: v for n, v in each.values.items() if n != name})
+        kind = f"kind {(each.kind or 0) + 1}" if len(compared.kinds) > 1 else ""
+        lines.setdefault(", ".join(filter(None, [rest, kind])), []).append(each)
+    numbers = sorted({float(each.values[name]) for each in scored})
+    is_log = numbers[0] > 0 and numbers[-1] / numbers[0] >= LOG_FROM
+    drawn = list(lines.items())[:MAX_CURVES]
+    curves = [_line(label or "mean", each, name, i, is_log) for i, (label, each) in enumerate(drawn)]
+    note = f"The best {len(drawn)} of {len(lines)} lines." if len(drawn) < len(lines) else ""
+    unit = f"by {name}, " + ("mean and standard deviation over seeds" if compared.has_seeds else "one seed")
+    ticks = {math.log10(number) if is_log else number: short(number) for number in numbers}
+    return Chart(
+        compared.goal.title.capitalize(), unit, curves, wide=True, note=note, across=name, ticks=ticks
+    )
+
+
+def _all_numbers(settings: Sequence[Setting], name: str) -> bool:
+    try:
+        return all(math.isfinite(float(each.values[name])) for each in settings)
+    except ValueError:
+        return False
+
+
+def _line(label: str, settings: Sequence[Setting], name: str, colour: int, is_log: bool) -> Curve:
+    ordered = sorted(settings, key=lambda each: float(each.values[name]))
+    across: Floats = np.array([float(each.values[name]) for each in ordered])
+    means = np.array([each.mean or 0.0 for each in ordered])
+    room = np.array([each.deviation or 0.0 for each in ordered])
+    return Curve(
+        label,
+        np.log10(across) if is_log else across,
+        means,
+        colour,
+        dots=True,
+        band=(means - room, means + room),
+    )

@@ -1,0 +1,109 @@
+"""What a run is measured on, and which runs can be ranked together."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from iolaus.runner.manifest.inputs import Manifest, read_manifest
+from iolaus.runner.report.comparison.differences import is_execution
+from iolaus.runner.report.runs import Run
+
+PER_BYTE = "bits_per_byte"
+"""The figure that does not depend on the vocabulary."""
+
+PER_TOKEN = ("loss", "perplexity", "bits_per_token")
+"""Figures per token, which can be compared within one vocabulary alone."""
+
+
+def inputs_of(run: Run) -> Manifest:
+    """Fingerprints of what a run began with; empty where its manifest has none."""
+    found: Manifest = read_manifest(run.path).get("inputs") or {}
+    return found
+
+
+def objective_of(run: Run) -> str:
+    """The name of the objective's class."""
+    return str(run.settings.get("objective._target_")).rpartition(".")[2]
+
+
+def validation_of(run: Run) -> dict[str, Any]:
+    """Settings of the validation itself."""
+    names = (
+        "trainer.validation_batches",
+        *(n for n in run.settings if n.startswith("objective.validation_")),
+    )
+    return {name: run.settings.get(name) for name in names}
+
+
+def evaluated_on(run: Run, name: str) -> Any:
+    """The fingerprint of a validation set; by the settings of the data where the run has none."""
+    return (inputs_of(run).get("evaluation") or {}).get(name) or data_of(run)
+
+
+def texts_of(run: Run) -> dict[str, Any]:
+    """What decides which texts a run is validated on, however they are tokenised."""
+    inputs = inputs_of(run)
+    chosen = ("data.validation_documents", "data.seed", "data.text_unit")
+    texts = inputs.get("sources") or {"files": inputs.get("files"), **data_of(run)}
+    return {"sources": texts, **{name: run.settings.get(name) for name in chosen}}
+
+
+def data_of(run: Run) -> dict[str, Any]:
+    """The settings of the data, but for those of execution."""
+    return {n: v for n, v in run.settings.items() if n.startswith("data.") and not is_execution(run, n)}
+
+
+class Kinds(NamedTuple):
+    """Which runs can be ranked together: the number of each one's kind, and in what the kinds differ, in words."""
+
+    numbers: list[int]
+    differ_in: list[str]
+
+
+def kinds_of(runs: Sequence[Run], key: str) -> Kinds:
+    """Runs whose figure `key` measures the same are of one kind: one objective, one data set, per token one tokenizer."""
+    facts: dict[str, Callable[[Run], Any]] = {
+        "objective": objective_of,
+        "settings of the validation": validation_of,
+        "monitored figure": lambda run: run.monitor if key == "objective" else None,
+    }
+    known = [{what: fact(run) for what, fact in facts.items()} for run in runs]
+    measured_on = [_Data(run, key) for run in runs]
+    first: list[int] = []  # of each kind
+    numbers: list[int] = []
+    for i, mine in enumerate(measured_on):
+        same = (j for j in first if known[j] == known[i] and not mine.differ_in(measured_on[j]))
+        found = next(same, i)
+        if found == i:
+            first.append(i)
+        numbers.append(first.index(found))
+    apart = [what for what in facts if any(known[i][what] != known[0][what] for i in first)]
+    apart += dict.fromkeys(what for i in first for what in measured_on[i].differ_in(measured_on[0]))
+    return Kinds(numbers, apart)
+
+
+class _Data:
+    """What the figure of a run was measured on."""
+
+    def __init__(self, run: Run, key: str) -> None:
+        figure = (run.monitor or "") if key == "objective" else key
+        inputs = inputs_of(run)
+        name = figure.split("/")[1] if figure.count("/") > 1 else ""
+        sets: dict[str, Any] = inputs.get("evaluation") or {}
+        # Training losses are measured on the training data
+        self.fingerprint = inputs.get("data") if figure.startswith("train/") else sets.get(name, sets) or None
+        self.texts, self.settings = texts_of(run), data_of(run)
+        self.vocabulary = (inputs.get("tokenizer"), run.results.get("uniform_entropy"))
+        self.is_per_token = not figure or figure.rpartition("/")[2] in PER_TOKEN
+
+    def differ_in(self, other: "_Data") -> list[str]:
+        """In what two differ, in words; empty where their figures measure the same."""
+        pairs = zip(self.vocabulary, other.vocabulary, strict=True)
+        other_tokens = self.is_per_token and any(None not in pair and pair[0] != pair[1] for pair in pairs)
+        if not (self.fingerprint and other.fingerprint):
+            others = [] if self.settings == other.settings else ["settings of the data"]
+        elif self.fingerprint == other.fingerprint:
+            others = []
+        else:  # fingerprints are those of tokens, so other tokenizers give others of the same texts
+            same_texts = self.texts == other.texts and (other_tokens or not self.is_per_token)
+            others = [] if same_texts else ["validation data"]
+        return [*["tokenizer"] * other_tokens, *others]

@@ -1,0 +1,164 @@
+"""The settings in which runs differ. Those of execution do not count, and those that follow the seed are its."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from iolaus.conf.config import Config
+from iolaus.conf.registry import OPTIONS, execution_names, target_of
+from iolaus.conf.values import rules_of
+from iolaus.runner.report.runs import RECIPE, Run
+
+MAX_SETTINGS = 12
+"""Settings that have a column."""
+
+BRANCH = "branch of"
+
+SEED = "that of the run"
+"""Stands for the value of a setting that follows the run's seed."""
+
+Values = dict[str, str]
+"""Settings as they are shown, by their names."""
+
+
+class Differences(NamedTuple):
+    """What differs between runs: of each run the settings that do, the number of its setting, and its seed."""
+
+    names: list[str]
+    values: list[Values]
+    numbers: list[int]
+    seeds: list[int | None]
+
+
+def is_execution(run: Run, name: str) -> bool:
+    """Whether a setting changes how a run is executed, not what it computes, or is noted and not set."""
+    group, _, field = name.partition(".")
+    if group in ("resolved", "hydra") or rules_of(Config).get(group, {}).get("execution"):
+        return True
+    return group in OPTIONS and field.partition(".")[0] in _left_out(
+        group, run.settings.get(f"{group}._target_")
+    )
+
+
+def differences(runs: Sequence[Run]) -> Differences:
+    """The settings in which runs differ, by their configs and else by their overrides."""
+    contents = _contents(runs)
+    keys: list[Hashable] = [frozenset(content.items()) for content in contents]
+    words = [frozenset((n, v) for n, v in run.overrides.items() if _counts(run, n)) for run in runs]
+    known = {word: key for word, key, run in zip(words, keys, runs, strict=True) if run.settings}
+    # A job that has not begun has no config yet
+    keys = [
+        key if run.settings else known.get(word, word)
+        for run, word, key in zip(runs, words, keys, strict=True)
+    ]
+    keys, branches = _with_parents(runs, keys)
+    names = _chosen(runs, contents, keys)
+    values = [{name: shown_setting(run, name) for name in names} for run in runs]
+    if any(branches):
+        values = [{**shown, BRANCH: branch} for shown, branch in zip(values, branches, strict=True)]
+    order = list(dict.fromkeys(keys))
+    return Differences(names, values, [order.index(key) for key in keys], [seed_of(run) for run in runs])
+
+
+def seed_of(run: Run) -> int | None:
+    """The seed of a run; None where neither config nor overrides tell it."""
+    found = str(run.settings.get("seed", run.overrides.get("seed")))
+    return int(found) if found.isdecimal() else None
+
+
+def shown_setting(run: Run, name: str) -> str:
+    """A setting's value as it is typed; of a group the name of its option, where that can be told."""
+    if name in run.settings:
+        value = run.settings[name]
+        return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    if name in run.overrides:
+        return run.overrides[name]
+    target = target_of({"_target_": run.settings.get(f"{name}._target_")})
+    options = [o for o, node in OPTIONS.get(name, {}).items() if target and target_of(node) == target]
+    if len(options) == 1:
+        return options[0]
+    return f"as in {run.overrides[RECIPE]}" if RECIPE in run.overrides and name in OPTIONS else "default"
+
+
+def label_of(values: Mapping[str, str]) -> str:
+    """Settings in a few words, such as `lr=0.001, layers=4`."""
+    return ", ".join(f"{name.rsplit('.', 1)[-1]}={value}" for name, value in values.items() if value)
+
+
+@cache
+def _left_out(group: str, target: str | None) -> set[str]:
+    return execution_names(group, {"_target_": target})
+
+
+def _counts(run: Run, name: str) -> bool:
+    return name != "seed" and not is_execution(run, name)
+
+
+def _contents(runs: Sequence[Run]) -> list[dict[str, str]]:
+    """The settings of each run that differ between the configs, those that follow the seed by its name."""
+    configs = [{**_beside_config(run), **run.settings} if run.settings else {} for run in runs]
+    known = [config for config in configs if config]
+    names = _apart(known)
+    found = []
+    for run, config in zip(runs, configs, strict=True):
+        counted = [name for name in names if config and _counts(run, name)]
+        seeds = {n for n in counted if n.endswith(".seed") and config.get(n) == config.get("seed")}
+        found.append({name: SEED if name in seeds else str(config.get(name)) for name in counted})
+    differing = _apart([content for content, config in zip(found, configs, strict=True) if config])
+    return [{name: content[name] for name in differing if name in content} for content in found]
+
+
+def _beside_config(run: Run) -> Values:
+    """Overrides of what the config lacks."""
+    groups = {name.partition(".")[0] for name in run.settings} | {RECIPE}
+    return {name: value for name, value in run.overrides.items() if name.partition(".")[0] not in groups}
+
+
+def _apart(configs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The names whose values differ."""
+    every = dict.fromkeys(name for config in configs for name in config)
+    return [name for name in every if len({str(config.get(name)) for config in configs}) > 1]
+
+
+def _with_parents(runs: Sequence[Run], keys: list[Hashable]) -> tuple[list[Hashable], list[str]]:
+    """The keys with those of the runs that they branched from, and the names of those runs."""
+    places = {run.path.resolve(): key for run, key in zip(runs, keys, strict=True)}
+    found: list[Hashable] = []
+    for run, key in zip(runs, keys, strict=True):
+        branch = run.branch
+        parent = branch and places.get(branch.parent, str(branch.parent))
+        found.append((key, parent, branch.checkpoint) if branch else key)
+    return found, [str(run.branch or "") for run in runs]
+
+
+def _chosen(
+    runs: Sequence[Run], contents: Sequence[Mapping[str, str]], keys: Sequence[Hashable]
+) -> list[str]:
+    """The names to show: those of the commands that make a difference, and others that tell settings apart."""
+    given = dict.fromkeys(name for run in runs for name in run.overrides if _counts(run, name))
+    names = [name for name in given if _differs(runs, contents, name)][:MAX_SETTINGS]
+    others = dict.fromkeys(name for content in contents for name in content)
+    targets = [name for name in others if name.endswith("._target_")]
+    for name in dict.fromkeys([*targets, *others]):
+        shown = name.removesuffix("._target_")
+        parts = _parts(runs, names)
+        if parts == len(set(keys)) or len(names) == MAX_SETTINGS:
+            break
+        if shown not in names and _parts(runs, [*names, shown]) > parts:
+            names.append(shown)
+    return names
+
+
+def _parts(runs: Sequence[Run], names: Sequence[str]) -> int:
+    """Into how many settings the values of these names tell the runs apart."""
+    return len({tuple(shown_setting(run, name) for name in names) for run in runs})
+
+
+def _differs(runs: Sequence[Run], contents: Sequence[Mapping[str, Any]], name: str) -> bool:
+    """Whether an override makes runs compute something else."""
+    if any(n == name or n.startswith(f"{name}.") for content in contents for n in content):
+        return True
+    in_configs = name in OPTIONS or any(name in run.settings for run in runs)
+    if in_configs and all(run.settings for run in runs):
+        return False
+    return len({shown_setting(run, name) for run in runs}) > 1

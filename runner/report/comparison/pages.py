@@ -1,0 +1,137 @@
+"""The page that compares runs: the best setting, its means over seeds, every run, and curves over each other."""
+
+from html import escape
+from os.path import relpath
+from pathlib import Path
+from typing import Any
+
+from iolaus.runner.report import page
+from iolaus.runner.report.comparison.charts import colours_of, curve_charts, drawn_settings, setting_chart
+from iolaus.runner.report.comparison.differences import BRANCH
+from iolaus.runner.report.comparison.settings import Comparison, titles_of
+from iolaus.runner.report.page import Html, Tile
+from iolaus.runner.report.runs import Branch, Run, load_run
+from iolaus.runner.report.single import save
+from iolaus.runner.report.svg import colour_class, element, legend
+
+MAX_ROWS = 20
+"""Rows of a table that are not folded away."""
+
+
+def write_comparison(folder: Path, runs: list[Path], name: str = "comparison.html") -> Path:
+    """Writes the page `name` into `folder`: these runs side by side; returns its path.
+
+    Raises:
+        FileNotFoundError: a run folder is not there.
+        ValueError: no run is given, or a folder is not that of a run.
+        OSError: the page cannot be written.
+    """
+    compared = Comparison([load_run(Path(run)) for run in runs])
+    finished = sum(run.state == "done" for run in compared.runs)
+    parents = {str(run.path.parent) for run in compared.runs}
+    facts = [f"{finished} of {len(runs)} done", *(parents if len(parents) == 1 else ())]
+    against = setting_chart(compared)
+    body = [
+        page.header("Iolaus comparison", f"{len(runs)} runs", facts),
+        _best(compared),
+        page.section("Settings", _settings(compared)),
+        page.section("Runs", _runs(compared, Path(folder))),
+        page.section(f"Against {against.across}", page.charts([against])) if against else "",
+        page.section("Curves", _curves(compared)),
+    ]
+    return save(Path(folder) / name, page.page(f"{len(runs)} runs compared", body))
+
+
+def _best(compared: Comparison) -> str:
+    """The best setting, in figures and in sentences, with the command of its first run."""
+    if not compared.best:
+        return '<p class="problem">No run has logged a loss yet.</p>'
+    tiles = []
+    for number in compared.best:
+        best, count = compared.settings[number], len(compared.settings[number].figures)
+        of_kind = f" of kind {(best.kind or 0) + 1}" if len(compared.kinds) > 1 else ""
+        what, seeds = f"Best setting{of_kind}", f"{count} seed{'s' * (count > 1)}"
+        tiles.append(
+            Tile(what, compared.name(number) if best.values else "the only one", f"rests on {seeds}")
+        )
+        title = compared.goal.title if count == 1 else f"mean {compared.goal.title}"
+        spread = f"standard deviation {page.number(best.deviation, 2)}" if best.deviation else ""
+        tiles.append(Tile(title[:1].upper() + title[1:], page.number(best.mean), spread))
+    said = "".join(element("p", escape(note.replace("`", "")), "note") for note in compared.notes)
+    first = compared.runs[compared.settings[compared.best[0]].runs[0]]
+    return page.tiles(tiles) + said + page.command(first.command, "A command of the best setting")
+
+
+def _settings(compared: Comparison) -> str:
+    """The table of settings; nothing where each has one run."""
+    if not compared.has_seeds:
+        return ""
+    heads, rows, numbers = compared.setting_rows()
+    lines: list[page.Row] = []
+    marks, colours = [], colours_of(compared)
+    for rank, (number, row) in enumerate(zip(numbers, rows, strict=True), 1):
+        lines.append([Html(f"{_swatch(colours, number)}{rank}"), *row])
+        marks.append(_pointed(colours, number) + (' class="best"' if number in compared.best else ""))
+    return _folded(["rank", *heads], lines, marks, "settings")
+
+
+def _runs(compared: Comparison, folder: Path) -> str:
+    """The table of runs: pointing at a row lights up its curve, or that of its setting."""
+    keys, rows = compared.run_rows()
+    heads = {key: title.lower() for key, title in titles_of(compared.columns()).items()}
+    heads[compared.goal.key] = compared.goal.title
+    by_setting, best = drawn_settings(compared) is not None, compared.best_runs()
+    marks, lines, colours = [], [], colours_of(compared)
+    for i, (row, run) in enumerate(zip(rows, compared.runs, strict=True)):
+        number = compared.setting_of[i]
+        lines.append([Html(_swatch(colours, number) + _link(run, folder)), *row[1:]])
+        if BRANCH in keys and run.branch:
+            lines[-1][keys.index(BRANCH)] = _parent(compared, run.branch, folder)
+        pointed = _pointed(colours, number) if by_setting else f' data-run="{i}"'
+        marks.append(pointed + (' class="best"' if i in best else ""))
+    return _folded([heads.get(key, key) for key in keys], lines, marks, "runs")
+
+
+def _parent(compared: Comparison, branch: Branch, folder: Path) -> Html:
+    """The run that another one branched from, as a link where it is on the page."""
+    known = next((each for each in compared.runs if each.path.resolve() == branch.parent), None)
+    shown = escape(str(branch)) if known is None else f"{_link(known, folder)} {escape(branch.checkpoint)}"
+    return Html(shown.rstrip())
+
+
+def _link(run: Run, folder: Path) -> str:
+    """A link to a run's own page, else to its folder."""
+    target = run.path / "report.html"
+    address = relpath(target if target.exists() else run.path, folder)
+    return f'<a href="{escape(address)}">{escape(run.path.name)}</a>'
+
+
+def _swatch(colours: dict[int, int], setting: int) -> str:
+    """The colour of a setting's curves; nothing where it has none."""
+    return f'<span class="swatch {colour_class(colours[setting])}"></span>' if setting in colours else ""
+
+
+def _pointed(colours: dict[int, int], setting: int) -> str:
+    """Marks a row that lights up the curves of a setting."""
+    return f' data-group="{colours[setting]}"' if setting in colours else ""
+
+
+def _folded(heads: list[str], rows: list[Any], marks: list[str], what: str) -> str:
+    """A table; a long one is folded away but for the rows of the best setting."""
+    whole = page.table(heads, rows, marks)
+    if len(rows) <= MAX_ROWS:
+        return whole
+    first = list(range(MAX_ROWS)) if what == "settings" else [i for i, m in enumerate(marks) if "best" in m]
+    shown = page.table(heads, [rows[i] for i in first], [marks[i] for i in first]) if first else ""
+    return shown + page.details(f"All {len(rows)} {what}", whole)
+
+
+def _curves(compared: Comparison) -> str:
+    """The curves with one legend, and a line that says where not all are drawn."""
+    chosen, count = drawn_settings(compared), len(compared.settings)
+    names = {colour: compared.settings[number].label for number, colour in colours_of(compared).items()}
+    note = ""
+    if chosen is not None:
+        some = f"the best {len(chosen)} of {count} settings" if len(chosen) < count else "all settings"
+        note = element("p", f"Means over seeds of {some}.", "note")
+    return page.charts(curve_charts(compared), f'<div class="shared">{note}{legend(names)}</div>')

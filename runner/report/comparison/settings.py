@@ -1,0 +1,243 @@
+"""Runs grouped into settings: means over seeds, the best of those that can be compared, and the tables of both."""
+
+import math
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from iolaus.runner.evaluation.statistics.paired import t_interval
+from iolaus.runner.report.comparison.comparable import PER_BYTE, Kinds, kinds_of
+from iolaus.runner.report.comparison.differences import Values, differences, label_of
+from iolaus.runner.report.curves import of_set
+from iolaus.runner.report.runs import Run
+from iolaus.runner.report.summary import validation_set
+
+Cells = tuple[list[str], list[list[Any]]]
+"""Heads, and rows of values, None where there is none."""
+
+
+class Goal(NamedTuple):
+    """The figure that settings are ranked by."""
+
+    key: str
+    title: str
+    larger_is_better: bool
+
+
+class Setting(NamedTuple):
+    """Runs that differ in the seed alone: their settings, positions, the number of their kind, and a figure per seed."""
+
+    values: Values
+    runs: list[int]
+    kind: int | None
+    figures: list[float]
+
+    @property
+    def label(self) -> str:
+        """The settings in a few words."""
+        return label_of(self.values) or "all"
+
+    @property
+    def mean(self) -> float | None:
+        """The mean over seeds; None where no run has the figure."""
+        return statistics.mean(self.figures) if self.figures else None
+
+    @property
+    def deviation(self) -> float | None:
+        """The standard deviation over seeds, of two or more."""
+        return statistics.stdev(self.figures) if len(self.figures) > 1 else None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Student's 95 % interval for the mean, of two or more seeds."""
+        return t_interval(self.figures) if len(self.figures) > 1 else None
+
+
+class Comparison:
+    """Runs side by side: their settings, which one is best of each kind that can be compared, and sentences on that."""
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        if not runs:
+            raise ValueError("there is no run to compare: name at least one run folder")
+        self.runs, self.differences = runs, differences(runs)
+        self.goal, kinds, self.notes = _ranked_by(runs)
+        self.settings = self._grouped(kinds)
+        self.setting_of = {run: i for i, each in enumerate(self.settings) for run in each.runs}
+        self.kinds = sorted({each.kind for each in self.settings if each.kind is not None})
+        self.best = [order[0] for kind in self.kinds if (order := self.order(kind))]
+        self.notes += [self._sentence(kind) for kind in self.kinds]
+        self.has_seeds = any(len(each.figures) > 1 for each in self.settings)
+
+    def name(self, number: int) -> str:
+        """What a setting differs in from those that it is ranked with."""
+        own = self.settings[number]
+        beside = [each.values for each in self.settings if each.kind == own.kind]
+        return label_of({n: v for n, v in own.values.items() if len({o[n] for o in beside}) > 1}) or own.label
+
+    def order(self, kind: int | None = None) -> list[int]:
+        """The settings that have a figure, of a kind or of any, the best first."""
+        sign = -1 if self.goal.larger_is_better else 1
+        have = [
+            i for i, each in enumerate(self.settings) if each.figures and (kind is None or each.kind == kind)
+        ]
+        return sorted(have, key=lambda i: sign * (self.settings[i].mean or 0.0))
+
+    def columns(self) -> list[str]:
+        """The figures in the tables, that which ranks first."""
+        keys = [key for run in self.runs for key in [*run.metrics, *run.results] if key.startswith("val/")]
+        baselines = ("/unigram_entropy", "/tokens_per_byte", "/majority_accuracy")
+        figures = [key for key in keys if not key.endswith(baselines)]
+        found = dict.fromkeys([self.goal.key, *figures, "train/loss", "perf/tokens_per_second"])
+        return [key for key in found if any(run.final(key) is not None for run in self.runs)]
+
+    def run_rows(self) -> Cells:
+        """The table of runs: figures first, settings after."""
+        shown, seeds = self.differences, self.differences.seeds
+        columns, names = self.columns(), list(shown.values[0])
+        has_seed = len(set(seeds)) > 1
+        more = {"failure": [run.failure for run in self.runs], "note": [run.note for run in self.runs]}
+        more = {head: texts for head, texts in more.items() if any(texts)}
+        heads = ["run", *columns, *names, *["seed"] * has_seed, "state", "step", *more]
+        rows = []
+        for i, run in enumerate(self.runs):
+            figures = [run.final(key) for key in columns]
+            seed = [str(seeds[i])] * has_seed
+            texts = [texts[i] for texts in more.values()]
+            rows.append([run.name, *figures, *shown.values[i].values(), *seed, run.state, run.step, *texts])
+        return heads, rows
+
+    def setting_rows(self) -> tuple[list[str], list[list[Any]], list[int]]:
+        """The table of settings, the best first; their numbers beside it."""
+        names, several = list(self.differences.values[0]), len(self.kinds) > 1
+        title = f"mean {self.goal.title}"
+        heads = [title, "seeds", "standard deviation", "95 % interval", *["kind"] * several, *names]
+        ranked = [i for kind in self.kinds for i in self.order(kind)]
+        ranked += [i for i in range(len(self.settings)) if i not in ranked]
+        rows = []
+        for each in (self.settings[i] for i in ranked):
+            kind = [str(each.kind + 1) if each.kind is not None else ""] * several
+            interval = " to ".join(f"{end:.5g}" for end in each.interval or ())
+            rows.append(
+                [each.mean, len(each.figures), each.deviation, interval, *kind, *each.values.values()]
+            )
+        return heads, rows, ranked
+
+    def best_runs(self) -> set[int]:
+        """The positions of the runs of the best settings."""
+        return {run for i in self.best for run in self.settings[i].runs}
+
+    def _grouped(self, kinds: dict[int, int]) -> list[Setting]:
+        """The settings in the order of their first runs; of one that is measured in two ways, one of each."""
+        groups: dict[tuple[int, int | None], list[int]] = {}
+        own = {i: self.differences.numbers[i] for i in range(len(self.runs))}
+        of_setting = {
+            number: [kinds[i] for i in own if own[i] == number and i in kinds] for number in own.values()
+        }
+        for i, number in own.items():  # a run without a figure goes with the others of its setting
+            groups.setdefault((number, kinds.get(i, (*of_setting[number], None)[0])), []).append(i)
+        found = []
+        for (_, kind), members in groups.items():
+            by_seed: dict[Any, list[float]] = {}
+            for i in members:
+                if i in kinds:
+                    seed = self.differences.seeds[i]
+                    value = self.runs[i].final(self.goal.key)
+                    by_seed.setdefault(f"run {i}" if seed is None else seed, []).append(value or 0.0)
+            values = {name: self.differences.values[members[0]][name] for name in self.differences.values[0]}
+            found.append(Setting(values, members, kind, [statistics.mean(v) for v in by_seed.values()]))
+        return found
+
+    def _sentence(self, kind: int) -> str:
+        """The best setting of a kind, how many seeds it rests on, and whether it may be luck."""
+        order = self.order(kind)
+        first, *others = (self.settings[i] for i in order)
+        seeds, mean = len(first.figures), f"{first.mean:.5g}"
+        of_kind = f" of kind {kind + 1}" if len(self.kinds) > 1 else ""
+        if seeds > 1 and first.interval:
+            low, high = first.interval
+            spread = f"standard deviation {first.deviation:.2g}, 95 % interval {low:.5g} to {high:.5g}"
+            what = f"mean {self.goal.title} {mean} over {seeds} seeds ({spread})"
+        else:
+            what = f"{self.goal.title} {mean} with one seed"
+        if not others:
+            return f"One setting{of_kind}: {what}."
+        text = f"Best setting{of_kind}: {self.name(order[0])}, {what}. "
+        if seeds == 1:
+            return text + "One seed may be luck: `iolaus judge` trains more and tells."
+        second, next_one = others[0], f"the next, {self.name(order[1])},"
+        if second.interval is None or first.interval is None:
+            return text + f"T{next_one[1:]} has one seed: `iolaus judge` trains more and tells."
+        apart = first.interval[1] < second.interval[0] or first.interval[0] > second.interval[1]
+        return text + (
+            f"The interval of {next_one} lies apart from it."
+            if apart
+            else f"The interval of {next_one} overlaps: `iolaus judge` tells whether it may be luck."
+        )
+
+
+def _ranked_by(runs: Sequence[Run]) -> tuple[Goal, dict[int, int], list[str]]:
+    """The figure to rank by, the kind of each run that has it, and a sentence where runs cannot be compared by it.
+
+    Losses per token of other vocabularies cannot be compared, so bits per byte take their place where all runs have
+    them. Runs that are not done count only where none is.
+    """
+    goal = goal_of(runs)
+    scored = _scored(runs, goal.key)
+    kinds = kinds_of([runs[i] for i in scored], goal.key)
+    if "tokenizer" in kinds.differ_in:
+        names = [run.monitor if goal.key == "objective" else goal.key for run in (runs[i] for i in scored)]
+        loss = next((key for key in [*names, *_losses(runs)] if key and key.count("/") > 1), "")
+        per_byte = f"{loss.rpartition('/')[0]}/{PER_BYTE}"
+        if all(runs[i].final(per_byte) is not None for i in scored):
+            goal = Goal(per_byte, titles_of(_keys(runs))[per_byte].lower(), False)
+            by_byte = kinds_of([runs[i] for i in scored], per_byte)
+            note = "The tokenizers differ, so bits per byte are compared, not losses per token."
+            return goal, dict(zip(scored, by_byte.numbers, strict=True)), [note, *_apart(by_byte)]
+    return goal, dict(zip(scored, kinds.numbers, strict=True)), _apart(kinds)
+
+
+def _apart(kinds: Kinds) -> list[str]:
+    count = len(set(kinds.numbers))
+    differ = " and ".join(kinds.differ_in)
+    return [f"Not all runs can be compared: {count} kinds differ in their {differ}."] if count > 1 else []
+
+
+def _scored(runs: Sequence[Run], key: str) -> list[int]:
+    have = [i for i, run in enumerate(runs) if (value := run.final(key)) is not None and math.isfinite(value)]
+    return [i for i in have if runs[i].state == "done"] or have
+
+
+def goal_of(runs: Sequence[Run]) -> Goal:
+    """The figure to rank by: the objective in the runs' results, else the first validation loss or the training loss."""
+    keys = _keys(runs)
+    titles = titles_of(keys)
+    key = next(_losses(runs), "train/loss")
+    if "objective" not in keys:
+        return Goal(key, titles.get(key, "Training loss").lower(), False)
+    larger = any(run.larger_is_better for run in runs)
+    monitors = {run.monitor or key for run in runs}
+    monitor = monitors.pop() if len(monitors) == 1 else "figure"
+    return Goal("objective", f"best {titles_of([*keys, monitor])[monitor]}".lower(), larger)
+
+
+def titles_of(keys: Iterable[str]) -> dict[str, str]:
+    """Metrics' names in words, such as `Validation loss`; with the set's name where there are several sets."""
+    parts = {key: key.replace("_", " ").split("/") for key in keys}
+    sets = {words[1] for words in parts.values() if words[0] == "val" and len(words) == 3}
+
+    def title(words: list[str]) -> str:
+        if words[0] == "val" and len(words) == 3:
+            return of_set(f"Validation {words[2]}", words[1], sets)
+        if words[0] == "train":
+            return f"Training {words[-1]}"
+        return words[-1].replace("grad norm", "gradient norm").capitalize()
+
+    return {key: title(words) for key, words in parts.items()}
+
+
+def _keys(runs: Sequence[Run]) -> list[str]:
+    return list(dict.fromkeys(key for run in runs for key in [*run.metrics, *run.results]))
+
+
+def _losses(runs: Sequence[Run]) -> Iterator[str]:
+    return (key for key in _keys(runs) if validation_set(key) is not None)

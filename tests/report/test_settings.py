@@ -1,0 +1,225 @@
+"""Runs grouped into settings: what counts as a difference, which setting is best, and what is said of it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iolaus.runner.cli.commands import main
+from iolaus.runner.report.comparison.pages import write_comparison
+from iolaus.runner.report.comparison.settings import Comparison
+from iolaus.runner.report.runs import changed_settings, find_runs, load_run
+from iolaus.runner.report.table import as_markdown, compared_text
+from tests.cli.judge.folders import KEY, make_run, make_sweep
+from tests.report.pages import read
+
+LEVEL = KEY.replace("/loss", "/unigram_entropy")
+PER_BYTE = KEY.replace("/loss", "/bits_per_byte")
+
+
+def compared(folder: Path) -> Comparison:
+    return Comparison([load_run(run) for run in find_runs(folder)])
+
+
+def test_lucky_seed_is_not_the_best_setting(tmp_path: Path) -> None:
+    losses = {"optimizer.lr=0.1": [1.0, 5.0, 6.0], "optimizer.lr=0.2": [2.0, 2.1, 2.2]}
+    found = compared(make_sweep(tmp_path / "s", losses))
+    assert [(each.label, len(each.figures)) for each in found.settings] == [("lr=0.1", 3), ("lr=0.2", 3)]
+    assert (found.best, found.best_runs()) == ([1], {3, 4, 5})
+    best = found.settings[1]
+    assert (best.mean, best.deviation) == (pytest.approx(2.1), pytest.approx(0.1))
+    assert best.interval == pytest.approx((1.85159, 2.34841), abs=1e-5)  # 4.30265 standard errors
+    (said,) = found.notes
+    assert said.startswith("Best setting: lr=0.2, mean best validation loss 2.1 over 3 seeds (")
+    assert "(standard deviation 0.1, 95 % interval 1.8516 to 2.3484)" in said
+    assert "lr=0.1, overlaps: `iolaus judge` tells" in said
+    starred = [line.split() for line in compared_text(list(found.runs)).splitlines() if line[:1] == "*"]
+    assert [row[1] for row in starred] == ["1", "s/3", "s/4", "s/5"]
+    assert said in as_markdown(list(found.runs))
+
+
+def test_intervals_that_lie_apart_and_single_seeds_are_said(tmp_path: Path) -> None:
+    apart = compared(
+        make_sweep(tmp_path / "a", {"optimizer.lr=0.1": [1.0, 1.1], "optimizer.lr=0.2": [9.0, 9.1]})
+    )
+    assert apart.notes[0].endswith("The interval of the next, lr=0.2, lies apart from it.")
+    single = compared(make_sweep(tmp_path / "b", {"optimizer.lr=0.1": [1.0], "optimizer.lr=0.2": [2.0]}))
+    assert single.notes[0].endswith("One seed may be luck: `iolaus judge` trains more and tells.")
+    page = read(write_comparison(tmp_path / "b", find_runs(tmp_path / "b")))
+    assert "rests on 1 seed" in page.texts("span", "hint")
+    assert "Settings" not in page.texts("h2"), "the table of runs says it all"
+
+
+def test_larger_is_better_where_the_figure_says_so(tmp_path: Path) -> None:
+    folder = make_sweep(tmp_path / "s", {"optimizer.lr=0.1": [0.5, 0.6], "optimizer.lr=0.2": [0.4, 0.65]})
+    for run in find_runs(folder):
+        status = json.loads((run / "status.json").read_text())
+        (run / "status.json").write_text(json.dumps({**status, "mode": "max"}))
+    assert compared(folder).best == [0]
+
+
+def test_run_that_is_not_done_counts_only_where_none_is(tmp_path: Path) -> None:
+    folder = make_sweep(tmp_path / "s", {"optimizer.lr=0.1": [1.0, 1.1], "optimizer.lr=0.2": [0.1, 0.2]})
+    for run in find_runs(folder)[2:]:
+        status = json.loads((run / "status.json").read_text())
+        (run / "status.json").write_text(json.dumps({**status, "state": "pruned"}))
+    assert (compared(folder).best, len(compared(folder).settings[1].figures)) == ([0], 0)
+    only_pruned = Comparison([load_run(run) for run in find_runs(folder)[2:]])
+    assert len(only_pruned.settings[0].figures) == 2
+
+
+def test_execution_and_seeds_are_no_differences(tmp_path: Path) -> None:
+    ways: list[dict[str, Any]] = [
+        {"trainer.devices": 2, "data.num_workers": 3},
+        {"trainer.log_every": 1, "checkpoint.every": 7, "logger.csv": None},
+    ]
+    for seed, settings in enumerate(ways):
+        words = [f"{name}={value}" for name, value in settings.items()]
+        make_run(tmp_path / f"{seed}", seed, 1.0, [*words, f"outputs=o{seed}"], settings=settings)
+    found = compared(tmp_path)
+    assert [each.runs for each in found.settings] == [[0, 1]], "the seed 0 is also that of the data"
+    assert found.differences.names == []
+    make_run(tmp_path / "2", 2, 1.0, settings={"sampler.seed": 7})
+    found = compared(tmp_path)
+    assert [each.runs for each in found.settings] == [[0, 1], [2]], "a seed of its own is a setting"
+    assert found.settings[1].label == "seed=7"
+
+
+def test_equal_configs_are_one_setting_however_they_were_asked_for(tmp_path: Path) -> None:
+    make_run(tmp_path / "0", 1, 1.0, ["optimizer.lr=0.001"])
+    make_run(tmp_path / "1", 2, 2.0, ["optimizer.lr=1e-3"], settings={})
+    config = (tmp_path / "0" / "config.yaml").read_text().replace("seed: 1", "seed: 2")
+    (tmp_path / "1" / "config.yaml").write_text(config)
+    make_run(tmp_path / "2", 3, 3.0, ["optimizer.lr=0.002"])
+    assert [each.runs for each in compared(tmp_path).settings] == [[0, 1], [2]]
+
+
+def test_job_without_a_config_joins_the_setting_of_its_overrides(tmp_path: Path) -> None:
+    make_sweep(tmp_path, {"optimizer=adamw": [1.0, 1.1], "optimizer=lion": [2.0, 2.1]})
+    for name in ("config.yaml", "metrics.csv", "manifest.json"):
+        (tmp_path / "3" / name).unlink()
+    (tmp_path / "3" / "status.json").write_text('{"state": "waiting"}')
+    found = compared(tmp_path)
+    assert [each.runs for each in found.settings] == [[0, 1], [2, 3]]
+    assert [len(each.figures) for each in found.settings] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ({"inputs": {"evaluation": {"held_out": "other"}, "sources": {"train": "other"}}}, "validation data"),
+        (
+            {"settings": {"objective._target_": "runner.objectives.CausalLanguageModelingCollator"}},
+            "objective",
+        ),
+        ({"inputs": {"tokenizer": "other", "evaluation": {"held_out": "other"}}}, "tokenizer"),
+    ],
+)
+def test_what_cannot_be_compared_is_not_ranked_together(
+    tmp_path: Path, other: dict[str, Any], said: str
+) -> None:
+    for i, (lr, loss) in enumerate([(0.1, 3.0), (0.2, 2.0)]):
+        make_run(tmp_path / f"{i}", 1, loss, [f"optimizer.lr={lr}"])
+        make_run(tmp_path / f"{i + 2}", 1, loss - 1.5, [f"optimizer.lr={lr}", "scheduler=linear"], **other)
+    found = compared(tmp_path)
+    assert found.notes[0] == f"Not all runs can be compared: 2 kinds differ in their {said}."
+    assert sorted(run for i in found.best for run in found.settings[i].runs) == [1, 3], (
+        "the best of each kind"
+    )
+    assert [note[:23] for note in found.notes[1:]] == ["Best setting of kind 1:", "Best setting of kind 2:"]
+    assert all(" lr=0.2, best" in note for note in found.notes[1:]), "and not what its whole kind has"
+    page = read(write_comparison(tmp_path, find_runs(tmp_path)))
+    assert page.texts("p", "note")[0] == found.notes[0]
+
+
+def test_other_tokenizers_are_compared_by_bits_per_byte(tmp_path: Path) -> None:
+    other = {"inputs": {"tokenizer": "other", "evaluation": {"held_out": "other"}}}
+    make_run(tmp_path / "0", 1, 2.0, ["optimizer.lr=0.1"], results={PER_BYTE: 1.5})
+    make_run(tmp_path / "1", 1, 3.0, ["optimizer.lr=0.2"], results={PER_BYTE: 1.2}, **other)  # type: ignore[arg-type]
+    found = compared(tmp_path)
+    assert found.goal.key == PER_BYTE
+    assert found.notes[0] == "The tokenizers differ, so bits per byte are compared, not losses per token."
+    assert (found.kinds, found.best) == ([0], [1])
+
+
+def test_settings_are_compared_with_the_recipe(tmp_path: Path) -> None:
+    run = make_run(
+        tmp_path / "outputs" / "a", 42, 1.0, ["experiment=classification", "optimizer.weight_decay=0.5"]
+    )
+    config = "trainer:\n  validate_every: 100\noptimizer:\n  weight_decay: 0.5\n"
+    (run / "config.yaml").write_text(config)
+    settings = load_run(run).settings
+    assert changed_settings(settings, "classification") == [("optimizer.weight_decay", 0.5, 0.01)]
+    assert ("trainer.validate_every", 100) in [change[:2] for change in changed_settings(settings) or []]
+    assert changed_settings(settings, "no_such_recipe") is None
+
+
+def test_reason_of_a_failure_is_in_its_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_sweep(tmp_path / "s", {"optimizer.lr=0.1": [1.0], "optimizer.lr=0.2": [2.0]})
+    make_run(tmp_path / "s" / "2", 1, 0.0, ["optimizer.lr=0.3"], state="failed", curve=False)
+    status = {"state": "failed", "error": "the loss is not a number\nat step 3"}
+    (tmp_path / "s" / "2" / "status.json").write_text(json.dumps(status))
+    page = read(write_comparison(tmp_path / "s", find_runs(tmp_path / "s")))
+    assert "failure" in page.texts("button")
+    assert "the loss is not a number" in page.texts("td", "wrap")
+    main(["runs", "--outputs", str(tmp_path)])
+    rows = capsys.readouterr().out.splitlines()
+    assert ["the loss is not a number" in row for row in rows] == [False, False, False, True]
+
+
+def test_each_data_set_has_one_reference_line(tmp_path: Path) -> None:
+    levels = {LEVEL: 2.2, "val/books/unigram_entropy": 2.3}
+    make_run(tmp_path / "0", 1, 2.0, ["optimizer.lr=0.1"], results=levels)
+    make_run(tmp_path / "1", 2, 2.1, ["optimizer.lr=0.1"], results=levels)
+    page = read(write_comparison(tmp_path, find_runs(tmp_path)))
+    assert page.texts("span", "level-name") == ["unigram entropy, held_out 2.200"]
+    other = {"inputs": {"evaluation": {"held_out": "other"}, "sources": {"train": "other"}}}
+    make_run(tmp_path / "2", 1, 2.0, ["optimizer.lr=0.2"], results={LEVEL: 2.4}, **other)  # type: ignore[arg-type]
+    page = read(write_comparison(tmp_path, find_runs(tmp_path)))
+    names = ["unigram entropy, held_out, kind 1 2.200", "unigram entropy, kind 2 2.400"]
+    assert sorted(page.texts("span", "level-name")) == names
+
+
+def test_figure_is_drawn_against_the_one_numeric_setting_that_varies(tmp_path: Path) -> None:
+    losses = {"optimizer.lr=0.001": [2.0, 2.2], "optimizer.lr=0.01": [1.0, 1.4], "optimizer.lr=0.1": [3.0]}
+    page = read(write_comparison(tmp_path, find_runs(make_sweep(tmp_path, losses))))
+    assert "Against optimizer.lr" in page.texts("h2")
+    (chart,) = [chart for chart in page.charts.values() if chart["across"] == "optimizer.lr"]
+    assert chart["ticks"] == [[-3, "1e-3"], [-2, "0.01"], [-1, "0.1"]], "a logarithmic axis"
+    (curve,) = chart["curves"]
+    assert (curve["x"], curve["y"]) == ([-3, -2, -1], [2.1, 1.2, 3.0])
+    (band,) = [marks["d"] for _, marks, _ in page.elements if "spread" in marks.get("class", "")]
+    assert band.count("L") == 5, "there and back along three means"
+    losses = {"optimizer.lr=0.1 model.hidden_size=64": [1.0], "optimizer.lr=0.2 model.hidden_size=32": [2.0]}
+    several = make_sweep(tmp_path / "two", losses)
+    assert not [h for h in read(write_comparison(several, find_runs(several))).texts("h2") if "Against" in h]
+
+
+def test_hundred_runs_stay_readable(tmp_path: Path) -> None:
+    losses = {f"optimizer.lr={lr / 1000}": [lr / 10, lr / 10 + 1] for lr in range(1, 51)}
+    path = write_comparison(tmp_path, find_runs(make_sweep(tmp_path, losses)))
+    page = read(path)
+    assert page.texts("summary") == ["All 50 settings", "All 100 runs"]
+    assert len(page.charts["Validation loss"]["curves"]) == 12
+    assert page.charts["Validation loss"]["curves"][0]["y"][-1] == 0.6, "the mean of both seeds of the best"
+    assert "Means over seeds of the best 12 of 50 settings." in page.texts("p", "note")
+    assert len(page.charts["Best validation loss"]["curves"][0]["x"]) == 50
+    assert path.stat().st_size < 200_000
+
+
+def test_branch_and_its_parent_are_both_seen(tmp_path: Path) -> None:
+    parent = make_run(tmp_path / "0", 1, 2.0)
+    branch = make_run(tmp_path / "1", 1, 2.0)
+    rows = (parent / "metrics.csv").read_text().splitlines()
+    (branch / "metrics.csv").write_text("\n".join([*rows[:-1], rows[-1].rpartition(",")[0] + ",1.5", ""]))
+    status = json.loads((branch / "status.json").read_text())
+    status["branched_from"] = str(parent / "checkpoints" / "step-00000040.ckpt")
+    (branch / "status.json").write_text(json.dumps(status))
+    found = compared(tmp_path)
+    assert [each.runs for each in found.settings] == [[0], [1]], "it did not begin at step 0"
+    page = read(write_comparison(tmp_path, find_runs(tmp_path)))
+    whole, own = page.charts["Validation loss"]["curves"]
+    assert (whole["x"], own["x"], own["y"]) == ([20, 40, 60], [40, 60], [2.2, 1.5])
+    assert "0 step-00000040" in page.texts("td", "run")
+    assert [m["href"] for tag, m, _ in page.elements if tag == "a"] == ["0", "1", "0"]
