@@ -160,9 +160,8 @@ class RunFolder:
 
     def add_to_config(self, values: dict[str, Any]) -> None:
         """Adds values to `config.yaml` that are known only once the run's parts are made."""
-        self._write_config(
-            OmegaConf.merge(OmegaConf.load(self.path / "config.yaml"), values), self.identity()
-        )
+        whole = OmegaConf.merge(OmegaConf.load(self.path / "config.yaml"), values)
+        self._write_config(whole, self.identity())
 
     def _write_config(self, config: Any, identity: str | None) -> None:
         write_atomically(self.path / "config.yaml", f"{HASH_LINE}{identity}\n{OmegaConf.to_yaml(config)}")
