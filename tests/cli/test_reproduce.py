@@ -52,10 +52,10 @@ def altered(manifest: Path, change: Callable[[Manifest], object]) -> Path:
     return manifest
 
 
-def refused(manifest: Path, *words: str) -> list[str]:
+def refused(manifest: Path, *words: str, status: int = 1) -> list[str]:
     """The lines of a rebuilding that does not begin."""
     ended: Done = iolaus_here(manifest.parent, "reproduce", str(manifest), *words)
-    assert (ended.returncode, ended.stdout) == (2, "")
+    assert (ended.returncode, ended.stdout) == (status, "")
     assert not (manifest.parent / "outputs").exists()
     return ended.stderr.splitlines()
 
@@ -63,7 +63,7 @@ def refused(manifest: Path, *words: str) -> list[str]:
 def report_of(folder: Path, *words: str) -> dict[str, Any]:
     ended = iolaus_here(folder, "reproduce", *words, "--json")
     report: dict[str, Any] = json.loads(ended.stdout)
-    assert ended.returncode == {"identical": 0, "different": 1, "equal to rounding": 3}[report["verdict"]]
+    assert ended.returncode == {"identical": 0, "different": 4, "equal to rounding": 3}[report["verdict"]]
     return report
 
 
@@ -88,8 +88,9 @@ def test_one_byte_of_data_is_named(text: Path, manifest: Path) -> None:
     whole = text.read_bytes()
     try:
         text.write_bytes(whole.replace(b"herons", b"Herons", 1))
-        assert refused(manifest)[0] == "data: data.source: herons.txt differs"
-        assert len(refused(manifest)) == 2  # and nothing else, but the way to go on
+        lines = refused(manifest, status=2)
+        assert lines[0] == "data: data.source: herons.txt differs"
+        assert len(lines) == 2  # and nothing else, but the way to go on
     finally:
         text.write_bytes(whole)
 
@@ -97,14 +98,14 @@ def test_one_byte_of_data_is_named(text: Path, manifest: Path) -> None:
 def test_one_line_of_code_and_one_version_are_named(manifest: Path) -> None:
     name = "runner/objectives/mlm.py"
     altered(manifest, lambda content: content["code"]["files"].update({name: "sha256:0"}))
-    assert refused(manifest) == [
+    assert refused(manifest, status=2) == [
         f"code: {name} differs",
         "error: the run would be made otherwise (above); --anyway goes on",
     ]
     altered(manifest, lambda content: content["code"]["files"].update({name: program_files()[name]}))
     here = packages()["tokenizers"]
     altered(manifest, lambda content: content["packages"].update(tokenizers="0.1"))
-    assert refused(manifest)[:-1] == [f"packages: tokenizers 0.1 there, {here} here"]
+    assert refused(manifest, status=2)[:-1] == [f"packages: tokenizers 0.1 there, {here} here"]
 
 
 @pytest.mark.parametrize(
@@ -116,6 +117,7 @@ def test_one_line_of_code_and_one_version_are_named(manifest: Path) -> None:
             ["setting: seed 42 there, 7 here", "setting: sampler.seed 42 there, 7 here"],
         ),
         ("optimizer.lr=0.01", ("loss", 2, 0), ["setting: optimizer.lr 0.003 there, 0.01 here"]),
+        ("optimizer.lr=0.003003", ("loss", 2, 0), ["setting: optimizer.lr 0.003 there, 0.003003 here"]),
         ("data.micro_batch_tokens=200", None, ["computed: micro_batch_tokens 400 there, 200 here"]),
     ],
 )
@@ -199,6 +201,7 @@ def test_steps_without_digests_are_refused(manifest: Path) -> None:
     assert refused(manifest, "--steps=1") == [
         "error: --steps 1: the first step that the run has digests of is 2"
     ]
+    assert "--with trains nothing, so it takes" in refused(manifest, "--steps=2", "--with=outputs")[0]
     manifest.write_text("{")
     assert "is damaged, or no manifest of a run" in refused(manifest)[0]
     assert "there is no such file" in refused(manifest.with_name("none.json"))[0]

@@ -9,8 +9,8 @@
 Code, packages and data are compared first: where they differ, each difference has a line, and --anyway goes on. KEY=VALUE
 changes a setting, such as trainer.devices=2, names where data lies now, or allows code of your own that the run names.
 
-The exit status is 0 for a run that is identical, 3 for one that is equal to rounding, 1 for one that is different, and 2
-where nothing was trained.
+The exit status is 0 for a run that is identical, 3 for one that is equal to rounding, 4 for one that is different, 2 for
+one that would be made otherwise and so was not trained, and 1 for an error.
 """
 
 import json
@@ -25,15 +25,15 @@ from omegaconf import DictConfig
 
 from iolaus.runner.cli.reproduce.rebuilding import Recorded, environment_of, recorded, words_of
 from iolaus.runner.manifest.inputs import Manifest
-from iolaus.runner.run.errors import USER_ERRORS, explain, wants_traceback
 from iolaus.runner.run.files import write_atomically
 
 REPORT = "reproduction.json"
 """In the folder of the rebuilt run: how it compares with the recorded one."""
 
-STATUS = {"identical": 0, "equal to rounding": 3, "different": 1}
+STATUS = {"identical": 0, "equal to rounding": 3, "different": 4}
 
 NOT_BEGUN = 2
+"""Exit status where the run would be made otherwise."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -55,22 +55,15 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def main(arguments: Namespace) -> None:
     """Rebuilds and compares; the exit status tells how the run came out."""
-    try:
-        original = recorded(arguments.run)
-        if arguments.code:
-            from iolaus.runner.cli.reproduce.worktree import run_recorded_code
+    original = recorded(arguments.run)
+    if arguments.other is not None and (arguments.code or arguments.steps is not None or arguments.settings):
+        raise ValueError("--with trains nothing, so it takes neither --code nor --steps nor settings")
+    if arguments.code:
+        from iolaus.runner.cli.reproduce.worktree import run_recorded_code
 
-            place = original.folder or arguments.run.resolve().parent
-            sys.exit(run_recorded_code(original.manifest, place, _words_again(arguments)))
-        if arguments.other is not None:
-            rebuilt = arguments.other
-        else:
-            rebuilt = rebuild(original, arguments)
-    except USER_ERRORS as error:
-        if wants_traceback():
-            raise
-        print(f"error: {explain(error)}", file=sys.stderr)
-        sys.exit(NOT_BEGUN)
+        place = original.folder or arguments.run.resolve().parent
+        sys.exit(run_recorded_code(original.manifest, place, _words_again(arguments)))
+    rebuilt = arguments.other or rebuild(original, arguments)
     from iolaus.runner.cli.reproduce.comparison import compare, described
 
     report = compare(original, recorded(rebuilt))
@@ -80,12 +73,13 @@ def main(arguments: Namespace) -> None:
     if arguments.json:
         print(json.dumps(report, indent=1))
     else:
-        print("", *described(report), f"  the rebuilt run: {rebuilt}", sep="\n")
+        which = "compared with" if arguments.other else "the rebuilt run:"
+        print("", *described(report), f"  {which} {rebuilt}", sep="\n")
     sys.exit(STATUS[report["verdict"]])
 
 
 def rebuild(original: Recorded, arguments: Namespace) -> Path:
-    """Trains the run in a new folder, which is returned; ends with status 2 where that is not to be, or fails."""
+    """Trains the run in a new folder, which is returned; ends with status 2 where that would be another one."""
     from iolaus.runner.cli.compose import compose, initialized
     from iolaus.runner.launch.processes import same_modules
     from iolaus.runner.manifest.differences import made_otherwise
@@ -101,6 +95,8 @@ def rebuild(original: Recorded, arguments: Namespace) -> Path:
         print(difference, file=sys.stderr)
     if differences and not arguments.anyway:
         print("error: the run would be made otherwise (above); --anyway goes on", file=sys.stderr)
+        if arguments.json:
+            print(json.dumps({"verdict": None, "reasons": [str(one) for one in differences]}, indent=1))
         sys.exit(NOT_BEGUN)
     folder = Path(str(config.outputs)) / new_name()
     command = [
@@ -113,8 +109,7 @@ def rebuild(original: Recorded, arguments: Namespace) -> Path:
     ]
     environment = environment_of(original.manifest, arguments.settings)
     if status := _train(command, environment, arguments.json):
-        print(f"error: the rebuilding in {str(folder)!r} ended with status {status}", file=sys.stderr)
-        sys.exit(NOT_BEGUN)
+        sys.exit(f"error: the rebuilding in {str(folder)!r} ended with status {status}")
     return folder
 
 

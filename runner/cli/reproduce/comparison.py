@@ -59,10 +59,11 @@ def compare(
     loss = _largest_loss_difference(pairs)
     whole = noted[-1].step == found[-1].step
     same, other = _files(before, after) if whole else ([], [])
+    reasons = [] if first is None and not other else _reasons(first, before, after)
     verdict = IDENTICAL if first is None and not other else DIFFERENT
-    if first is not None and first.what != "order" and loss["relative"] <= _rounding(before["resolved"]):
+    small = loss["relative"] <= _rounding(before["resolved"])
+    if first is not None and first.what != "order" and small and not any(map(_is_more, reasons)):
         verdict = TO_ROUNDING
-    reasons = [] if verdict == IDENTICAL else _reasons(first, before, after)
     return {
         "verdict": verdict,
         "steps": {"compared": len(pairs), "last": pairs[-1][0].step, "whole": whole},
@@ -135,6 +136,11 @@ def _largest_loss_difference(pairs: Iterable[tuple[Step, Step]]) -> dict[str, fl
         if relative > largest["relative"]:
             largest = {"step": then.step, "absolute": found, "relative": relative}
     return largest
+
+
+def _is_more(reason: Difference) -> bool:
+    """Whether a difference is more than another way to compute the same: then losses are near, but not to rounding."""
+    return reason.part not in ("computed", "packages", "machine") or reason.what.startswith("precision ")
 
 
 def _rounding(resolved: Manifest) -> float:

@@ -42,8 +42,8 @@ def recorded(path: Path) -> Recorded:
         steps = steps_of(manifest.get("steps") or [])
         settings = manifest["config"]["resolved"]
         whole = all(name in manifest for name in ("code", "packages", "machine", "resolved", "inputs"))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{str(file)!r} is damaged, or no manifest of a run: {error!r}") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise ValueError(f"{str(file)!r} is damaged, or no manifest of a run") from None
     if not whole or not isinstance(settings, dict):
         raise ValueError(f"{str(file)!r} is damaged: a part of it is missing")
     steps = (path.is_dir() and read_steps(path)) or steps
