@@ -22,7 +22,7 @@ from iolaus.runner.cli import commands
 from iolaus.runner.cli.compose import flags_first, prepare
 from iolaus.runner.config.checks import check_config
 from iolaus.runner.config.permissions import on_command_line
-from iolaus.runner.config.skipped import described_rewind, own_rewinds, skipped_batches
+from iolaus.runner.config.skipped import skipped_batches
 from iolaus.runner.launch.hub import spare_retries
 from iolaus.runner.launch.job import in_sweep, report_failure, report_job_failure, report_stop, run_job
 from iolaus.runner.launch.processes import keep_freed_memory
@@ -143,6 +143,7 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
 def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     """Builds, trains, exports and reports; raises Rewound where the run was taken back to a checkpoint instead."""
     from iolaus.runner.callbacks import Heartbeat, Preemption
+    from iolaus.runner.callbacks.divergence import taken_back
     from iolaus.runner.callbacks.preemption import KILLED_LOADER
     from iolaus.runner.checkpoints.callback import checkpoint_to_resume
     from iolaus.runner.logging.loggers import finish_loggers
@@ -192,7 +193,7 @@ def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     except Diverged as error:
         if (watch := next((one for one in watching if getattr(one, "rewinds", False)), None)) is None:
             raise
-        raise taken_back(error, watch, data, trainer, folder) from error
+        raise taken_back(error, watch, data, trainer, folder, HEARTBEAT in os.environ) from error
     except RuntimeError as error:
         if beating or not str(error).startswith(KILLED_LOADER):  # the agent starts this rank again
             raise
@@ -202,26 +203,6 @@ def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     finally:
         finish_loggers(trainer.loggers)
     return finish(data, module, trainer, folder, saver, pruned)
-
-
-def taken_back(error: Diverged, watch: Any, data: Any, trainer: Any, folder: RunFolder) -> Exception:
-    """Takes back a run whose loss has diverged; what to raise on every rank: Rewound, or why the run ends after all."""
-    from iolaus.runner.checkpoints.rewind import rewind
-
-    if watch.num_rewinds >= watch.max_rewinds:
-        before = "; ".join(map(described_rewind, own_rewinds(folder.path)))
-        return TrainingFailure(
-            f"{error}; the run has gone back {watch.num_rewinds} times, and callback.divergence.max_rewinds="
-            f"{watch.max_rewinds} allows no more: {before}"
-        )
-    first = watch.first_left_out(error.step)
-    note = rewind(folder, error.step, first, data.skipped) if trainer.is_global_zero else None
-    said = described_rewind(note) if note else "the run was taken back"
-    if trainer.world_size > 1 and HEARTBEAT not in os.environ:
-        return TrainingFailure(
-            f"{said}; these ranks are not started again here: go on with resume={folder.path}"
-        )
-    return Rewound(said)
 
 
 def watchers(callbacks: dict[str, Any], data: Any, module: Any) -> list[Any]:

@@ -7,9 +7,11 @@ from lightning.pytorch import Callback, Trainer
 
 from iolaus.runner.callbacks.loss_level import LossLevel
 from iolaus.runner.checkpoints.callback import last_good
-from iolaus.runner.config.skipped import own_rewinds
+from iolaus.runner.checkpoints.rewind import rewind
+from iolaus.runner.config.skipped import described_rewind, own_rewinds
 from iolaus.runner.modules.training import first_samples
-from iolaus.runner.run.errors import Diverged
+from iolaus.runner.run.errors import Diverged, Rewound, TrainingFailure
+from iolaus.runner.run.folder import RunFolder
 
 
 class Divergence(Callback):
@@ -62,3 +64,26 @@ class Divergence(Callback):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restores it in a resumed run."""
         self.level.load_state_dict(state_dict)
+
+
+def taken_back(
+    error: Diverged, watch: Divergence, data: Any, trainer: Trainer, folder: RunFolder, started_again: bool
+) -> Exception:
+    """Takes back a run whose loss has diverged; what to raise on every rank: Rewound, or why the run ends after all.
+
+    `started_again` tells that an agent starts the ranks again.
+    """
+    if watch.num_rewinds >= watch.max_rewinds:
+        before = "; ".join(map(described_rewind, own_rewinds(folder.path)))
+        return TrainingFailure(
+            f"{error}; the run has gone back {watch.num_rewinds} times, and callback.divergence.max_rewinds="
+            f"{watch.max_rewinds} allows no more: {before}"
+        )
+    first = watch.first_left_out(error.step)
+    note = rewind(folder, error.step, first, data.skipped) if trainer.is_global_zero else None
+    said = described_rewind(note) if note else "the run was taken back"
+    if trainer.world_size > 1 and not started_again:
+        return TrainingFailure(
+            f"{said}; these ranks are not started again here: go on with resume={folder.path}"
+        )
+    return Rewound(said)
