@@ -11,7 +11,6 @@ from iolaus.runner.build import bind, build
 from iolaus.runner.config.allowed import allow_code
 from iolaus.runner.config.calling import Call, parameters
 from iolaus.runner.evaluation.monitor import choose_monitor
-from iolaus.runner.loop.budget import PROVISIONAL, budget_of, settle, steps_within
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
@@ -127,6 +126,8 @@ def connect_data(config: DictConfig, data: Any, objective: Any, model: Any = Non
 
     A budget becomes steps in the config; one of FLOPs needs the TaskModel.
     """
+    from iolaus.runner.loop.budget import PROVISIONAL, budget_of, settle, steps_within
+
     options: dict[str, Any] = {"accept_changes": config.resume_changed_data}
     if config.get("skip_batches"):
         check_numbered(data, "skip_batches")
@@ -186,6 +187,7 @@ def _plain_parts(config: DictConfig, data: Any, make_module: Call) -> dict[str, 
     """The arguments of a module for plain data; raises ValueError where the module reads global batches."""
     from lightning.pytorch import seed_everything
 
+    from iolaus.runner.loop.budget import budget_of, settle, steps_within
     from iolaus.runner.loop.plain import make_model_of
 
     if trains_global_batches(make_module.func):

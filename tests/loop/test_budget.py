@@ -18,7 +18,7 @@ from iolaus.runner.checkpoints.files import entry_of
 from iolaus.runner.cli.order.opened import RunOrder
 from iolaus.runner.cli.reproduce.rebuilding import _pin
 from iolaus.runner.in_python import assemble, compose
-from iolaus.runner.loop import assembly, speed
+from iolaus.runner.loop import speed
 from iolaus.runner.loop.assembly import Parts
 from iolaus.runner.loop.budget import PROVISIONAL, Budget, budget_of, steps_within, take_over
 from iolaus.runner.manifest.inputs import read_manifest
@@ -133,7 +133,7 @@ def test_cut_run_goes_on_to_the_same_step_without_counting_again(
     by_tokens: RunFolder, tmp_path: Path, text: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(assembly, "steps_within", never)
+    monkeypatch.setattr("iolaus.runner.loop.budget.steps_within", never)
     cut = continued(by_tokens, 5, "cut")
     resumed = train_here(cut.path, text, *SAVING, BY_BUDGET, f"trainer.max_tokens={TOKENS}")
     assert re.search(r"steps +12 \(max_tokens 4,000\), continuing at step 5\n", capsys.readouterr().out)
@@ -235,7 +235,7 @@ def test_plan_shows_the_steps_of_a_budget(
     done = iolaus_here(tmp_path, "plan", *words, "trainer.max_seconds=3", "trainer.devices=2")
     assert re.search(r"budget +max_seconds 3, 12 steps\n", done.stdout), done.stderr
     assert re.search(r"steps +12, ", done.stdout)
-    monkeypatch.setattr(assembly, "steps_within", never)
+    monkeypatch.setattr("iolaus.runner.loop.budget.steps_within", never)
     done = iolaus_here(tmp_path, "plan", f"resume={by_tokens.path}")
     assert re.search(r"budget +max_tokens 4,000, 12 steps\n", done.stdout), done.stderr
 
