@@ -224,6 +224,7 @@ def run(*arguments: str) -> dict[str, float]:
     return json.loads(line.partition("FOUND")[2])
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_figures_of_one(tmp_path: Path) -> None:
     program = tmp_path / "ranks.py"
     program.write_text(f"import sys\nsys.path.insert(0, {str(ROOT)!r})\n{TWO_PROCESSES}")

@@ -67,6 +67,7 @@ def check(
     return whole.path
 
 
+@pytest.mark.slow
 def test_kill_leaves_no_trace_and_another_layout_is_refused(tmp_path: Path, scenes: Path) -> None:
     run = check(tmp_path, scenes, kills=1, devices=1, workers=2)
     checkpoint = sorted((run / "checkpoints").glob("step-*.ckpt"))[0]

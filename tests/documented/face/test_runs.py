@@ -38,6 +38,7 @@ def test_errors_are_exceptions_with_one_message(text_file: Path, here: Path) -> 
     assert "not a number" in iolaus.runs()[0].status["error"]
 
 
+@pytest.mark.slow
 def test_failing_rank_is_an_exception_too(text_file: Path, here: Path) -> None:
     """Two ranks are processes of their own; nothing ends the calling one."""
     words = [*TINY, f"data.source={text_file}", "trainer.devices=2", "trainer.max_steps=2"]
