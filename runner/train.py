@@ -142,8 +142,7 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
 
 def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     """Builds, trains, exports and reports; raises Rewound where the run was taken back to a checkpoint instead."""
-    from iolaus.runner.callbacks import Heartbeat, Preemption
-    from iolaus.runner.callbacks.divergence import taken_back
+    from iolaus.runner.callbacks import Heartbeat, Preemption, taken_back
     from iolaus.runner.callbacks.preemption import KILLED_LOADER
     from iolaus.runner.checkpoints.callback import checkpoint_to_resume
     from iolaus.runner.logging.loggers import finish_loggers

@@ -11,7 +11,7 @@
 """
 
 from iolaus.runner.callbacks.audit import OrderAudit
-from iolaus.runner.callbacks.divergence import Divergence
+from iolaus.runner.callbacks.divergence import Divergence, taken_back
 from iolaus.runner.callbacks.early_stopping import EarlyStopping, StopAfter
 from iolaus.runner.callbacks.groups import ParameterGroups
 from iolaus.runner.callbacks.heartbeat import Heartbeat
@@ -33,4 +33,5 @@ __all__ = [
     "Progress",
     "StopAfter",
     "Throughput",
+    "taken_back",
 ]

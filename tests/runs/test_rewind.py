@@ -18,7 +18,7 @@ from iolaus.runner.manifest.steps import FILE_NAME as DIGESTS
 from iolaus.runner.run import audit
 from iolaus.runner.run.errors import TrainingFailure
 from iolaus.runner.run.folder import RunFolder
-from tests.conftest import TINY, train_here
+from tests.conftest import ROOT, TINY, train_here
 from tests.launch.test_kill import only_run
 from tests.runs.test_train import Run, assert_bitwise, continued, rows, weights
 from tests.support.in_process import iolaus_here
@@ -76,7 +76,12 @@ def test_run_goes_back_and_is_that_of_a_config_without_the_batches(rewound: RunF
 
 
 @pytest.mark.slow
-def test_run_that_went_back_is_rebuilt(rewound: RunFolder, tmp_path: Path) -> None:
+def test_run_that_went_back_is_rebuilt(
+    rewound: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(
+        "PYTHONPATH", str(ROOT)
+    )  # the process that trains finds the callback of the tests there
     words = ("reproduce", str(rewound.path), "allowed_targets=[tests]", "--json")
     done = iolaus_here(tmp_path, *words)
     assert done.returncode == 0, done.stderr
