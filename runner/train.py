@@ -190,9 +190,7 @@ def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
             final_validation(trainer, module, data)
             getattr(module, "after_training", lambda folder: None)(folder)
     except Diverged as error:
-        if (watch := next((one for one in watching if getattr(one, "rewinds", False)), None)) is None:
-            raise
-        raise taken_back(error, watch, data, trainer, folder, HEARTBEAT in os.environ) from error
+        raise taken_back(error, watching, data, trainer, folder, HEARTBEAT in os.environ) from error
     except RuntimeError as error:
         if beating or not str(error).startswith(KILLED_LOADER):  # the agent starts this rank again
             raise

@@ -67,12 +67,16 @@ class Divergence(Callback):
 
 
 def taken_back(
-    error: Diverged, watch: Divergence, data: Any, trainer: Trainer, folder: RunFolder, started_again: bool
+    error: Diverged, watching: list[Any], data: Any, trainer: Trainer, folder: RunFolder, started_again: bool
 ) -> Exception:
     """Takes back a run whose loss has diverged; what to raise on every rank: Rewound, or why the run ends after all.
 
-    `started_again` tells that an agent starts the ranks again.
+    `started_again` tells that an agent starts the ranks again. Raises the error itself where no callback among those
+    `watching` takes runs back.
     """
+    watch = next((one for one in watching if getattr(one, "rewinds", False)), None)
+    if watch is None:
+        raise error
     if watch.num_rewinds >= watch.max_rewinds:
         before = "; ".join(map(described_rewind, own_rewinds(folder.path)))
         return TrainingFailure(

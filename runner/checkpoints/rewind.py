@@ -3,7 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from iolaus.runner.checkpoints.callback import checkpoint_to_resume, link, newest_checkpoint, step_of
+from iolaus.runner.checkpoints.callback import (
+    checkpoint_to_resume,
+    file_name,
+    link,
+    newest_checkpoint,
+    step_of,
+)
 from iolaus.runner.checkpoints.files import delete_checkpoint, entry_of
 from iolaus.runner.config.skipped import NOTED, noted_rewinds
 from iolaus.runner.order.skipping import Pairs, number_of
@@ -40,5 +46,5 @@ def _link_again(folder: Path) -> None:
     best = callbacks.get("Checkpoint", {}).get("best_step", -1)
     for name, step in (("last.ckpt", newest.step if newest else -1), ("best.ckpt", best)):
         (folder / name).unlink(missing_ok=True)
-        if (folder / f"step-{step:08d}.ckpt").exists():
+        if (folder / file_name(step)).exists():
             link(folder, name, step)

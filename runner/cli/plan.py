@@ -9,13 +9,12 @@ from omegaconf import DictConfig
 
 from iolaus.conf.registry import option_of
 from iolaus.runner.config.completed import completed
-from iolaus.runner.config.skipped import noted_rewinds
+from iolaus.runner.config.skipped import left_out, noted_rewinds
 from iolaus.runner.launch.processes import quiet_threads
 from iolaus.runner.launch.resume import named_run
 from iolaus.runner.loop.assembly import Parts, assemble
 from iolaus.runner.loop.budget import Budget, budget_of, settle, take_over
 from iolaus.runner.modules.texts import marked_texts
-from iolaus.runner.order.skipping import merged
 from iolaus.runner.report.summary import clock, group_summary, show
 from iolaus.runner.run.cluster import num_nodes, processes_per_node
 from iolaus.runner.run.folder import RunFolder
@@ -39,8 +38,7 @@ def show_plan(config: DictConfig) -> None:
     budget = budget_of(config.trainer)
     if config.resume not in (None, "auto"):
         run = named_run(config.resume, to_train=False)
-        noted = [note["batches"] for note in noted_rewinds(run.path)]
-        config.skip_batches = merged([*config.skip_batches, *noted])
+        config.skip_batches = left_out(config.skip_batches, noted_rewinds(run.path))
         take_over(config.trainer, run.status().get("resolved") or {})
     ranks = processes_per_node(config.trainer) * num_nodes(config.trainer)
     if (unknown := budget_of(config.trainer)) and unknown.name == "max_seconds":

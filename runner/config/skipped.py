@@ -1,5 +1,6 @@
 """The global batches that a run leaves out: those of its config, and those that rewinds have added."""
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,12 @@ def skipped_batches(folder: Path) -> Pairs:
     """
     file = folder / "config.yaml"
     given = OmegaConf.select(OmegaConf.load(file), "skip_batches", default=None) if file.exists() else None
-    noted = [note["batches"] for note in noted_rewinds(folder)]
-    return merged([*(given or []), *noted])
+    return left_out(given, noted_rewinds(folder))
+
+
+def left_out(given: Iterable[Sequence[int]] | None, notes: Iterable[dict[str, Any]]) -> Pairs:
+    """The global batches that a config and the notes of rewinds leave out together."""
+    return merged([*(given or []), *(note["batches"] for note in notes)])
 
 
 def noted_rewinds(folder: Path) -> list[dict[str, Any]]:

@@ -37,9 +37,8 @@ class Computation(NamedTuple):
         else:
             layout = "padded" if self.layout == "padded" and may_be_padded(model) else "single"
         model.to(device_here()).eval()
-        for (
-            parameter
-        ) in model.parameters():  # in memory of torch: on what a file is mapped to kernels round otherwise
+        # In memory of torch: on what a file is mapped to kernels round otherwise
+        for parameter in model.parameters():
             parameter.data = parameter.data.clone()
         return self._replace(layout=layout)
 

@@ -76,7 +76,7 @@ def _of_group(name: str, then: Any, now: Any) -> Iterator[str]:
     before, after = (
         {field: value for field, value in node.items() if field not in left_out} for node in (then, now)
     )
-    yield from (line for _, line in _changes(before, after, f"{name}."))
+    yield from _values(before, after, f"{name}.")
 
 
 def computed_otherwise(then: Manifest, now: Manifest) -> list[Difference]:
@@ -143,8 +143,8 @@ def _named(then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
             yield f"{name} differs"
 
 
-def _values(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    return (line for _, line in _changes(then, now))
+def _values(then: Mapping[str, Any], now: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    return (line for _, line in _changes(then, now, prefix))
 
 
 def _changes(then: Mapping[str, Any], now: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

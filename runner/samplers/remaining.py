@@ -25,17 +25,10 @@ class Remaining(GlobalBatchSampler):
 
     def __init__(self, sampler: GlobalBatchSampler, pairs: Pairs, num_batches: int) -> None:
         ResumableSampler.__init__(self)
-        self.sampler, self.pairs, self.num_batches, self.num_epochs = (
-            sampler,
-            merged(pairs),
-            num_batches,
-            None,
-        )
-        self.dataset, self.global_batch_size, self.seed = (
-            sampler.dataset,
-            sampler.global_batch_size,
-            sampler.seed,
-        )
+        self.sampler, self.pairs = sampler, merged(pairs)
+        self.num_batches, self.num_epochs = num_batches, None
+        self.dataset, self.seed = sampler.dataset, sampler.seed
+        self.global_batch_size = sampler.global_batch_size
 
     def global_batch(self, step: int) -> np.ndarray:
         """Global batch of `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""

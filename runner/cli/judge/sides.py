@@ -9,6 +9,7 @@ import yaml
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
+from iolaus.runner.report.comparison.differences import is_seed
 from iolaus.runner.report.runs import Run, find_runs, load_run
 from iolaus.runner.run.folder import RunFolder, config_hash, public_overrides
 
@@ -132,7 +133,8 @@ def differing(runs: Sequence[Run]) -> list[str]:
     if len({_without_seed(run) for run in runs}) < 2:
         return []
     seeded = [
-        {name: "seed" if _is_seed(run, name) else v for name, v in run.settings.items()} for run in runs
+        {name: "seed" if is_seed(run.settings, name) else v for name, v in run.settings.items()}
+        for run in runs
     ]
     names = dict.fromkeys(name for settings in seeded for name in settings)
     apart = [name for name in names if len({str(settings.get(name)) for settings in seeded}) > 1]
@@ -148,14 +150,9 @@ def _without_seed(run: Run) -> str:
     config: Any = OmegaConf.create(run.config_text)
     config.pop("resolved", None)
     for name in run.settings:
-        if _is_seed(run, name):
+        if is_seed(run.settings, name):
             OmegaConf.update(config, name, None)
     return config_hash(config)
-
-
-def _is_seed(run: Run, name: str) -> bool:
-    """Whether a setting is the run's seed, or follows it."""
-    return name == "seed" or (name.endswith(".seed") and run.settings[name] == run.settings.get("seed"))
 
 
 def _has(run: Run, name: str, value: str) -> bool:

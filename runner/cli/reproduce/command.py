@@ -127,9 +127,10 @@ def made_now(config: DictConfig, words: Sequence[str]) -> Manifest:
     quiet_libraries()
     with on_command_line(words):
         check_config(config)
-    data = make_data(completed(config))
+    chosen = completed(config)
+    data = make_data(chosen)
     if serves_global_batches(data):
-        connected(completed(config), data)
+        connected(chosen, data)
     point = Path(config.resume) if config.resume else None
     return {"code": code(), "packages": packages(), "inputs": inputs_of(data, config, True, point)}
 

@@ -1,9 +1,10 @@
 """Compares what two runs have computed: order, loss, weights and optimizer state of each step that both have noted."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from iolaus.runner.cli.reproduce.rebuilding import Recorded
 from iolaus.runner.manifest.differences import (
     NUMERIC,
     PARTS,
@@ -30,6 +31,11 @@ HOLD_TIMES = ("model/README.md",)
 
 MODEL = "model/model.safetensors"
 
+UNKNOWN = (
+    "nothing that manifests tell: code that draws from a generator, operations without one order, hardware"
+)
+"""A reason, where there is no other."""
+
 Report = dict[str, Any]
 
 
@@ -42,10 +48,7 @@ class First(NamedTuple):
     """The last noted step before it, at which they were equal; 0 for none."""
 
 
-def compare(
-    then: tuple[Manifest, Sequence[Step], Path | None],
-    now: tuple[Manifest, Sequence[Step], Path | None],
-) -> Report:
+def compare(then: Recorded, now: Recorded) -> Report:
     """The verdict on a rebuilt run (`now`) with what it rests on.
 
     Raises ValueError where no step was noted by both.
@@ -98,11 +101,6 @@ def described(report: Report) -> list[str]:
         lines.append("  most likely because of:")
         lines += [f"    {reason}" for reason in report["reasons"] or [UNKNOWN]]
     return lines
-
-
-UNKNOWN = (
-    "nothing that manifests tell: code that draws from a generator, operations without one order, hardware"
-)
 
 
 def _first_difference(pairs: Iterable[tuple[Step, Step]], old: Path | None, new: Path | None) -> First | None:

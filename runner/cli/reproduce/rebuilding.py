@@ -9,12 +9,11 @@ from omegaconf import DictConfig, OmegaConf
 
 from iolaus.runner.cli.compose import overrides_of
 from iolaus.runner.config.permissions import check_permissions
-from iolaus.runner.config.skipped import NOTED
+from iolaus.runner.config.skipped import NOTED, left_out
 from iolaus.runner.loop.budget import take_over
 from iolaus.runner.manifest.inputs import FILE_NAME, Manifest
 from iolaus.runner.manifest.machine import THREADS
 from iolaus.runner.manifest.steps import Step, read_steps, steps_of
-from iolaus.runner.order.skipping import merged
 from iolaus.runner.run.redaction import HIDDEN
 
 AUTO = ("auto", -1, "-1")
@@ -72,8 +71,7 @@ def words_of(manifest: Manifest, given: Sequence[str], stop_after: int | None) -
             )
         config.resume = point["path"]
     _pin(config, manifest["resolved"])
-    rewinds = [note["batches"] for note in manifest.get(NOTED) or []]
-    config.skip_batches = merged([*config.get("skip_batches", []), *rewinds])
+    config.skip_batches = left_out(config.get("skip_batches"), manifest.get(NOTED) or [])
     stop = [] if stop_after is None else [f"+callback.stop_after={_stop(stop_after)}"]
     return [*overrides_of(config), *stop, *given]
 

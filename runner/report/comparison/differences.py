@@ -40,6 +40,11 @@ def is_execution(run: Run, name: str) -> bool:
     )
 
 
+def is_seed(settings: Mapping[str, Any], name: str) -> bool:
+    """Whether a setting is the run's seed, or follows it."""
+    return name == "seed" or (name.endswith(".seed") and settings.get(name) == settings.get("seed"))
+
+
 def differences(runs: Sequence[Run]) -> Differences:
     """The settings in which runs differ, by their configs and else by their overrides."""
     contents = _contents(runs)
@@ -102,8 +107,7 @@ def _contents(runs: Sequence[Run]) -> list[dict[str, str]]:
     found = []
     for run, config in zip(runs, configs, strict=True):
         counted = [name for name in names if config and _counts(run, name)]
-        seeds = {n for n in counted if n.endswith(".seed") and config.get(n) == config.get("seed")}
-        found.append({name: SEED if name in seeds else str(config.get(name)) for name in counted})
+        found.append({name: SEED if is_seed(config, name) else str(config.get(name)) for name in counted})
     differing = _apart([content for content, config in zip(found, configs, strict=True) if config])
     return [{name: content[name] for name in differing if name in content} for content in found]
 
