@@ -13,6 +13,8 @@ class MaskedLanguageModeling:
     _target_: str = "runner.objectives.MaskedLanguageModelingCollator"
     mlm_probability: float = setting(0.3, allowed=Bounds(0, 1, open_low=True))
     """Share of the ordinary tokens that are targets: 80 % become the mask token, 10 % a random one, 10 % stay."""
+    final_mlm_probability: float | None = setting(None, allowed=Bounds(0, 1, open_low=True))
+    """The share at the end of the run, which follows a line from `mlm_probability`; none keeps it as it is."""
     validation_mlm_probability: float = setting(0.15, allowed=Bounds(0, 1, open_low=True))
     """The same share in validation, so that runs with other rates can be compared."""
 

@@ -1,11 +1,12 @@
 """Group `sampler`: which samples make up global batch k."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from omegaconf import II
 
 from iolaus.conf.registry import register
-from iolaus.conf.values import COUNT, WHOLE_FROM_0, setting
+from iolaus.conf.values import AT_LEAST_0, COUNT, POSITIVE, WHOLE_FROM_0, setting
 
 
 @dataclass
@@ -17,6 +18,21 @@ class Shuffled:
     """Sequences per optimizer step, over all ranks and micro-batches."""
     seed: int = II("seed")
     """Seed of the order of each epoch."""
+
+
+@dataclass
+class Growing(Shuffled):
+    """Every epoch in a new order, in batches that grow at the beginning of the run (as in arXiv 2412.13663)."""
+
+    _target_: str = "runner.samplers.Growing"
+    warmup_from: int = setting(8, allowed=COUNT)
+    """Sequences of the first global batches, which grow to `global_batch_size`."""
+    warmup_steps: Any = setting(0.1, allowed=AT_LEAST_0)
+    """Length of the warm-up: steps (int), or a fraction of the run's steps (float between 0 and 1)."""
+    warmup_tokens: float | None = setting(None, allowed=POSITIVE)
+    """Its length in tokens, in the place of `warmup_steps`."""
+    warmup_by: int = setting(1, allowed=COUNT)
+    """Sequences by which the batches grow; each size has as many steps."""
 
 
 @dataclass
@@ -48,5 +64,5 @@ class SplitModality(Shuffled):
     """Whether to leave out the last, smaller batch of each modality."""
 
 
-register("sampler", shuffled=Shuffled, sequential=Sequential)
+register("sampler", shuffled=Shuffled, growing=Growing, sequential=Sequential)
 register("sampler", length_grouped=LengthGrouped, split_modality=SplitModality)

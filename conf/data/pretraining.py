@@ -33,6 +33,10 @@ class PretrainingData(Tables, Tokenizing, Batching):
     """Name or folder of a tokenizer; none, for a model without a name, trains one on the training documents."""
     max_length: int = setting(128, allowed=Bounds(3, whole=True))
     """Longest sequence in tokens, special tokens included."""
+    length_warmup_from: int | None = setting(None, allowed=Bounds(3, whole=True))
+    """Tokens of the longest sequence of the first step, from which they grow to `max_length`; longer ones are cut."""
+    length_warmup_steps: Any = setting(0, allowed=AT_LEAST_0)
+    """Length of that warm-up: steps (int), or a fraction of the run's steps (float between 0 and 1)."""
     long_documents: str = setting("sentences", allowed=Choice(("truncate", "sentences", "tokens")))
     """Documents over `max_length`: `truncate`, or split at `sentences` or `tokens`."""
     cache_dir: str = setting("${oc.env:IOLAUS_CACHE,'~/.cache/iolaus'}", execution=True)

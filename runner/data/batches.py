@@ -1,13 +1,14 @@
 """A rank's share of global batch k: sampled, cut, read and collated, as a function of k alone."""
 
 from dataclasses import dataclass
-from typing import Literal, Protocol, cast, get_args
+from typing import Literal, cast, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
+from iolaus.runner.data.length_warmup import GatheredSequences, LengthWarmup
 from iolaus.runner.data.micro_batch import Collate, FlatSamples, MicroBatch, Share
 from iolaus.runner.order.keyed import derive_seed, sample_keys
 from iolaus.runner.order.partition import partition
@@ -22,18 +23,6 @@ FIGURES: tuple[Figure, ...] = get_args(Figure)
 
 SUMMED: tuple[Literal["weight"] | Figure, ...] = ("weight", *FIGURES)
 """Figures of a share, sums over its micro-batches; over the ranks they add up to those of the global batch."""
-
-
-class GatheredSequences(Protocol):
-    """Token sequences, read many at a time."""
-
-    def __len__(self) -> int: ...
-
-    def lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Tokens of each sequence."""
-
-    def gather(self, indices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Tokens of the sequences end to end, and the length of each."""
 
 
 @dataclass(eq=False)
@@ -54,6 +43,7 @@ class GlobalBatches(Dataset[Share]):
     micro_batch_tokens: int | None
     micro_batch_size: int | None
     packed: bool
+    length_warmup: LengthWarmup | None = None
 
     def __len__(self) -> int:
         return len(self.sampler)
@@ -61,13 +51,14 @@ class GlobalBatches(Dataset[Share]):
     def __getitem__(self, step: int) -> Share:
         """`micro_batches`, `sample_ids` [b, 2] of this rank, and the sums of the micro-batches' figures."""
         samples = self.sampler.global_batch(step)
-        lengths = self.sequences.lengths(samples[:, 1])
+        sequences = self.length_warmup.at(step, self.sequences) if self.length_warmup else self.sequences
+        lengths = sequences.lengths(samples[:, 1])
         cut = (self.num_ranks, self.micro_batch_tokens, self.micro_batch_size, self.packed)
         mine = partition(lengths, *cut)[self.rank]
         micro_batches = []
         for rows in mine:
-            flat = flat_samples(self.sequences, step, samples, rows, self.seed, self.stream, self.packed)
-            micro_batches.append(self.collator(flat))
+            flat = flat_samples(sequences, step, samples, rows, self.seed, self.stream, self.packed)
+            micro_batches.append(self.collator({**flat, "progress": step / len(self)}))
         share = share_of(micro_batches)
         share["sample_ids"] = torch.from_numpy(np.concatenate([samples[rows] for rows in mine]))
         return share

@@ -35,6 +35,7 @@ class FlatSamples(TypedDict, total=False):
     filler: bool  # whether the documents only keep a rank busy and count for nothing
     packed: bool  # whether they are laid out in one row
     evaluation: bool  # whether they are evaluated and not trained on
+    progress: float  # share of the run's steps that lie before theirs
     batch_places: NDArray[np.int64]  # [D], their places in the global batch
     batch_size: int  # documents of the global batch
     batch_key: int  # the seed of random choices for the global batch as a whole

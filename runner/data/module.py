@@ -3,6 +3,7 @@
 import logging
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import lightning.pytorch as pl
@@ -13,9 +14,9 @@ from iolaus.conf.trainer import check_length
 from iolaus.runner.data.batches import (
     MASK_STREAM,
     VALIDATION_STREAM,
-    GatheredSequences,
     GlobalBatches,
 )
+from iolaus.runner.data.length_warmup import GatheredSequences, LengthWarmup
 from iolaus.runner.data.micro_batch import Collate
 from iolaus.runner.data.replicas import replica_of
 from iolaus.runner.data.workers import StepLoader, StepSampler
@@ -43,6 +44,7 @@ class GlobalBatchDataModule(pl.LightningDataModule):
         self.micro_batch_tokens, self.micro_batch_size = micro_batch_tokens, micro_batch_size
         self.start = 0
         self.skipped: Pairs = []
+        self.length_warmup: LengthWarmup | None = None
 
     @abstractmethod
     def fingerprint(self) -> str:
@@ -53,7 +55,12 @@ class GlobalBatchDataModule(pl.LightningDataModule):
         sets = {**self.validation, **getattr(self, "test", {})}
         found = {name: getattr(samples, "fingerprint", None) for name, samples in sets.items()}
         known = {name: digest for name, digest in found.items() if isinstance(digest, str)}
-        return {"data": self.fingerprint(), "evaluation": known, "order": self.sampler.fingerprint()}
+        return {"data": self.fingerprint(), "evaluation": known, "order": self.order_fingerprint()}
+
+    def order_fingerprint(self) -> dict[str, Any]:
+        """What the samples of each step depend on, compared at a resume."""
+        warmup = self.length_warmup
+        return {**self.sampler.fingerprint(), **({"length_warmup": warmup.fingerprint()} if warmup else {})}
 
     def connect(
         self,
@@ -75,9 +82,15 @@ class GlobalBatchDataModule(pl.LightningDataModule):
         self.skipped = merged(skip_batches or [])
         if self.skipped:
             num_steps = len(self.sampler)
-            more = self._sampler(make_sampler, number_of(num_steps, self.skipped), None)
+            settled = partial(make_sampler, **self.sampler.settled())
+            more = self._sampler(settled, number_of(num_steps, self.skipped), None)
             self.sampler = Remaining(more, self.skipped, num_steps)
+        self.length_warmup = self._length_warmup(len(self.sampler))
         return len(self.sampler)
+
+    def _length_warmup(self, max_steps: int) -> LengthWarmup | None:
+        """That of the training samples of a run; a subclass may have one."""
+        return None
 
     def _sampler(
         self, make_sampler: Callable[..., GlobalBatchSampler], max_steps: int, max_epochs: float | None
@@ -91,7 +104,7 @@ class GlobalBatchDataModule(pl.LightningDataModule):
 
     def epoch_at(self, step: int) -> float:
         """Passes over the training set after `step` global batches."""
-        return number_of(step, self.skipped) * self.sampler.global_batch_size / len(self.train)
+        return self.sampler.samples_before(step) / len(self.train)
 
     @property
     def preprocessor(self) -> Any:
@@ -117,7 +130,15 @@ class GlobalBatchDataModule(pl.LightningDataModule):
         """The shares of one of `num_ranks` ranks."""
         cut = self.partitioning
         return GlobalBatches(
-            self.train, self.sampler, self.collator, self.seed, MASK_STREAM, rank, num_ranks, *cut
+            self.train,
+            self.sampler,
+            self.collator,
+            self.seed,
+            MASK_STREAM,
+            rank,
+            num_ranks,
+            *cut,
+            self.length_warmup,
         )
 
     def val_dataloader(self) -> list[DataLoader[Any]]:
@@ -148,7 +169,7 @@ class GlobalBatchDataModule(pl.LightningDataModule):
 
     def _order_until(self, step: int) -> dict[str, Any]:
         """The sampler's fingerprint, with the global batches alone that were left out before those of `step`."""
-        fingerprint, pairs = self.sampler.fingerprint(), passed(step, self.skipped)
+        fingerprint, pairs = self.order_fingerprint(), passed(step, self.skipped)
         kept = {name: value for name, value in fingerprint.items() if name != SKIPPED}
         return {**kept, **({SKIPPED: pairs} if pairs else {})}
 
@@ -182,7 +203,10 @@ class GlobalBatchDataModule(pl.LightningDataModule):
         assert self.trainer is not None
         rank, size, _ = replica_of(self.trainer)
         cut = self.partitioning
-        batches = GlobalBatches(sequences, sampler, self.collator, self.seed, stream, rank, size, *cut)
+        warmup = self.length_warmup if stream == MASK_STREAM else None
+        batches = GlobalBatches(
+            sequences, sampler, self.collator, self.seed, stream, rank, size, *cut, warmup
+        )
         pin_memory = self.trainer.strategy.root_device.type == "cuda"
         steps = StepSampler(start, len(sampler))
         return StepLoader(batches, num_workers, sampler=steps, pin_memory=pin_memory)

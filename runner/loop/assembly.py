@@ -126,7 +126,7 @@ def connect_data(config: DictConfig, data: Any, objective: Any, model: Any = Non
 
     A budget becomes steps in the config; one of FLOPs needs the TaskModel.
     """
-    from iolaus.runner.loop.budget import PROVISIONAL, budget_of, settle, steps_within
+    from iolaus.runner.loop.budget import PROVISIONAL, budget_of, check_warmups, settle, steps_within
 
     options: dict[str, Any] = {"accept_changes": config.resume_changed_data}
     if config.get("skip_batches"):
@@ -138,6 +138,7 @@ def connect_data(config: DictConfig, data: Any, objective: Any, model: Any = Non
         return steps
 
     if budget := budget_of(config.trainer):
+        check_warmups(config, budget)
         connect(PROVISIONAL, None)
         settle(config.trainer, steps_within(budget, data, model))
     return connect(config.trainer.max_steps, config.trainer.max_epochs)

@@ -49,6 +49,27 @@ def budget_of(trainer: Mapping[str, Any]) -> Budget | None:
     return found[0] if found else None
 
 
+def check_warmups(config: DictConfig, budget: Budget) -> None:
+    """Raises ValueError for a warm-up of batch size or length by which the steps of a budget cannot be counted."""
+    steps = {
+        "data.length_warmup_steps": config.data.get("length_warmup_steps"),
+        "sampler.warmup_steps": config.sampler.get("warmup_steps"),
+    }
+    if budget.name != "max_seconds" and config.sampler.get("warmup_tokens") is not None:
+        del steps["sampler.warmup_steps"]
+    for name, length in steps.items():
+        if length and budget.name == "max_seconds":
+            raise ValueError(
+                f"{name}={length}: trainer.max_seconds counts steps by the speed of the first ones, which are shorter in "
+                "a warm-up: give trainer.max_steps, max_tokens or max_flops"
+            )
+        if length and length < 1:
+            raise ValueError(
+                f"{name}={length} is a share of the run's steps, which trainer.{budget.name} counts by their batches: "
+                "give a number of steps"
+            )
+
+
 def settle(trainer: DictConfig, steps: int) -> None:
     """Makes the config of a run by budget that of a run of so many steps."""
     trainer.max_steps = steps
@@ -99,13 +120,15 @@ def _ordered(amount: float, data: Any, model: TaskModel | None) -> int:
     """Steps of data whose samples have numbers: batches are added up in their order, whole epochs at once."""
     per_token, per_pair = _cost_of_lengths(data, model)
 
-    def cost(indices: NDArray[np.int64]) -> float:
-        lengths = data.train.lengths(indices).astype(np.int64)
+    def cost(indices: NDArray[np.int64], step: int | None = None) -> float:
+        warmup = data.length_warmup if step is not None else None
+        sequences = warmup.at(step, data.train) if warmup else data.train
+        lengths = sequences.lengths(indices).astype(np.int64)
         return per_token * int(lengths.sum()) + per_pair * int((lengths**2).sum())
 
     first, spent = _whole_epochs(amount, data, cost)
     for step in range(first, PROVISIONAL):
-        spent += cost(data.sampler.global_batch(step)[:, 1])
+        spent += cost(data.sampler.global_batch(step)[:, 1], step)
         if spent > amount:
             return step
     return PROVISIONAL
@@ -114,12 +137,13 @@ def _ordered(amount: float, data: Any, model: TaskModel | None) -> int:
 def _whole_epochs(amount: float, data: Any, cost: Callable[[NDArray[np.int64]], float]) -> tuple[int, float]:
     """The whole batches of the epochs that stay within the budget, and what they take, for samplers without gaps."""
     sampler, count = data.sampler, len(data.train)
-    if not isinstance(sampler, SeamlessSampler):
+    if not isinstance(sampler, SeamlessSampler) or data.length_warmup:
         return 0, 0
     blocks = [np.arange(start, min(start + BLOCK, count)) for start in range(0, count, BLOCK)]
     per_epoch = sum(map(cost, blocks))
     epochs = int(amount // per_epoch)
-    steps, begun = divmod(epochs * count, sampler.global_batch_size)
+    steps = sampler.steps_within(epochs * count)
+    begun = epochs * count - sampler.samples_before(steps)
     rest = cost(sampler.epoch_order(epochs - 1, count - begun, count)) if begun else 0
     return steps, epochs * per_epoch - rest
 

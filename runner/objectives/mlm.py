@@ -42,6 +42,7 @@ class MaskedLanguageModelingCollator(FlatCollator):
         text_column: str = "text",
         max_sequence_length: int = 1024,
         mlm_probability: float = 0.3,
+        final_mlm_probability: float | None = None,
         validation_mlm_probability: float = 0.15,
         **shared: Any,
     ) -> None:
@@ -49,14 +50,28 @@ class MaskedLanguageModelingCollator(FlatCollator):
             pad_token_id, mask_token_id, vocab_size, text_column, max_sequence_length=max_sequence_length, **shared
         )  # fmt: skip
         self.mlm_probability, self.validation_mlm_probability = mlm_probability, validation_mlm_probability
+        self.final_mlm_probability = final_mlm_probability
         self.check_settings(MaskedLanguageModeling)
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
         """Masked `input_ids` [N] and `labels` [N]."""
         bits = token_bits(tokenized["keys"], tokenized["lengths"])
-        rate = self.validation_mlm_probability if tokenized.get("evaluation") else self.mlm_probability
+        evaluated = tokenized.get("evaluation")
+        rate = self.validation_mlm_probability if evaluated else self.rate_at(tokenized.get("progress", 0.0))
         masked, labels = mask_tokens(self, tokenized["input_ids"], bits, rate)
         return {"input_ids": masked, "labels": labels}
+
+    def rate_at(self, progress: float) -> float:
+        """The share of targets when so much of the run, 0 to 1, is done.
+
+        Example:
+            >>> collator = MaskedLanguageModelingCollator(0, 4, 50, mlm_probability=0.3, final_mlm_probability=0.1)
+            >>> round(collator.rate_at(0.5), 3)
+            0.2
+        """
+        if self.final_mlm_probability is None:
+            return self.mlm_probability
+        return self.mlm_probability + (self.final_mlm_probability - self.mlm_probability) * progress
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """The model with its head on the targets only."""

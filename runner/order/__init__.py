@@ -6,5 +6,6 @@
 - `packing`: documents into rows of a capacity, best fit decreasing.
 - `ranges`: several ranges of integers as one array.
 - `epochs`: how a sample of an epoch is named.
+- `growth`: the sizes of global batches that grow at the beginning.
 - `skipping`: which global batch a step trains on where some are left out.
 """

@@ -2,6 +2,7 @@
 
 - `base`: the base classes, which iterate, resume and check that a saved state is of the same order.
 - `shuffled`: `Shuffled`, every epoch in an order of its own; the default.
+- `growing`: `Growing`, the same in batches that grow at the beginning.
 - `sequential`: `Sequential`, the dataset's order.
 - `length_grouped`: `LengthGrouped`, batches of similar lengths, in shuffled order.
 - `split_modality`: `SplitModality`, every batch with images or without; `modality_batches` makes the batches,
@@ -13,6 +14,7 @@ Samplers know no ranks, loader workers and micro-batches: `runner.order.partitio
 
 from iolaus.runner.run.lazy import lazy_names
 from iolaus.runner.samplers.base import GlobalBatchSampler
+from iolaus.runner.samplers.growing import Growing
 from iolaus.runner.samplers.length_grouped import LengthGrouped
 from iolaus.runner.samplers.sequential import Sequential
 from iolaus.runner.samplers.shuffled import Shuffled
@@ -23,6 +25,7 @@ __getattr__, __dir__ = lazy_names(__name__, {"SplitModalitySampler": "iolaus.run
 
 __all__ = [
     "GlobalBatchSampler",
+    "Growing",
     "LengthGrouped",
     "Sequential",
     "Shuffled",

@@ -127,6 +127,14 @@ class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
         """The epoch of the first sample of batch 0."""
         return self.epoch * self.epochs_of_pass()
 
+    def samples_before(self, step: int) -> int:
+        """Samples of all global batches before that of a step, counted from 0."""
+        return step * self.global_batch_size
+
+    def settled(self) -> dict[str, Any]:
+        """Settings that follow from the run's length, for a sampler of another length with the same first batches."""
+        return {}
+
     def state_dict(self) -> dict[str, Any]:
         """Epoch, position in it (batches read, also those that loader workers read ahead) and fingerprint."""
         return {"epoch": self.epoch, "position": self.position, "fingerprint": self.fingerprint()}
@@ -175,8 +183,8 @@ class SeamlessSampler(GlobalBatchSampler):
         """Global batch `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""
         self.check_step(step)
         length, first = len(self.dataset), self.first_epoch
-        place = step * self.global_batch_size
-        stop = min(place + self.global_batch_size, self._num_samples())
+        place = self.samples_before(step)
+        stop = min(place + self.size_at(step), self._num_samples())
         batch = np.empty((stop - place, 2), dtype=np.int64)
         done = 0
         while place < stop:
@@ -188,7 +196,17 @@ class SeamlessSampler(GlobalBatchSampler):
         return batch
 
     def __len__(self) -> int:
-        return -(-self._num_samples() // self.global_batch_size)
+        samples = self._num_samples()
+        whole = self.steps_within(samples)
+        return whole + (self.samples_before(whole) < samples)
+
+    def size_at(self, step: int) -> int:
+        """Samples of a whole global batch, counted from 0; the last one of the run may have fewer."""
+        return self.global_batch_size
+
+    def steps_within(self, samples: int) -> int:
+        """The most global batches that have no more samples together."""
+        return samples // self.global_batch_size
 
     def epochs_of_pass(self) -> int:
         """Epochs of a pass, rounded up."""
@@ -197,7 +215,7 @@ class SeamlessSampler(GlobalBatchSampler):
     def _num_samples(self) -> int:
         """Samples of the whole run."""
         if self.num_batches is not None:
-            return self.num_batches * self.global_batch_size
+            return self.samples_before(self.num_batches)
         assert self.num_epochs is not None
         return max(1, round(self.num_epochs * len(self.dataset)))
 

@@ -35,6 +35,10 @@ class Remaining(GlobalBatchSampler):
         self.check_step(step)
         return self.sampler.global_batch(number_of(step + 1, self.pairs) - 1)
 
+    def samples_before(self, step: int) -> int:
+        """Samples of all global batches before that of a step, those that are left out included."""
+        return self.sampler.samples_before(number_of(step, self.pairs))
+
     def __len__(self) -> int:
         return self.num_batches
 

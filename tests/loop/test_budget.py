@@ -25,10 +25,8 @@ from iolaus.runner.manifest.inputs import read_manifest
 from iolaus.runner.models.flops import step_flops
 from iolaus.runner.run import audit
 from iolaus.runner.run.folder import RunFolder, config_hash
-from iolaus.runner.samplers import GlobalBatchSampler, Sequential, Shuffled
-from iolaus.runner.samplers.base import SeamlessSampler
-from iolaus.runner.samplers.length_grouped import LengthGrouped
-from iolaus.runner.samplers.split_modality import SplitModality
+from iolaus.runner.samplers import Growing, LengthGrouped, Sequential, Shuffled, SplitModality
+from iolaus.runner.samplers.base import GlobalBatchSampler, SeamlessSampler
 from tests.conftest import TINY, run_program, train_here, write_text
 from tests.launch.test_kill import only_run
 from tests.runs.test_train import Run, assert_bitwise, continued, rows, weights
@@ -80,6 +78,7 @@ class Samples(list[int]):
 SAMPLES = Samples(np.random.default_rng(0).integers(1, 60, 101).tolist())
 SAMPLERS: dict[str, Callable[..., GlobalBatchSampler]] = {
     "shuffled": Shuffled,
+    "growing": partial(Growing, warmup_from=2, warmup_steps=12, warmup_tokens=None, warmup_by=2),
     "sequential": Sequential,
     "length_grouped": partial(LengthGrouped, pool_batches=3),
     "split_modality": partial(SplitModality, image_patches=4, drop_last=True),
@@ -94,7 +93,8 @@ def test_tokens_are_those_of_the_order_to_within_one_batch(sampler: str, share_o
     each = (int(SAMPLES.lengths(order.global_batch(step)[:, 1]).sum()) for step in range(100))
     spent = list(accumulate(each))
     first = next(step for step in range(100) if spent[step] > max(spent[0], share_of_epoch * sum(SAMPLES)))
-    data = SimpleNamespace(sampler=order, train=SAMPLES, streamed=False, train_batches=None)
+    known: dict[str, Any] = {"streamed": False, "train_batches": None, "length_warmup": None}
+    data = SimpleNamespace(sampler=order, train=SAMPLES, **known)
     for budget, steps in (
         (spent[first] - 1, first),
         (spent[first], first + 1),

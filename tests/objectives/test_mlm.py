@@ -44,6 +44,18 @@ def test_validation_has_a_rate_of_its_own() -> None:
     assert (other["labels"] != IGNORED).sum() / ordinary.sum() == pytest.approx(0.4, abs=0.004)
 
 
+def test_rate_follows_a_line_over_the_run_but_in_validation() -> None:
+    texts, changing = documents([400] * 300), collator("mlm", mlm_probability=0.4, final_mlm_probability=0.1)
+    for progress, rate in ((0.0, 0.4), (0.5, 0.25), (1.0, 0.1)):
+        tokenized = flat(texts) | {"progress": progress}
+        out, constant = (
+            each.flat_labels(tokenized) for each in (changing, collator("mlm", mlm_probability=rate))
+        )
+        assert all((out[name] == constant[name]).all() for name in ("input_ids", "labels"))
+    held_out = flat(texts, evaluation=True) | {"progress": 0.5}
+    assert (changing.flat_labels(held_out)["labels"] == collator("mlm").flat_labels(held_out)["labels"]).all()
+
+
 @given(st.integers(0, 2**32), st.floats(0.05, 1.0))
 def test_special_tokens_are_neither_chosen_nor_inserted(seed: int, probability: float) -> None:
     texts = documents([1, 2, 3, 40], seed)

@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 
 from iolaus.runner.loaders.multi_epoch import MultiEpochDatasetResampler
 from iolaus.runner.order.epochs import EpochIndex
-from iolaus.runner.samplers import GlobalBatchSampler, LengthGrouped, Sequential, Shuffled, SplitModality
+from iolaus.runner.samplers import (
+    GlobalBatchSampler,
+    LengthGrouped,
+    Sequential,
+    Shuffled,
+    SplitModality,
+)
 from tests.samplers.sequences import sequences
 
 Make = Callable[..., GlobalBatchSampler]

@@ -10,6 +10,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from iolaus.conf.data import pretraining as options
 from iolaus.runner.config.custom_code import from_pretrained
 from iolaus.runner.config.settings import takes_settings
+from iolaus.runner.data.length_warmup import LengthWarmup
 from iolaus.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
 from iolaus.runner.data.module import GlobalBatchDataModule
 from iolaus.runner.data.read.documents import Source, open_source
@@ -94,6 +95,10 @@ class PretrainingData(GlobalBatchDataModule):
         tokenizer: PreTrainedTokenizerBase = from_pretrained(AutoTokenizer, self.prepared.tokenizer)
         return tokenizer
 
+    def _length_warmup(self, max_steps: int) -> LengthWarmup | None:
+        """That of the settings."""
+        return LengthWarmup.of(self.settings, max_steps, self.tokenizer.all_special_ids)
+
     def collator_arguments(self) -> CollatorArguments:
         """The arguments of the objective's collator that the data decides."""
         return {
@@ -144,6 +149,12 @@ class PretrainingData(GlobalBatchDataModule):
         """The training data and a global batch in words."""
         assert self.prepared is not None
         size, tokens, sequences = self.sampler.global_batch_size, self.train.num_tokens, len(self.train)
+        order = self.order_fingerprint()
         documents = self.prepared.documents["train"]
         training = f"{documents:,} documents, {sequences:,} sequences, {tokens:,} tokens"
-        return training, f"{size} sequences, about {size * tokens // sequences:,} tokens"
+        grows = "".join(
+            f"; {what} from {order[name][0]} over {order[name][-1]:,} steps"
+            for name, what in (("batch_warmup", "growing"), ("length_warmup", "lengths growing"))
+            if name in order
+        )
+        return training, f"{size} sequences, about {size * tokens // sequences:,} tokens{grows}"

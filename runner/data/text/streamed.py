@@ -78,8 +78,15 @@ class StreamedPretrainingData(PretrainingData):
                 "trainer.max_epochs, or data.streaming=false"
             )
         settings: dict[str, Any] = make_sampler.keywords  # type: ignore[attr-defined]
+        if self.settings.length_warmup_from is not None:
+            raise ValueError(
+                "data.length_warmup_from cuts samples that are tokenised already: set data.streaming=false"
+            )
         buffer_size = self.settings.shuffle_buffer_size if name == "Shuffled" else 0
         return StreamOrder(max_steps, settings["global_batch_size"], settings["seed"], buffer_size)
+
+    def _length_warmup(self, max_steps: int) -> None:
+        """None: documents are tokenised whole."""
 
     def train_dataloader(self) -> Any:
         """Global batches from the first that is not yet consumed."""

@@ -82,6 +82,7 @@ class StreamedGlobalBatches(IterableDataset[Share]):
             indices = numbers + CHUNKS * chunks
             flat = keyed_samples(tokens, lengths[rows], epochs, indices, self.seed, MASK_STREAM, self.packed)
             flat |= {"batch_places": places, "batch_size": len(documents), "batch_key": batch_key}
+            flat["progress"] = step / len(self.order)
             micro_batches.append(self.collator(flat))
         share = share_of(micro_batches or [self.filler()])
         share["sample_ids"] = torch.from_numpy(samples[:, 1:3])

@@ -1,0 +1,111 @@
+"""Batches, lengths and masking rate that change over the run: exact on resume, and whatever the run is cut into."""
+
+import re
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from iolaus.runner.cli.compose import compose, initialized
+from iolaus.runner.loop.assembly import assemble
+from iolaus.runner.run import audit
+from iolaus.runner.run.folder import RunFolder
+from tests.conftest import TINY, Command, train_here
+from tests.runs.test_train import Run, assert_bitwise, continued, losses, rows, weights
+from tests.support.precision import rounding
+
+RAMPS = [
+    "sampler=growing", "sampler.global_batch_size=16", "sampler.warmup_from=4", "sampler.warmup_steps=0.5",
+    "sampler.warmup_by=4", "data.length_warmup_from=8", "data.length_warmup_steps=8",
+    "objective.mlm_probability=0.5", "objective.final_mlm_probability=0.2", "checkpoint.every_steps=5",
+    "checkpoint.keep_last=9",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> RunFolder:
+    run: RunFolder = train_here(tmp_path_factory.mktemp("ramps") / "whole", text_file, *RAMPS)
+    return run
+
+
+@pytest.mark.parametrize("step", [5, 10], ids=["in the warm-ups", "after them"])
+def test_resumed_run_is_bitwise_the_undisturbed_one(whole: RunFolder, step: int, text_file: Path) -> None:
+    cut = continued(whole, step, f"cut_{step}")
+    train_here(cut.path, text_file, *RAMPS, "data.num_workers=2")
+    assert audit.compare(whole.path, cut.path) is None
+    assert audit.length(cut.path) == 12
+    assert_bitwise(weights(whole, 12), weights(cut, 12))
+    assert rows(cut)[-1] == rows(whole)[-1]
+
+
+@pytest.mark.parametrize(
+    "changed", ["sampler.warmup_from=8", "data.length_warmup_steps=4", "objective.final_mlm_probability=0.5"]
+)
+def test_each_of_them_is_part_of_what_is_trained_on(
+    whole: RunFolder, run_here: Run, text_file: Path, changed: str
+) -> None:
+    other = run_here(*RAMPS, changed, folder="other")
+    assert audit.compare(whole.path, other.path) is not None
+    if not changed.startswith("objective"):
+        cut = continued(whole, 5, changed)
+        with pytest.raises(ValueError, match=r"another sample order: (batch|length)_warmup was \["):
+            train_here(cut.path, text_file, *RAMPS, changed)
+
+
+def test_two_processes_train_on_the_same(whole: RunFolder, iolaus: Command, text_file: Path) -> None:
+    on_two = continued(whole, 5, "on_two")
+    on_two.update_status(state="failed")
+    iolaus(*TINY, f"data.source={text_file}", *RAMPS, "trainer.devices=2", f"resume={on_two.path}")
+    assert audit.compare(whole.path, on_two.path) is None
+    assert audit.length(on_two.path) == 12
+    assert losses(on_two) == pytest.approx(losses(whole), rel=rounding(1e-5, 1e-3))
+
+
+def test_steps_have_the_sizes_lengths_and_rates_asked_for(text_file: Path) -> None:
+    with initialized():
+        config = compose([*TINY, f"data.source={text_file}", *RAMPS])
+    parts = assemble(config)
+    batches = parts.data.train_batches(0, 1)
+    shares = [batches[step] for step in range(parts.max_steps)]
+    assert [len(share["sample_ids"]) for share in shares] == [4, 4, 8, 8, 12, 12, *[16] * 6]
+    longest = [max(int(micro["max_length"]) for micro in share["micro_batches"]) for share in shares]
+    last = config.data.max_length
+    limits = [8 + (last - 8) * step // 8 for step in range(8)]
+    assert all(found <= limit for found, limit in zip(longest, limits, strict=False))
+    assert longest[0] == 8
+    assert max(longest) > limits[-1] - 4
+    rates = [share["weight"] / share["tokens"] for share in shares]
+    assert sum(rates[:3]) > 1.3 * sum(rates[-3:])
+    assert re.search(
+        "growing from 4 over 6 steps; lengths growing from 8 over 8 steps", str(parts.data.describe())
+    )
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (
+            ["trainer.max_seconds=5"],
+            "data.length_warmup_steps=8: trainer.max_seconds counts steps by the speed",
+        ),
+        (
+            ["trainer.max_tokens=9000"],
+            "sampler.warmup_steps=0.5 is a share of the run's steps, which trainer.max_tokens counts",
+        ),
+    ],
+)
+def test_what_cannot_be_counted_is_refused(run_here: Run, overrides: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        run_here(*RAMPS, "trainer.max_steps=-1", *overrides, folder="refused")
+
+
+def test_tokens_of_a_budget_are_counted_as_they_are_cut(text_file: Path) -> None:
+    ramps = [*RAMPS, "sampler.warmup_steps=6"]
+    with initialized():
+        whole = compose([*TINY, f"data.source={text_file}", *ramps])
+        parts = assemble(whole)
+        batches = parts.data.train_batches(0, 1)
+        tokens = int(sum(batches[step]["tokens"] for step in range(9)))
+        budget = compose([*TINY, f"data.source={text_file}", *ramps, "trainer.max_steps=-1"])
+        OmegaConf.update(budget, "trainer.max_tokens", tokens)
+    assert assemble(budget).max_steps == 9
