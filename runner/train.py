@@ -36,6 +36,7 @@ from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.run.lifetime import outlast_readers, without_teardown
 from iolaus.runner.run.redaction import know_secrets, redact_logs
 from iolaus.runner.run.signals import EXIT_INTERRUPTED, Stopped, ending_with_command, forwarding, stoppable
+from iolaus.runner.sweeps.replicates import with_replicates
 
 log = logging.getLogger("iolaus")
 
@@ -49,7 +50,8 @@ def main(words: Sequence[str]) -> None:
         return
     os.environ.setdefault("IOLAUS_FULL_ERROR", os.environ.get("HYDRA_FULL_ERROR", "0"))
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises errors and does not print them
-    refuse_sweep_of_ranks(list(words))
+    words = with_replicates(words)
+    refuse_sweep_of_ranks(words)
     typed = flags_first(words)
     sys.argv[1:] = saved_overrides(typed)  # Hydra reads them there
     prepare()

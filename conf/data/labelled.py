@@ -8,7 +8,11 @@ from omegaconf import MISSING
 from iolaus.conf.data.common import Batching, Tokenizing
 from iolaus.conf.data.tables import Tables
 from iolaus.conf.registry import register
-from iolaus.conf.values import AT_LEAST_0, NAMED, WHOLE_FROM_0, Bounds, Choice, setting
+from iolaus.conf.values import AT_LEAST_0, COUNT, NAMED, WHOLE_FROM_0, Bounds, Choice, setting
+
+
+FOLD_SET = "fold"
+"""The name of the test set that is the held-out fold."""
 
 
 @dataclass
@@ -26,6 +30,13 @@ class FinetuningData(Tables, Tokenizing, Batching):
     """Held-out part of `train` where no validation set is given: a number of examples, or a share below 1."""
     test: Any = setting(None, allowed=NAMED)
     """Examples to test the best weights on, like `validation`; they may lack labels."""
+    folds: Any = setting(None, allowed=Bounds(2, whole=True))
+    """Parts of `train` for cross-validation, balanced by label; `iolaus folds=5` trains a run for each."""
+    fold: Any = setting(None, allowed=COUNT)
+    """The part, 1 to `folds`, that is not trained on: it becomes the test set `fold`."""
+    group_column: Any = None
+    """Column of what a row belongs to (a patient, a document): rows that share it are held out together, and are in one
+    fold; none takes the text, of questions the context."""
     text_column: str = "text"
     """Column of the text (words, questions)."""
     pair_column: Any = None
@@ -54,9 +65,18 @@ class FinetuningData(Tables, Tokenizing, Batching):
     max_length: int = setting(128, allowed=Bounds(8, whole=True))
     """Longest sample in tokens, question included; texts are truncated, sentences and contexts go on in other samples."""
     seed: int = 0
-    """Seed of the choice of held-out examples, which does not depend on the run's `seed`."""
+    """Seed of the folds and of the choice of held-out examples, which do not depend on the run's `seed`."""
     micro_batch_tokens: Any = 1024
     num_workers: int = 0
+
+
+def check_fold(folds: int | None, fold: int | None) -> None:
+    """Raises ValueError unless `fold` is one of `folds`, or both are None."""
+    if (folds is None) != (fold is None) or not 1 <= (fold or 1) <= (folds or 1):
+        raise ValueError(
+            f"data.folds={folds} and data.fold={fold}: give both, with data.fold from 1 to data.folds; "
+            f"`iolaus folds={folds or 5}` trains a run for each fold"
+        )
 
 
 @dataclass

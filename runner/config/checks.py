@@ -8,6 +8,7 @@ from hydra.experimental.callback import Callback
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 from iolaus.conf.config import Config
+from iolaus.conf.data.labelled import check_fold
 from iolaus.conf.fields import check_fields, fields_of
 from iolaus.conf.registry import OPTIONS, TASKS, option_of, target_of
 from iolaus.conf.trainer import BUDGETS, check_length
@@ -54,6 +55,8 @@ def check_config(config: DictConfig) -> None:
     _check_schedule(values["scheduler"], trainer)
     _check_network(values["model"], values["data"])
     _check_task(values)
+    if option_of("data", values["data"]):
+        check_fold(values["data"].get("folds"), values["data"].get("fold"))
 
 
 Values = dict[str, Any]

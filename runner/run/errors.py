@@ -39,6 +39,9 @@ _IN_WORKER = re.compile(r"in DataLoader worker process.*\n[\w.]+: (.*)\Z", re.DO
 _MISSPELT = re.compile("no viable alternative|missing EQUAL|mismatched input|token recognition|extraneous")
 """Messages of Hydra's grammar for a word it cannot read."""
 
+NO_FOLDS = re.compile("Could not override 'data.folds?'")
+"""Start of the message where data cannot be cut into folds."""
+
 _NOISE = (
     "full_key:", "reference_type=", "object_type=", "provider=", "To append to your config", "Config search path",
     "See https://hydra.cc/docs/1.2/advanced/override_grammar",
@@ -88,6 +91,8 @@ def _explained(error: BaseException) -> str | None:
     if composing:
         lines = dict.fromkeys(line for cause in composing for line in str(cause).splitlines() if _tells(line))
         message = "\n".join(lines)
+        if NO_FOLDS.match(message):
+            return "folds are for labelled data, such as data=classification: text and images are not cut into folds"
         overrides = (cause.override for cause in composing if isinstance(cause, OverrideParseException))
         override = next(overrides, "")
         if override and override not in message:

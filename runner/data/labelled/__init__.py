@@ -3,5 +3,6 @@
 - `examples`: `ExampleReader` and `TaskSequences`, the base classes of the readers of tasks and of their samples.
 - `classification`, `token_classification`, `question_answering`: one task each.
 - `labels`: names and numbers of labels; `tags`: tags of words (IOB2) and their decoding.
+- `folds`: which fold of cross-validation an example is in.
 - `finetuning`: `FinetuningData`, the data module that serves a task.
 """

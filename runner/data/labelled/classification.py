@@ -112,6 +112,14 @@ class ClassificationReader(ExampleReader):
         """Text, or text and pair."""
         return (e.text if e.pair is None else f"{e.text}\n{e.pair}" for e in examples)
 
+    def strata(self, examples: list[Labelled]) -> list[str]:
+        """The name of the label, those of several, or nothing for numbers."""
+        if self.labels.problem_type == REGRESSION:
+            return super().strata(examples)
+        targets = (self.labels.target(e.label) for e in examples)
+        chosen = ([t] if self.labels.problem_type == SINGLE else np.flatnonzero(t) for t in targets)
+        return ["\0".join(self.labels.names[number] for number in numbers) for numbers in chosen]
+
     def collator_arguments(self) -> TaskArguments:
         """Names of the labels, and the kind of problem."""
         return {"labels": self.labels.names, "problem_type": self.labels.problem_type}

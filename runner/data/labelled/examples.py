@@ -100,6 +100,10 @@ class ExampleReader(ABC):
     def texts(self, examples: list[Any]) -> Iterator[str]:
         """Texts to train a tokenizer on; none may be in both training and held-out examples."""
 
+    def strata(self, examples: list[Any]) -> list[str]:
+        """What folds have equal shares of, for each example after `learn`; without labels of its own one for all."""
+        return [""] * len(examples)
+
     @abstractmethod
     def collator_arguments(self) -> TaskArguments:
         """Arguments of the objective's collator that depend on labels and columns."""

@@ -1,17 +1,20 @@
 """Labelled data for finetuning: read, checked, tokenised in memory, and served as global batches."""
 
 import hashlib
+from itertools import compress
 from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
 from iolaus.conf.data import labelled as options
+from iolaus.conf.data.labelled import FOLD_SET, check_fold
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.evaluated import EvaluatedDataModule, by_name
-from iolaus.runner.data.labelled.examples import READER_SETTINGS, ExampleReader, TaskSequences
+from iolaus.runner.data.labelled.examples import READER_SETTINGS, ExampleReader, TaskSequences, column
+from iolaus.runner.data.labelled.folds import fold_numbers
 from iolaus.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
 from iolaus.runner.data.read.opened import reading_of
-from iolaus.runner.data.read.rows import read_rows
+from iolaus.runner.data.read.rows import Rows, read_rows
 from iolaus.runner.data.text.holdout import hold_out
 from iolaus.runner.data.text.tokenizer import describe_vocabulary, load_tokenizer, train_tokenizer
 from iolaus.runner.run.model_folder import model_folder
@@ -21,13 +24,15 @@ class FinetuningData(EvaluatedDataModule):
     """Training, validation and test examples of one task, from files, the hub, or made in code (`set_datasets`).
 
     Labels are those of the training examples. Without a validation set `validation_documents` (a number, or a share
-    below 1) are held out of them; no text is in both. `validation` and `test` may name several sets.
+    below 1) are held out of them; no text is in both. `validation` and `test` may name several sets. With `folds` one part
+    of them, the `fold`, is the test set of that name, and the rest takes the place of all.
     Example: `iolaus experiment=classification data=classification data.train=train.csv`
     """
 
     @takes_settings(options.FinetuningData)
     def __init__(self, settings: options.FinetuningData) -> None:
         super().__init__(settings)
+        check_fold(settings.folds, settings.fold)
         self.settings, self.max_length = settings, settings.max_length
         task: Any = settings.task  # a `runner.tasks.Task`
         self.task_name = task.name
@@ -55,13 +60,7 @@ class FinetuningData(EvaluatedDataModule):
             for name, source in by_name(self.sources[part], part).items():
                 given = read_rows(source, self.reading, part, f"data.{part} {name!r}")
                 examples[f"{prefix}/{name}"] = self.reader.examples(given, labelled=part == "validation")
-        held_out, train = self.settings.validation_documents, examples["train"]
-        if held_out and not by_name(self.sources["validation"], "validation"):
-            texts = self.reader.texts(train)
-            examples["train"], examples["val/validation"] = hold_out(
-                train, texts, held_out, self.settings.seed
-            )
-        self.reader.learn(examples["train"], rows)
+        self._hold_out(examples, rows)
         self._tokenizer = self._make_tokenizer(examples["train"])
         sets = {
             name: self.reader.tokenize(some, self._tokenizer, self.max_length, training=name == "train")
@@ -71,6 +70,36 @@ class FinetuningData(EvaluatedDataModule):
         self.validation = {n.removeprefix("val/"): s for n, s in sets.items() if n.startswith("val/")}
         self.test = {n.removeprefix("test/"): s for n, s in sets.items() if n.startswith("test/")}
         self.evaluated_sets, self.description, self.prepared = sets, rows.description, True
+
+    def _hold_out(self, examples: dict[str, list[Any]], rows: Rows) -> None:
+        """Takes the fold, then the validation set where none is given, from the examples; `learn`s from the others.
+
+        With folds it learns from all, so that the labels of every fold are the same.
+        """
+        given, train = self.settings, examples["train"]
+        groups = self._groups(train, rows)
+        if given.folds is not None:
+            if f"test/{FOLD_SET}" in examples:
+                raise ValueError(f"data.test names a set {FOLD_SET!r}, which is that of data.folds: name it otherwise")
+            self.reader.learn(train, rows)
+            held = fold_numbers(groups, self.reader.strata(train), given.folds, given.seed) == given.fold
+            examples[f"test/{FOLD_SET}"] = list(compress(train, held))
+            train, groups = list(compress(train, ~held)), list(compress(groups, ~held))
+        if given.validation_documents and not by_name(self.sources["validation"], "validation"):
+            held_out = given.validation_documents
+            train, examples["val/validation"] = hold_out(train, groups, held_out, given.seed)
+        if given.folds is None:
+            self.reader.learn(train, rows)
+        examples["train"] = train
+
+    def _groups(self, examples: list[Any], rows: Rows) -> list[str]:
+        """What each example belongs to: examples of one group are held out together."""
+        name = self.settings.group_column
+        if name is None:
+            return list(self.reader.texts(examples))
+        if len(examples) != len(rows.rows):
+            raise ValueError("data.group_column: this task does not make one example of each row")
+        return [str(column(row, name, "data.group_column")) for row in rows.rows]
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:

@@ -88,10 +88,11 @@ def _of_settings(compared: Comparison, key: str, chosen: Sequence[int]) -> list[
 
 
 def run_label(compared: Comparison, position: int) -> str:
-    """The settings in which a run differs from the others, with its seed where seeds differ."""
-    shown, seeds = compared.differences, compared.differences.seeds
-    seed = {"seed": str(seeds[position])} if len(set(seeds)) > 1 else {}
-    return label_of({**shown.values[position], **seed}) or compared.runs[position].path.name
+    """The settings in which a run differs from the others, with its seed and its fold where these differ."""
+    shown = compared.differences
+    known = {"seed": shown.seeds, "fold": shown.folds}
+    own = {name: str(numbers[position]) for name, numbers in known.items() if len(set(numbers)) > 1}
+    return label_of({**shown.values[position], **own}) or compared.runs[position].path.name
 
 
 def _mean(several: Sequence[Series]) -> Series:
@@ -176,7 +177,8 @@ def setting_chart(compared: Comparison) -> Chart | None:
     drawn = list(lines.items())[:MAX_CURVES]
     curves = [_line(label or "mean", each, name, i, is_log) for i, (label, each) in enumerate(drawn)]
     note = f"The best {len(drawn)} of {len(lines)} lines." if len(drawn) < len(lines) else ""
-    unit = f"by {name}, " + ("mean and standard deviation over seeds" if compared.has_seeds else "one seed")
+    unit = f"by {name}, mean and standard deviation over {compared.replicated}"
+    unit = unit if compared.has_seeds else f"by {name}, one {compared.replicated.removesuffix('s')}"
     ticks = {math.log10(number) if is_log else number: short(number) for number in numbers}
     return Chart(
         compared.goal.title.capitalize(), unit, curves, wide=True, note=note, across=name, ticks=ticks

@@ -1,10 +1,12 @@
 """What a run is measured on, and which runs can be ranked together."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from typing import Any, NamedTuple
 
+from iolaus.conf.data.common import Tokenizing
 from iolaus.runner.manifest.inputs import Manifest, read_manifest
-from iolaus.runner.report.comparison.differences import is_execution
+from iolaus.runner.report.comparison.differences import FOLD, fold_of, is_execution
 from iolaus.runner.report.runs import Run
 
 PER_BYTE = "bits_per_byte"
@@ -12,6 +14,13 @@ PER_BYTE = "bits_per_byte"
 
 PER_TOKEN = ("loss", "perplexity", "bits_per_token")
 """Figures per token, which can be compared within one vocabulary alone."""
+
+
+TOKENISING = frozenset(
+    f"data.{name}"
+    for name in ("tokenizer", "max_length", "doc_stride", *(field.name for field in fields(Tokenizing)))
+)
+"""Settings of labelled data that change how examples are tokenised, not which there are."""
 
 
 def inputs_of(run: Run) -> Manifest:
@@ -48,8 +57,9 @@ def texts_of(run: Run) -> dict[str, Any]:
 
 
 def data_of(run: Run) -> dict[str, Any]:
-    """The settings of the data, but for those of execution."""
-    return {n: v for n, v in run.settings.items() if n.startswith("data.") and not is_execution(run, n)}
+    """The settings of the data, but for those of execution and for the fold."""
+    names = (n for n in run.settings if n.startswith("data.") and n != FOLD)
+    return {name: run.settings[name] for name in names if not is_execution(run, name)}
 
 
 class Kinds(NamedTuple):
@@ -94,6 +104,10 @@ class _Data:
         self.texts, self.settings = texts_of(run), data_of(run)
         self.vocabulary = (inputs.get("tokenizer"), run.results.get("uniform_entropy"))
         self.is_per_token = not figure or figure.rpartition("/")[2] in PER_TOKEN
+        if fold_of(run) is not None:  # each has its own part of the same examples, and no figure per token
+            self.fingerprint, self.is_per_token = None, False
+            kept = {name: value for name, value in self.settings.items() if name not in TOKENISING}
+            self.settings = {**kept, "files": inputs.get("files")}
 
     def differ_in(self, other: "_Data") -> list[str]:
         """In what two differ, in words; empty where their figures measure the same."""

@@ -1,4 +1,4 @@
-"""The settings in which runs differ. Those of execution do not count, and those that follow the seed are its."""
+"""The settings in which runs differ. Those of execution do not count, nor the fold; those that follow the seed are its."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cache
@@ -14,6 +14,9 @@ MAX_SETTINGS = 12
 
 BRANCH = "branch of"
 
+FOLD, FOLDS = "data.fold", "data.folds"
+"""The settings of a fold of cross-validation."""
+
 SEED = "that of the run"
 """Stands for the value of a setting that follows the run's seed."""
 
@@ -22,12 +25,13 @@ Values = dict[str, str]
 
 
 class Differences(NamedTuple):
-    """What differs between runs: of each run the settings that do, the number of its setting, and its seed."""
+    """What differs between runs: of each run the settings that do, the number of its setting, its seed and its fold."""
 
     names: list[str]
     values: list[Values]
     numbers: list[int]
     seeds: list[int | None]
+    folds: list[int | None]
 
 
 def is_execution(run: Run, name: str) -> bool:
@@ -43,6 +47,11 @@ def is_execution(run: Run, name: str) -> bool:
 def is_seed(settings: Mapping[str, Any], name: str) -> bool:
     """Whether a setting is the run's seed, or follows it."""
     return name == "seed" or (name.endswith(".seed") and settings.get(name) == settings.get("seed"))
+
+
+def is_replicate(settings: Mapping[str, Any], name: str) -> bool:
+    """Whether runs of one setting may differ in this: in the seed and what follows it, and in the fold."""
+    return name == FOLD or is_seed(settings, name)
 
 
 def differences(runs: Sequence[Run]) -> Differences:
@@ -62,12 +71,22 @@ def differences(runs: Sequence[Run]) -> Differences:
     if any(branches):
         values = [{**shown, BRANCH: branch} for shown, branch in zip(values, branches, strict=True)]
     order = list(dict.fromkeys(keys))
-    return Differences(names, values, [order.index(key) for key in keys], [seed_of(run) for run in runs])
+    seeds, folds = [seed_of(run) for run in runs], [fold_of(run) for run in runs]
+    return Differences(names, values, [order.index(key) for key in keys], seeds, folds)
 
 
 def seed_of(run: Run) -> int | None:
     """The seed of a run; None where neither config nor overrides tell it."""
-    found = str(run.settings.get("seed", run.overrides.get("seed")))
+    return _whole_number(run, "seed")
+
+
+def fold_of(run: Run) -> int | None:
+    """The fold that a run has left out of its training, from 1 on; None where it has trained on all."""
+    return _whole_number(run, FOLD)
+
+
+def _whole_number(run: Run, name: str) -> int | None:
+    found = str(run.settings.get(name, run.overrides.get(name)))
     return int(found) if found.isdecimal() else None
 
 
@@ -96,7 +115,7 @@ def _left_out(group: str, target: str | None) -> set[str]:
 
 
 def _counts(run: Run, name: str) -> bool:
-    return name != "seed" and not is_execution(run, name)
+    return name not in ("seed", FOLD) and not is_execution(run, name)
 
 
 def _contents(runs: Sequence[Run]) -> list[dict[str, str]]:

@@ -50,10 +50,8 @@ def _best(compared: Comparison) -> str:
     for number in compared.best:
         best, count = compared.settings[number], len(compared.settings[number].figures)
         of_kind = f" of kind {(best.kind or 0) + 1}" if len(compared.kinds) > 1 else ""
-        what, seeds = f"Best setting{of_kind}", f"{count} seed{'s' * (count > 1)}"
-        tiles.append(
-            Tile(what, compared.name(number) if best.values else "the only one", f"rests on {seeds}")
-        )
+        name = compared.name(number) if best.values else "the only one"
+        tiles.append(Tile(f"Best setting{of_kind}", name, f"rests on {best.rests_on}"))
         title = compared.goal.title if count == 1 else f"mean {compared.goal.title}"
         spread = f"standard deviation {page.number(best.deviation, 2)}" if best.deviation else ""
         tiles.append(Tile(title[:1].upper() + title[1:], page.number(best.mean), spread))
@@ -133,5 +131,5 @@ def _curves(compared: Comparison) -> str:
     note = ""
     if chosen is not None:
         some = f"the best {len(chosen)} of {count} settings" if len(chosen) < count else "all settings"
-        note = element("p", f"Means over seeds of {some}.", "note")
+        note = element("p", f"Means over {compared.replicated} of {some}.", "note")
     return page.charts(curve_charts(compared), f'<div class="shared">{note}{legend(names)}</div>')

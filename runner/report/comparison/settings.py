@@ -1,19 +1,25 @@
-"""Runs grouped into settings: means over seeds, the best of those that can be compared, and the tables of both."""
+"""Runs grouped into settings: means over seeds and folds, the best of those that can be compared, and both tables."""
 
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from iolaus.conf.data.labelled import FOLD_SET
 from iolaus.runner.evaluation.statistics.paired import t_interval
 from iolaus.runner.report.comparison.comparable import PER_BYTE, Kinds, kinds_of
-from iolaus.runner.report.comparison.differences import Values, differences, label_of
+from iolaus.runner.report.comparison.differences import Values, differences, fold_of, label_of
 from iolaus.runner.report.curves import of_set
 from iolaus.runner.report.runs import Run
 from iolaus.runner.report.summary import validation_set
 
 Cells = tuple[list[str], list[list[Any]]]
 """Heads, and rows of values, None where there is none."""
+
+
+NARROW = (
+    "Folds share training examples, so deviations and intervals over them are too small (Bengio and Grandvalet 2004)."
+)
 
 
 class Goal(NamedTuple):
@@ -24,13 +30,21 @@ class Goal(NamedTuple):
     larger_is_better: bool
 
 
+HELD_OUT = f"test/{FOLD_SET}/"
+"""Start of the names of figures for a held-out fold."""
+
+
 class Setting(NamedTuple):
-    """Runs that differ in the seed alone: their settings, positions, the number of their kind, and a figure per seed."""
+    """Runs that differ in seed and fold alone: their settings, positions, the number of their kind, and their figures.
+
+    There is a figure for each seed, of folds for each fold of each seed: `replicates` names them in their order.
+    """
 
     values: Values
     runs: list[int]
     kind: int | None
     figures: list[float]
+    replicates: list[tuple[Any, int | None]]
 
     @property
     def label(self) -> str:
@@ -38,18 +52,28 @@ class Setting(NamedTuple):
         return label_of(self.values) or "all"
 
     @property
+    def rests_on(self) -> str:
+        """What the mean is over in words: `3 seeds`, `5 folds`, `10 runs of 5 folds and 2 seeds`."""
+        seeds, folds = (len(set(each)) for each in zip(*self.replicates, strict=True))
+        if self.replicates[0][1] is None:
+            return _counted(len(self.figures), "seed")
+        if seeds == 1 or folds == 1:
+            return _counted(folds, "fold") if seeds == 1 else f"1 fold with {seeds} seeds"
+        return f"{len(self.figures)} runs of {folds} folds and {seeds} seeds"
+
+    @property
     def mean(self) -> float | None:
-        """The mean over seeds; None where no run has the figure."""
+        """The mean over seeds and folds; None where no run has the figure."""
         return statistics.mean(self.figures) if self.figures else None
 
     @property
     def deviation(self) -> float | None:
-        """The standard deviation over seeds, of two or more."""
+        """The standard deviation over seeds and folds, of two or more."""
         return statistics.stdev(self.figures) if len(self.figures) > 1 else None
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Student's 95 % interval for the mean, of two or more seeds."""
+        """Student's 95 % interval for the mean, of two or more seeds or folds."""
         return t_interval(self.figures) if len(self.figures) > 1 else None
 
 
@@ -67,6 +91,14 @@ class Comparison:
         self.best = [order[0] for kind in self.kinds if (order := self.order(kind))]
         self.notes += [self._sentence(kind) for kind in self.kinds]
         self.has_seeds = any(len(each.figures) > 1 for each in self.settings)
+        self.has_folds = any(fold is not None for fold in self.differences.folds)
+        if self.has_folds and self.has_seeds:
+            self.notes.append(NARROW)
+
+    @property
+    def replicated(self) -> str:
+        """What means are over."""
+        return ("folds and seeds" if len(set(self.differences.seeds)) > 1 else "folds") if self.has_folds else "seeds"
 
     def name(self, number: int) -> str:
         """What a setting differs in from those that it is ranked with."""
@@ -92,25 +124,27 @@ class Comparison:
 
     def run_rows(self) -> Cells:
         """The table of runs: figures first, settings after."""
-        shown, seeds = self.differences, self.differences.seeds
+        shown = self.differences
         columns, names = self.columns(), list(shown.values[0])
-        has_seed = len(set(seeds)) > 1
+        known = {"seed": shown.seeds, "fold": shown.folds}
+        own = {name: numbers for name, numbers in known.items() if len(set(numbers)) > 1}
         more = {"failure": [run.failure for run in self.runs], "note": [run.note for run in self.runs]}
         more = {head: texts for head, texts in more.items() if any(texts)}
-        heads = ["run", *columns, *names, *["seed"] * has_seed, "state", "step", *more]
+        heads = ["run", *columns, *names, *own, "state", "step", *more]
         rows = []
         for i, run in enumerate(self.runs):
             figures = [run.final(key) for key in columns]
-            seed = [str(seeds[i])] * has_seed
+            replicate = [str(numbers[i]) for numbers in own.values()]
             texts = [texts[i] for texts in more.values()]
-            rows.append([run.name, *figures, *shown.values[i].values(), *seed, run.state, run.step, *texts])
+            rows.append([run.name, *figures, *shown.values[i].values(), *replicate, run.state, run.step, *texts])
         return heads, rows
 
     def setting_rows(self) -> tuple[list[str], list[list[Any]], list[int]]:
         """The table of settings, the best first; their numbers beside it."""
         names, several = list(self.differences.values[0]), len(self.kinds) > 1
         title = f"mean {self.goal.title}"
-        heads = [title, "seeds", "standard deviation", "95 % interval", *["kind"] * several, *names]
+        count = "runs" if self.has_folds else "seeds"
+        heads = [title, count, "standard deviation", "95 % interval", *["kind"] * several, *names]
         ranked = [i for kind in self.kinds for i in self.order(kind)]
         ranked += [i for i in range(len(self.settings)) if i not in ranked]
         rows = []
@@ -137,36 +171,38 @@ class Comparison:
             groups.setdefault((number, kinds.get(i, (*of_setting[number], None)[0])), []).append(i)
         found = []
         for (_, kind), members in groups.items():
-            by_seed: dict[Any, list[float]] = {}
+            same: dict[tuple[Any, int | None], list[float]] = {}  # runs of one seed and fold
             for i in members:
                 if i in kinds:
-                    seed = self.differences.seeds[i]
-                    value = self.runs[i].final(self.goal.key)
-                    by_seed.setdefault(f"run {i}" if seed is None else seed, []).append(value or 0.0)
+                    seed, value = self.differences.seeds[i], self.runs[i].final(self.goal.key)
+                    replicate = f"run {i}" if seed is None else seed, self.differences.folds[i]
+                    same.setdefault(replicate, []).append(value or 0.0)
             values = {name: self.differences.values[members[0]][name] for name in self.differences.values[0]}
-            found.append(Setting(values, members, kind, [statistics.mean(v) for v in by_seed.values()]))
+            figures = [statistics.mean(v) for v in same.values()]
+            found.append(Setting(values, members, kind, figures, list(same)))
         return found
 
     def _sentence(self, kind: int) -> str:
-        """The best setting of a kind, how many seeds it rests on, and whether it may be luck."""
+        """The best setting of a kind, what it rests on, and whether it may be luck."""
         order = self.order(kind)
         first, *others = (self.settings[i] for i in order)
-        seeds, mean = len(first.figures), f"{first.mean:.5g}"
+        count, mean = len(first.figures), f"{first.mean:.5g}"
         of_kind = f" of kind {kind + 1}" if len(self.kinds) > 1 else ""
-        if seeds > 1 and first.interval:
+        one = "one seed" if first.replicates[0][1] is None else "one fold"
+        if count > 1 and first.interval:
             low, high = first.interval
             spread = f"standard deviation {first.deviation:.2g}, 95 % interval {low:.5g} to {high:.5g}"
-            what = f"mean {self.goal.title} {mean} over {seeds} seeds ({spread})"
+            what = f"mean {self.goal.title} {mean} over {first.rests_on} ({spread})"
         else:
-            what = f"{self.goal.title} {mean} with one seed"
+            what = f"{self.goal.title} {mean} with {one}"
         if not others:
             return f"One setting{of_kind}: {what}."
         text = f"Best setting{of_kind}: {self.name(order[0])}, {what}. "
-        if seeds == 1:
-            return text + "One seed may be luck: `iolaus judge` trains more and tells."
+        if count == 1:
+            return text + f"{one.capitalize()} may be luck: `iolaus judge` trains more and tells."
         second, next_one = others[0], f"the next, {self.name(order[1])},"
         if second.interval is None or first.interval is None:
-            return text + f"T{next_one[1:]} has one seed: `iolaus judge` trains more and tells."
+            return text + f"T{next_one[1:]} has {one}: `iolaus judge` trains more and tells."
         apart = first.interval[1] < second.interval[0] or first.interval[0] > second.interval[1]
         return text + (
             f"The interval of {next_one} lies apart from it."
@@ -208,8 +244,13 @@ def _scored(runs: Sequence[Run], key: str) -> list[int]:
 
 
 def goal_of(runs: Sequence[Run]) -> Goal:
-    """The figure to rank by: the objective in the runs' results, else the first validation loss or the training loss."""
+    """The figure to rank by: that of the held-out fold, or the objective in the runs' results.
+
+    Else it is the first validation loss, or the training loss.
+    """
     keys = _keys(runs)
+    if all(fold_of(run) is not None for run in runs) and (held_out := _of_fold(runs, keys)):
+        return Goal(held_out, titles_of([held_out])[held_out].lower(), any(run.larger_is_better for run in runs))
     titles = titles_of(keys)
     key = next(_losses(runs), "train/loss")
     if "objective" not in keys:
@@ -220,6 +261,12 @@ def goal_of(runs: Sequence[Run]) -> Goal:
     return Goal("objective", f"best {titles_of([*keys, monitor])[monitor]}".lower(), larger)
 
 
+def _of_fold(runs: Sequence[Run], keys: Sequence[str]) -> str | None:
+    """The figure of the held-out fold that corresponds to the monitored one, else its loss; None without both."""
+    monitored = (f"{HELD_OUT}{run.monitor.rpartition('/')[2]}" for run in runs if run.monitor)
+    return next((key for key in (*monitored, f"{HELD_OUT}loss") if key in keys), None)
+
+
 def titles_of(keys: Iterable[str]) -> dict[str, str]:
     """Metrics' names in words, such as `Validation loss`; with the set's name where there are several sets."""
     parts = {key: key.replace("_", " ").split("/") for key in keys}
@@ -228,6 +275,8 @@ def titles_of(keys: Iterable[str]) -> dict[str, str]:
     def title(words: list[str]) -> str:
         if words[0] == "val" and len(words) == 3:
             return of_set(f"Validation {words[2]}", words[1], sets)
+        if " ".join(words).startswith("test fold "):
+            return f"Held-out {words[2]}"
         if words[0] == "train":
             return f"Training {words[-1]}"
         return words[-1].replace("grad norm", "gradient norm").capitalize()
@@ -241,3 +290,7 @@ def _keys(runs: Sequence[Run]) -> list[str]:
 
 def _losses(runs: Sequence[Run]) -> Iterator[str]:
     return (key for key in _keys(runs) if validation_set(key) is not None)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"

@@ -1,0 +1,54 @@
+"""The words `seeds=5` and `folds=5` of a command: sweeps over seeds and over folds of the labelled data. Imports no torch."""
+
+from collections.abc import Sequence
+
+MEANING = {
+    "seeds": ("seed={each}",),
+    "folds": ("data.folds={count}", "data.fold={each}"),
+}
+"""What each word stands for, where it counts up to `count`."""
+
+LEAST = {"seeds": 1, "folds": 2}
+
+
+def with_replicates(words: Sequence[str]) -> list[str]:
+    """The words of a command, in which `seeds=N` is `-m seed=1,...,N`, and `folds=N` `-m data.folds=N data.fold=1,...,N`.
+
+    Raises:
+        ValueError: N is no such number, what the word stands for is given too, or a search would choose the values.
+
+    Example:
+        >>> with_replicates(["optimizer=lion", "seeds=3"])
+        ['-m', 'optimizer=lion', 'seed=1,2,3']
+    """
+    given = [word for word in words if word.partition("=")[0] in MEANING and "=" in word]
+    if not given:
+        return list(words)
+    names = [word.partition("=")[0] for word in words]
+    if search := next((word for word in words if word.startswith("hydra/sweeper=optuna")), None):
+        raise ValueError(f"{given[0]}: every value is trained, and {search} chooses values: leave out one of both")
+    found: list[str] = []
+    for word in words:
+        if word not in given:
+            found.append(word)
+            continue
+        meant = _meaning(word)
+        if twice := [w for w, name in zip(words, names, strict=True) if _is_twice(w, name, word, meant)]:
+            raise ValueError(f"{word} stands for {' '.join(meant)}: leave out {twice[0]}")
+        found += meant
+    return found if {"-m", "--multirun"} & {*words} else ["-m", *found]
+
+
+def _meaning(word: str) -> list[str]:
+    name, _, number = word.partition("=")
+    least = LEAST[name]
+    if not number.isdecimal() or int(number) < least:
+        raise ValueError(f"{word}: expected a whole number, {least} or more, such as {name}=5")
+    each = ",".join(str(value) for value in range(1, int(number) + 1))
+    return [meant.format(count=number, each=each) for meant in MEANING[name]]
+
+
+def _is_twice(other: str, name: str, word: str, meant: Sequence[str]) -> bool:
+    """Whether another word gives what `word` stands for."""
+    own = [one.partition("=")[0] for one in meant]
+    return other is not word and name.lstrip("+~") in (*own, word.partition("=")[0])
