@@ -10,7 +10,6 @@ from iolaus.conf.data.tables import Tables
 from iolaus.conf.registry import register
 from iolaus.conf.values import AT_LEAST_0, COUNT, NAMED, WHOLE_FROM_0, Bounds, Choice, setting
 
-
 FOLD_SET = "fold"
 """The name of the test set that is the held-out fold."""
 

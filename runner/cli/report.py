@@ -4,19 +4,19 @@ import os
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
+from iolaus.runner.report.comparison.importance import Importance
 from iolaus.runner.report.comparison.pages import write_comparison
 from iolaus.runner.report.runs import find_runs, load_run
 from iolaus.runner.report.single import report_page, save
 from iolaus.runner.report.table import as_csv, as_markdown
-
-TABLES = {"md": as_markdown, "csv": as_csv}
+from iolaus.runner.sweeps.importance import study_importance
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folders, or that of a sweep")
     parser.add_argument("--out", type=Path, metavar="FILE", help="file to write")
-    formats = ("html", *TABLES)
+    formats = ("html", "md", "csv")
     parser.add_argument("--format", choices=formats, default="html", help="a page, or the table alone")
 
 
@@ -27,7 +27,8 @@ def main(arguments: Namespace) -> None:
     if arguments.format == "html":
         print(_write_page(folders, runs, out))
     else:
-        table = TABLES[arguments.format]([load_run(run) for run in runs])
+        loaded = [load_run(run) for run in runs]
+        table = as_csv(loaded) if arguments.format == "csv" else as_markdown(loaded, _importance(folders))
         print(save(out, table) if out else table, end="\n" if out else "")
 
 
@@ -37,4 +38,9 @@ def _write_page(folders: list[Path], runs: list[Path], out: Path | None) -> Path
         return save(out or folders[0] / "report.html", report_page(load_run(folders[0])))
     common = Path(os.path.commonpath([run.resolve().parent for run in runs]))
     path = out or (folders[0] / "report.html" if len(folders) == 1 else common / "comparison.html")
-    return write_comparison(path.parent, runs, path.name)
+    return write_comparison(path.parent, runs, path.name, _importance(folders))
+
+
+def _importance(folders: list[Path]) -> Importance | None:
+    """Which settings mattered, where a lone folder is that of a search."""
+    return study_importance(folders[0]) if len(folders) == 1 else None

@@ -6,5 +6,6 @@
 - `monitor`: the metric that chooses the best checkpoint.
 - `totals`: sums over an evaluated set, and its figures.
 - `resampling`, `statistics`: how far a figure, or the difference of two settings, may be chance.
+- `joined`: figures of predictions by several runs, such as those of folds.
 - `files`: predictions and tables in the run folder.
 """

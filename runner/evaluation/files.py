@@ -24,9 +24,9 @@ def write_predictions(
 
 
 def entry_of(predictions: Predictions, metrics: Mapping[str, float]) -> dict[str, Any]:
-    """What `evaluation.json` has of a set: the number of `examples`, `metrics`, and the tables of the task."""
+    """What `evaluation.json` has of a set: `kind`, the number of `examples`, `metrics`, and the tables of the task."""
     examples = sum(1 for _ in predictions.rows())
-    return {"examples": examples, "metrics": dict(metrics), **predictions.tables()}
+    return {"kind": predictions.kind, "examples": examples, "metrics": dict(metrics), **predictions.tables()}
 
 
 def write_sets(folder: Path, sets: Mapping[str, Predictions], evaluation: Mapping[str, Any]) -> None:

@@ -14,7 +14,18 @@ MATRIX_LABELS = 30
 LISTED = 50
 """Confusions listed."""
 
-KNOWN = ("examples", "metrics", "intervals", "labels", "confusion", "per_class", "entities", "kinds", "shown")
+KNOWN = (
+    "kind",
+    "examples",
+    "metrics",
+    "intervals",
+    "labels",
+    "confusion",
+    "per_class",
+    "entities",
+    "kinds",
+    "shown",
+)
 """Entries with a place of their own in a section; rows under another name become a table."""
 
 SCORES = {"precision": "precision", "recall": "recall", "F1": "f1", "examples": "support"}

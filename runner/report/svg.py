@@ -172,6 +172,17 @@ def legend(names: Mapping[int, str]) -> str:
     return element("ul", "".join(keys), "legend")
 
 
+def bars(shares: Mapping[str, float], marks: Mapping[str, float]) -> str:
+    """Shares between 0 and 1 as bars one below the other, with a line at the mark of each that has one."""
+    rows = ""
+    for name, share in shares.items():
+        at = f'<path class="level" d="M{marks[name] * 100:.2f} 0v10"/>' if name in marks else ""
+        drawn = f'<rect width="{share * 100:.2f}" height="10"/>{at}'
+        bar = f'<svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">{drawn}</svg>'
+        rows += f"<dt>{escape(name)}</dt><dd>{bar}<span>{share:.1%}</span></dd>"
+    return element("dl", rows, "bars")
+
+
 def _path(curve: Curve, frame: Frame) -> str:
     """A curve as an SVG path, with gaps where there is no number."""
     across = frame.across(curve.steps).tolist()

@@ -5,6 +5,8 @@ import io
 from collections.abc import Collection
 from typing import Any
 
+from iolaus.runner.report.comparison.folds import folds_table, joined_folds, lacking
+from iolaus.runner.report.comparison.importance import Importance, importance_table, variance_explained
 from iolaus.runner.report.comparison.settings import Comparison
 from iolaus.runner.report.runs import Run
 
@@ -17,18 +19,37 @@ def as_csv(runs: list[Run]) -> str:
     return text.getvalue()
 
 
-def as_markdown(runs: list[Run]) -> str:
-    """Tables of settings and runs with the best setting in bold, and what there is to say of it."""
+def as_markdown(runs: list[Run], importance: Importance | None = None) -> str:
+    """Tables of settings and runs with the best setting in bold, and what there is to say of it.
+
+    `importance` is that of a search; without it that of a grid is computed.
+    """
     compared = Comparison(runs)
-    tables = [_markdown(*table) for table in _tables(compared)]
-    return "\n".join([*tables, *(f"{note}\n" for note in compared.notes)])
+    joined, mattered = joined_folds(compared), importance or variance_explained(compared)
+    folds = [(*folds_table(compared, joined), ())] if joined else []
+    tables = [_markdown(*table) for table in (*_tables(compared), *folds)]
+    notes = [*compared.notes, *lacking(compared, joined)]
+    if mattered:
+        notes += [mattered.sentence, _markdown(*importance_table(mattered), ())]
+    return "\n".join([*tables, *(f"{note}\n" for note in notes)])
 
 
 def compared_text(runs: list[Run]) -> str:
     """The same for the terminal, where the best setting has a star."""
-    compared = Comparison(runs)
-    tables = [as_text(*table) for table in _tables(compared)]
-    return "\n".join([*tables, "".join(f"{note}\n" for note in compared.notes)])
+    return _text(Comparison(runs), with_runs=True)
+
+
+def settings_text(compared: Comparison) -> str:
+    """The same without the table of runs; empty where each setting has one run."""
+    return _text(compared, with_runs=False) if compared.has_seeds or compared.has_folds else ""
+
+
+def _text(compared: Comparison, with_runs: bool) -> str:
+    joined = joined_folds(compared)
+    folds = [(*folds_table(compared, joined), ())] if joined else []
+    tables = [as_text(*table) for table in (*_tables(compared, with_runs), *folds)]
+    notes = [*compared.notes, *lacking(compared, joined)]
+    return "\n".join([*tables, "".join(f"{note}\n" for note in notes)])
 
 
 def as_text(heads: list[str], rows: list[list[Any]], best: Collection[int] = ()) -> str:
@@ -43,12 +64,15 @@ def as_text(heads: list[str], rows: list[list[Any]], best: Collection[int] = ())
     return "".join(f"{line}\n" for line in lines)
 
 
-def _tables(compared: Comparison) -> list[tuple[list[str], list[list[Any]], Collection[int]]]:
+def _tables(
+    compared: Comparison, with_runs: bool = True
+) -> list[tuple[list[str], list[list[Any]], Collection[int]]]:
     """The table of settings where some have several seeds, and that of runs, each with its best rows."""
     heads, rows, numbers = compared.setting_rows()
     best = [row for row, number in enumerate(numbers) if number in compared.best]
     settings = [(["rank", *heads], [[i, *row] for i, row in enumerate(rows, 1)], best)]
-    return [*(settings if compared.has_seeds else []), (*compared.run_rows(), compared.best_runs())]
+    each = [(*compared.run_rows(), compared.best_runs())] if with_runs else []
+    return [*(settings if compared.has_seeds else []), *each]
 
 
 def _markdown(heads: list[str], rows: list[list[Any]], best: Collection[int]) -> str:

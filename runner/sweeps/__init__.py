@@ -1,7 +1,9 @@
 """Many runs.
 
 - `sweeper`: grids of runs in one folder; `job_configs`: the configs of their jobs.
-- `optuna`: search with Optuna; `study`: its storage, which sweepers share; `pruning`: stops hopeless trials.
+- `replicates`: the words `seeds=5` and `folds=5`.
+- `optuna`: search with Optuna; `study`: its storage, which sweepers share; `pruning`: stops hopeless trials;
+  `importance`: which settings of a search mattered.
 - `slurm`: jobs as SLURM arrays; `ray`: jobs as tasks of a Ray cluster.
 """
 

@@ -1,4 +1,4 @@
-"""The words `seeds=5` and `folds=5` of a command: sweeps over seeds and over folds of the labelled data. Imports no torch."""
+"""The words `seeds=5` and `folds=5` of a command: sweeps over seeds, and over folds of labelled data. Imports no torch."""
 
 from collections.abc import Sequence
 
@@ -26,7 +26,9 @@ def with_replicates(words: Sequence[str]) -> list[str]:
         return list(words)
     names = [word.partition("=")[0] for word in words]
     if search := next((word for word in words if word.startswith("hydra/sweeper=optuna")), None):
-        raise ValueError(f"{given[0]}: every value is trained, and {search} chooses values: leave out one of both")
+        raise ValueError(
+            f"{given[0]}: every value is trained, and {search} chooses values: leave out one of both"
+        )
     found: list[str] = []
     for word in words:
         if word not in given:

@@ -221,9 +221,16 @@ class SweepPage(Callback):
         runs = runs_of(folder)
         if not runs or config.hydra.launcher.get("wait") is False:  # the jobs are only queued
             return
-        from iolaus.runner.report.comparison.pages import write_comparison
+        from iolaus.runner.report.comparison.pages import write_page
+        from iolaus.runner.report.comparison.settings import Comparison
+        from iolaus.runner.report.runs import load_run
+        from iolaus.runner.report.table import settings_text
+        from iolaus.runner.sweeps.importance import study_importance
 
-        print(f"the runs compared: {write_comparison(folder, runs, 'report.html')}", flush=True)
+        compared = Comparison([load_run(run) for run in runs])
+        page = write_page(folder, compared, "report.html", study_importance(folder))
+        print(settings_text(compared), end="")
+        print(f"the runs compared: {page}", flush=True)
         problems = {run: problem for run in runs if (problem := problem_of(RunFolder(run)))}
         overrides = {run: RunFolder(run).overrides() for run in runs}
         shared = set.intersection(*map(set, overrides.values()))

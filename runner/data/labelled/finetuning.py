@@ -24,8 +24,8 @@ class FinetuningData(EvaluatedDataModule):
     """Training, validation and test examples of one task, from files, the hub, or made in code (`set_datasets`).
 
     Labels are those of the training examples. Without a validation set `validation_documents` (a number, or a share
-    below 1) are held out of them; no text is in both. `validation` and `test` may name several sets. With `folds` one part
-    of them, the `fold`, is the test set of that name, and the rest takes the place of all.
+    below 1) are held out of them; no text is in both. `validation` and `test` may name several sets. With `folds`, one
+    part of them is the test set `fold`, and the rest takes the place of all.
     Example: `iolaus experiment=classification data=classification data.train=train.csv`
     """
 
@@ -80,7 +80,9 @@ class FinetuningData(EvaluatedDataModule):
         groups = self._groups(train, rows)
         if given.folds is not None:
             if f"test/{FOLD_SET}" in examples:
-                raise ValueError(f"data.test names a set {FOLD_SET!r}, which is that of data.folds: name it otherwise")
+                raise ValueError(
+                    f"data.test names a set {FOLD_SET!r}, which is that of data.folds: name it otherwise"
+                )
             self.reader.learn(train, rows)
             held = fold_numbers(groups, self.reader.strata(train), given.folds, given.seed) == given.fold
             examples[f"test/{FOLD_SET}"] = list(compress(train, held))

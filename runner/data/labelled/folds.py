@@ -1,4 +1,4 @@
-"""Folds of cross-validation: parts of labelled examples, one of which a run leaves out of its training and is tested on."""
+"""Folds of cross-validation: parts of labelled examples, one of which a run is tested on instead of trained."""
 
 from collections.abc import Sequence
 
@@ -36,14 +36,16 @@ def fold_numbers(groups: Sequence[str], strata: Sequence[str], folds: int, seed:
     counts = [[0] * folds for _ in names]
     for group in np.lexsort((keys, stratum, -sizes)).tolist():
         own = counts[stratum[group]]
-        fold = min(range(folds), key=lambda number: (own[number], totals[number]))  # noqa: B023
+        fold = min(range(folds), key=lambda number: (own[number], totals[number]))
         own[fold] += int(sizes[group])
         totals[fold] += int(sizes[group])
         chosen[group] = fold + 1
     return chosen[group_of]
 
 
-def _most_frequent(group_of: NDArray[np.int64], stratum_of: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+def _most_frequent(
+    group_of: NDArray[np.int64], stratum_of: NDArray[np.int64], size: int
+) -> NDArray[np.int64]:
     """The stratum that most examples of each group have [G]; the first one of several."""
     pairs, counts = np.unique(group_of * size + stratum_of, return_counts=True)
     order = np.lexsort((-pairs, counts, pairs // size))  # the last one of each group counts

@@ -177,11 +177,17 @@ def setting_chart(compared: Comparison) -> Chart | None:
     drawn = list(lines.items())[:MAX_CURVES]
     curves = [_line(label or "mean", each, name, i, is_log) for i, (label, each) in enumerate(drawn)]
     note = f"The best {len(drawn)} of {len(lines)} lines." if len(drawn) < len(lines) else ""
-    unit = f"by {name}, mean and standard deviation over {compared.replicated}"
-    unit = unit if compared.has_seeds else f"by {name}, one {compared.replicated.removesuffix('s')}"
+    one = "one fold" if compared.has_folds else "one seed"
+    over = f"mean and standard deviation over {compared.replicated}" if compared.has_seeds else one
     ticks = {math.log10(number) if is_log else number: short(number) for number in numbers}
     return Chart(
-        compared.goal.title.capitalize(), unit, curves, wide=True, note=note, across=name, ticks=ticks
+        compared.goal.title.capitalize(),
+        f"by {name}, {over}",
+        curves,
+        wide=True,
+        note=note,
+        across=name,
+        ticks=ticks,
     )
 
 

@@ -1,4 +1,4 @@
-"""The settings in which runs differ. Those of execution do not count, nor the fold; those that follow the seed are its."""
+"""The settings in which runs differ, without those of execution and the fold; those that follow the seed are its."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cache

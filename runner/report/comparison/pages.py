@@ -8,38 +8,57 @@ from typing import Any
 from iolaus.runner.report import page
 from iolaus.runner.report.comparison.charts import colours_of, curve_charts, drawn_settings, setting_chart
 from iolaus.runner.report.comparison.differences import BRANCH
+from iolaus.runner.report.comparison.folds import Joined, folds_table, joined_folds, lacking, write_folds
+from iolaus.runner.report.comparison.importance import Importance, variance_explained
 from iolaus.runner.report.comparison.settings import Comparison, titles_of
 from iolaus.runner.report.page import Html, Tile
 from iolaus.runner.report.runs import Branch, Run, load_run
 from iolaus.runner.report.single import save
-from iolaus.runner.report.svg import colour_class, element, legend
+from iolaus.runner.report.svg import bars, colour_class, element, legend
 
 MAX_ROWS = 20
 """Rows of a table that are not folded away."""
 
 
-def write_comparison(folder: Path, runs: list[Path], name: str = "comparison.html") -> Path:
+def write_comparison(
+    folder: Path, runs: list[Path], name: str = "comparison.html", importance: Importance | None = None
+) -> Path:
     """Writes the page `name` into `folder`: these runs side by side; returns its path.
+
+    `importance` is that of a search; without it that of a grid is computed.
 
     Raises:
         FileNotFoundError: a run folder is not there.
         ValueError: no run is given, or a folder is not that of a run.
         OSError: the page cannot be written.
     """
-    compared = Comparison([load_run(Path(run)) for run in runs])
+    return write_page(Path(folder), Comparison([load_run(Path(run)) for run in runs]), name, importance)
+
+
+def write_page(folder: Path, compared: Comparison, name: str, importance: Importance | None) -> Path:
+    """The same for runs that are compared already.
+
+    In a folder whose runs are folds it also writes `folds.json` and their joined `predictions.jsonl`.
+    """
+    runs = compared.runs
     finished = sum(run.state == "done" for run in compared.runs)
     parents = {str(run.path.parent) for run in compared.runs}
     facts = [f"{finished} of {len(runs)} done", *(parents if len(parents) == 1 else ())]
     against = setting_chart(compared)
+    joined = joined_folds(compared)
+    if joined and all(run.path.resolve().parent == folder.resolve() for run in runs):
+        write_folds(folder, compared, joined)
     body = [
         page.header("Iolaus comparison", f"{len(runs)} runs", facts),
         _best(compared),
         page.section("Settings", _settings(compared)),
-        page.section("Runs", _runs(compared, Path(folder))),
+        page.section("Folds joined", _folds(compared, joined)),
+        page.section("What mattered", _importance(importance or variance_explained(compared))),
+        page.section("Runs", _runs(compared, folder)),
         page.section(f"Against {against.across}", page.charts([against])) if against else "",
         page.section("Curves", _curves(compared)),
     ]
-    return save(Path(folder) / name, page.page(f"{len(runs)} runs compared", body))
+    return save(folder / name, page.page(f"{len(runs)} runs compared", body))
 
 
 def _best(compared: Comparison) -> str:
@@ -71,6 +90,23 @@ def _settings(compared: Comparison) -> str:
         lines.append([Html(f"{_swatch(colours, number)}{rank}"), *row])
         marks.append(_pointed(colours, number) + (' class="best"' if number in compared.best else ""))
     return _folded(["rank", *heads], lines, marks, "settings")
+
+
+def _folds(compared: Comparison, joined: list[Joined]) -> str:
+    """The figures of predictions joined over folds beside the means of the folds, and which folds are missing."""
+    if not joined:
+        return ""
+    said = "".join(map(page.problem, lacking(compared, joined)))
+    heads, rows = folds_table(compared, joined)
+    return said + (_folded(heads, rows, [""] * len(rows), "figures") if rows else "")
+
+
+def _importance(found: Importance | None) -> str:
+    """Which settings mattered, as bars; the dashed lines are what would be luck."""
+    if found is None:
+        return ""
+    by_luck = " The dashed line is the share of a setting without effect." if found.by_luck else ""
+    return element("p", escape(found.sentence + by_luck), "note") + bars(found.shares, found.by_luck)
 
 
 def _runs(compared: Comparison, folder: Path) -> str:
@@ -119,7 +155,7 @@ def _folded(heads: list[str], rows: list[Any], marks: list[str], what: str) -> s
     whole = page.table(heads, rows, marks)
     if len(rows) <= MAX_ROWS:
         return whole
-    first = list(range(MAX_ROWS)) if what == "settings" else [i for i, m in enumerate(marks) if "best" in m]
+    first = list(range(MAX_ROWS)) if what != "runs" else [i for i, m in enumerate(marks) if "best" in m]
     shown = page.table(heads, [rows[i] for i in first], [marks[i] for i in first]) if first else ""
     return shown + page.details(f"All {len(rows)} {what}", whole)
 

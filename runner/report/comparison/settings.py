@@ -17,9 +17,7 @@ Cells = tuple[list[str], list[list[Any]]]
 """Heads, and rows of values, None where there is none."""
 
 
-NARROW = (
-    "Folds share training examples, so deviations and intervals over them are too small (Bengio and Grandvalet 2004)."
-)
+NARROW = "Folds share training examples, so intervals over them are too narrow (Bengio and Grandvalet 2004)."
 
 
 class Goal(NamedTuple):
@@ -98,7 +96,11 @@ class Comparison:
     @property
     def replicated(self) -> str:
         """What means are over."""
-        return ("folds and seeds" if len(set(self.differences.seeds)) > 1 else "folds") if self.has_folds else "seeds"
+        return (
+            ("folds and seeds" if len(set(self.differences.seeds)) > 1 else "folds")
+            if self.has_folds
+            else "seeds"
+        )
 
     def name(self, number: int) -> str:
         """What a setting differs in from those that it is ranked with."""
@@ -136,7 +138,9 @@ class Comparison:
             figures = [run.final(key) for key in columns]
             replicate = [str(numbers[i]) for numbers in own.values()]
             texts = [texts[i] for texts in more.values()]
-            rows.append([run.name, *figures, *shown.values[i].values(), *replicate, run.state, run.step, *texts])
+            rows.append(
+                [run.name, *figures, *shown.values[i].values(), *replicate, run.state, run.step, *texts]
+            )
         return heads, rows
 
     def setting_rows(self) -> tuple[list[str], list[list[Any]], list[int]]:
@@ -250,7 +254,9 @@ def goal_of(runs: Sequence[Run]) -> Goal:
     """
     keys = _keys(runs)
     if all(fold_of(run) is not None for run in runs) and (held_out := _of_fold(runs, keys)):
-        return Goal(held_out, titles_of([held_out])[held_out].lower(), any(run.larger_is_better for run in runs))
+        return Goal(
+            held_out, titles_of([held_out])[held_out].lower(), any(run.larger_is_better for run in runs)
+        )
     titles = titles_of(keys)
     key = next(_losses(runs), "train/loss")
     if "objective" not in keys:

@@ -1,0 +1,163 @@
+"""Predictions joined over the folds of each setting and seed: their figures beside the means of the folds, and files."""
+
+import json
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from iolaus.conf.data.labelled import FOLD_SET
+from iolaus.runner.evaluation.statistics.paired import t_interval
+from iolaus.runner.report.comparison.differences import FOLDS
+from iolaus.runner.report.comparison.settings import Cells, Comparison
+from iolaus.runner.report.runs import Run
+from iolaus.runner.run.files import read_json, write_atomically
+
+TEST = f"test/{FOLD_SET}"
+
+FILE, PREDICTIONS = "folds.json", "predictions.jsonl"
+"""In the folder of a sweep: the figures of each setting and seed, and their predictions for every example."""
+
+Row = dict[str, Any]
+
+
+class Joined(NamedTuple):
+    """The folds of one setting and seed."""
+
+    setting: int
+    """Its number in the comparison."""
+    seed: int | None
+    runs: dict[int, Run]
+    """The finished run of each fold, by fold."""
+    missing: list[int]
+    """Folds without one."""
+    metrics: dict[str, list[float]]
+    """The figures of the folds in their order, by name."""
+    joined: dict[str, float]
+    """Those of all predictions together; none where a fold is missing."""
+
+    def rows(self) -> Iterator[Row]:
+        """The predictions of all folds, as in a run, with the `fold`."""
+        for fold, run in self.runs.items():
+            for row in _predictions(run):
+                yield {"fold": fold, **row}
+
+
+def joined_folds(compared: Comparison) -> list[Joined]:
+    """The folds of each setting and seed; none where runs have no folds."""
+    groups: dict[tuple[int, int | None], dict[int, Run]] = {}
+    own = compared.differences
+    for i, (run, seed, fold) in enumerate(zip(compared.runs, own.seeds, own.folds, strict=True)):
+        if fold is not None:
+            found = groups.setdefault((compared.setting_of[i], seed), {})
+            if run.state == "done" and _entry(run):
+                found.setdefault(fold, run)
+    return [_joined(compared, *key, runs) for key, runs in groups.items()]
+
+
+def _joined(compared: Comparison, setting: int, seed: int | None, runs: dict[int, Run]) -> Joined:
+    runs = dict(sorted(runs.items()))
+    first = compared.runs[compared.settings[setting].runs[0]]
+    folds = int(first.settings.get(FOLDS) or first.overrides.get(FOLDS) or 0)
+    missing = [fold for fold in range(1, folds + 1) if fold not in runs]
+    entries = [_entry(run) for run in runs.values()]
+    names = dict.fromkeys(name for entry in entries for name in entry["metrics"])
+    metrics = {n: [e["metrics"][n] for e in entries if e["metrics"].get(n) is not None] for n in names}
+    found = Joined(setting, seed, runs, missing, metrics, {})
+    if missing or not entries:
+        return found
+    from iolaus.runner.evaluation.joined import measured_rows  # imports torch, which most pages do without
+
+    labels = entries[0].get("labels") or [row["label"] for row in entries[0].get("per_class") or []]
+    return found._replace(joined=measured_rows(entries[0].get("kind", ""), list(found.rows()), labels))
+
+
+def _entry(run: Run) -> Row:
+    """What `evaluation.json` has of the held-out fold; empty where it has none."""
+    sets = read_json(run.path / "evaluation.json", {}).get("sets")
+    found: Row = sets.get(TEST) or {} if isinstance(sets, dict) else {}
+    return found
+
+
+def _predictions(run: Run) -> Iterator[Row]:
+    with (run.path / PREDICTIONS).open(encoding="utf-8") as lines:
+        yield from (row for row in map(json.loads, lines) if row.get("set") == TEST)
+
+
+def folds_table(compared: Comparison, joined: list[Joined]) -> Cells:
+    """Heads, and a row for each figure of each setting and seed: its mean over folds, and that of all joined."""
+    heads = ["setting", "seed", "folds", "figure", "mean of folds", "standard deviation", "joined"]
+    rows: list[list[Any]] = []
+    for each in joined:
+        label = compared.settings[each.setting].label
+        monitored = compared.goal.key.rpartition("/")[2]
+        for name, values in sorted(each.metrics.items(), key=lambda metric: metric[0] != monitored):
+            deviation = statistics.stdev(values) if len(values) > 1 else None
+            mean = statistics.mean(values) if values else None
+            seed = "" if each.seed is None else str(each.seed)
+            rows.append([label, seed, len(each.runs), name, mean, deviation, each.joined.get(name)])
+    return heads, rows
+
+
+def lacking(compared: Comparison, joined: list[Joined]) -> list[str]:
+    """A sentence for each setting and seed that lacks folds."""
+    found = []
+    for each in joined:
+        if each.missing:
+            folds = ", ".join(map(str, each.missing))
+            what = f"{compared.settings[each.setting].label}, seed {each.seed}"
+            found.append(f"Not joined: {what} has no finished run of fold {folds}.")
+    return found
+
+
+def write_folds(folder: Path, compared: Comparison, joined: list[Joined]) -> None:
+    """Writes `folds.json`, and `predictions.jsonl` with every example once for each setting and seed that is complete."""
+    lines = [
+        json.dumps(
+            {"setting": compared.settings[each.setting].label, "seed": each.seed, **row}, ensure_ascii=False
+        )
+        for each in joined
+        if not each.missing
+        for row in each.rows()
+    ]
+    (folder / PREDICTIONS).unlink(missing_ok=True)
+    if lines:
+        write_atomically(folder / PREDICTIONS, "".join(f"{line}\n" for line in lines))
+    settings = [
+        _setting(compared, number, joined) for number in dict.fromkeys(each.setting for each in joined)
+    ]
+    content = {"figure": compared.goal.key, "settings": settings}
+    write_atomically(folder / FILE, json.dumps(content, indent=1, ensure_ascii=False))
+
+
+def _setting(compared: Comparison, number: int, joined: list[Joined]) -> Row:
+    own = compared.settings[number]
+    return {
+        "setting": own.label,
+        "values": own.values,
+        "runs": len(own.figures),
+        "mean": own.mean,
+        "deviation": own.deviation,
+        "interval": own.interval,
+        "seeds": [
+            {
+                "seed": each.seed,
+                "runs": {str(fold): run.path.name for fold, run in each.runs.items()},
+                "missing": each.missing,
+                "metrics": {name: _over_folds(values) for name, values in each.metrics.items()},
+                "joined": None if each.missing else each.joined,
+            }
+            for each in joined
+            if each.setting == number
+        ],
+    }
+
+
+def _over_folds(values: list[float]) -> Row:
+    several = len(values) > 1
+    return {
+        "mean": statistics.mean(values) if values else None,
+        "deviation": statistics.stdev(values) if several else None,
+        "interval": t_interval(values) if several else None,
+        "folds": values,
+    }

@@ -1,0 +1,60 @@
+"""Which settings of a sweep mattered: the share of the variance between runs that each explains."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from iolaus.runner.report.comparison.differences import BRANCH
+from iolaus.runner.report.comparison.settings import Cells, Comparison
+
+FEWEST_RUNS, RUNS_OF_A_VALUE = 8, 2
+"""With fewer runs in all, or of any value of a setting, no share of the variance is told."""
+
+
+class Importance(NamedTuple):
+    """The share of each setting, the largest first, and what it is a share of, in a sentence."""
+
+    shares: dict[str, float]
+    by_luck: dict[str, float]
+    """The shares that settings without any effect would have on average; empty where that is not known."""
+    sentence: str
+
+
+def variance_explained(compared: Comparison) -> Importance | None:
+    """The share of the variance of the figure that each setting explains alone (eta squared of a one-way ANOVA).
+
+    It is the sum of squares between the means of its values, over the total of all runs. A setting of L values without
+    effect has (L - 1) / (N - 1) of it by luck, the mean over all ways to deal the figures out to N runs. None where fewer
+    than two settings vary, runs cannot be compared, or there are too few of them (`FEWEST_RUNS`, `RUNS_OF_A_VALUE`).
+    """
+    runs = [(setting.values, figure) for setting in compared.settings for figure in setting.figures]
+    names = [name for name in compared.differences.names if name != BRANCH]
+    levels = {name: np.unique([values[name] for values, _ in runs], return_inverse=True)[1] for name in names}
+    levels = {name: each for name, each in levels.items() if len(each) and each.max() > 0}
+    figures = np.array([figure for _, figure in runs])
+    total = float(((figures - figures.mean()) ** 2).sum()) if len(figures) else 0.0
+    counts = [np.bincount(each) for each in levels.values()]
+    too_few = len(runs) < FEWEST_RUNS or any(count.min() < RUNS_OF_A_VALUE for count in counts)
+    if len(levels) < 2 or len(compared.kinds) != 1 or too_few or not total:
+        return None
+    shares, by_luck = {}, {}
+    for (name, each), count in zip(levels.items(), counts, strict=True):
+        means = np.bincount(each, figures) / count
+        shares[name] = float((count * (means - figures.mean()) ** 2).sum()) / total
+        by_luck[name] = (len(count) - 1) / (len(runs) - 1)
+    sentence = (
+        f"The share of the variance of the {compared.goal.title} over {len(runs)} runs that each setting explains alone "
+        "(ANOVA: the sum of squares between its values over the total); the rest is combinations of settings, "
+        f"{compared.replicated} and chance."
+    )
+    return Importance(dict(sorted(shares.items(), key=lambda share: -share[1])), by_luck, sentence)
+
+
+def importance_table(found: Importance) -> Cells:
+    """Heads, and a row for each setting."""
+    heads = ["setting", "share", *["by luck"] * bool(found.by_luck)]
+    rows: list[list[Any]] = [
+        [name, f"{share:.1%}", *([f"{found.by_luck[name]:.1%}"] if found.by_luck else [])]
+        for name, share in found.shares.items()
+    ]
+    return heads, rows
