@@ -1,4 +1,4 @@
-"""The words `seeds=5` and `folds=5` of a command: sweeps over seeds, and over folds of labelled data. Imports no torch."""
+"""The words `seeds=5` and `folds=5` of a command: sweeps over seeds, and over folds of labelled data."""
 
 from collections.abc import Sequence
 

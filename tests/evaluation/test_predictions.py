@@ -260,6 +260,10 @@ def test_files_hold_what_was_predicted(tmp_path: Path) -> None:
     assert {"set", "id", "text", "gold", "predicted", "probability"} == lines[0].keys()
     evaluation = json.loads((tmp_path / "evaluation.json").read_text())
     assert (evaluation["task"], evaluation["step"]) == ("question_answering", 7)
-    assert evaluation["sets"]["test/hard"] == {"examples": 4, "metrics": {"f1": 0.25}}
+    assert evaluation["sets"]["test/hard"] == {
+        "kind": "question_answering",
+        "examples": 4,
+        "metrics": {"f1": 0.25},
+    }
     answers = json.loads((tmp_path / "answers-test-hard.json").read_text())
     assert answers == {line["id"]: line["predicted"] for line in lines}

@@ -19,6 +19,7 @@ from omegaconf import OmegaConf
 from iolaus.runner.cli.commands import COMMANDS, command_of, parser_of
 from iolaus.runner.config.allowed import allow_code, check_targets
 from iolaus.runner.launch.resume import run_folder
+from iolaus.runner.sweeps.replicates import with_replicates
 from iolaus.runner.sweeps.sweeper import register_plugins, sweep_folder
 from tests.conftest import ROOT
 from tests.support.commands import PAGES, RECIPES, blocks, commands, recipe_commands, shown_commands, words_of
@@ -82,7 +83,7 @@ def assert_understood(words: list[str]) -> None:
         name, behind = command_of(words[: words.index(">") if ">" in words else None])
         assert behind in ([], ["--help"]) or parser_of(name).parse_intermixed_args(behind)
     else:
-        assert_composes([word for word in words if word != name and word != "-m"])
+        assert_composes([word for word in with_replicates(words) if word != name and word != "-m"])
 
 
 def assert_composes(words: list[str]) -> None:

@@ -122,7 +122,7 @@ def test_json_has_the_keys_that_are_documented(runs: Runs, capsys: pytest.Captur
     assert list(content) == ["model", "task", *computed, "interval", "sets"]
     assert content["interval"] == {"level": 0.95, "resamples": 20, "seed": 0, "over": "examples"}
     found = content["sets"][str(file)]
-    assert list(found) == ["examples", "metrics", "labels", "per_class", "confusion", "intervals"]
+    assert list(found) == ["kind", "examples", "metrics", "labels", "per_class", "confusion", "intervals"]
     assert list(found["per_class"][0]) == ["label", "precision", "recall", "f1", "support", "intervals"]
 
 

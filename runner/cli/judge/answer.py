@@ -83,7 +83,8 @@ def one(compared: Compared, measure: Measure, level: float | None, at: float) ->
         "more_pairs": None if level or not needed else max(1, needed - len(figures), first - len(figures)),
         "pairs": [
             {
-                "seed": p.seed,
+                "seed": p.shared.seed,
+                **({} if p.shared.fold is None else {"fold": p.shared.fold}),
                 "against": a,
                 "change": c,
                 "difference": c - a,
@@ -121,7 +122,8 @@ def _held(found: AtEqual, mean: float, level: float | None) -> dict[str, Any]:
 def sentence(numbers: dict[str, Any], measure: Measure, error: float, settings: int = 1) -> str:
     """The answer in words: a sentence, and one on equal budgets where the difference is clear."""
     change, against, count = numbers["change"], numbers["against"], len(numbers["pairs"])
-    pairs = f"{count} pair{'s' * (count != 1)} of equal seeds"
+    folds = " and folds" * any("fold" in pair for pair in numbers["pairs"])
+    pairs = f"{count} pair{'s' * (count != 1)} of equal seeds{folds}"
     if numbers["answer"] == "same":
         return f"No difference: {measure.key} of {change} and of {against} is the same to the last digit in {pairs}."
     corrected = (

@@ -23,7 +23,7 @@ from iolaus.runner.cli.judge.measure import Measure, measure_of
 from iolaus.runner.cli.judge.picture import write_page
 from iolaus.runner.cli.judge.sides import (
     Setting,
-    by_seed,
+    by_replicate,
     canonical,
     noted,
     pairs_of,
@@ -90,7 +90,9 @@ def main(arguments: Namespace) -> None:
 def two_folders(folders: Sequence[Path]) -> list[Compared]:
     """The second folder's runs against those of the first."""
     names = [str(folder) for folder in folders]
-    against, change = (by_seed(runs_in(folder), name) for folder, name in zip(folders, names, strict=True))
+    against, change = (
+        by_replicate(runs_in(folder), name) for folder, name in zip(folders, names, strict=True)
+    )
     return [Compared(names[1], names[0], pairs_of(against, change, names))]
 
 
@@ -143,8 +145,10 @@ def _not_clear(
 def _compared(
     against: Setting, changes: Sequence[Setting], runs_of: Callable[[Setting], list[Run]]
 ) -> list[Compared]:
-    base = by_seed(runs_of(against), against.name)
-    pairs = [(c.name, pairs_of(base, by_seed(runs_of(c), c.name), [against.name, c.name])) for c in changes]
+    base = by_replicate(runs_of(against), against.name)
+    pairs = [
+        (c.name, pairs_of(base, by_replicate(runs_of(c), c.name), [against.name, c.name])) for c in changes
+    ]
     return [Compared(name, against.name, found) for name, found in pairs]
 
 

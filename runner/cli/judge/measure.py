@@ -12,13 +12,19 @@ from iolaus.runner.cli.judge.sides import Pair
 from iolaus.runner.report.comparison.comparable import (
     PER_BYTE,
     evaluated_on,
+    examples_of,
     inputs_of,
     objective_of,
     texts_of,
     validation_of,
 )
+from iolaus.runner.report.comparison.settings import HELD_OUT
 from iolaus.runner.report.runs import Run
 from iolaus.runner.run import audit
+
+SHARED = (
+    "Folds share training examples, so pairs of several folds are not independent: the error may be larger."
+)
 
 
 class Measure(NamedTuple):
@@ -40,6 +46,12 @@ def measure_of(pairs: Sequence[Pair], metric: str | None) -> Measure:
     runs = list(chain.from_iterable((pair.against, pair.change) for pair in pairs))
     key = metric or _monitored(pairs)
     _check_same(runs, "objective", objective_of)
+    if pairs[0].shared.fold is not None:
+        _check_same(runs, "examples", examples_of)
+        key = metric or f"{HELD_OUT}{key.rpartition('/')[2]}"
+        return _logged(
+            runs, Measure(key, runs[0].larger_is_better if metric is None else _larger(runs, key), SHARED)
+        )
     if not key.startswith("val/"):
         if key.startswith("train/"):
             _check_same(

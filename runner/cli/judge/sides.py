@@ -1,4 +1,4 @@
-"""Settings that are compared, their runs, and pairs of runs with equal seeds."""
+"""Settings that are compared, their runs, and pairs of runs with equal seeds, and equal folds where there are folds."""
 
 import shlex
 from collections.abc import Iterable, Sequence
@@ -9,7 +9,7 @@ import yaml
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
-from iolaus.runner.report.comparison.differences import is_seed
+from iolaus.runner.report.comparison.differences import fold_of, is_replicate
 from iolaus.runner.report.runs import Run, find_runs, load_run
 from iolaus.runner.run.folder import RunFolder, config_hash, public_overrides
 
@@ -24,10 +24,20 @@ class Setting(NamedTuple):
     words: list[str]
 
 
-class Pair(NamedTuple):
-    """Two runs of one seed: that of the setting compared with, and that of the change."""
+class Replicate(NamedTuple):
+    """What the runs of a pair share: the seed, and of cross-validation the fold."""
 
     seed: int
+    fold: int | None = None
+
+    def __str__(self) -> str:
+        return str(self.seed) if self.fold is None else f"{self.seed} with fold {self.fold}"
+
+
+class Pair(NamedTuple):
+    """Two runs of one seed and one fold: that of the setting compared with, and that of the change."""
+
+    shared: Replicate
     against: Run
     change: Run
 
@@ -50,6 +60,10 @@ def canonical(words: Iterable[str]) -> list[str]:
         word = str(override.input_line)
         if override.is_sweep_override():
             raise ValueError(f"{word} has several values: name each with a --change of its own")
+        if override.key_or_group in ("seeds", "folds"):
+            raise ValueError(
+                f"{word}: train a sweep with it, and judge that by its folder: iolaus judge SWEEP"
+            )
         if override.key_or_group in ("seed", "resume"):
             raise ValueError(f"{word}: iolaus judge gives {override.key_or_group} itself; leave it out")
         plain = not override.is_delete() and "${" not in word
@@ -87,40 +101,41 @@ def that_have(runs: Iterable[Run], words: Sequence[str]) -> list[Run]:
     return [run for run in runs if all(_has(run, name, value) for name, _, value in given)]
 
 
-def by_seed(runs: Iterable[Run], name: str) -> dict[int, Run]:
-    """The finished runs of a setting by their seed.
+def by_replicate(runs: Iterable[Run], name: str) -> dict[Replicate, Run]:
+    """The finished runs of a setting by their seed and fold.
 
     Raises:
-        ValueError: none has finished, two have one seed, or they differ in more than the seed.
+        ValueError: none has finished, two have one seed and fold, or they differ in more than these.
     """
-    found: dict[int, Run] = {}
+    found: dict[Replicate, Run] = {}
     for run in runs:
         seed = seed_of(run)
         if run.state != "done" or seed is None:
             continue
-        if seed in found:
-            differ = differing([found[seed], run])
+        own = Replicate(seed, fold_of(run))
+        if own in found:
+            differ = differing([found[own], run])
             why = (
                 f"they differ in {', '.join(differ)}: say which with --change and --against"
                 if differ
                 else "name one"
             )
             raise ValueError(
-                f"{name}: {str(found[seed].path)!r} and {str(run.path)!r} have one seed, {seed}; {why}"
+                f"{name}: {str(found[own].path)!r} and {str(run.path)!r} have one seed, {own}; {why}"
             )
-        found[seed] = run
+        found[own] = run
     if not found:
         raise ValueError(f"{name}: there is no finished run of it")
     if differ := differing(list(found.values())):
         raise ValueError(
             f"{name}: its runs differ in {', '.join(differ)}; runs of one setting differ in the seed alone"
         )
-    return dict(sorted(found.items()))
+    return dict(sorted(found.items(), key=lambda each: (each[0].seed, each[0].fold or 0)))
 
 
-def pairs_of(against: dict[int, Run], change: dict[int, Run], names: Sequence[str]) -> list[Pair]:
-    """The pairs of runs with equal seeds, by seed; raises ValueError where there is none."""
-    if pairs := [Pair(seed, run, change[seed]) for seed, run in against.items() if seed in change]:
+def pairs_of(against: dict[Replicate, Run], change: dict[Replicate, Run], names: Sequence[str]) -> list[Pair]:
+    """The pairs of runs with equal seeds and folds, in their order; raises ValueError where there is none."""
+    if pairs := [Pair(shared, run, change[shared]) for shared, run in against.items() if shared in change]:
         return pairs
     have = [
         f"{name} has {', '.join(map(str, runs))}" for name, runs in zip(names, (against, change), strict=True)
@@ -129,11 +144,11 @@ def pairs_of(against: dict[int, Run], change: dict[int, Run], names: Sequence[st
 
 
 def differing(runs: Sequence[Run]) -> list[str]:
-    """The settings in which runs differ, but for their seeds and how they are executed; empty where they do not."""
+    """The settings in which runs differ, but for seeds, folds and how they are executed; empty where they do not."""
     if len({_without_seed(run) for run in runs}) < 2:
         return []
     seeded = [
-        {name: "seed" if is_seed(run.settings, name) else v for name, v in run.settings.items()}
+        {name: "seed" if is_replicate(run.settings, name) else v for name, v in run.settings.items()}
         for run in runs
     ]
     names = dict.fromkeys(name for settings in seeded for name in settings)
@@ -146,11 +161,11 @@ def differing(runs: Sequence[Run]) -> list[str]:
 
 
 def _without_seed(run: Run) -> str:
-    """The hash of a run's config, as if it had no seed."""
+    """The hash of a run's config, as if it had no seed and no fold."""
     config: Any = OmegaConf.create(run.config_text)
     config.pop("resolved", None)
     for name in run.settings:
-        if is_seed(run.settings, name):
+        if is_replicate(run.settings, name):
             OmegaConf.update(config, name, None)
     return config_hash(config)
 

@@ -62,6 +62,12 @@ def data_of(run: Run) -> dict[str, Any]:
     return {name: run.settings[name] for name in names if not is_execution(run, name)}
 
 
+def examples_of(run: Run) -> dict[str, Any]:
+    """What decides which labelled examples there are, however they are tokenised, and in which folds."""
+    kept = {name: value for name, value in data_of(run).items() if name not in TOKENISING}
+    return {**kept, "files": inputs_of(run).get("files")}
+
+
 class Kinds(NamedTuple):
     """Which runs can be ranked together: the number of each one's kind, and in what the kinds differ, in words."""
 
@@ -106,8 +112,7 @@ class _Data:
         self.is_per_token = not figure or figure.rpartition("/")[2] in PER_TOKEN
         if fold_of(run) is not None:  # each has its own part of the same examples, and no figure per token
             self.fingerprint, self.is_per_token = None, False
-            kept = {name: value for name, value in self.settings.items() if name not in TOKENISING}
-            self.settings = {**kept, "files": inputs.get("files")}
+            self.settings = examples_of(run)
 
     def differ_in(self, other: "_Data") -> list[str]:
         """In what two differ, in words; empty where their figures measure the same."""
