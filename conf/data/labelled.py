@@ -71,7 +71,7 @@ class FinetuningData(Tables, Tokenizing, Batching):
 
 def check_fold(folds: int | None, fold: int | None) -> None:
     """Raises ValueError unless `fold` is one of `folds`, or both are None."""
-    if (folds is None) != (fold is None) or not 1 <= (fold or 1) <= (folds or 1):
+    if (folds is None) != (fold is None) or not (folds is None or 1 <= (fold or 0) <= folds):
         raise ValueError(
             f"data.folds={folds} and data.fold={fold}: give both, with data.fold from 1 to data.folds; "
             f"`iolaus folds={folds or 5}` trains a run for each fold"
