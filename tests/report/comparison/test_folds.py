@@ -1,0 +1,150 @@
+"""Folds on pages and in tables: a fold counts as a seed does, and the predictions of all folds are joined."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.metrics import f1_score
+
+from iolaus.runner.report.comparison.folds import joined_folds
+from iolaus.runner.report.comparison.pages import write_comparison
+from iolaus.runner.report.comparison.settings import Comparison
+from iolaus.runner.report.runs import load_run
+from iolaus.runner.report.table import as_markdown, settings_text
+from tests.report.comparison.fold_runs import label, make_fold, make_folds, predicted
+from tests.report.pages import make_run, read
+
+
+def compared(runs: list[Path]) -> Comparison:
+    return Comparison([load_run(run) for run in runs])
+
+
+def accuracies(runs: list[Path]) -> list[float]:
+    return [json.loads((run / "status.json").read_text())["results"]["test/fold/accuracy"] for run in runs]
+
+
+def test_setting_is_the_mean_over_folds_and_seeds_of_what_was_held_out(tmp_path: Path) -> None:
+    runs = make_folds(tmp_path)
+    found = compared(runs)
+    assert found.goal == ("test/fold/accuracy", "held-out accuracy", True)
+    assert len(found.settings) == 2
+    assert found.kinds == [0], "runs of other folds can be compared"
+    best = found.settings[found.best[0]]
+    values = accuracies(runs[:6])
+    low, high = stats.t.interval(0.95, 5, np.mean(values), stats.sem(values))
+    assert best.label == "lr=0.1"
+    assert best.mean == pytest.approx(np.mean(values))
+    assert best.deviation == pytest.approx(np.std(values, ddof=1))
+    assert best.interval == pytest.approx((low, high))
+    heads, rows, _ = found.setting_rows()
+    assert (heads[1], rows[0][1]) == ("runs", 6)
+    assert "over 6 runs of 3 folds and 2 seeds" in found.notes[0]
+    assert found.notes[-1].startswith("Folds share training examples")
+    assert compared(make_folds(tmp_path / "one", seeds=[1])).settings[0].rests_on == "3 folds"
+
+
+def test_runs_have_a_column_of_their_fold(tmp_path: Path) -> None:
+    heads, rows = compared(make_folds(tmp_path)).run_rows()
+    assert [row[heads.index("fold")] for row in rows] == ["1", "2", "3"] * 4
+    assert [row[heads.index("seed")] for row in rows[:6]] == ["1"] * 3 + ["2"] * 3
+    assert "data.fold" not in heads
+
+
+def test_page_has_the_figures_of_all_folds_joined(tmp_path: Path) -> None:
+    runs = make_folds(tmp_path)
+    write_comparison(tmp_path, runs, "report.html")
+    gold, ours = ([each(i) for i in range(1, 13)] for each in (label, lambda i: predicted(i, 0.1, 1)))
+    joined = f1_score(gold, ours, average="macro")
+    page = read(tmp_path / "report.html")
+    assert "Folds joined" in page.texts("h2")
+    rows = [texts for tag, _, texts in page.elements if tag == "tr" and "macro_f1" in texts]
+    assert rows[0][:4] == ["lr=0.1", "1", "3", "macro_f1"]
+    assert float(rows[0][-1]) == pytest.approx(joined, abs=1e-3)
+    assert rows[0][-1] != rows[0][4], "which is not the mean of the folds"
+    content = json.loads((tmp_path / "folds.json").read_text())
+    assert list(content) == ["figure", "settings"]
+    assert list(content["settings"][0]) == [
+        "setting",
+        "values",
+        "runs",
+        "mean",
+        "deviation",
+        "interval",
+        "seeds",
+    ]
+    (first, _) = content["settings"][0]["seeds"]
+    assert list(first) == ["seed", "runs", "missing", "metrics", "joined"]
+    assert (first["runs"], first["missing"]) == ({"1": "0", "2": "1", "3": "2"}, [])
+    assert first["joined"]["macro_f1"] == pytest.approx(joined)
+    assert first["metrics"]["accuracy"]["folds"] == accuracies(runs[:3])
+    assert first["metrics"]["accuracy"]["mean"] == pytest.approx(np.mean(accuracies(runs[:3])))
+
+
+def test_predictions_hold_every_example_once_for_each_setting_and_seed(tmp_path: Path) -> None:
+    write_comparison(tmp_path, make_folds(tmp_path))
+    rows = [json.loads(line) for line in (tmp_path / "predictions.jsonl").read_text().splitlines()]
+    assert list(rows[0]) == [
+        "setting",
+        "seed",
+        "fold",
+        "set",
+        "id",
+        "text",
+        "gold",
+        "predicted",
+        "probability",
+    ]
+    for setting in ("lr=0.1", "lr=0.2"):
+        for seed in (1, 2):
+            own = [row for row in rows if (row["setting"], row["seed"]) == (setting, seed)]
+            assert sorted(int(row["id"]) for row in own) == list(range(1, 13))
+            assert all(int(row["id"]) % 3 == row["fold"] % 3 for row in own)
+            assert all(row["predicted"] == predicted(int(row["id"]), float(setting[3:]), seed) for row in own)
+
+
+def test_missing_fold_is_named_and_nothing_joined_without_it(tmp_path: Path) -> None:
+    runs = make_folds(tmp_path)
+    status = json.loads((runs[1] / "status.json").read_text())
+    (runs[1] / "status.json").write_text(json.dumps({**status, "state": "failed", "error": "no memory"}))
+    write_comparison(tmp_path, runs, "report.html")
+    said = "Not joined: lr=0.1, seed 1 has no finished run of fold 2."
+    assert said in read(tmp_path / "report.html").texts("p", "problem")
+    loaded = [load_run(run) for run in runs]
+    assert said in as_markdown(loaded)
+    assert said in settings_text(Comparison(loaded))
+    first, *others = joined_folds(Comparison(loaded))
+    assert (first.joined, first.missing) == ({}, [2])
+    assert all(each.joined and not each.missing for each in others)
+    content = json.loads((tmp_path / "folds.json").read_text())
+    assert [each["joined"] is None for each in content["settings"][0]["seeds"]] == [True, False]
+    rows = [json.loads(line) for line in (tmp_path / "predictions.jsonl").read_text().splitlines()]
+    assert len(rows) == 36
+    assert ("lr=0.1", 1) not in {(row["setting"], row["seed"]) for row in rows}
+
+
+def test_page_elsewhere_leaves_the_sweep_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "pages").mkdir()
+    write_comparison(tmp_path / "pages", make_folds(tmp_path / "sweep"))
+    assert [file.name for file in (tmp_path / "pages").iterdir()] == ["comparison.html"]
+    assert not (tmp_path / "sweep" / "folds.json").exists()
+
+
+def test_other_lengths_are_compared_and_other_examples_are_not(tmp_path: Path) -> None:
+    rows = [("1", "a", "a"), ("2", "b", "b"), ("3", "c", "c")]
+    runs = [
+        make_fold(tmp_path / f"{i}", 0.1, 1, i, rows, max_length=length)
+        for i, length in enumerate([64, 32], 1)
+    ]
+    found = compared(runs)
+    assert (len(found.kinds), len(found.settings)) == (1, 2)
+    other = make_fold(tmp_path / "other", 0.1, 1, 3, rows, train="others.csv")
+    assert len(compared([*runs, other]).kinds) == 2
+
+
+def test_sweep_without_folds_says_nothing_of_them(tmp_path: Path) -> None:
+    found = Comparison([load_run(make_run(tmp_path / "0")), load_run(make_run(tmp_path / "1", seed=1))])
+    assert found.setting_rows()[0][1] == "seeds"
+    assert "fold" not in " ".join([*found.notes, *found.run_rows()[0]])
+    assert joined_folds(found) == []

@@ -1,0 +1,97 @@
+"""Which settings of a grid mattered: shares of the variance, as computed by hand and by scipy."""
+
+import json
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from iolaus.runner.report.comparison.importance import variance_explained
+from iolaus.runner.report.comparison.pages import write_comparison
+from iolaus.runner.report.comparison.settings import Comparison
+from iolaus.runner.report.runs import load_run
+from iolaus.runner.report.table import as_markdown
+from tests.report.pages import read
+
+
+def grid(folder: Path, figures: dict[tuple[float, int, int], float]) -> list[Path]:
+    """A run for each rate, number of layers and seed, with its figure."""
+    runs = []
+    for (lr, layers, seed), figure in figures.items():
+        run = folder / f"{len(runs)}"
+        run.mkdir(parents=True)
+        words = [f"optimizer.lr={lr}", f"model.layers={layers}", f"seed={seed}"]
+        (run / "overrides.json").write_text(json.dumps(words))
+        (run / "command.txt").write_text("iolaus")
+        text = f"seed: {seed}\noptimizer: {{lr: {lr}}}\nmodel: {{layers: {layers}}}\n"
+        (run / "config.yaml").write_text(text)
+        status = {
+            "state": "done",
+            "monitor": "val/books/loss",
+            "mode": "min",
+            "results": {"objective": figure},
+        }
+        (run / "status.json").write_text(json.dumps(status))
+        runs.append(run)
+    return runs
+
+
+def by_hand() -> dict[tuple[float, int, int], float]:
+    """Figures whose shares are 16/18 of the rate, 1/18 of the layers, 1/18 of the seeds."""
+    return {
+        (lr, layers, seed): 10 + 4 * (lr > 0.15) + (layers > 1) + (seed > 1)
+        for lr, layers, seed in product((0.1, 0.2), (1, 2), (1, 2))
+    }
+
+
+def compared(runs: list[Path]) -> Comparison:
+    return Comparison([load_run(run) for run in runs])
+
+
+def test_shares_are_those_computed_by_hand(tmp_path: Path) -> None:
+    found = variance_explained(compared(grid(tmp_path, by_hand())))
+    assert found is not None
+    assert list(found.shares) == ["optimizer.lr", "model.layers"]
+    assert found.shares == {"optimizer.lr": pytest.approx(16 / 18), "model.layers": pytest.approx(1 / 18)}
+    assert found.by_luck == {"optimizer.lr": pytest.approx(1 / 7), "model.layers": pytest.approx(1 / 7)}
+
+
+def test_share_follows_from_the_f_of_scipy_and_that_by_luck_from_shuffling(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    cells = list(product((0.1, 0.2, 0.3), (1, 2), (1, 2)))
+    values = draw.normal(size=12)
+    found = variance_explained(compared(grid(tmp_path, dict(zip(cells, values.tolist(), strict=True)))))
+    assert found is not None
+    rates = np.array([lr for lr, _, _ in cells])
+    f = stats.f_oneway(*(values[rates == rate] for rate in (0.1, 0.2, 0.3))).statistic
+    assert found.shares["optimizer.lr"] == pytest.approx(2 * f / (2 * f + 9))
+    shuffled = np.array([draw.permutation(values).reshape(3, 4).mean(1) for _ in range(4000)])
+    luck = 4 * ((shuffled - values.mean()) ** 2).sum(1) / ((values - values.mean()) ** 2).sum()
+    assert found.by_luck["optimizer.lr"] == pytest.approx(luck.mean(), abs=0.01)
+
+
+@pytest.mark.parametrize("kept", ["7 runs", "one run of a value", "one setting", "no variance"])
+def test_too_few_runs_say_nothing(tmp_path: Path, kept: str) -> None:
+    cells = {
+        "7 runs": dict(list(by_hand().items())[:7]),
+        "one run of a value": {**by_hand(), (0.3, 1, 1): 9.0},
+        "one setting": {cell: figure for cell, figure in by_hand().items() if cell[1] == 1},
+        "no variance": dict.fromkeys(by_hand(), 9.0),
+    }
+    assert variance_explained(compared(grid(tmp_path, cells[kept]))) is None
+
+
+def test_page_and_markdown_show_the_shares(tmp_path: Path) -> None:
+    runs = grid(tmp_path, by_hand())
+    page = read(write_comparison(tmp_path, runs))
+    assert "What mattered" in page.texts("h2")
+    assert page.texts("dl", "bars") == ["optimizer.lr88.9%model.layers5.6%"]
+    widths = [float(marks["width"]) for tag, marks, _ in page.elements if tag == "rect"]
+    assert widths == pytest.approx([88.89, 5.56])
+    assert "ANOVA" in page.texts("p", "note")[-1] or any("ANOVA" in text for text in page.texts("p", "note"))
+    text = as_markdown([load_run(run) for run in runs])
+    assert "| optimizer.lr | 88.9% | 14.3% |" in text
+    few = grid(tmp_path / "few", dict(list(by_hand().items())[:4]))
+    assert "What mattered" not in read(write_comparison(tmp_path / "few", few)).texts("h2")
