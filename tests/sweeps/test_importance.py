@@ -20,7 +20,9 @@ def search(
     study = optuna.create_study(study_name=STUDY, storage=open_storage(str(folder / JOURNAL)))
     for number in range(trials):
         params = {name: (number * (7 + 6 * i) % trials) / trials for i, name in enumerate(names)}
-        space = dict.fromkeys(names, optuna.distributions.FloatDistribution(0, 1))
+        space: dict[str, optuna.distributions.BaseDistribution] = {
+            name: optuna.distributions.FloatDistribution(0, 1) for name in names
+        }
         value = (params[names[0]] - 0.3) ** 2
         study.add_trial(optuna.trial.create_trial(params=params, distributions=space, value=value))
     (folder / "0").mkdir()

@@ -18,7 +18,7 @@ from iolaus.runner.report.comparison.comparable import (
     texts_of,
     validation_of,
 )
-from iolaus.runner.report.comparison.settings import HELD_OUT
+from iolaus.runner.report.comparison.goal import HELD_OUT
 from iolaus.runner.report.runs import Run
 from iolaus.runner.run import audit
 

@@ -51,7 +51,9 @@ def chart(numbers: Mapping[str, Any], metric: str) -> Chart:
 
 def _pairs(numbers: Mapping[str, Any]) -> str:
     heads = ["seed", numbers["against"], numbers["change"], "difference"]
-    shared = [", fold ".join(str(p[name]) for name in ("seed", "fold") if name in p) for p in numbers["pairs"]]
+    shared = [
+        ", fold ".join(str(p[name]) for name in ("seed", "fold") if name in p) for p in numbers["pairs"]
+    ]
     rows = [
         [own, p["against"], p["change"], signed(p["difference"])]
         for own, p in zip(shared, numbers["pairs"], strict=True)

@@ -8,7 +8,8 @@ from functools import reduce
 import numpy as np
 
 from iolaus.runner.report.comparison.differences import label_of
-from iolaus.runner.report.comparison.settings import Comparison, Setting, titles_of
+from iolaus.runner.report.comparison.goal import titles_of
+from iolaus.runner.report.comparison.settings import Comparison, Setting
 from iolaus.runner.report.curves import Chart, Curve, Floats, curves_of, of_set
 from iolaus.runner.report.runs import Run
 from iolaus.runner.report.summary import bits_level, validation_set

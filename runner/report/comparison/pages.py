@@ -9,8 +9,9 @@ from iolaus.runner.report import page
 from iolaus.runner.report.comparison.charts import colours_of, curve_charts, drawn_settings, setting_chart
 from iolaus.runner.report.comparison.differences import BRANCH
 from iolaus.runner.report.comparison.folds import Joined, folds_table, joined_folds, lacking, write_folds
+from iolaus.runner.report.comparison.goal import titles_of
 from iolaus.runner.report.comparison.importance import Importance, variance_explained
-from iolaus.runner.report.comparison.settings import Comparison, titles_of
+from iolaus.runner.report.comparison.settings import Comparison
 from iolaus.runner.report.page import Html, Tile
 from iolaus.runner.report.runs import Branch, Run, load_run
 from iolaus.runner.report.single import save

@@ -2,34 +2,20 @@
 
 import math
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from iolaus.conf.data.labelled import FOLD_SET
 from iolaus.runner.evaluation.statistics.paired import t_interval
 from iolaus.runner.report.comparison.comparable import PER_BYTE, Kinds, kinds_of
-from iolaus.runner.report.comparison.differences import Values, differences, fold_of, label_of
-from iolaus.runner.report.curves import of_set
+from iolaus.runner.report.comparison.differences import Values, differences, label_of
+from iolaus.runner.report.comparison.goal import Goal, goal_of, keys_of, losses_of, titles_of
 from iolaus.runner.report.runs import Run
-from iolaus.runner.report.summary import validation_set
 
 Cells = tuple[list[str], list[list[Any]]]
 """Heads, and rows of values, None where there is none."""
 
 
 NARROW = "Folds share training examples, so intervals over them are too narrow (Bengio and Grandvalet 2004)."
-
-
-class Goal(NamedTuple):
-    """The figure that settings are ranked by."""
-
-    key: str
-    title: str
-    larger_is_better: bool
-
-
-HELD_OUT = f"test/{FOLD_SET}/"
-"""Start of the names of figures for a held-out fold."""
 
 
 class Setting(NamedTuple):
@@ -226,10 +212,10 @@ def _ranked_by(runs: Sequence[Run]) -> tuple[Goal, dict[int, int], list[str]]:
     kinds = kinds_of([runs[i] for i in scored], goal.key)
     if "tokenizer" in kinds.differ_in:
         names = [run.monitor if goal.key == "objective" else goal.key for run in (runs[i] for i in scored)]
-        loss = next((key for key in [*names, *_losses(runs)] if key and key.count("/") > 1), "")
+        loss = next((key for key in [*names, *losses_of(runs)] if key and key.count("/") > 1), "")
         per_byte = f"{loss.rpartition('/')[0]}/{PER_BYTE}"
         if all(runs[i].final(per_byte) is not None for i in scored):
-            goal = Goal(per_byte, titles_of(_keys(runs))[per_byte].lower(), False)
+            goal = Goal(per_byte, titles_of(keys_of(runs))[per_byte].lower(), False)
             by_byte = kinds_of([runs[i] for i in scored], per_byte)
             note = "The tokenizers differ, so bits per byte are compared, not losses per token."
             return goal, dict(zip(scored, by_byte.numbers, strict=True)), [note, *_apart(by_byte)]
@@ -245,57 +231,6 @@ def _apart(kinds: Kinds) -> list[str]:
 def _scored(runs: Sequence[Run], key: str) -> list[int]:
     have = [i for i, run in enumerate(runs) if (value := run.final(key)) is not None and math.isfinite(value)]
     return [i for i in have if runs[i].state == "done"] or have
-
-
-def goal_of(runs: Sequence[Run]) -> Goal:
-    """The figure to rank by: that of the held-out fold, or the objective in the runs' results.
-
-    Else it is the first validation loss, or the training loss.
-    """
-    keys = _keys(runs)
-    if all(fold_of(run) is not None for run in runs) and (held_out := _of_fold(runs, keys)):
-        return Goal(
-            held_out, titles_of([held_out])[held_out].lower(), any(run.larger_is_better for run in runs)
-        )
-    titles = titles_of(keys)
-    key = next(_losses(runs), "train/loss")
-    if "objective" not in keys:
-        return Goal(key, titles.get(key, "Training loss").lower(), False)
-    larger = any(run.larger_is_better for run in runs)
-    monitors = {run.monitor or key for run in runs}
-    monitor = monitors.pop() if len(monitors) == 1 else "figure"
-    return Goal("objective", f"best {titles_of([*keys, monitor])[monitor]}".lower(), larger)
-
-
-def _of_fold(runs: Sequence[Run], keys: Sequence[str]) -> str | None:
-    """The figure of the held-out fold that corresponds to the monitored one, else its loss; None without both."""
-    monitored = (f"{HELD_OUT}{run.monitor.rpartition('/')[2]}" for run in runs if run.monitor)
-    return next((key for key in (*monitored, f"{HELD_OUT}loss") if key in keys), None)
-
-
-def titles_of(keys: Iterable[str]) -> dict[str, str]:
-    """Metrics' names in words, such as `Validation loss`; with the set's name where there are several sets."""
-    parts = {key: key.replace("_", " ").split("/") for key in keys}
-    sets = {words[1] for words in parts.values() if words[0] == "val" and len(words) == 3}
-
-    def title(words: list[str]) -> str:
-        if words[0] == "val" and len(words) == 3:
-            return of_set(f"Validation {words[2]}", words[1], sets)
-        if " ".join(words).startswith("test fold "):
-            return f"Held-out {words[2]}"
-        if words[0] == "train":
-            return f"Training {words[-1]}"
-        return words[-1].replace("grad norm", "gradient norm").capitalize()
-
-    return {key: title(words) for key, words in parts.items()}
-
-
-def _keys(runs: Sequence[Run]) -> list[str]:
-    return list(dict.fromkeys(key for run in runs for key in [*run.metrics, *run.results]))
-
-
-def _losses(runs: Sequence[Run]) -> Iterator[str]:
-    return (key for key in _keys(runs) if validation_set(key) is not None)
 
 
 def _counted(count: int, what: str) -> str:

@@ -110,7 +110,7 @@ def test_tokenizer_has_not_seen_the_held_out_fold() -> None:
 def test_folds_do_not_follow_the_runs_seed_and_know_all_labels() -> None:
     rows = [*texts(20), {"text": "once and never again", "label": "rare"}]
     modules = folds_of("classification", rows, 3, validation_documents=0)
-    assert len({tuple(data.collator_arguments()["labels"]) for data in modules}) == 1  # type: ignore[typeddict-item]
+    assert len({tuple(data.collator_arguments()["labels"]) for data in modules}) == 1
     assert "rare" in modules[0].collator_arguments()["labels"]
 
 

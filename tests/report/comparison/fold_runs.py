@@ -58,7 +58,7 @@ def make_fold(
 
 def make_folds(folder: Path, seeds: Sequence[int] = (1, 2), folds: int = 3) -> list[Path]:
     """A sweep over two rates, seeds and folds of 12 examples; the lower rate is right more often."""
-    runs = []
+    runs: list[Path] = []
     for lr in (0.1, 0.2):
         for seed in seeds:
             for fold in range(1, folds + 1):

@@ -18,7 +18,7 @@ from tests.report.pages import read
 
 def grid(folder: Path, figures: dict[tuple[float, int, int], float]) -> list[Path]:
     """A run for each rate, number of layers and seed, with its figure."""
-    runs = []
+    runs: list[Path] = []
     for (lr, layers, seed), figure in figures.items():
         run = folder / f"{len(runs)}"
         run.mkdir(parents=True)

@@ -1,0 +1,74 @@
+"""The figure that settings are ranked by, and figures' names in words."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from iolaus.conf.data.labelled import FOLD_SET
+from iolaus.runner.report.comparison.differences import fold_of
+from iolaus.runner.report.curves import of_set
+from iolaus.runner.report.runs import Run
+from iolaus.runner.report.summary import validation_set
+
+HELD_OUT = f"test/{FOLD_SET}/"
+"""Start of the names of figures for a held-out fold."""
+
+
+class Goal(NamedTuple):
+    """The figure that settings are ranked by."""
+
+    key: str
+    title: str
+    larger_is_better: bool
+
+
+def goal_of(runs: Sequence[Run]) -> Goal:
+    """The figure to rank by: that of the held-out fold, or the objective in the runs' results.
+
+    Else it is the first validation loss, or the training loss.
+    """
+    keys = keys_of(runs)
+    if all(fold_of(run) is not None for run in runs) and (held_out := _of_fold(runs, keys)):
+        return Goal(
+            held_out, titles_of([held_out])[held_out].lower(), any(run.larger_is_better for run in runs)
+        )
+    titles = titles_of(keys)
+    key = next(losses_of(runs), "train/loss")
+    if "objective" not in keys:
+        return Goal(key, titles.get(key, "Training loss").lower(), False)
+    larger = any(run.larger_is_better for run in runs)
+    monitors = {run.monitor or key for run in runs}
+    monitor = monitors.pop() if len(monitors) == 1 else "figure"
+    return Goal("objective", f"best {titles_of([*keys, monitor])[monitor]}".lower(), larger)
+
+
+def _of_fold(runs: Sequence[Run], keys: Sequence[str]) -> str | None:
+    """The figure of the held-out fold that corresponds to the monitored one, else its loss; None without both."""
+    monitored = (f"{HELD_OUT}{run.monitor.rpartition('/')[2]}" for run in runs if run.monitor)
+    return next((key for key in (*monitored, f"{HELD_OUT}loss") if key in keys), None)
+
+
+def titles_of(keys: Iterable[str]) -> dict[str, str]:
+    """Metrics' names in words, such as `Validation loss`; with the set's name where there are several sets."""
+    parts = {key: key.replace("_", " ").split("/") for key in keys}
+    sets = {words[1] for words in parts.values() if words[0] == "val" and len(words) == 3}
+
+    def title(words: list[str]) -> str:
+        if words[0] == "val" and len(words) == 3:
+            return of_set(f"Validation {words[2]}", words[1], sets)
+        if " ".join(words).startswith("test fold "):
+            return f"Held-out {words[2]}"
+        if words[0] == "train":
+            return f"Training {words[-1]}"
+        return words[-1].replace("grad norm", "gradient norm").capitalize()
+
+    return {key: title(words) for key, words in parts.items()}
+
+
+def keys_of(runs: Sequence[Run]) -> list[str]:
+    """The names of all figures that are logged."""
+    return list(dict.fromkeys(key for run in runs for key in [*run.metrics, *run.results]))
+
+
+def losses_of(runs: Sequence[Run]) -> Iterator[str]:
+    """Those of the validation losses."""
+    return (key for key in keys_of(runs) if validation_set(key) is not None)
