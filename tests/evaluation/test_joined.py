@@ -92,6 +92,12 @@ def test_joined_f1_is_that_of_all_rows_and_not_the_mean_of_parts() -> None:
     assert abs(np.mean(parts) - whole) > 1e-3
 
 
+def test_labels_that_no_row_has_count_where_a_mean_is_over_labels() -> None:
+    rows = [{"gold": ["a"], "predicted": ["a"]}, {"gold": ["a", "b"], "predicted": ["a", "b"]}]
+    assert measured_rows("multi_label", rows)["macro_f1"] == 1.0
+    assert measured_rows("multi_label", rows, ["a", "b", "c", "d"])["macro_f1"] == 0.5
+
+
 def test_rows_without_labels_or_of_a_kind_of_your_own_have_no_figures() -> None:
     assert measured_rows("classification", [{"gold": None, "predicted": "a"}]) == {}
     assert measured_rows("own", [{"gold": "a", "predicted": "a"}]) == {}

@@ -57,3 +57,4 @@ def test_text_has_no_folds(tmp_path: Path) -> None:
 def test_one_fold_needs_the_number_of_folds(tmp_path: Path) -> None:
     done = iolaus_here(tmp_path, "experiment=classification", "data.fold=3")
     assert "error: data.folds=None and data.fold=3: give both" in done.stderr
+    assert not (tmp_path / "outputs").exists(), "it is refused before a run begins"

@@ -28,9 +28,8 @@ def goal_of(runs: Sequence[Run]) -> Goal:
     """
     keys = keys_of(runs)
     if all(fold_of(run) is not None for run in runs) and (held_out := _of_fold(runs, keys)):
-        return Goal(
-            held_out, titles_of([held_out])[held_out].lower(), any(run.larger_is_better for run in runs)
-        )
+        larger = any(run.larger_is_better for run in runs) and not held_out.endswith("/loss")
+        return Goal(held_out, titles_of([held_out])[held_out].lower(), larger)
     titles = titles_of(keys)
     key = next(losses_of(runs), "train/loss")
     if "objective" not in keys:
