@@ -26,12 +26,7 @@ def study_importance(sweep: Path) -> Importance | None:
         optuna = import_optuna()
         study = optuna.load_study(study_name=STUDY, storage=open_storage(storage))
         trials = study.get_trials(deepcopy=False, states=[optuna.trial.TrialState.COMPLETE])
-    except (
-        ImportError,
-        KeyError,
-        OSError,
-        ValueError,
-    ):  # a page of runs needs neither Optuna nor a whole journal
+    except (ImportError, KeyError, OSError, ValueError):  # a page needs no whole journal
         return None
     if len(trials) < FEWEST_TRIALS or len({name for trial in trials for name in trial.params}) < 2:
         return None
