@@ -1,8 +1,6 @@
 """Evaluates any trained model on data that comes later: labelled examples, or documents for a language model."""
 
-import json
 import logging
-import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,6 +35,7 @@ from iolaus.runner.inference.language import (
 from iolaus.runner.inference.passes import Computation, Report, device_here
 from iolaus.runner.inference.pseudo_likelihood import pseudo_perplexity
 from iolaus.runner.models.autocast import cpu_has_bf16
+from iolaus.runner.run.command.json_output import plain
 
 log = logging.getLogger("iolaus")
 
@@ -245,19 +244,3 @@ def _facts(
 ) -> dict[str, Any]:
     interval = {"level": LEVEL, "resamples": asked.resamples, "seed": asked.seed, "over": over}
     return {"model": run, **kind, **computation._asdict(), "interval": interval}
-
-
-def plain(value: Any) -> Any:
-    """Values for JSON: arrays as lists, and null for what is no finite number."""
-    if isinstance(value, Mapping):
-        return {name: plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple | np.ndarray):
-        return [plain(one) for one in value]
-    if isinstance(value, float | np.floating):
-        return float(value) if math.isfinite(value) else None
-    return value
-
-
-def as_json(content: Mapping[str, Any]) -> str:
-    """The content of `evaluation.json` for a reader."""
-    return json.dumps(content, ensure_ascii=False, indent=1) + "\n"

@@ -231,6 +231,6 @@ def test_regression_of_a_foreign_model_of_one_label(
 
 def test_figures_that_are_no_numbers_are_null(runs: Runs, tmp_path: Path, capsys: Any) -> None:
     """A correlation of equal numbers; JSON has no NaN."""
-    from iolaus.runner.inference.evaluated import plain
+    from iolaus.runner.run.command.json_output import plain
 
     assert plain({"a": [math.nan, 1.0, math.inf], "b": (2, "x")}) == {"a": [None, 1.0, None], "b": [2, "x"]}

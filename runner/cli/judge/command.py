@@ -9,7 +9,6 @@ each compared with --against, and corrected for their number. Without --against 
 Exit status: 0 clear, 3 not clear, 1 an error, 130 or 75 interrupted (the same command goes on).
 """
 
-import json
 import os
 import sys
 from argparse import ArgumentParser, Namespace
@@ -33,12 +32,11 @@ from iolaus.runner.cli.judge.sides import (
 )
 from iolaus.runner.evaluation.statistics.paired import ERROR, first_look
 from iolaus.runner.report.runs import Run, find_runs
+from iolaus.runner.run.command.json_output import add_json_argument, print_json
+from iolaus.runner.run.command.status import NOT_CLEAR
 
 SEEDS = 8
 """The most pairs, where --seeds does not say."""
-
-NOT_CLEAR = 3
-"""Exit status of an answer that is not clear."""
 
 PAGE = "judge.html"
 
@@ -60,7 +58,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     about = f"how often settings that are alike may be called different ({ERROR})"
     parser.add_argument("--error", type=float, default=ERROR, metavar="P", help=about)
     parser.add_argument("--out", type=Path, metavar="FILE", help=f"the page ({PAGE} beside the runs)")
-    parser.add_argument("--json", action="store_true", help="as JSON, for programs")
+    add_json_argument(parser)
 
 
 def main(arguments: Namespace) -> None:
@@ -188,7 +186,7 @@ def _check(arguments: Namespace, folders: Sequence[Path], words: Sequence[str]) 
 
 def _print(found: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        print(json.dumps(found, indent=1))
+        print_json(found)
         return
     print(
         *(each["sentence"] for each in found["comparisons"]),

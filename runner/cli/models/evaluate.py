@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from iolaus.runner.run.command.json_output import add_json_argument, print_json
+
 if TYPE_CHECKING:
     from iolaus.runner.inference.evaluated import Evaluation
     from iolaus.runner.inference.passes import Report
@@ -34,7 +36,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, metavar="FOLDER", help="folder to write figures, predictions and page to"
     )
-    parser.add_argument("--json", action="store_true", help="prints evaluation.json instead of the table")
+    add_json_argument(parser)
     parser.add_argument(
         "--batch-size", type=int, metavar="N", help="most samples of a micro-batch (the run's)"
     )
@@ -60,7 +62,7 @@ def main(arguments: Namespace) -> None:
     """Prints the figures, and writes them with `--out`."""
     from omegaconf import OmegaConf
 
-    from iolaus.runner.inference.evaluated import Asked, as_json, evaluate
+    from iolaus.runner.inference.evaluated import Asked, evaluate
     from iolaus.runner.tasks import import_modules
 
     words = {word: is_setting(word) for word in arguments.files}
@@ -78,7 +80,10 @@ def main(arguments: Namespace) -> None:
     found = evaluate(arguments.run, sets_of(files), asked, progress)
     if arguments.out is not None:
         write(found, arguments.out)
-    print(as_json(found.content) if arguments.json else figures_table(found.content), end="")
+    if arguments.json:
+        print_json(found.content)
+    else:
+        print(figures_table(found.content), end="")
 
 
 def is_setting(word: str) -> bool:
