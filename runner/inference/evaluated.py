@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,17 +33,26 @@ from iolaus.runner.inference.language import (
     measure_text,
     read_documents,
 )
+from iolaus.runner.inference.measured_answers import SETTINGS as ANSWERED
+from iolaus.runner.inference.measured_answers import (
+    AnsweringModel,
+    load_answering_model,
+    measure_answers,
+    read_questions,
+)
+from iolaus.runner.inference.measuring import Measured
 from iolaus.runner.inference.passes import Computation, Report, device_here
 from iolaus.runner.inference.pseudo_likelihood import pseudo_perplexity
 from iolaus.runner.models.autocast import cpu_has_bf16
 from iolaus.runner.run.command.json_output import plain
+from iolaus.runner.tasks import get_task
 
 log = logging.getLogger("iolaus")
 
 COMPUTED = ("micro_batch_tokens", "micro_batch_size")
 """Settings of `data` that say how samples are computed."""
 
-KNOWN_SETTINGS = tuple(dict.fromkeys((*READER_SETTINGS, *SETTINGS, *COMPUTED)))
+KNOWN_SETTINGS = tuple(dict.fromkeys((*READER_SETTINGS, *SETTINGS, *ANSWERED, *COMPUTED)))
 """Settings of `data` that an evaluation may change; those that do not belong to the model's task have no effect."""
 
 DOCUMENTS = "documents.jsonl"
@@ -69,6 +79,10 @@ class Asked(NamedTuple):
     """Seed of the resamples, and of the choice of documents."""
     pseudo_documents: int | None = 0
     """Documents of each set whose tokens are masked one by one; None for all."""
+    generated_samples: int | None = None
+    """Questions about images of each set that an answer is written for, 0 for all; in the place of the run's."""
+    max_new_tokens: int | None = None
+    """Longest such answer in tokens, in the place of the run's."""
 
 
 AS_TRAINED = Asked()
@@ -121,18 +135,16 @@ def evaluate(
             f"the number of resamples is {asked.resamples}: expected 1 or more, or 0 for no intervals"
         )
     config, tokenizer = open_model(run)
-    if sees_images(config):
-        raise ValueError(
-            f"the model in {run!r} answers questions about images, which this does not measure: `iolaus predict` writes "
-            "its answers, and its run has measured them"
-        )
     changes = {name: value for name, value in asked.settings.items() if name not in COMPUTED}
-    task = task_of(run, config.architectures or [])
+    answers = sees_images(config)
+    task = get_task("vision_language") if answers else task_of(run, config.architectures or [])
+    if task is not None and (asked.objective is not None or asked.pseudo_documents != 0):
+        raise ValueError(f"the model in {run!r} is for {task.name.replace('_', ' ')}, not a language model")
+    if not answers and (asked.generated_samples is not None or asked.max_new_tokens is not None):
+        raise ValueError(f"the model in {run!r} reads no images: leave out --answers and --max-new-tokens")
+    if answers:
+        return _answered(run, load_answering_model(run, changes), sources, asked, report)
     if task is not None:
-        if asked.objective is not None or asked.pseudo_documents != 0:
-            raise ValueError(
-                f"the model in {run!r} is for {task.name.replace('_', ' ')}, not a language model"
-            )
         predictor = load_predictor(run, task, config, tokenizer, changes)
         predictor = predictor._replace(computation=_computation(predictor.computation, asked))
         return _labelled(run, predictor, sources, asked, report)
@@ -167,16 +179,43 @@ def _labelled(
     for name, given in rows.items():
         check_labels(given, name, predictor.settings["label_column"])
     sets = {name: tokenized(predictor, given) for name, given in rows.items()}
+    facts = _facts(run, {"task": predictor.task.name}, predictor.computation, asked, "examples")
+    return _measured(facts, sets, partial(measure, predictor), asked, report)
+
+
+def _answered(
+    run: str,
+    model: AnsweringModel,
+    sources: Mapping[str, Any],
+    asked: Asked,
+    report: Callable[[str], Report] | None,
+) -> Evaluation:
+    """The figures of answers to questions about images; all sources are read before the first is computed."""
+    chosen = {"generated_samples": asked.generated_samples, "max_new_tokens": asked.max_new_tokens}
+    writer = model.writer._replace(**{name: value for name, value in chosen.items() if value is not None})
+    model = model._replace(computation=_computation(model.computation, asked), writer=writer)
+    sets = {name: read_questions(model, source, name) for name, source in sources.items()}
+    facts = _facts(run, {"task": "vision_language"}, model.computation, asked, "examples")
+    return _measured({**facts, **writer._asdict()}, sets, partial(measure_answers, model), asked, report)
+
+
+def _measured(
+    facts: Mapping[str, Any],
+    sets: Mapping[str, Any],
+    measure_one: Callable[..., Measured],
+    asked: Asked,
+    report: Callable[[str], Report] | None,
+) -> Evaluation:
+    """The figures of sets of a task, with their intervals."""
     predictions, entries = {}, {}
     for name, sequences in sets.items():
-        found = measure(predictor, sequences, report=report and report(name))
+        found = measure_one(sequences, report=report and report(name))
         predictions[name] = found.predictions
         entry = entry_of(found.predictions, found.figures)
         ends = (
             intervals(found.predictions, found.sums, asked.resamples, asked.seed) if asked.resamples else {}
         )
         entries[name] = with_intervals(entry, ends)
-    facts = _facts(run, {"task": predictor.task.name}, predictor.computation, asked, "examples")
     return Evaluation(plain({**facts, "sets": entries}), predictions, [])
 
 

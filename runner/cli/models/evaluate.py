@@ -2,7 +2,8 @@
 
 `iolaus evaluate RUN FILE ...`: RUN is a run folder, the folder of a Hugging Face model, or its name on the hub. The
 figures are those of the run's test, or of its validation for a language model, each with a 95 % interval; a table has a
-row for each file. `data.label_column=NAME` and other settings of `data` say how the files are read. `--out FOLDER` writes
+row for each file. For a vision-language model files hold questions about images, which lie below `data.images=FOLDER`.
+`data.label_column=NAME` and other settings of `data` say how the files are read. `--out FOLDER` writes
 `evaluation.json`, the predictions and `report.html`. The exit status is 0, or 1 with one line where a file cannot be
 measured: then nothing is written.
 """
@@ -52,6 +53,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help=about)
     about = "a module of yours that registers the model's task, or metrics"
     parser.add_argument("--import", dest="imports", action="append", default=[], metavar="MODULE", help=about)
+    seeing = parser.add_argument_group("questions about images")
+    about = "questions of each file that an answer is written for, or all (the run's, else 500)"
+    seeing.add_argument("--answers", metavar="N|all", help=about)
+    about = "the longest answer, in tokens (the run's, else 32)"
+    seeing.add_argument("--max-new-tokens", type=int, metavar="N", help=about)
     text = parser.add_argument_group("language models")
     text.add_argument("--objective", metavar="NAME", help="mlm or diffusion (the run's, else mlm)")
     about = "also the pseudo-perplexity of N documents, or of all: each token masked alone"
@@ -75,7 +81,8 @@ def main(arguments: Namespace) -> None:
     import_modules(arguments.imports, "--import")
     asked = Asked(
         settings, arguments.precision, arguments.objective, arguments.resamples, arguments.seed,
-        _number_of_documents(arguments.pseudo_perplexity),
+        _number_or_all("--pseudo-perplexity", arguments.pseudo_perplexity), _answers(arguments.answers),
+        arguments.max_new_tokens,
     )  # fmt: skip
     found = evaluate(arguments.run, sets_of(files), asked, progress)
     if arguments.out is not None:
@@ -124,6 +131,8 @@ def evaluate_sets(config: Any, folder: Path) -> None:
     if not (sets := by_name(data.get(part), part)):
         advice = "data.test=FILE" if part == "test" else "data.validation={NAME: FILE}"
         raise ValueError(f"mode=evaluate: data.{part} names no data to measure the run on; set {advice}")
+    if any(name == "_target_" or isinstance(source, Mapping) for name, source in sets.items()):
+        raise ValueError(f"mode=evaluate: data.{part} is made in code: name a file with data.{part}=FILE")
     settings = {name: data[name] for name in KNOWN_SETTINGS if name in data}
     precision = None if config.trainer.get("precision", "auto") == "auto" else str(config.trainer.precision)
     import_modules(config.imports)
@@ -151,12 +160,22 @@ def figures_table(content: Mapping[str, Any]) -> str:
     return as_text(*figures_rows(content))
 
 
-def _number_of_documents(given: str) -> int | None:
-    """The number of documents; None for all."""
+def _answers(given: str | None) -> int | None:
+    """The number of questions to answer, 0 for all of them; None for that of the run."""
+    if given is None:
+        return None
+    number = _number_or_all("--answers", given)
+    if number == 0:
+        raise ValueError(f"--answers 0: expected 1 or more, or {ALL}")
+    return number or 0
+
+
+def _number_or_all(option: str, given: str) -> int | None:
+    """A number; None for all."""
     if given == ALL:
         return None
     if not given.isdigit():
-        raise ValueError(f"--pseudo-perplexity {given}: expected a number of documents, or {ALL}")
+        raise ValueError(f"{option} {given}: expected a number, or {ALL}")
     return int(given)
 
 
