@@ -176,11 +176,15 @@ def _labelled(
 ) -> Evaluation:
     """The figures of a task; all sources are read before the first is computed."""
     rows = {name: rows_of_file(predictor, source, "test") for name, source in sources.items()}
+    column = predictor.settings["label_column"]
     for name, given in rows.items():
-        check_labels(given, name, predictor.settings["label_column"])
+        check_labels(given, name, column)
     sets = {name: tokenized(predictor, given) for name, given in rows.items()}
     facts = _facts(run, {"task": predictor.task.name}, predictor.computation, asked, "examples")
-    return _measured(facts, sets, partial(measure, predictor), asked, report)
+    found = _measured(facts, sets, partial(measure, predictor), asked, report)
+    for name, given in rows.items():
+        found.content["sets"][name]["unlabelled"] = len(given.rows) - labelled_rows(given, column)
+    return found
 
 
 def _answered(
@@ -219,9 +223,14 @@ def _measured(
     return Evaluation(plain({**facts, "sets": entries}), predictions, [])
 
 
+def labelled_rows(rows: Rows, column: str) -> int:
+    """The number of rows that have a label."""
+    return sum(row.values.get(column) not in (None, "") for row in rows.rows)
+
+
 def check_labels(rows: Rows, name: str, column: str) -> None:
     """Raises ValueError unless some row has a label."""
-    if any(row.values.get(column) not in (None, "") for row in rows.rows):
+    if labelled_rows(rows, column):
         return
     columns = list(dict.fromkeys(key for row in rows.rows[:1000] for key in row.values))
     there = "is empty" if column in columns else f"is not among its columns: {', '.join(map(str, columns))}"

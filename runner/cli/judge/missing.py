@@ -30,11 +30,17 @@ def comparison_folder(common: Sequence[str]) -> Path:
     wanted = {"common": sorted(words)}
     found = newest(Path(outputs), FILE, lambda _, noted: {**noted, **wanted} == noted)
     if found is None:
-        found = Path(outputs) / f"{new_name()}-judge"
-        found.mkdir(parents=True)
+        found = new_folder(Path(outputs))
         started = datetime.now().isoformat(timespec="seconds")
         write_atomically(found / FILE, json.dumps({**wanted, "started": started}, indent=1))
     return found
+
+
+def new_folder(outputs: Path) -> Path:
+    """A new folder for a comparison."""
+    folder = outputs / f"{new_name()}-judge"
+    folder.mkdir(parents=True)
+    return folder
 
 
 def check_settings(common: Sequence[str], settings: Sequence[Setting]) -> None:

@@ -27,6 +27,7 @@ def run_recorded_code(manifest: Manifest, folder: Path | None, words: Sequence[s
         raise ValueError(
             f"the recorded commit, now in {str(place)!r}, is older than this command: train there by hand"
         )
+    print(f"the recorded code stays in {place}; `git worktree remove {place}` removes it", file=sys.stderr)
     paths = os.pathsep.join([str(place), *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [sys.executable, "-P", "-c", COMMAND, *words]
     out = subprocess.PIPE if wants_json() else None

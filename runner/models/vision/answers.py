@@ -17,7 +17,7 @@ class AnswerWriter(NamedTuple):
 
     Example:
         >>> [sample for sample in range(6) if AnswerWriter(2, 32).asks(sample, 6)]
-        [0, 4]
+        [1, 2]
     """
 
     generated_samples: int
