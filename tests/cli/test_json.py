@@ -1,5 +1,6 @@
 """`--json` of every command: one document with the documented keys on standard output, and nothing else there."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,8 @@ from typing import Any
 import pytest
 
 from iolaus.runner.cli.commands import COMMANDS, OF_TWO_WORDS, parser_of
-from iolaus.runner.run.command.json_output import as_json
+from iolaus.runner.cli.reproduce import worktree
+from iolaus.runner.run.command.json_output import as_json, json_alone
 from iolaus.runner.run.folder import RunFolder
 from tests.cli.judge.folders import make_sweep
 from tests.conftest import ROOT, TINY, train_here
@@ -131,3 +133,17 @@ def test_document_has_floats_in_full_and_null_for_no_number(tmp_path: Path) -> N
             {"a": [0.3333333333333333, None], "b": [[0.1, None]], "c": 0.5, "d": str(tmp_path)}
         ).split()
     )
+
+
+def test_report_of_recorded_code_stands_alone_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`iolaus reproduce --code --json`: the recorded program prints it, in a process of its own."""
+    (tmp_path / "runner/cli/reproduce").mkdir(parents=True)
+    monkeypatch.setattr(worktree, "worktree_of", lambda *_: tmp_path)
+    monkeypatch.setattr(worktree, "COMMAND", "print('{\"verdict\": null}')")
+    with json_alone():
+        assert worktree.run_recorded_code({"code": {}}, None, []) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out) == {"verdict": None}
+    assert f"`git worktree remove {tmp_path}` removes it" in printed.err
