@@ -31,11 +31,12 @@ from iolaus.runner.launch.requeue import requeue
 from iolaus.runner.launch.resume import saved_overrides
 from iolaus.runner.loop.assembly import assemble, check_numbered, known_task, preprocessor_of
 from iolaus.runner.run.cluster import member, refuse_sweep_of_ranks
+from iolaus.runner.run.command.status import INTERRUPTED
 from iolaus.runner.run.errors import Diverged, Rewound, TrainingFailure, explain, wants_traceback
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.run.lifetime import outlast_readers, without_teardown
 from iolaus.runner.run.redaction import know_secrets, redact_logs
-from iolaus.runner.run.signals import EXIT_INTERRUPTED, Stopped, ending_with_command, forwarding, stoppable
+from iolaus.runner.run.signals import Stopped, ending_with_command, forwarding, stoppable
 from iolaus.runner.sweeps.replicates import with_replicates
 
 log = logging.getLogger("iolaus")
@@ -96,7 +97,7 @@ def work(config: DictConfig) -> dict[str, float]:
         except SystemExit:  # Lightning raises it for a second Ctrl-C
             if first:
                 report_stop(folder, "interrupted", None)
-            sys.exit(EXIT_INTERRUPTED)
+            sys.exit(INTERRUPTED)
         except Exception as error:
             if first:
                 report_failure(folder)
@@ -107,7 +108,7 @@ def work(config: DictConfig) -> dict[str, float]:
 
 def inspect(config: DictConfig, folder: RunFolder) -> None:
     """Shows the plan of a run, and removes the folder that Hydra has made for it."""
-    from iolaus.runner.cli.plan import show_plan
+    from iolaus.runner.cli.plan.shown import show_plan
 
     try:
         show_plan(config)

@@ -1,20 +1,36 @@
-"""Compares the samples and masks of two runs; ends with exit status 1 and the first step in which they differ."""
+"""Compares the samples and masks of two runs; the exit status is 4 where they differ, with the first such step."""
 
 import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from iolaus.runner.run.audit import compare, length
+from iolaus.runner.run.audit import compare, first_difference, length
+from iolaus.runner.run.command.json_output import add_json_argument, print_json
+from iolaus.runner.run.command.status import DIFFERENT
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
     parser.add_argument("runs", nargs=2, type=Path, metavar="RUN", help="run folders")
+    add_json_argument(parser)
 
 
 def main(arguments: Namespace) -> None:
-    """Prints the number of equal steps, or ends with the first difference."""
+    """Prints the number of equal steps, or the first difference."""
     first, second = arguments.runs
-    if difference := compare(first, second):
-        sys.exit(f"the runs differ first at {difference}")
-    print(f"the same samples and masks in all {min(length(first), length(second)):,} steps that both have")
+    found, steps = first_difference(first, second), min(length(first), length(second))
+    if arguments.json:
+        print_json(
+            {
+                "runs": [first, second],
+                "same": found is None,
+                "steps": steps,
+                "first_difference": found and found._asdict(),
+            }
+        )
+    elif found:
+        print(f"the runs differ first at {compare(first, second)}", file=sys.stderr)
+    else:
+        print(f"the same samples and masks in all {steps:,} steps that both have")
+    if found:
+        sys.exit(DIFFERENT)

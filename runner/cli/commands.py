@@ -7,10 +7,13 @@ import os
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
+from contextlib import nullcontext
 from importlib import import_module
 from typing import Any, NoReturn
 
 from iolaus.old_names import DOORS
+from iolaus.runner.run.command.json_output import json_alone
+from iolaus.runner.run.command.status import ERROR, INTERRUPTED
 
 COMMANDS = {
     "train": ("pretrains or finetunes; the default command", "iolaus.runner.train"),
@@ -62,10 +65,10 @@ def main(words: Sequence[str] | None = None) -> None:
         sys.stdout.flush()
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
     except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python fails to flush at exit
-        sys.exit(1)
+        sys.exit(ERROR)
     except Exception as error:
         from iolaus.runner.run.errors import explain, wants_traceback
 
@@ -84,10 +87,19 @@ def _run(words: list[str]) -> None:
         commands = (COMMANDS | OF_TWO_WORDS).items()
         print(*(f"  {command:<12} {about}" for command, (about, _) in commands), "", sep="\n")
     module = _module_of(name)
-    if name in ("train", "plan"):
-        module.main(rest if name == "train" else [*rest, "mode=inspect"])
+    if name == "train":
+        module.main(rest)
+        return
+    given: Any
+    if name == "plan":
+        wants_json, given = "--json" in rest, [*(word for word in rest if word != "--json"), "mode=inspect"]
+        if wants_json and {"-m", "--multirun"} & set(rest):
+            raise ValueError("iolaus plan --json prints the plan of one run: leave out -m")
     else:
-        module.main(parser_of(name).parse_intermixed_args(rest))
+        given = parser_of(name).parse_intermixed_args(rest)
+        wants_json = getattr(given, "json", False)
+    with json_alone() if wants_json else nullcontext():
+        module.main(given)
 
 
 def parser_of(name: str) -> ArgumentParser:

@@ -20,6 +20,7 @@ from iolaus.conf.fields import Field, default_options, fields_of, is_part, root_
 from iolaus.conf.registry import OPTIONS
 from iolaus.conf.values import suggest
 from iolaus.runner.cli.compose import compose, initialized
+from iolaus.runner.run.command.json_output import add_json_argument, print_json
 
 RECIPES = "experiment"
 
@@ -42,53 +43,94 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--config-dir", "-cd", dest="folders", action="append", default=[], type=Path, metavar="FOLDER", help=about
     )  # fmt: skip
+    add_json_argument(parser)
 
 
 def main(arguments: Namespace) -> None:
     """Prints all groups, or the fields of those that the words name; raises ValueError for an unknown word."""
+    words = arguments.words
     with initialized(arguments.folders) as loader:
-        print(*(_details(arguments.words, loader) if arguments.words else _listing(loader)), sep="\n")
+        if arguments.json:
+            print_json(_details_content(words, loader) if words else _listing_content(loader))
+        else:
+            print(*(_details(words, loader) if words else _listing(loader)), sep="\n")
+
+
+def _listing_content(loader: ConfigLoader) -> dict[str, Any]:
+    """Every group with its options, and the settings of the whole run."""
+    chosen, groups = default_options(), []
+    about = ABOUT | {field.key: field.doc for field in fields_of(Config, "")}
+    for group in [*OPTIONS, RECIPES]:
+        names = sorted({*OPTIONS.get(group, {}), *loader.get_group_options(group)})
+        options = {name: _summary(loader, group, name) for name in names}
+        facts = {"about": about.get(group, ""), "default": chosen.get(group), "options": options}
+        groups.append({"group": group, **facts})
+    return {"groups": groups, "settings": [field.key for field in root_fields()]}
 
 
 def _listing(loader: ConfigLoader) -> Iterator[str]:
-    """Every group with its options, a line each."""
-    chosen = default_options()
-    about = ABOUT | {field.key: field.doc for field in fields_of(Config, "")}
-    for group in [*OPTIONS, RECIPES]:
-        options = sorted({*OPTIONS.get(group, {}), *loader.get_group_options(group)})
-        default = f" (default {chosen[group]})" if group in chosen else ""
-        yield f"{_bold(group)}{default}: {about.get(group, '')}"
-        width = max(map(len, options))
-        for name in options:
-            yield from _folded(f"  {name:<{width}}  ", _summary(loader, group, name))
+    """The same, a line for each."""
+    content = _listing_content(loader)
+    for each in content["groups"]:
+        default = f" (default {each['default']})" if each["default"] else ""
+        yield f"{_bold(each['group'])}{default}: {each['about']}"
+        width = max(map(len, each["options"]))
+        for name, text in each["options"].items():
+            yield from _folded(f"  {name:<{width}}  ", text)
         yield ""
-    yield f"{_bold('settings of the whole run')}: {', '.join(field.key for field in root_fields())}"
+    yield f"{_bold('settings of the whole run')}: {', '.join(content['settings'])}"
     yield ""
     yield "iolaus info GROUP=OPTION [overrides] shows every field of an option, its value, and where that comes from"
 
 
-def _details(words: list[str], loader: ConfigLoader) -> Iterator[str]:
-    """The fields of the groups that are named; without any, those that the overrides and the recipe change."""
+def _composed(words: list[str]) -> tuple[DictConfig, list[str]]:
+    """The config of the words, and the groups that they name."""
     known = [*OPTIONS, RECIPES]
     for word in words:
         if "=" not in word and not word.startswith("~") and word not in known:
             raise ValueError(f"iolaus info: there is no group {word!r}" + suggest(word, known))
-    config = compose([word for word in words if word not in known])
+    named = {word.partition("=")[0].lstrip("+") for word in words}
+    return compose([word for word in words if word not in known]), [
+        group for group in OPTIONS if group in named
+    ]
+
+
+def _details_content(words: list[str], loader: ConfigLoader) -> dict[str, Any]:
+    """The fields of the groups that are named; without any, those that the overrides and the recipe change."""
+    config, groups = _composed(words)
+    recipe = config.hydra.runtime.choices.get(RECIPES)
+    rows = [row for group in groups for row in _rows(config, group)] if groups else _changed(config)
+    return {
+        "recipe": recipe and {"name": recipe, "about": _comment(loader, f"{RECIPES}/{recipe}")},
+        "chosen": {g: config.hydra.runtime.choices.get(g) for g in groups} or _other_options(config),
+        "fields": [
+            {"key": f.key, "value": value, "source": source, "type": f.type_name, "about": f.about}
+            for f, value, source in rows
+        ],
+    }
+
+
+def _details(words: list[str], loader: ConfigLoader) -> Iterator[str]:
+    """The same in lines."""
+    config, groups = _composed(words)
     choices = config.hydra.runtime.choices
     if recipe := choices.get(RECIPES):
         yield f"{_bold(f'{RECIPES}={recipe}')}"
         yield from ("  " + line for line in _comment(loader, f"{RECIPES}/{recipe}"))
         yield ""
-    named = {word.partition("=")[0].lstrip("+") for word in words}
-    groups = [group for group in OPTIONS if group in named]
     if not groups:
-        other = {g: o for g, o in choices.items() if g in OPTIONS and o != default_options().get(g, o)}
-        yield from (f"  {_bold(group)}={option}" for group, option in other.items())
+        yield from (f"  {_bold(group)}={option}" for group, option in _other_options(config).items())
         yield from _shown(_changed(config))
     for group in groups:
         yield f"{_bold(f'{group}={choices.get(group)}')}: {_summary(loader, group, str(choices.get(group)))}"
         yield from _shown(_rows(config, group))
         yield ""
+
+
+def _other_options(config: DictConfig) -> dict[str, Any]:
+    """The options of groups that are not the default."""
+    default = default_options()
+    return {g: o for g, o in config.hydra.runtime.choices.items() if g in OPTIONS and o != default.get(g, o)}
 
 
 def _rows(config: DictConfig, group: str) -> Iterator[Row]:

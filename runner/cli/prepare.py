@@ -10,6 +10,7 @@ from typing import Any
 
 from iolaus.runner.data.energon.prepare import prepare, prepare_shapes
 from iolaus.runner.data.vision.conversations import COLUMNS
+from iolaus.runner.run.command.json_output import add_json_argument, print_json
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -27,6 +28,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--samples-per-shard", type=int, default=1000, help=about)
     about = "seed of the order and of the held-out images (default: %(default)s)"
     parser.add_argument("--seed", type=int, default=0, help=about)
+    add_json_argument(parser)
 
 
 def main(arguments: Namespace) -> None:
@@ -47,5 +49,8 @@ def main(arguments: Namespace) -> None:
         }
         rows, images, folder = places
         counts = prepare(rows, images, folder, **options, samples_per_shard=size, seed=seed)
+    if arguments.json:
+        print_json({"folder": places[-1], "samples": counts})
+        return
     written = ", ".join(f"{split}: {count:,} samples" for split, count in counts.items())
     print(f"{places[-1]}: {written}\ntrain on it with: iolaus data=energon data.path={places[-1]} ...")

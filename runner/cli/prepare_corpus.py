@@ -9,6 +9,8 @@ import os
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
+from iolaus.runner.run.command.json_output import add_json_argument, print_json
+
 SETTINGS = ("NAME", "SETTING=VALUE")
 
 _COUNTS = {"documents": "documents", "num_sequences": "sequences", "num_tokens": "tokens"}
@@ -45,6 +47,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--text-unit", default="paragraph", help=about)
     about = "format of files whose names do not tell it (default: %(default)s)"
     parser.add_argument("--format", default="auto", help=about)
+    add_json_argument(parser)
 
 
 def main(arguments: Namespace) -> None:
@@ -56,25 +59,38 @@ def main(arguments: Namespace) -> None:
         raise ImportError(
             f"{str(error.name).partition('.')[0]} is missing: pip install 'iolaus[corpus]'"
         ) from error
-    given = vars(arguments)
+    given = dict(vars(arguments))
     executor = Step(*_named("--executor", given["executor"]))
     repeated = Step(*_named("--deduplicate", given["deduplicate"])) if given["deduplicate"] else None
     filters = [Step(*_named("--filter", words)) for words in given["filter"]]
     if executor.name == "local" and not given["workers"]:
         given["workers"] = os.cpu_count() or 1
     given |= {"executor": executor, "filters": filters, "deduplicate": repeated}
-    del given["filter"]
+    del given["filter"], given["json"]
     index = prepare_corpus(**given)
+    if arguments.json:
+        print_json({"folder": arguments.folder, "submitted": index is None, "sets": index and _sums(index)})
+        return
     if index is None:
         print(f"{arguments.folder}: submitted; the store is there when the last job, iolaus-index, has ended")
         return
-    for name, content in index["sets"].items():
-        sums = ", ".join(f"{content[what]:,} {word}" for what, word in _COUNTS.items())
-        print(
-            f"{arguments.folder}: {name}: {sums} in {len(content['shards'])} shards, {content['fingerprint']}"
-        )
+    for name, held in _sums(index).items():
+        sums = ", ".join(f"{held[word]:,} {word}" for word in _COUNTS.values())
+        print(f"{arguments.folder}: {name}: {sums} in {held['shards']} shards, {held['fingerprint']}")
     cutting = f"data.max_length={index['max_length']} data.long_documents={index['long_documents']}"
     print(f"train on it with: iolaus data=files data.source=store:{arguments.folder} {cutting}")
+
+
+def _sums(index: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """What each set holds."""
+    return {
+        name: {
+            **{word: content[what] for what, word in _COUNTS.items()},
+            "shards": len(content["shards"]),
+            "fingerprint": content["fingerprint"],
+        }
+        for name, content in index["sets"].items()
+    }
 
 
 def _named(option: str, words: list[str]) -> tuple[str, dict[str, Any]]:

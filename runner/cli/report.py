@@ -8,7 +8,8 @@ from iolaus.runner.report.comparison.importance import Importance
 from iolaus.runner.report.comparison.pages import write_comparison
 from iolaus.runner.report.runs import find_runs, load_run
 from iolaus.runner.report.single import report_page, save
-from iolaus.runner.report.table import as_csv, as_markdown
+from iolaus.runner.report.table import as_csv, as_markdown, compared_content
+from iolaus.runner.run.command.json_output import add_json_argument, print_json
 from iolaus.runner.sweeps.importance import study_importance
 
 
@@ -17,14 +18,18 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folders, or that of a sweep")
     parser.add_argument("--out", type=Path, metavar="FILE", help="file to write")
     formats = ("html", "md", "csv")
-    parser.add_argument("--format", choices=formats, default="html", help="a page, or the table alone")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--format", choices=formats, default="html", help="a page, or the table alone")
+    add_json_argument(how)
 
 
 def main(arguments: Namespace) -> None:
     """Writes the page and prints its path, or prints the table."""
     folders, out = arguments.runs, arguments.out
     runs = [run for folder in folders for run in (find_runs(folder) or [folder])]
-    if arguments.format == "html":
+    if arguments.json:
+        print_json(compared_content([load_run(run) for run in runs]), out)
+    elif arguments.format == "html":
         print(_write_page(folders, runs, out))
     else:
         loaded = [load_run(run) for run in runs]

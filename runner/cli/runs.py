@@ -1,7 +1,6 @@
 """Lists the runs under `outputs/`, shows one, or compares several. Imports no torch."""
 
 import fnmatch
-import json
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,8 @@ from omegaconf import OmegaConf
 from iolaus.conf.values import suggest
 from iolaus.runner.report.runs import RECIPE, branch_in, changed_settings, failure_in, flatten, load_run
 from iolaus.runner.report.summary import AT_UNIGRAM, clock, plateau_of, resume_command, show
-from iolaus.runner.report.table import as_text, compared_text
+from iolaus.runner.report.table import as_text, compared_content, compared_text
+from iolaus.runner.run.command.json_output import add_json_argument, print_json
 from iolaus.runner.run.folder import RunFolder
 
 WHAT = {"list": "no RUN", "show": "one RUN", "compare": "RUN RUN ..."}
@@ -35,7 +35,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--name", metavar="PATTERN", help="runs of this name, * matches anything")
     about = "runs with this setting, such as optimizer=lion or optimizer.lr=0.001"
     parser.add_argument("--with", dest="given", action="append", default=[], metavar="KEY=VALUE", help=about)
-    parser.add_argument("--json", action="store_true", help="as JSON, for programs")
+    add_json_argument(parser)
 
 
 def main(arguments: Namespace) -> None:
@@ -45,9 +45,13 @@ def main(arguments: Namespace) -> None:
         raise ValueError(f"iolaus runs {arguments.what} takes {WHAT[arguments.what]}, not {count} of them")
     found = [find_run(arguments.outputs, run) for run in arguments.runs]
     if arguments.what == "show":
-        show_run(found[0])
+        show_run(found[0], arguments.json)
     elif arguments.what == "compare":
-        print(compared_text([load_run(run.path) for run in found]), end="")
+        runs = [load_run(run.path) for run in found]
+        if arguments.json:
+            print_json(compared_content(runs))
+        else:
+            print(compared_text(runs), end="")
     else:
         list_runs(arguments)
 
@@ -56,8 +60,7 @@ def list_runs(arguments: Namespace) -> None:
     """Prints a line for each run that matches, the newest last."""
     runs = [run for run in all_runs(arguments.outputs) if _matches(run, arguments)]
     if arguments.json:
-        found = [{"folder": str(run.path), **run.status(), "state": run.state()} for run in runs]
-        print(json.dumps(found, indent=1))
+        print_json([entry_of(run) for run in runs])
     elif not runs:
         print(f"no run under {str(arguments.outputs)!r} fits")
     else:
@@ -66,9 +69,40 @@ def list_runs(arguments: Namespace) -> None:
         print(as_text(shown, [[row[head] for head in shown] for row in rows]), end="")
 
 
-def show_run(run: RunFolder) -> None:
+def entry_of(run: RunFolder) -> dict[str, Any]:
+    """What there is to say of a run in a list: `status.json`, of which these keys are always there."""
+    status, state = run.status(), run.state()
+    known = dict.fromkeys(("started", "ended", "step", "max_steps", "seconds", "monitor", "mode", "error"))
+    branch = branch_in(status)
+    return {
+        "folder": run.path,
+        **known,
+        **status,
+        "state": state,
+        "results": status.get("results") or {},
+        "overrides": _overrides(run),
+        "plateau": status.get("plateau") or plateau_of(status.get("results") or {}),
+        "branch_of": branch and {"run": branch.parent, "checkpoint": branch.checkpoint or None},
+        "failure": failure_in(state, status) or None,
+    }
+
+
+def show_run(run: RunFolder, as_json: bool = False) -> None:
     """Prints a run's state, its settings that are not the default, and its figures."""
     loaded, status = load_run(run.path), run.status()
+    recipe = loaded.overrides.get(RECIPE)
+    changed = changed_settings(loaded.settings, recipe) or []
+    if as_json:
+        settings = [{"name": name, "value": value, "default": default} for name, value, default in changed]
+        facts = {
+            "recipe": recipe,
+            "settings": settings,
+            "restarts": loaded.restarts,
+            "rewinds": loaded.rewinds,
+        }
+        more = {"command": loaded.command, "go_on_with": resume_command(run.path)}
+        print_json({**entry_of(run), **facts, **more})
+        return
     state = {
         "state": run.state() + (f": {status['error']}" if status.get("error") else ""),
         "plateau": loaded.plateau,
@@ -82,13 +116,11 @@ def show_run(run: RunFolder) -> None:
         "command": loaded.command,
         "go on with": resume_command(run.path),
     }
-    recipe = loaded.overrides.get(RECIPE)
-    changed = changed_settings(loaded.settings, recipe) or []
     told = f"in {RECIPE}={recipe}" if recipe else "default"
-    settings = {name: f"{value}  ({told} {default})" for name, value, default in changed}
+    shown = {name: f"{value}  ({told} {default})" for name, value, default in changed}
     figures = {name: f"{value:,.5g}" for name, value in sorted(loaded.results.items())}
     known = {name: value for name, value in state.items() if value}
-    show(loaded.name, {"run": known, "settings": settings, "figures": figures})
+    show(loaded.name, {"run": known, "settings": shown, "figures": figures})
 
 
 def all_runs(outputs: Path) -> list[RunFolder]:

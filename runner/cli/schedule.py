@@ -6,11 +6,13 @@
 from argparse import ArgumentParser, Namespace
 
 from iolaus.runner.cli.compose import compose, initialized
+from iolaus.runner.run.command.json_output import add_json_argument, print_json
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
     parser.add_argument("overrides", nargs="*", help="such as scheduler=cosine optimizer.lr=1e-3")
+    add_json_argument(parser)
 
 
 def main(arguments: Namespace) -> None:
@@ -22,7 +24,7 @@ def main(arguments: Namespace) -> None:
     from iolaus.runner.build import bind
     from iolaus.runner.config.allowed import allow_code
     from iolaus.runner.config.completed import completed
-    from iolaus.runner.optim.schedule.plot import drawn
+    from iolaus.runner.optim.schedule.plot import drawn, numbers
     from iolaus.runner.optim.schedule.schedulers import ThreePhaseScheduler
 
     max_steps = int(completed(config).trainer.max_steps)
@@ -34,4 +36,7 @@ def main(arguments: Namespace) -> None:
     scheduler = bind(config.scheduler)(optimizer=optimizer, max_steps=max_steps)
     if not isinstance(scheduler, ThreePhaseScheduler):
         raise ValueError(f"{type(scheduler).__name__} has no closed form; draw an option of this project")
-    print(*drawn(scheduler.schedule, max_steps, lr), sep="\n")
+    if arguments.json:
+        print_json(numbers(scheduler.schedule, max_steps, lr))
+    else:
+        print(*drawn(scheduler.schedule, max_steps, lr), sep="\n")

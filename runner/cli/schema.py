@@ -3,7 +3,6 @@
 A recipe names it in its first line: `# yaml-language-server: $schema=iolaus.json`.
 """
 
-import json
 import types
 import typing
 from argparse import Namespace
@@ -12,6 +11,7 @@ from typing import Any
 from iolaus.conf.fields import Field, default_options, fields_of, is_part, root_fields, summary
 from iolaus.conf.registry import OPTIONS
 from iolaus.conf.values import Bounds, Choice, Named, Rule
+from iolaus.runner.run.command.json_output import print_json
 
 INTERPOLATION = {"type": "string", "pattern": r"^.*\$\{.*\}"}
 """A reference to another setting, such as `${seed}`, which every setting may be."""
@@ -39,7 +39,7 @@ def schema() -> dict[str, Any]:
 
 def main(_: Namespace) -> None:
     """Prints the schema."""
-    print(json.dumps(schema(), indent=1))
+    print_json(schema())
 
 
 def _group(group: str) -> dict[str, Any]:

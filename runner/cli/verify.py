@@ -1,8 +1,8 @@
 """`iolaus verify RUN`: tells whether anything in a finished run, or in an exported model, was changed since.
 
 It compares checkpoints, model, metrics, order and config with `manifest.json`, and the weights that the run began with,
-as far as other runs have made them. The exit status is 0 where all is as it was, 1 where something was changed or is
-missing, which is named, and 2 where nothing can be compared. Keys are PEM files of an elliptic curve.
+as far as other runs have made them. The exit status is 0 where all is as it was, 4 where something was changed or is
+missing, which is named, and 1 where nothing can be compared. Keys are PEM files of an elliptic curve.
 """
 
 import sys
@@ -11,6 +11,8 @@ from pathlib import Path
 
 from iolaus.runner.manifest.signing import check_signature, sign
 from iolaus.runner.manifest.verification import verify
+from iolaus.runner.run.command.json_output import add_json_argument, print_json
+from iolaus.runner.run.command.status import DIFFERENT
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -21,20 +23,21 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--sign", type=Path, metavar="KEY", help="signs the model with a private key, if all is well"
     )
+    add_json_argument(parser)
 
 
 def main(arguments: Namespace) -> None:
-    """Prints that all is well, or ends with a line for each thing that is not."""
+    """Prints that all is well, or a line for each thing that is not."""
     folder = arguments.run
-    try:
-        problems = verify(folder, arguments.alone)
-    except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+    problems = verify(folder, arguments.alone)
     if arguments.key and not problems:
         problems = check_signature(folder, arguments.key)
+    signature = sign(folder, arguments.sign) if arguments.sign and not problems else None
+    if arguments.json:
+        print_json({"run": folder, "unchanged": not problems, "problems": problems, "signature": signature})
+    elif problems:
+        print(*problems, sep="\n", file=sys.stderr)
+    else:
+        print(*([f"signed: {signature}"] if signature else []), f"{folder} is as its manifest says", sep="\n")
     if problems:
-        sys.exit("\n".join(problems))
-    if arguments.sign:
-        print(f"signed: {sign(folder, arguments.sign)}")
-    print(f"{folder} is as its manifest says")
+        sys.exit(DIFFERENT)

@@ -1,11 +1,22 @@
 """Prints the versions of this program and of its main libraries."""
 
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from importlib.metadata import version
+
+from iolaus.runner.run.command.json_output import add_json_argument, print_json
 
 LIBRARIES = ("torch", "lightning", "transformers", "hydra-core")
 
 
-def main(_: Namespace) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
+    """Adds the arguments of the command."""
+    add_json_argument(parser)
+
+
+def main(arguments: Namespace) -> None:
     """Prints the versions in one line."""
-    print(f"iolaus {version('iolaus')} ({', '.join(f'{name} {version(name)}' for name in LIBRARIES)})")
+    own, *others = ((name, version(name)) for name in ("iolaus", *LIBRARIES))
+    if arguments.json:
+        print_json(dict([own, *others]))
+    else:
+        print(f"{' '.join(own)} ({', '.join(map(' '.join, others))})")

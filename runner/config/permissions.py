@@ -89,9 +89,13 @@ def check_permissions(config: DictConfig, words: Sequence[str] | None = None) ->
 
 
 def words_to_repeat(words: Iterable[str] | None = None) -> list[str]:
-    """The words of a command, this one unless it is given, that let code of others run: resuming does not replay them."""
+    """The words of a command, this one unless it is given, that let code of others run: resuming does not replay them.
+
+    Of two for one setting the later counts.
+    """
     typed, keys = (_typed or ()) if words is None else words, _keys_that_run_code()
-    return [word for word in typed if word.partition("=")[0].lstrip("+") in keys]
+    by_key = {word.partition("=")[0].lstrip("+"): word for word in typed}
+    return [word for key, word in by_key.items() if key in keys]
 
 
 def check_hydra(config: DictConfig) -> None:

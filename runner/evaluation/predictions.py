@@ -81,6 +81,10 @@ class Predictions(ABC):
         """What the task's own metrics are computed of."""
         return [Compared(self.kind, *self.compared(), self.owners())]
 
+    def means(self) -> dict[str, tuple[NDArray[np.float64], NDArray[np.int64]]]:
+        """Figures that are means of items' own scores [M], by name, with the example of each item [M], for intervals."""
+        return {}
+
     def measure(self) -> dict[str, float]:
         """The task's own metrics; none where the set has no labels."""
         found: dict[str, float] = {}

@@ -71,25 +71,30 @@ def intervals(
 ) -> dict[str, Numbers]:
     """The interval of each figure by name [2], and of each figure of classes by table and figure [C, 2].
 
-    `sums` are the `loss` and `weight` of each example, if known. Nothing for predictions that do not tell which example
-    an item is of.
+    `sums` are the `loss`, `weight` and `correct` of each example, if known: those with a weight count. Nothing for
+    predictions that do not tell which example an item is of.
     """
-    parts = predictions.parts()
+    parts, means = predictions.parts(), predictions.means()
     told = [part.owners for part in parts if part.owners is not None]
-    if len(told) < len(parts) or not len(known := np.unique(np.concatenate(told))):
+    weighing = [np.flatnonzero(sums["weight"])] if sums else []
+    every = [*told, *(owners for _, owners in means.values()), *weighing]
+    if len(told) < len(parts) or not every or not len(known := np.unique(np.concatenate(every))):
         return {}
     found: dict[str, Weighted] = {}
     for part, owners in zip(parts, (np.searchsorted(known, one) for one in told), strict=True):
         if len(part.true):
             found |= _figures(part, predictions, owners)
+    for name, (scores, owners) in means.items():
+        found[name] = _mean_of(scores, np.searchsorted(known, owners))
     places = predictions.scored_owners()
     for name, make in predictions.registered.items():
         assert places is not None  # as those of the parts are
         metric = make(predictions.num_labels())
         found[name] = weighted(metric, *predictions.scored(), np.searchsorted(known, places))
     if sums:
-        loss, weight = sums["loss"][known], sums["weight"][known]
-        found["loss"] = lambda weights: (weights @ loss) / np.maximum(weights @ weight, 1e-12)
+        for name, of in (("loss", "loss"), ("token_accuracy", "correct")):
+            if of in sums:
+                found[name] = _per_weight(sums[of][known], sums["weight"][known])
 
     def figures(weights: Weights) -> dict[str, Numbers]:
         return {name: figure(weights) for name, figure in found.items()}
@@ -201,6 +206,11 @@ def _(metric: SpearmanCorrCoef, predicted: Any, true: Any, owners: Owners) -> We
         return correlation(of_items, ranks(of_items, predicted), ranks(of_items, true))
 
     return figure
+
+
+def _per_weight(sums: Numbers, weight: Numbers) -> Weighted:
+    """The sums of examples over their weights."""
+    return lambda weights: (weights @ sums) / np.maximum(weights @ weight, 1e-12)
 
 
 def _mean_of(values: Numbers, owners: Owners) -> Weighted:

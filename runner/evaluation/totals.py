@@ -48,6 +48,11 @@ def mean_loss(totals: Mapping[str, float]) -> Totals:
     return {"loss": totals["loss"] / max(totals["weight"], 1e-12)}
 
 
+def loss_and_accuracy(totals: Mapping[str, float]) -> Totals:
+    """The `loss` per unit of weight, and the share of the targets that are guessed right as `token_accuracy`."""
+    return {**mean_loss(totals), "token_accuracy": totals["correct"] / max(totals["weight"], 1e-12)}
+
+
 def bits_per_byte(loss: float, tokens_per_byte: float) -> float:
     """A loss in nats per token in bits per byte of the text."""
     return loss / math.log(2) * tokens_per_byte

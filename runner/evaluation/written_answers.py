@@ -8,11 +8,12 @@ from io import BytesIO
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from iolaus.runner.data.micro_batch import MicroBatch
 from iolaus.runner.data.vision.conversations import IMAGE_PLACE
-from iolaus.runner.evaluation.predictions import Gather, Predictions
+from iolaus.runner.evaluation.predictions import Compared, Gather, Predictions
 from iolaus.runner.evaluation.squad import exact_match, normalized
 
 FIGURES = ("exact_match", "constant_exact_match")
@@ -59,6 +60,19 @@ class AnswerPredictions(Predictions):
                 found |= {_of_kind(name, kind["kind"]): kind[name] for kind in kinds}
         return found
 
+    def parts(self) -> list[Compared]:
+        """None: the figures are those of `means`, and baselines, which have no interval."""
+        return []
+
+    def means(self) -> dict[str, tuple[NDArray[np.float64], NDArray[np.int64]]]:
+        """The exact match of each answer, of all and of each type of question."""
+        asked = np.array(list(self.answers), dtype=np.int64)
+        right = np.array([self._is_right(i) for i in self.answers], dtype=np.float64)
+        kinds = np.array([self.sequences.examples[i].kind or "other" for i in self.answers])
+        apart = {_of_kind("exact_match", kind): kinds == kind for kind in dict.fromkeys(kinds.tolist())}
+        found = {"exact_match": np.ones(len(asked), bool), **(apart if len(apart) > 1 else {})}
+        return {name: (right[among], asked[among]) for name, among in found.items()}
+
     def kinds(self) -> list[dict[str, Any]]:
         """For each type of question: its examples, their exact match, the best constant answer, and its exact match."""
         by_kind: dict[str, list[int]] = defaultdict(list)
@@ -94,7 +108,7 @@ class AnswerPredictions(Predictions):
             }
 
     def tables(self) -> dict[str, Any]:
-        """`kinds`, and `shown`: some examples with small images as data URIs."""
+        """`samples` of the set, `kinds`, and `shown`: some examples with small images as data URIs."""
         with_images = [i for i in self.answers if self.sequences.examples[i].images]
         places = np.linspace(0, len(with_images) - 1, min(SHOWN, len(with_images))).astype(int)
         shown = [
@@ -107,7 +121,7 @@ class AnswerPredictions(Predictions):
             }
             for i in (with_images[place] for place in places)
         ]
-        return {"kinds": self.kinds(), "shown": shown}
+        return {"samples": len(self.sequences), "kinds": self.kinds(), "shown": shown}
 
     def _is_right(self, i: int) -> bool:
         return any(exact_match(self.answers[i], answer) for answer in self.sequences.examples[i].accepted)

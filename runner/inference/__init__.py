@@ -1,8 +1,9 @@
 """Predictions of a trained model, and its export.
 
 - `labelled`: labels, labels of words, and answers in contexts; `answering`: answers about images; `infill`: masks.
-- `passes`: one pass over samples, computed as in the run; `evaluated`: figures on data that comes later, of labelled
-  examples by `labelled`, of text by `language` and `pseudo_likelihood`.
+- `passes`: one pass over samples, computed as in the run; `measuring`: the figures of a set by it.
+- `evaluated`: figures on data that comes later, of labelled examples by `labelled`, of questions about images by
+  `measured_answers`, of text by `language` and `pseudo_likelihood`.
 - `export`: the model as a Hugging Face folder.
 - `trained_model`: any of these models, and predictions for rows; `opened_run`: a run opened in Python.
 """

@@ -29,6 +29,7 @@ class Answerer(NamedTuple):
     model: Any
     encoder: ConversationEncoder
     reader: ConversationReader
+    collator: Any
 
 
 class ImageFiles:
@@ -50,22 +51,31 @@ def sees_images(config: Any) -> bool:
     return hasattr(config, "vision_config")
 
 
-def load_answerer(run: str) -> Answerer:
-    """The vision-language model of a run or a Hugging Face folder; raises FileNotFoundError without a processor."""
+def load_answerer(run: str, settings: Mapping[str, Any] | None = None) -> Answerer:
+    """The vision-language model of a run or a Hugging Face folder; raises FileNotFoundError without a processor.
+
+    `settings` of `data` take the place of the exported ones; without any, texts are as long as the model reads.
+    """
     from iolaus.runner.data.vision.processors import load_processor
     from iolaus.runner.tasks import get_task
 
     folder = model_folder(run)
-    data = option_defaults("data", "image_text") | (saved_task(run) or {"data": {}})["data"]
+    data = (
+        option_defaults("data", "image_text") | (saved_task(run) or {"data": {}})["data"] | (settings or {})
+    )
     reader = ConversationReader(columns=data["columns"], caption_prompt=data["caption_prompt"])
     vision = load_processor(folder)
     task = get_task("vision_language")
     pretrained = task.load(folder)
-    longest = pretrained.config.get_text_config().max_position_embeddings
-    encoder = vision.encoder(min(longest, vision.tokenizer.model_max_length), "error")
+    longest = min(
+        pretrained.config.get_text_config().max_position_embeddings, vision.tokenizer.model_max_length
+    )
+    reads = (longest, "error") if settings is None else (min(longest, data["max_length"]), data["too_long"])
+    encoder = vision.encoder(*reads)
     defaults = option_defaults("objective", task.name)
     arguments: dict[str, Any] = {**defaults, **encoder.collator_arguments(reader)}
-    return Answerer(task.objective(**arguments).task_model(pretrained).eval(), encoder, reader)
+    collator = task.objective(**arguments)
+    return Answerer(collator.task_model(pretrained).eval(), encoder, reader, collator)
 
 
 def questions_of(answerer: Answerer, rows: Sequence[Row]) -> list[Conversation]:

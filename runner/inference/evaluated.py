@@ -1,9 +1,8 @@
 """Evaluates any trained model on data that comes later: labelled examples, or documents for a language model."""
 
-import json
 import logging
-import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,16 +33,26 @@ from iolaus.runner.inference.language import (
     measure_text,
     read_documents,
 )
+from iolaus.runner.inference.measured_answers import SETTINGS as ANSWERED
+from iolaus.runner.inference.measured_answers import (
+    AnsweringModel,
+    load_answering_model,
+    measure_answers,
+    read_questions,
+)
+from iolaus.runner.inference.measuring import Measured
 from iolaus.runner.inference.passes import Computation, Report, device_here
 from iolaus.runner.inference.pseudo_likelihood import pseudo_perplexity
 from iolaus.runner.models.autocast import cpu_has_bf16
+from iolaus.runner.run.command.json_output import plain
+from iolaus.runner.tasks import get_task
 
 log = logging.getLogger("iolaus")
 
 COMPUTED = ("micro_batch_tokens", "micro_batch_size")
 """Settings of `data` that say how samples are computed."""
 
-KNOWN_SETTINGS = tuple(dict.fromkeys((*READER_SETTINGS, *SETTINGS, *COMPUTED)))
+KNOWN_SETTINGS = tuple(dict.fromkeys((*READER_SETTINGS, *SETTINGS, *ANSWERED, *COMPUTED)))
 """Settings of `data` that an evaluation may change; those that do not belong to the model's task have no effect."""
 
 DOCUMENTS = "documents.jsonl"
@@ -70,6 +79,10 @@ class Asked(NamedTuple):
     """Seed of the resamples, and of the choice of documents."""
     pseudo_documents: int | None = 0
     """Documents of each set whose tokens are masked one by one; None for all."""
+    generated_samples: int | None = None
+    """Questions about images of each set that an answer is written for, 0 for all; in the place of the run's."""
+    max_new_tokens: int | None = None
+    """Longest such answer in tokens, in the place of the run's."""
 
 
 AS_TRAINED = Asked()
@@ -122,18 +135,16 @@ def evaluate(
             f"the number of resamples is {asked.resamples}: expected 1 or more, or 0 for no intervals"
         )
     config, tokenizer = open_model(run)
-    if sees_images(config):
-        raise ValueError(
-            f"the model in {run!r} answers questions about images, which this does not measure: `iolaus predict` writes "
-            "its answers, and its run has measured them"
-        )
     changes = {name: value for name, value in asked.settings.items() if name not in COMPUTED}
-    task = task_of(run, config.architectures or [])
+    answers = sees_images(config)
+    task = get_task("vision_language") if answers else task_of(run, config.architectures or [])
+    if task is not None and (asked.objective is not None or asked.pseudo_documents != 0):
+        raise ValueError(f"the model in {run!r} is for {task.name.replace('_', ' ')}, not a language model")
+    if not answers and (asked.generated_samples is not None or asked.max_new_tokens is not None):
+        raise ValueError(f"the model in {run!r} reads no images: leave out --answers and --max-new-tokens")
+    if answers:
+        return _answered(run, load_answering_model(run, changes), sources, asked, report)
     if task is not None:
-        if asked.objective is not None or asked.pseudo_documents != 0:
-            raise ValueError(
-                f"the model in {run!r} is for {task.name.replace('_', ' ')}, not a language model"
-            )
         predictor = load_predictor(run, task, config, tokenizer, changes)
         predictor = predictor._replace(computation=_computation(predictor.computation, asked))
         return _labelled(run, predictor, sources, asked, report)
@@ -165,25 +176,61 @@ def _labelled(
 ) -> Evaluation:
     """The figures of a task; all sources are read before the first is computed."""
     rows = {name: rows_of_file(predictor, source, "test") for name, source in sources.items()}
+    column = predictor.settings["label_column"]
     for name, given in rows.items():
-        check_labels(given, name, predictor.settings["label_column"])
+        check_labels(given, name, column)
     sets = {name: tokenized(predictor, given) for name, given in rows.items()}
+    facts = _facts(run, {"task": predictor.task.name}, predictor.computation, asked, "examples")
+    found = _measured(facts, sets, partial(measure, predictor), asked, report)
+    for name, given in rows.items():
+        found.content["sets"][name]["unlabelled"] = len(given.rows) - labelled_rows(given, column)
+    return found
+
+
+def _answered(
+    run: str,
+    model: AnsweringModel,
+    sources: Mapping[str, Any],
+    asked: Asked,
+    report: Callable[[str], Report] | None,
+) -> Evaluation:
+    """The figures of answers to questions about images; all sources are read before the first is computed."""
+    chosen = {"generated_samples": asked.generated_samples, "max_new_tokens": asked.max_new_tokens}
+    writer = model.writer._replace(**{name: value for name, value in chosen.items() if value is not None})
+    model = model._replace(computation=_computation(model.computation, asked), writer=writer)
+    sets = {name: read_questions(model, source, name) for name, source in sources.items()}
+    facts = _facts(run, {"task": "vision_language"}, model.computation, asked, "examples")
+    return _measured({**facts, **writer._asdict()}, sets, partial(measure_answers, model), asked, report)
+
+
+def _measured(
+    facts: Mapping[str, Any],
+    sets: Mapping[str, Any],
+    measure_one: Callable[..., Measured],
+    asked: Asked,
+    report: Callable[[str], Report] | None,
+) -> Evaluation:
+    """The figures of sets of a task, with their intervals."""
     predictions, entries = {}, {}
     for name, sequences in sets.items():
-        found = measure(predictor, sequences, report=report and report(name))
+        found = measure_one(sequences, report=report and report(name))
         predictions[name] = found.predictions
         entry = entry_of(found.predictions, found.figures)
         ends = (
             intervals(found.predictions, found.sums, asked.resamples, asked.seed) if asked.resamples else {}
         )
         entries[name] = with_intervals(entry, ends)
-    facts = _facts(run, {"task": predictor.task.name}, predictor.computation, asked, "examples")
     return Evaluation(plain({**facts, "sets": entries}), predictions, [])
+
+
+def labelled_rows(rows: Rows, column: str) -> int:
+    """The number of rows that have a label."""
+    return sum(row.values.get(column) not in (None, "") for row in rows.rows)
 
 
 def check_labels(rows: Rows, name: str, column: str) -> None:
     """Raises ValueError unless some row has a label."""
-    if any(row.values.get(column) not in (None, "") for row in rows.rows):
+    if labelled_rows(rows, column):
         return
     columns = list(dict.fromkeys(key for row in rows.rows[:1000] for key in row.values))
     there = "is empty" if column in columns else f"is not among its columns: {', '.join(map(str, columns))}"
@@ -245,19 +292,3 @@ def _facts(
 ) -> dict[str, Any]:
     interval = {"level": LEVEL, "resamples": asked.resamples, "seed": asked.seed, "over": over}
     return {"model": run, **kind, **computation._asdict(), "interval": interval}
-
-
-def plain(value: Any) -> Any:
-    """Values for JSON: arrays as lists, and null for what is no finite number."""
-    if isinstance(value, Mapping):
-        return {name: plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple | np.ndarray):
-        return [plain(one) for one in value]
-    if isinstance(value, float | np.floating):
-        return float(value) if math.isfinite(value) else None
-    return value
-
-
-def as_json(content: Mapping[str, Any]) -> str:
-    """The content of `evaluation.json` for a reader."""
-    return json.dumps(content, ensure_ascii=False, indent=1) + "\n"

@@ -6,20 +6,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
 from omegaconf import OmegaConf
 
 from iolaus.conf.registry import OPTIONS, TASKS
-from iolaus.runner.data.evaluated import EVALUATED_AT_ONCE
 from iolaus.runner.data.labelled.examples import READER_SETTINGS, ExampleReader
 from iolaus.runner.data.micro_batch import tokenizer_arguments
 from iolaus.runner.data.read.formats import ROWS, ending_format
 from iolaus.runner.data.read.opened import AS_FOUND, Reading
 from iolaus.runner.data.read.rows import Row, Rows, read_rows
-from iolaus.runner.evaluation.predictions import Predictions
-from iolaus.runner.evaluation.totals import LabelledSet
-from iolaus.runner.inference.passes import Computation, Report, RowSums, as_trained, device_here, passes
+from iolaus.runner.inference.measuring import Measured, measure_set
+from iolaus.runner.inference.passes import Computation, Report, as_trained
 from iolaus.runner.run.model_folder import TASK, model_folder
 from iolaus.runner.tasks import Task, get_task
 
@@ -124,31 +120,15 @@ def predict(predictor: Predictor, rows: Rows, micro_batch_tokens: int | None = N
     return Predicted(without, found.figures)
 
 
-class Measured(NamedTuple):
-    """Predictions for a set, and its figures."""
-
-    predictions: Predictions
-    figures: dict[str, float]
-    """The loss and the metrics, as of a run's test; none without labels."""
-    sums: dict[str, NDArray[np.float64]]
-    """The `loss` and the `weight` of each example [E], where the model tells them apart."""
-
-
 def measure(
     predictor: Predictor, sequences: Any, micro_batch_tokens: int | None = None, report: Report | None = None
 ) -> Measured:
     """Predicts for the samples of a set, and measures what is predicted, as a run tests its model."""
-    model, collator, computation = predictor.model, predictor.collator, predictor.computation
+    collator, computation = predictor.collator, predictor.computation
     if micro_batch_tokens is not None:
         computation = computation._replace(micro_batch_tokens=micro_batch_tokens)
-    evaluated = LabelledSet(predictor.task.predictions(sequences, collator), device_here())
-    apart = RowSums(sequences.owners(), len(sequences.examples))
-    model.by_row = True
-    for passed in passes(model, collator, sequences, computation, 0, EVALUATED_AT_ONCE, report):
-        evaluated.add(passed.micro_batch, passed.output)
-        apart.add(passed)
-    figures = evaluated.finish(lambda mine: [mine], lambda sums: sums)
-    return Measured(evaluated.predictions, figures, apart.sums)
+    predictions = predictor.task.predictions(sequences, collator)
+    return measure_set(predictions, predictor.model, collator, computation, report)
 
 
 def tokenized(predictor: Predictor, rows: Rows) -> Any:

@@ -96,13 +96,20 @@ def passes(
     for step in range(len(sampler)):
         share = batches[step]
         for micro_batch, samples in zip(share["micro_batches"], _samples(share), strict=True):
-            moved = {n: v.to(device) if isinstance(v, Tensor) else v for n, v in micro_batch.items()}
+            moved = _moved(micro_batch, device)
             with torch.no_grad(), computation.autocast():
                 output = model(moved)
             yield Passed(cast(MicroBatch, moved), output, samples)
         done += len(share["sample_ids"])
         if report is not None:
             report(done, len(sequences))
+
+
+def _moved(value: Any, device: torch.device) -> Any:
+    """A micro-batch on the device, with its images."""
+    if isinstance(value, Mapping):
+        return {name: _moved(one, device) for name, one in value.items()}
+    return value.to(device) if isinstance(value, Tensor) else value
 
 
 def _samples(share: Share) -> list[NDArray[np.int64]]:

@@ -17,12 +17,13 @@ from torch.distributed.elastic.multiprocessing import LogsDest, LogsSpecs
 from torch.distributed.elastic.rendezvous.api import RendezvousError
 
 from iolaus.runner.config.skipped import described_rewind, noted_rewinds
-from iolaus.runner.launch.rank import EXIT_LOST_PEER, RANK_ERROR, heartbeat_of, left_error
+from iolaus.runner.launch.rank import RANK_ERROR, heartbeat_of, left_error
 from iolaus.runner.launch.rendezvous import rendezvous
 from iolaus.runner.launch.round import Round
 from iolaus.runner.report.summary import typed_path
 from iolaus.runner.run import signals
 from iolaus.runner.run.cluster import Nodes
+from iolaus.runner.run.command.status import LOST_PEER, PREEMPTED
 from iolaus.runner.run.errors import TrainingFailure
 from iolaus.runner.run.folder import RunFolder
 
@@ -207,7 +208,7 @@ class RankAgent(LocalElasticAgent):
         """Why the ranks have failed for good, and how to go on."""
         if message := left_error(self.folder.path):
             return f"{self.round.cause()}: {message}"
-        printed = any(status > 0 for status in self.round.ends.values() if status != EXIT_LOST_PEER)
+        printed = any(status > 0 for status in self.round.ends.values() if status != LOST_PEER)
         used_up = f"; all restarts are used up (trainer.max_restarts={self.plan.max_restarts})"
         why = self.why_no_restart or (used_up if self.plan.max_restarts else "")
         step = self.folder.status().get("step")
@@ -282,7 +283,7 @@ def supervise(plan: Supervision) -> str | None:
         if not agent.leaves:
             spec.rdzv_handler.shutdown()
     if signals.noted() is not None or agent.round.stopped:
-        saved = signals.EXIT_PREEMPTED in agent.round.ends.values()
+        saved = PREEMPTED in agent.round.ends.values()
         raise signals.Stopped(signals.noted() or signal.SIGTERM, saved)
     if not result.is_failed():
         return None

@@ -13,6 +13,7 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from iolaus.runner.run import signals
+from iolaus.runner.run.command import status
 from iolaus.runner.run.errors import Rewound, explain, wants_traceback
 from iolaus.runner.run.folder import RunFolder, editable
 from iolaus.runner.run.lifetime import end_with_parent, set_parent_death_signal
@@ -25,12 +26,6 @@ HEARTBEAT = "IOLAUS_HEARTBEAT"
 """Environment variable with the file whose time says when this rank last made progress."""
 
 RANK_ERROR = ".rank-error"
-
-EXIT_LOST_PEER = 76
-"""Exit status of a rank whose connection to another one broke."""
-
-EXIT_REWOUND = 77
-"""Exit status of a rank of a run that was taken back to a checkpoint, to be started again."""
 
 LOST_PEER = (
     "Connection closed by peer",
@@ -89,18 +84,18 @@ def run_rank(folder: Path, train: Train) -> None:
             know_secrets(config)
             train(config, RunFolder(folder))
         except signals.Stopped as stopped:
-            sys.exit(signals.EXIT_PREEMPTED if stopped.saved else signals.EXIT_UNSAVED)
+            sys.exit(status.PREEMPTED if stopped.saved else status.UNSAVED)
         except Rewound:
-            sys.exit(EXIT_REWOUND)
+            sys.exit(status.REWOUND)
         except Exception as error:
             message = explain(error)
             if lost := lost_peer(error):
                 print(f"rank {os.environ['RANK']} lost another rank: {lost}", file=sys.stderr, flush=True)
-                os._exit(EXIT_LOST_PEER)  # threads of the broken process group would abort the exit
+                os._exit(status.LOST_PEER)  # threads of the broken process group would abort the exit
             if message is None or wants_traceback():
                 raise
             leave_error(folder, message)
-            sys.exit(1)
+            sys.exit(status.ERROR)
 
 
 def lost_peer(error: BaseException) -> str | None:

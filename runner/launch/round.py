@@ -4,10 +4,9 @@ import signal
 import socket
 from dataclasses import dataclass, field
 
-from iolaus.runner.launch.rank import EXIT_LOST_PEER, EXIT_REWOUND
-from iolaus.runner.run import signals
+from iolaus.runner.run.command.status import LOST_PEER, PREEMPTED, REWOUND, UNSAVED
 
-STOPPED = (signals.EXIT_PREEMPTED, signals.EXIT_UNSAVED)
+STOPPED = (PREEMPTED, UNSAVED)
 """Exit statuses of a rank that a signal has stopped."""
 
 
@@ -33,26 +32,22 @@ class Round:
     @property
     def rewound(self) -> bool:
         """Whether the run was taken back to a checkpoint, from which the ranks start anew."""
-        return EXIT_REWOUND in self.ends.values() and {*self.ends.values()} <= {EXIT_REWOUND, EXIT_LOST_PEER}
+        return REWOUND in self.ends.values() and {*self.ends.values()} <= {REWOUND, LOST_PEER}
 
     @property
     def ended_elsewhere(self) -> bool:
         """Whether ranks of another node have failed, and those of this one have lost them."""
-        return bool(self.ends) and set(self.ends.values()) == {EXIT_LOST_PEER}
+        return bool(self.ends) and set(self.ends.values()) == {LOST_PEER}
 
     def cause(self) -> str:
         """The rank that failed first and how, in words; one that was killed rather than one that lost it."""
         if self.hung:
             ranks = " and ".join(map(str, self.hung))
             return f"rank {ranks} on {socket.gethostname()} made no progress"
-        ends = sorted(self.ends.items(), key=lambda end: (end[1] == EXIT_LOST_PEER, end[1] > 0))
+        ends = sorted(self.ends.items(), key=lambda end: (end[1] == LOST_PEER, end[1] > 0))
         rank, status = ends[0]
         if status < 0:
             how = f"was killed by {signal.Signals(-status).name}"
         else:
-            how = (
-                "lost a rank of another node"
-                if status == EXIT_LOST_PEER
-                else f"ended with exit status {status}"
-            )
+            how = "lost a rank of another node" if status == LOST_PEER else f"ended with exit status {status}"
         return f"rank {rank} on {socket.gethostname()} {how}"

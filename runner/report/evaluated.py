@@ -36,11 +36,12 @@ def figures_rows(content: Mapping[str, Any]) -> tuple[list[str], list[list[Any]]
     sets = content["sets"]
     names = list(dict.fromkeys(name for entry in sets.values() for name in entry["metrics"]))
     over = content["interval"]["over"]
+    without = [str(entry.get("unlabelled") or "") for entry in sets.values()]
     rows = [
-        [name, str(entry["examples"]), *(with_interval(entry, figure) for figure in names)]
-        for name, entry in sets.items()
+        [name, str(entry["examples"]), *[none] * any(without), *(with_interval(entry, n) for n in names)]
+        for (name, entry), none in zip(sets.items(), without, strict=True)
     ]
-    return ["file", over, *names], rows
+    return ["file", over, *["without label"] * any(without), *names], rows
 
 
 def intervals_in_words(content: Mapping[str, Any]) -> str:

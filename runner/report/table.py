@@ -52,6 +52,48 @@ def _text(compared: Comparison, with_runs: bool) -> str:
     return "\n".join([*tables, "".join(f"{note}\n" for note in notes)])
 
 
+def compared_content(runs: list[Run]) -> dict[str, Any]:
+    """The same as values: the figure that ranks, the settings from the best on, and the runs."""
+    compared = Comparison(runs)
+    _, _, ranked = compared.setting_rows()
+    columns, seeds, best = compared.columns(), compared.differences.seeds, compared.best_runs()
+    settings = [(compared.settings[i], i in compared.best) for i in ranked]
+    return {
+        "ranked_by": {
+            "figure": compared.goal.key,
+            "direction": "max" if compared.goal.larger_is_better else "min",
+        },
+        "settings": [
+            {
+                "settings": each.values,
+                "kind": None if each.kind is None else each.kind + 1,
+                "best": is_best,
+                "mean": each.mean,
+                "standard_deviation": each.deviation,
+                "interval": each.interval,
+                "seeds": len(each.figures),
+                "runs": [runs[i].path for i in each.runs],
+            }
+            for each, is_best in settings
+        ],
+        "runs": [
+            {
+                "folder": run.path,
+                "state": run.state,
+                "step": run.step,
+                "seed": seeds[i],
+                "best": i in best,
+                "settings": compared.differences.values[i],
+                "figures": {key: run.final(key) for key in columns},
+                "failure": run.failure or None,
+                "note": run.note or None,
+            }
+            for i, run in enumerate(runs)
+        ],
+        "notes": compared.notes,
+    }
+
+
 def as_text(heads: list[str], rows: list[list[Any]], best: Collection[int] = ()) -> str:
     """Columns of equal width; the best rows have a star."""
     cells = [heads, *([shown_value(value) for value in row] for row in rows)]

@@ -4,23 +4,37 @@ The hash (of sample ids, masked tokens and targets) is the same for any number o
 """
 
 from pathlib import Path
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 from iolaus.runner.run.files import replacing
 
 FILE_NAME = "order.txt"
 
 
+class Difference(NamedTuple):
+    """The first step where two runs differ, and the hash of its global batch in each."""
+
+    step: int
+    hashes: tuple[str, str]
+
+
 def compare(first: Path, second: Path) -> str | None:
     """The first step where two runs differ, in words, or None; raises ValueError where a folder has no order log."""
+    if (found := first_difference(first, second)) is None:
+        return None
+    our, their = found.hashes
+    return f"step {found.step}: {first} trained on {our}, {second} on {their}"
+
+
+def first_difference(first: Path, second: Path) -> Difference | None:
+    """The first step where two runs differ, or None; raises ValueError where a folder has no order log."""
     for folder in (first, second):
         if not (folder / FILE_NAME).is_file():
             why = "not a run folder, or the audit callback was off"
             raise ValueError(f"{str(folder)!r} has no {FILE_NAME}: {why}")
     for ours, theirs in zip(whole_lines(first / FILE_NAME), whole_lines(second / FILE_NAME), strict=False):
         if ours != theirs:
-            step, our, their = ours.split()[0], ours.split()[-1], theirs.split()[-1]
-            return f"step {step}: {first} trained on {our}, {second} on {their}"
+            return Difference(int(ours.split()[0]), (ours.split()[-1], theirs.split()[-1]))
     return None
 
 

@@ -15,21 +15,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from iolaus.runner.run.command import status
 from iolaus.runner.run.lifetime import set_parent_death_signal
 
 STOPPING = (
     signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2,
 )  # fmt: skip
 """Ctrl-C, Ctrl-\\, `kill`, a closed terminal, and the warnings that SLURM sends before it ends or preempts a job."""
-
-EXIT_PREEMPTED = 75
-"""Exit status of a run that was stopped by a signal and can go on (EX_TEMPFAIL: try again)."""
-
-EXIT_UNSAVED = 143
-"""Exit status of a rank that was stopped while it did not train, when no other rank can be saving."""
-
-EXIT_INTERRUPTED = 130
-"""Exit status of a run that was stopped by Ctrl-C."""
 
 SECONDS_TO_RETURN = 20.0
 """How long after a stopping signal a rank may stay within one call of a library."""
@@ -50,7 +42,7 @@ class Stopped(SystemExit):
     def __init__(self, number: int, saved: bool = False) -> None:
         super().__init__(number, saved)
         self.number, self.saved = number, saved
-        self.code = EXIT_INTERRUPTED if number == signal.SIGINT else EXIT_PREEMPTED
+        self.code = status.INTERRUPTED if number == signal.SIGINT else status.PREEMPTED
         self.state = "interrupted" if number == signal.SIGINT else "preempted"
         """The state for `status.json`: `interrupted` by a person, `preempted`, or `killed` with another process."""
         self.why = f"stopped by {signal.Signals(number).name}"
@@ -127,7 +119,7 @@ def ending_with_command() -> Iterator[None]:
         yield
     except Stopped:
         if worker and os.environ[COMMAND_PROCESS] != str(os.getppid()):
-            os._exit(EXIT_PREEMPTED)  # nobody takes the result, and a next job must not begin
+            os._exit(status.PREEMPTED)  # nobody takes the result, and a next job must not begin
         raise
 
 
@@ -146,7 +138,7 @@ def end_where_blocked() -> None:
         time.sleep(SECONDS_TO_RETURN)
         if not _heard:
             faulthandler.dump_traceback(all_threads=True)
-            os._exit(EXIT_UNSAVED)
+            os._exit(status.UNSAVED)
 
     threading.Thread(target=watch, daemon=True, name="end where blocked").start()
 

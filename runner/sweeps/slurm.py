@@ -24,6 +24,7 @@ from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.launch.processes import same_modules
 from iolaus.runner.launch.rank import leave_error
 from iolaus.runner.run.cluster import ANY_NODES, nodes_of, processes_per_node
+from iolaus.runner.run.command.status import ERROR
 from iolaus.runner.run.errors import explain
 from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.sweeps.sweeper import result_of
@@ -142,7 +143,7 @@ class Launcher(BaseSubmititLauncher):
         folder = RunFolder(Path(str(self.config.hydra.sweep.dir)) / subdir)
         if folder.status().get("state") != "failed":  # it did not get as far as writing there
             leave_error(folder.path, explain(result._return_value) or repr(result._return_value))
-        sys.exit(1)
+        sys.exit(ERROR)
 
     def _submit(self, layout: Layout, arguments: list[tuple[Any, ...]], sweep: Path) -> list[str]:
         import submitit

@@ -12,6 +12,7 @@ from tests.data.corpus.conftest import write_texts
 from tests.data.text.conftest import paragraphs
 from tests.runs.test_train import assert_bitwise, continued, weights
 from tests.support.in_process import iolaus_here
+from tests.support.json_keys import document
 
 
 def test_missing_extra_is_named_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,6 +57,12 @@ def test_command_tells_what_it_wrote_and_what_is_wrong(texts: Path, tmp_path: Pa
     assert "in 2 shards, " in train
     assert held_out.startswith("store: held_out: ")
     assert advice.endswith("data.source=store:store data.max_length=128 data.long_documents=sentences")
+    told = iolaus_here(
+        tmp_path, *words, "--tasks", "2", "--filter", "RegexFilter", "regex_exp=heron", "--json"
+    )
+    train_set = document("prepare corpus", told.stdout)["sets"]["train"]
+    assert list(train_set) == ["documents", "sequences", "tokens", "shards", "fingerprint"]
+    assert train.endswith(f"{train_set['tokens']:,} tokens in 2 shards, {train_set['fingerprint']}")
     for more, message in {
         ("--tasks", "3"): "store was begun with other inputs (tasks was 2 and is 3, filters was ",
         ("--filter", "RegexFilter", "heron"): "--filter RegexFilter heron: expected SETTING=VALUE",

@@ -269,6 +269,8 @@ def test_words_that_run_code_are_named_when_a_run_stops(default: DictConfig) -> 
     words = ["seed=1", "allowed_targets=[mine]", "hydra.launcher.setup=[x]", "data.allow_dataset_code=true"]
     with on_command_line(words):
         assert words_to_repeat() == words[1:]
+    twice = [*words[:2], "allowed_targets=[mine,others]"]
+    assert words_to_repeat(twice) == twice[2:], "of two for one setting the later counts"
     assert words_to_repeat() == []
 
 

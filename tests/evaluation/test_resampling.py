@@ -142,14 +142,6 @@ def test_sentences_are_drawn_not_words() -> None:
     assert high - low > 2 * by_word
 
 
-def test_loss_has_the_interval_of_its_ratio() -> None:
-    predictions = evaluated("classification")
-    loss, weight = np.arange(30.0), np.tile([1.0, 2.0], 15)
-    found = intervals(predictions, {"loss": loss, "weight": weight}, 300, 5)["loss"]
-    drawn = np.concatenate(list(resampled(30, 300, 5)))
-    assert found == pytest.approx(np.quantile(drawn @ loss / (drawn @ weight), [0.025, 0.975]))
-
-
 class Share(Metric):
     """The share of the first label among predictions; a metric of a user's own, which knows no weights."""
 
@@ -184,46 +176,3 @@ def test_registered_metric_has_an_interval_and_predictions_that_do_not_tell_owne
     )
     found.owners = lambda: None  # type: ignore[assignment, method-assign, return-value]
     assert intervals(found, {}, 100, 0) == {}
-
-
-SKLEARN = {
-    "classification": {
-        "accuracy": 0.6666666666666666, "macro_f1": 0.6666666666666666, "precision": 0.6722222222222222,
-        "recall": 0.6722222222222222, "mcc": 0.5,
-    },
-    "multi_label": {
-        "accuracy": 0.4, "micro_f1": 0.7272727272727273, "macro_f1": 0.7222222222222222, "precision": 0.8,
-        "recall": 0.6666666666666666,
-    },
-    "token_classification": {
-        "entity_f1": 0.6666666666666666, "entity_precision": 0.6666666666666666,
-        "entity_recall": 0.6666666666666666,
-    },
-}  # fmt: skip
-"""Of scikit-learn 1.9.1 and seqeval 1.2.2."""
-
-GIVEN: dict[str, tuple[Any, Any]] = {
-    "classification": ([0, 1, 1, 2, 1, 2, 2, 0, 1, 0, 2, 1], [0, 1, 2, 2, 1, 0, 2, 1, 1, 0, 2, 2]),
-    "multi_label": (
-        [[1, 0, 0], [0, 1, 1], [1, 0, 0], [0, 0, 0], [0, 0, 1]],
-        [[1, 0, 1], [0, 1, 0], [1, 1, 0], [0, 0, 0], [0, 0, 1]],
-    ),
-    "token_classification": (
-        [["B-X", "I-X", "O", "B-X"], ["O", "B-Y", "O", "B-Y"], ["B-X", "O", "B-X", "I-X"]],
-        [["B-X", "I-X", "O", "B-Y"], ["O", "B-Y", "I-Y", "B-Y"], ["B-X", "O", "B-X", "I-X"]],
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", SKLEARN)
-def test_figures_are_those_of_other_libraries(kind: str) -> None:
-    predicted, true = GIVEN[kind]
-    if kind != "token_classification":
-        dtype = bool if kind == "multi_label" else np.int64
-        predicted, true = np.array(predicted, dtype), np.array(true, dtype)
-    ones = np.ones((1, len(true)))
-    for name, value in SKLEARN[kind].items():
-        metric = get_metrics_for_task(kind, 3)[name]
-        assert weighted(metric, predicted, true, np.arange(len(true)))(ones)[0] == pytest.approx(
-            value, rel=1e-14
-        ), name

@@ -1,6 +1,7 @@
 """`iolaus predict` for a vision-language model: what it answers to a file is what the run answered."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ class Trained(NamedTuple):
     """A run on scenes in files of a user's own, whose questions have other names than usual."""
 
     path: Path
+    file: Path
     rows: list[dict[str, Any]]
     images: Path
 
@@ -40,7 +42,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     )  # fmt: skip
     run.begin(config, [])
     train(config, run)
-    return Trained(run.path, rows, folder / "images")
+    return Trained(run.path, exported, rows, folder / "images")
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: object) -> list[str]:
@@ -132,3 +134,89 @@ def test_opened_run_answers_rows_as_the_command_does(
         run.predict({"statement": "what?", "image": "nowhere.png"})
     with pytest.raises(ValueError, match="max_new_tokens=0"):
         run.predict("what?", max_new_tokens=0)
+
+
+def evaluated(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, Any]:
+    capsys.readouterr()
+    main(["evaluate", *map(str, words), "--json"])
+    return json.loads(capsys.readouterr().out)
+
+
+def test_evaluation_has_the_figures_of_the_run_to_the_last_digit(
+    trained: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Loss, exact match, that of each type of question, and what was written; with intervals around them."""
+    expected = json.loads((trained.path / "evaluation.json").read_text())["sets"]["val/validation"]
+    content = evaluated(capsys, trained.path, trained.file, "--out", tmp_path, "--resamples", 50)
+    assert (content["task"], content["generated_samples"], content["max_new_tokens"]) == (
+        "vision_language",
+        500,
+        4,
+    )
+    (found,) = content["sets"].values()
+    intervals = found.pop("intervals")
+    assert found == expected
+    assert {"loss", "token_accuracy", "exact_match", "exact_match_colour"} <= found["metrics"].keys()
+    assert intervals.keys() == {name for name in found["metrics"] if not name.startswith("constant_")}
+    assert all(low <= found["metrics"][name] <= high for name, (low, high) in intervals.items())
+    assert any(low < high for low, high in intervals.values())
+    ours, theirs = (
+        (place / "predictions.jsonl").read_text().splitlines() for place in (tmp_path, trained.path)
+    )
+    without = [{**json.loads(line), "set": ""} for line in theirs]
+    assert [{**json.loads(line), "set": ""} for line in ours] == without
+    assert 'img src="data:image/png;base64,' in (tmp_path / "report.html").read_text()
+
+
+def test_evaluation_asks_as_many_questions_as_it_is_told(
+    trained: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (few,) = evaluated(capsys, trained.path, trained.file, "--answers", 7, "--max-new-tokens", 2)[
+        "sets"
+    ].values()
+    assert (few["examples"], few["samples"]) == (7, 40)
+    file = tmp_path / "later.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in trained.rows[:9]))
+    words = [f"data.images={trained.images}", "--batch-size", 2, "--answers", "all"]
+    (later,) = evaluated(capsys, trained.path, file, *words)["sets"].values()
+    assert (later["examples"], later["samples"]) == (9, 9)
+    assert later["intervals"]["loss"][0] < later["metrics"]["loss"] < later["intervals"]["loss"][1]
+
+
+def test_evaluation_of_an_exported_folder_without_its_run(
+    trained: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It knows its columns; in fp32 and padded rows the figures agree to rounding."""
+    shutil.copytree(trained.path / "model", tmp_path / "copy")
+    words = [f"data.images={trained.images}", "--resamples", 0]
+    content = evaluated(capsys, tmp_path / "copy", trained.file, *words)
+    (found,) = content["sets"].values()
+    expected = json.loads((trained.path / "evaluation.json").read_text())["sets"]["val/validation"]["metrics"]
+    assert (content["precision"], content["layout"], content["max_new_tokens"]) == ("32-true", "padded", 32)
+    assert found["metrics"]["loss"] == pytest.approx(expected["loss"], rel=2e-2)
+    assert found["samples"] == 40
+
+
+@pytest.mark.parametrize(
+    ("row", "words", "expected"),
+    [
+        ({"image": "IMAGE", "statement": "what?"}, [], "'label'"),
+        ({"image": "gone.png", "statement": "what?", "label": "a"}, [], "there is no image 'gone.png'"),
+        ({"statement": "what?", "label": "a"}, ["--pseudo-perplexity", "3"], "not a language model"),
+        ({"statement": "what?", "label": "a"}, ["--answers", "0"], "--answers 0: expected 1 or more, or all"),
+        ({"statement": "what?", "label": "a"}, ["data.imagse=."], "Did you mean 'images'?"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_one_message(
+    trained: Trained, tmp_path: Path, row: dict[str, str], words: list[str], expected: str
+) -> None:
+    file, out = tmp_path / "rows.jsonl", tmp_path / "out"
+    given = {
+        name: next(trained.images.iterdir()).name if value == "IMAGE" else value
+        for name, value in row.items()
+    }
+    file.write_text(json.dumps(given) + "\n")
+    with pytest.raises(SystemExit, match="error: ") as stopped:
+        main(["evaluate", str(trained.path), str(file), *words, "--out", str(out)])
+    assert expected in str(stopped.value)
+    assert not out.exists()

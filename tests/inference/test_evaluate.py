@@ -52,6 +52,7 @@ def test_figures_and_tables_are_those_of_the_runs_test_to_the_last_digit(
     for table in {"per_class", "entities"} & found.keys():
         for row in found[table]:
             assert row.pop("intervals").keys() == {"precision", "recall", "f1"}
+    assert found.pop("unlabelled") == 0
     assert found == expected
 
 
@@ -115,6 +116,24 @@ def test_several_files_make_a_row_each_and_one_json(
     assert content["sets"][str(half)]["metrics"]["accuracy"] == right / 8
 
 
+def test_examples_without_a_label_are_counted_apart(
+    runs: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, file = runs["classification"]
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    some = tmp_path / "some.jsonl"
+    labels = [row if i % 3 else {"text": row["text"]} for i, row in enumerate(rows)]
+    some.write_text("".join(json.dumps(row) + "\n" for row in labels))
+    found = entry(capsys, run, some, *FEW)
+    assert (found["examples"], found["unlabelled"]) == (17, 6)
+    assert sum(row["support"] for row in found["per_class"]) == 11
+    main(["evaluate", str(run), str(some), str(file), "--out", str(tmp_path / "out"), *FEW])
+    heads, first, second = capsys.readouterr().out.splitlines()
+    assert "without label" in heads
+    assert (first.split()[1:3], second.split()[1]) == (["17", "6"], "17")
+    assert "without label" in read(tmp_path / "out" / "report.html").text
+
+
 def test_json_has_the_keys_that_are_documented(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     run, file = runs["classification"]
     content = evaluated(capsys, run, file, "--resamples", 20)
@@ -122,7 +141,8 @@ def test_json_has_the_keys_that_are_documented(runs: Runs, capsys: pytest.Captur
     assert list(content) == ["model", "task", *computed, "interval", "sets"]
     assert content["interval"] == {"level": 0.95, "resamples": 20, "seed": 0, "over": "examples"}
     found = content["sets"][str(file)]
-    assert list(found) == ["kind", "examples", "metrics", "labels", "per_class", "confusion", "intervals"]
+    keys = ["kind", "examples", "metrics", "labels", "per_class", "confusion", "intervals", "unlabelled"]
+    assert list(found) == keys
     assert list(found["per_class"][0]) == ["label", "precision", "recall", "f1", "support", "intervals"]
 
 
@@ -231,6 +251,6 @@ def test_regression_of_a_foreign_model_of_one_label(
 
 def test_figures_that_are_no_numbers_are_null(runs: Runs, tmp_path: Path, capsys: Any) -> None:
     """A correlation of equal numbers; JSON has no NaN."""
-    from iolaus.runner.inference.evaluated import plain
+    from iolaus.runner.run.command.json_output import plain
 
     assert plain({"a": [math.nan, 1.0, math.inf], "b": (2, "x")}) == {"a": [None, 1.0, None], "b": [2, "x"]}

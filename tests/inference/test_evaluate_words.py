@@ -57,7 +57,7 @@ def test_file_that_cannot_be_measured_is_one_line_and_nothing_is_written(
         (["FILE", "data.textcolumn=a"], "data.textcolumn cannot be set here; there are: "),
         (["FILE", "--resamples", "-1"], "the number of resamples is -1"),
         (["FILE", "--objective", "mlm"], "is for classification, not a language model"),
-        (["FILE", "--pseudo-perplexity", "some"], "expected a number of documents, or all"),
+        (["FILE", "--pseudo-perplexity", "some"], "--pseudo-perplexity some: expected a number, or all"),
         (["FILE", "--batch-size", "0"], "micro_batch_size is 0"),
         (["FILE", "--precision", "fp8"], "--precision fp8: there are: 32-true, bf16-mixed"),
     ],

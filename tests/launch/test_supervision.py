@@ -22,21 +22,21 @@ from iolaus.runner.launch.agent import RankAgent
 from iolaus.runner.launch.job import nodes_to_join
 from iolaus.runner.launch.leftovers import MEETING
 from iolaus.runner.launch.nodes import STATE, Leadership
-from iolaus.runner.launch.rank import EXIT_LOST_PEER, EXIT_REWOUND, leave_error, lost_peer, packed, unpacked
+from iolaus.runner.launch.rank import leave_error, lost_peer, packed, unpacked
 from iolaus.runner.launch.rendezvous import FolderBackend
 from iolaus.runner.launch.round import Round
-from iolaus.runner.run import signals
 from iolaus.runner.run.cluster import Member, Nodes, nodes_of
+from iolaus.runner.run.command.status import LOST_PEER, PREEMPTED, REWOUND
 from iolaus.runner.run.folder import RunFolder
 
 
 @pytest.mark.parametrize(
     ("ends", "cause"),
     [
-        ({0: EXIT_LOST_PEER, 1: -9}, "rank 1 was killed by SIGKILL"),
+        ({0: LOST_PEER, 1: -9}, "rank 1 was killed by SIGKILL"),
         ({0: 1, 1: -11}, "rank 1 was killed by SIGSEGV"),
-        ({1: EXIT_LOST_PEER, 0: 1}, "rank 0 ended with exit status 1"),
-        ({2: EXIT_LOST_PEER}, "rank 2 lost a rank of another node"),
+        ({1: LOST_PEER, 0: 1}, "rank 0 ended with exit status 1"),
+        ({2: LOST_PEER}, "rank 2 lost a rank of another node"),
     ],
 )
 def test_rank_that_began_it_is_named_not_one_that_lost_it(ends: dict[int, int], cause: str) -> None:
@@ -45,7 +45,7 @@ def test_rank_that_began_it_is_named_not_one_that_lost_it(ends: dict[int, int], 
 
 
 def test_ranks_that_a_signal_ended_have_not_failed() -> None:
-    assert Round(ends={1: signals.EXIT_PREEMPTED, 0: 1}).stopped
+    assert Round(ends={1: PREEMPTED, 0: 1}).stopped
     assert Round(ends={0: -15}, told=True).stopped
     assert not Round(ends={0: -15}).stopped, "nobody here has sent that signal"
 
@@ -74,18 +74,18 @@ def test_two_restarts_without_a_new_checkpoint_are_enough(tmp_path: Path) -> Non
 
 def test_failures_of_another_node_are_not_counted_here(tmp_path: Path) -> None:
     agent = Deciding(RunFolder(tmp_path), Nodes(1, 3))
-    elsewhere = [agent.restarts_after(4, ends={0: EXIT_LOST_PEER, 1: EXIT_LOST_PEER}) for _ in range(4)]
+    elsewhere = [agent.restarts_after(4, ends={0: LOST_PEER, 1: LOST_PEER}) for _ in range(4)]
     assert elsewhere == [10, 11, 12, 13], "torch takes one off each time"
-    assert agent.restarts_after(4, ends={0: EXIT_LOST_PEER, 1: -9}) == 13
+    assert agent.restarts_after(4, ends={0: LOST_PEER, 1: -9}) == 13
 
 
 def test_ranks_of_a_run_that_went_back_cost_no_restart(tmp_path: Path) -> None:
     agent = Deciding(RunFolder(tmp_path))
-    for ends in ({0: EXIT_REWOUND}, {1: EXIT_REWOUND, 0: EXIT_REWOUND}, {0: EXIT_REWOUND, 1: EXIT_LOST_PEER}):
+    for ends in ({0: REWOUND}, {1: REWOUND, 0: REWOUND}, {0: REWOUND, 1: LOST_PEER}):
         before = agent._remaining_restarts
         assert Round(ends=ends).rewound
         assert agent.restarts_after(4, ends=ends) == before + 1, "torch takes one off each time"
-    killed = {1: EXIT_REWOUND, 0: -9}
+    killed = {1: REWOUND, 0: -9}
     assert not Round(ends=killed).rewound, "the first rank may not have noted it"
     assert agent.restarts_after(4, ends=killed) == 12
 
@@ -93,11 +93,11 @@ def test_ranks_of_a_run_that_went_back_cost_no_restart(tmp_path: Path) -> None:
 def test_last_words_say_why_and_how_to_go_on(tmp_path: Path) -> None:
     agent = Deciding(RunFolder(tmp_path))
     cast(Any, agent.plan).max_restarts = 3
-    agent.restarts_after(4, ends={1: -9, 0: EXIT_LOST_PEER})
+    agent.restarts_after(4, ends={1: -9, 0: LOST_PEER})
     used_up = "all restarts are used up (trainer.max_restarts=3)"
     on = f"go on from step 4 with resume={tmp_path}"
     assert agent.failure() == f"rank 1 on {gethostname()} was killed by SIGKILL; {used_up}; {on}"
-    agent.restarts_after(4, ends={1: 1, 0: EXIT_LOST_PEER})
+    agent.restarts_after(4, ends={1: 1, 0: LOST_PEER})
     assert agent.failure().startswith(
         f"rank 1 on {gethostname()} ended with exit status 1: what it printed is above; "
     )
@@ -116,7 +116,7 @@ def test_error_with_a_message_is_not_tried_again(tmp_path: Path) -> None:
 
 
 def test_node_that_leaves_costs_no_restart_and_ends_a_run_that_needs_it(tmp_path: Path) -> None:
-    ends = {0: signals.EXIT_PREEMPTED}
+    ends = {0: PREEMPTED}
     assert Deciding(RunFolder(tmp_path), Nodes(1, 3)).restarts_after(4, ends=ends) == 10, (
         "torch takes one off"
     )

@@ -159,14 +159,14 @@ def test_the_command_ends_with_its_status(
     copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (copy / "order.txt").unlink()
-    with pytest.raises(SystemExit, match=r"order\.txt is missing"):
+    with pytest.raises(SystemExit) as ended:
         main(["verify", str(copy)])
+    assert ended.value.code == 4
+    assert capsys.readouterr().err == "order.txt is missing\n"
     rewrite(copy / "manifest.json", complete=False)
     for folder, why in ((copy, "is not done"), (tmp_path, "has no manifest")):
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit, match=f"error: .*{why}"):
             main(["verify", str(folder)])
-        assert ended.value.code == 2
-        assert why in capsys.readouterr().err
 
 
 def test_a_resumed_run_has_the_digests_of_an_undisturbed_one(
@@ -272,19 +272,24 @@ def test_signature_of_the_model_by_its_key_alone(
         (tmp_path / name).write_bytes(key.private_bytes(*private))
         public = form.Encoding.PEM, form.PublicFormat.SubjectPublicKeyInfo
         (tmp_path / f"{name}.pub").write_bytes(key.public_key().public_bytes(*public))
+
+    def told(*words: str) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main([*words])
+        assert ended.value.code == 4
+        return capsys.readouterr().err
+
     checked = ["verify", str(copy), "--key", str(tmp_path / "ours.pub")]
-    with pytest.raises(SystemExit, match="is not signed"):
-        main(checked)
+    assert "is not signed" in told(*checked)
     main(["verify", str(copy), "--sign", str(tmp_path / "ours")])
     main(checked)
-    with pytest.raises(SystemExit, match="is no signature of this model by that key"):
-        main(["verify", str(copy), "--key", str(tmp_path / "theirs.pub")])
+    foreign = "is no signature of this model by that key"
+    assert foreign in told("verify", str(copy), "--key", str(tmp_path / "theirs.pub"))
     content = json.loads((copy / "manifest.json").read_text())
     content.pop("digest")
     for file in (copy / "manifest.json", copy / "model/manifest.json"):
         rewrite(file, **{**content, "version": 2})
-    with pytest.raises(SystemExit, match="is no signature of this model by that key"):
-        main(checked)
+    assert foreign in told(*checked)
     with pytest.raises(SystemExit, match="is no private key of an elliptic curve"):
         main(["verify", str(copy), "--sign", str(copy / "config.yaml")])
     assert (copy / "model/manifest.sig").exists()

@@ -9,8 +9,6 @@ each compared with --against, and corrected for their number. Without --against 
 Exit status: 0 clear, 3 not clear, 1 an error, 130 or 75 interrupted (the same command goes on).
 """
 
-import json
-import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
@@ -19,7 +17,7 @@ from typing import Any
 
 from iolaus.runner.cli.judge import missing
 from iolaus.runner.cli.judge.answer import Compared, answer
-from iolaus.runner.cli.judge.measure import Measure, measure_of
+from iolaus.runner.cli.judge.measure import check_figure, check_metric, measure_of
 from iolaus.runner.cli.judge.picture import write_page
 from iolaus.runner.cli.judge.sides import (
     Setting,
@@ -33,12 +31,11 @@ from iolaus.runner.cli.judge.sides import (
 )
 from iolaus.runner.evaluation.statistics.paired import ERROR, first_look
 from iolaus.runner.report.runs import Run, find_runs
+from iolaus.runner.run.command.json_output import add_json_argument, print_json
+from iolaus.runner.run.command.status import NOT_CLEAR
 
 SEEDS = 8
 """The most pairs, where --seeds does not say."""
-
-NOT_CLEAR = 3
-"""Exit status of an answer that is not clear."""
 
 PAGE = "judge.html"
 
@@ -59,8 +56,13 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--metric", metavar="KEY", help=about)
     about = f"how often settings that are alike may be called different ({ERROR})"
     parser.add_argument("--error", type=float, default=ERROR, metavar="P", help=about)
-    parser.add_argument("--out", type=Path, metavar="FILE", help=f"the page ({PAGE} beside the runs)")
-    parser.add_argument("--json", action="store_true", help="as JSON, for programs")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help=f"the page ({PAGE} in the folder of the runs, of two RUNs in a new one)",
+    )
+    add_json_argument(parser)
 
 
 def main(arguments: Namespace) -> None:
@@ -71,8 +73,7 @@ def main(arguments: Namespace) -> None:
     changes = [setting_of(change) for change in arguments.change]
     against = setting_of(arguments.against or "")
     if len(folders) == 2:
-        common_parent = os.path.commonpath([folder.resolve().parent for folder in folders])
-        compared, place = two_folders(folders), Path(common_parent)
+        compared, place = two_folders(folders), arguments.out and arguments.out.parent
     elif folders and arguments.seeds is None:
         compared, place = of_sweep(folders[0], words, against, changes), folders[0]
     else:
@@ -80,6 +81,7 @@ def main(arguments: Namespace) -> None:
         compared = trained(place, common, against, changes, arguments)
     measure = measure_of([pair for each in compared for pair in each.pairs], arguments.metric)
     found = answer(compared, measure, arguments.error)
+    place = place or missing.new_folder(Path("outputs"))
     found |= {"folder": str(place), "page": str(write_page(arguments.out or place / PAGE, found))}
     _print(found, arguments.json)
     sys.stdout.flush()
@@ -120,6 +122,10 @@ def trained(
         seeds = range(1, count + 1)
         for setting in (against, *waiting):
             missing.train_missing(folder, [*common, *setting.words], seeds, setting.name)
+            if arguments.metric and not reached:  # a mistyped name costs one run
+                check_figure(
+                    missing.finished_runs(folder, [*common, *setting.words], seeds)[0], arguments.metric
+                )
             reached[setting.name] = seeds
         compared = _compared(
             against,
@@ -127,19 +133,14 @@ def trained(
             lambda s: missing.finished_runs(folder, [*common, *s.words], reached[s.name]),
         )
         measure = measure_of([pair for each in compared for pair in each.pairs], arguments.metric)
-        waiting = _not_clear(compared, changes, measure, arguments) if count >= first else waiting
-        if not waiting:
+        if count < first:
+            continue
+        found = answer(compared, measure, arguments.error)["comparisons"]
+        waiting = [c for c, each in zip(changes, found, strict=True) if each["answer"] == "not clear"]
+        if not waiting or count >= most:
             break
+        print(*(f"judge: {each['sentence']}" for each in found), sep="\n", file=sys.stderr, flush=True)
     return compared
-
-
-def _not_clear(
-    compared: Sequence[Compared], changes: Sequence[Setting], measure: Measure, arguments: Namespace
-) -> list[Setting]:
-    """The changes that need more pairs; what is known so far goes to standard error."""
-    found = answer(compared, measure, arguments.error)["comparisons"]
-    print(*(f"judge: {each['sentence']}" for each in found), sep="\n", file=sys.stderr, flush=True)
-    return [change for change, each in zip(changes, found, strict=True) if each["answer"] == "not clear"]
 
 
 def _compared(
@@ -172,6 +173,7 @@ def _common(
 
 def _check(arguments: Namespace, folders: Sequence[Path], words: Sequence[str]) -> None:
     """Raises ValueError for arguments that make no comparison."""
+    check_metric(arguments.metric)
     if len(folders) > 2 or (len(folders) == 2) == bool(arguments.change):
         raise ValueError(
             "give two folders of runs, or --change OVERRIDES with at most one: `iolaus judge --help`"
@@ -192,7 +194,7 @@ def _check(arguments: Namespace, folders: Sequence[Path], words: Sequence[str]) 
 
 def _print(found: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        print(json.dumps(found, indent=1))
+        print_json(found)
         return
     print(
         *(each["sentence"] for each in found["comparisons"]),

@@ -26,6 +26,9 @@ SHARED = (
     "Folds share training examples, so pairs of several folds are not independent: the error may be larger."
 )
 
+NOT_LEARNT = ("perf/", "optim/", "train/epoch")
+"""Starts of figures that are neither better nor worse, or are those of the machine."""
+
 
 class Measure(NamedTuple):
     """A figure by its key, whether a large one is better, and a remark on how it was chosen."""
@@ -73,6 +76,24 @@ def measure_of(pairs: Sequence[Pair], metric: str | None) -> Measure:
     )
 
 
+def check_metric(metric: str | None) -> None:
+    """Raises ValueError for a figure of speed, memory or the schedule: pairs of equal seeds say nothing of it."""
+    if metric and metric.startswith(NOT_LEARNT):
+        raise ValueError(
+            f"--metric {metric}: it tells how a run was computed, not what it has learnt, so equal seeds make no pairs "
+            "of it; `iolaus runs compare` shows it, and an answer tells what holds at equal seconds"
+        )
+
+
+def check_figure(run: Run, key: str) -> None:
+    """Raises ValueError for a run that has no such figure, with near names."""
+    if run.final(key) is None:
+        there = sorted({*run.results, *run.metrics})
+        raise ValueError(
+            f"{str(run.path)!r} has no figure {key!r}; there are: {', '.join(there)}" + suggest(key, there)
+        )
+
+
 def shared_by(pairs: Sequence[Pair]) -> dict[str, bool | None]:
     """Whether the runs of all pairs share initial weights, and samples with their masks; None where it is not known."""
     order: bool | None = None
@@ -96,12 +117,7 @@ def _monitored(pairs: Sequence[Pair]) -> str:
 def _logged(runs: Sequence[Run], measure: Measure) -> Measure:
     """The measure; raises ValueError for a run that has no such figure."""
     for run in runs:
-        if run.final(measure.key) is None:
-            there = sorted({*run.results, *run.metrics})
-            raise ValueError(
-                f"{str(run.path)!r} has no figure {measure.key!r}; there are: {', '.join(there)}"
-                + suggest(measure.key, there)
-            )
+        check_figure(run, measure.key)
         if not math.isfinite(run.final(measure.key) or 0.0):
             raise ValueError(
                 f"{str(run.path)!r}: its {measure.key} is not a number, so no difference can be taken"

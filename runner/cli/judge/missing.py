@@ -1,10 +1,8 @@
 """Trains the runs that a comparison lacks: jobs of sweeps in one folder, which go on where they were stopped."""
 
-import contextlib
 import json
-import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from iolaus.runner.cli.judge.sides import Setting, canonical, runs_in, seed_of, 
 from iolaus.runner.config.checks import check_config
 from iolaus.runner.config.permissions import on_command_line
 from iolaus.runner.report.runs import Run, find_runs
+from iolaus.runner.run.command.json_output import output_to_stderr
 from iolaus.runner.run.files import newest, write_atomically
 from iolaus.runner.run.folder import new_name, public_overrides
 from iolaus.runner.run.sweep_folder import quoted
@@ -31,11 +30,17 @@ def comparison_folder(common: Sequence[str]) -> Path:
     wanted = {"common": sorted(words)}
     found = newest(Path(outputs), FILE, lambda _, noted: {**noted, **wanted} == noted)
     if found is None:
-        found = Path(outputs) / f"{new_name()}-judge"
-        found.mkdir(parents=True)
+        found = new_folder(Path(outputs))
         started = datetime.now().isoformat(timespec="seconds")
         write_atomically(found / FILE, json.dumps({**wanted, "started": started}, indent=1))
     return found
+
+
+def new_folder(outputs: Path) -> Path:
+    """A new folder for a comparison."""
+    folder = outputs / f"{new_name()}-judge"
+    folder.mkdir(parents=True)
+    return folder
 
 
 def check_settings(common: Sequence[str], settings: Sequence[Setting]) -> None:
@@ -87,17 +92,3 @@ def train_missing(folder: Path, words: Sequence[str], seeds: Sequence[int], name
             f"{name}: there is no finished run of seed {', '.join(map(str, failed))} in {str(folder)!r} (see above), and "
             "to leave a run out would favour its setting; the same command goes on with what is missing"
         )
-
-
-@contextlib.contextmanager
-def output_to_stderr() -> Iterator[None]:
-    """Within it what this process and its children print goes to standard error."""
-    sys.stdout.flush()
-    kept = os.dup(1)
-    os.dup2(2, 1)
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            yield
-    finally:
-        os.dup2(kept, 1)
-        os.close(kept)

@@ -12,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from iolaus.runner.config.completed import completed
 from iolaus.runner.config.permissions import check_permissions
+from iolaus.runner.run.command.json_output import add_json_argument, print_json
 from iolaus.runner.run.folder import RunFolder
 
 
@@ -21,11 +22,16 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("target", type=Path, metavar="TARGET", help="the folder to write")
     about = "settings of the run that let code of others run, such as allowed_targets=[mine]"
     parser.add_argument("allowed", nargs="*", metavar="SETTING=VALUE", help=about)
+    add_json_argument(parser)
 
 
 def main(arguments: Namespace) -> None:
     """Writes the folder and prints its path."""
-    print(consolidate(arguments.checkpoint, arguments.target, arguments.allowed))
+    target = consolidate(arguments.checkpoint, arguments.target, arguments.allowed)
+    if arguments.json:
+        print_json({"checkpoint": arguments.checkpoint, "target": target})
+    else:
+        print(target)
 
 
 def consolidate(checkpoint: Path, target: Path, allowed: Sequence[str] = ()) -> Path:

@@ -2,7 +2,8 @@
 
 `iolaus evaluate RUN FILE ...`: RUN is a run folder, the folder of a Hugging Face model, or its name on the hub. The
 figures are those of the run's test, or of its validation for a language model, each with a 95 % interval; a table has a
-row for each file. `data.label_column=NAME` and other settings of `data` say how the files are read. `--out FOLDER` writes
+row for each file. For a vision-language model files hold questions about images, which lie below `data.images=FOLDER`.
+`data.label_column=NAME` and other settings of `data` say how the files are read. `--out FOLDER` writes
 `evaluation.json`, the predictions and `report.html`. The exit status is 0, or 1 with one line where a file cannot be
 measured: then nothing is written.
 """
@@ -13,6 +14,8 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from iolaus.runner.run.command.json_output import add_json_argument, print_json
 
 if TYPE_CHECKING:
     from iolaus.runner.inference.evaluated import Evaluation
@@ -34,7 +37,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, metavar="FOLDER", help="folder to write figures, predictions and page to"
     )
-    parser.add_argument("--json", action="store_true", help="prints evaluation.json instead of the table")
+    add_json_argument(parser)
     parser.add_argument(
         "--batch-size", type=int, metavar="N", help="most samples of a micro-batch (the run's)"
     )
@@ -50,6 +53,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help=about)
     about = "a module of yours that registers the model's task, or metrics"
     parser.add_argument("--import", dest="imports", action="append", default=[], metavar="MODULE", help=about)
+    seeing = parser.add_argument_group("questions about images")
+    about = "questions of each file that an answer is written for, or all (the run's, else 500)"
+    seeing.add_argument("--answers", metavar="N|all", help=about)
+    about = "the longest answer, in tokens (the run's, else 32)"
+    seeing.add_argument("--max-new-tokens", type=int, metavar="N", help=about)
     text = parser.add_argument_group("language models")
     text.add_argument("--objective", metavar="NAME", help="mlm or diffusion (the run's, else mlm)")
     about = "also the pseudo-perplexity of N documents, or of all: each token masked alone"
@@ -60,7 +68,7 @@ def main(arguments: Namespace) -> None:
     """Prints the figures, and writes them with `--out`."""
     from omegaconf import OmegaConf
 
-    from iolaus.runner.inference.evaluated import Asked, as_json, evaluate
+    from iolaus.runner.inference.evaluated import Asked, evaluate
     from iolaus.runner.tasks import import_modules
 
     words = {word: is_setting(word) for word in arguments.files}
@@ -73,12 +81,16 @@ def main(arguments: Namespace) -> None:
     import_modules(arguments.imports, "--import")
     asked = Asked(
         settings, arguments.precision, arguments.objective, arguments.resamples, arguments.seed,
-        _number_of_documents(arguments.pseudo_perplexity),
+        _number_or_all("--pseudo-perplexity", arguments.pseudo_perplexity), _answers(arguments.answers),
+        arguments.max_new_tokens,
     )  # fmt: skip
     found = evaluate(arguments.run, sets_of(files), asked, progress)
     if arguments.out is not None:
         write(found, arguments.out)
-    print(as_json(found.content) if arguments.json else figures_table(found.content), end="")
+    if arguments.json:
+        print_json(found.content)
+    else:
+        print(figures_table(found.content), end="")
 
 
 def is_setting(word: str) -> bool:
@@ -119,6 +131,8 @@ def evaluate_sets(config: Any, folder: Path) -> None:
     if not (sets := by_name(data.get(part), part)):
         advice = "data.test=FILE" if part == "test" else "data.validation={NAME: FILE}"
         raise ValueError(f"mode=evaluate: data.{part} names no data to measure the run on; set {advice}")
+    if any(name == "_target_" or isinstance(source, Mapping) for name, source in sets.items()):
+        raise ValueError(f"mode=evaluate: data.{part} is made in code: name a file with data.{part}=FILE")
     settings = {name: data[name] for name in KNOWN_SETTINGS if name in data}
     precision = None if config.trainer.get("precision", "auto") == "auto" else str(config.trainer.precision)
     import_modules(config.imports)
@@ -146,12 +160,22 @@ def figures_table(content: Mapping[str, Any]) -> str:
     return as_text(*figures_rows(content))
 
 
-def _number_of_documents(given: str) -> int | None:
-    """The number of documents; None for all."""
+def _answers(given: str | None) -> int | None:
+    """The number of questions to answer, 0 for all of them; None for that of the run."""
+    if given is None:
+        return None
+    number = _number_or_all("--answers", given)
+    if number == 0:
+        raise ValueError(f"--answers 0: expected 1 or more, or {ALL}")
+    return number or 0
+
+
+def _number_or_all(option: str, given: str) -> int | None:
+    """A number; None for all."""
     if given == ALL:
         return None
     if not given.isdigit():
-        raise ValueError(f"--pseudo-perplexity {given}: expected a number of documents, or {ALL}")
+        raise ValueError(f"{option} {given}: expected a number, or {ALL}")
     return int(given)
 
 

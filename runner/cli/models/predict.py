@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from iolaus.runner.run.command.json_output import add_json_argument, print_json
 from iolaus.runner.run.files import writing
 
 STDIN = "-"
@@ -29,6 +30,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--tokens", type=int, help="tokens of a micro-batch (those of the run, else 8192)")
     about = "a module of yours that registers the model's task, or metrics"
     parser.add_argument("--import", dest="imports", action="append", default=[], metavar="MODULE", help=about)
+    add_json_argument(parser)
     seeing = parser.add_argument_group("questions about images")
     seeing.add_argument("--image", action="append", default=[], metavar="FILE", help="an image of the text")
     seeing.add_argument("--images", metavar="FOLDER", help="folder of a file's images (the file's own)")
@@ -47,6 +49,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 def main(arguments: Namespace) -> None:
     """Prints predictions, or writes them to a file, and shows their metrics where there are labels."""
     rows, figures = _predicted(arguments)
+    if arguments.json:
+        print_json({"predictions": list(rows), "figures": figures}, arguments.out)
+        return
     with writing(arguments.out) as out:
         for row in rows:
             out.write(_line(row, as_json=arguments.input == STDIN or _is_file(arguments)))

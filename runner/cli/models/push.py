@@ -10,6 +10,8 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
+from iolaus.runner.run.command.json_output import add_json_argument, print_json
+
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
@@ -17,15 +19,21 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("target", metavar="TARGET", help="a folder, or owner/name on the hub")
     parser.add_argument("--replace", action="store_true", help="replaces an existing folder")
     parser.add_argument("--public", action="store_true", help="makes a new repository of the hub public")
+    add_json_argument(parser)
 
 
 def main(arguments: Namespace) -> None:
     """Copies or uploads the model, and prints its new path or address."""
     source = exported(arguments.run)
+    target: str | Path
     if is_hub_name(arguments.target):
-        print(push_to_hub(source, arguments.target, arguments.public))
+        target = push_to_hub(source, arguments.target, arguments.public)
     else:
-        print(copy_to_folder(source, Path(arguments.target).expanduser(), arguments.replace))
+        target = copy_to_folder(source, Path(arguments.target).expanduser(), arguments.replace)
+    if arguments.json:
+        print_json({"model": source, "target": target})
+    else:
+        print(target)
 
 
 def exported(run: str) -> Path:

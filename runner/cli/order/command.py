@@ -9,7 +9,6 @@ KEY=VALUE allows code of your own that a run's config names, as on the command l
 """
 
 import csv
-import json
 import re
 import sys
 from argparse import ArgumentParser, Namespace
@@ -18,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from iolaus.runner.report.table import as_text
+from iolaus.runner.run.command.json_output import add_json_argument, print_json
+from iolaus.runner.run.command.status import DIFFERENT
 from iolaus.runner.run.files import replacing, writing
 
 COLUMNS = ("step", "place", "epoch", "index", "source", "file", "row", "part")
@@ -35,11 +36,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     asked.add_argument("--find", metavar="TEXT|FILE", help="a text, or a file of documents")
     parser.add_argument("--format", choices=FORMATS, help="of --steps, for programs")
     parser.add_argument("--out", type=Path, metavar="FILE", help="file to write")
-    parser.add_argument("--json", action="store_true", help="as JSON, for programs")
+    add_json_argument(parser)
 
 
 def main(arguments: Namespace) -> None:
-    """Prints what is asked for; ends with status 1 where the data is no longer what a run was trained on."""
+    """Prints what is asked for; ends with status 4 where the data is no longer what a run was trained on."""
     words = [word for word in arguments.runs if "=" in word and not Path(word).exists()]
     folders = [Path(word) for word in arguments.runs if word not in words]
     asked = arguments.steps is not None or arguments.find is not None
@@ -100,11 +101,11 @@ def show_steps(order: Any, steps: list[int], arguments: Namespace) -> None:
         with replacing(arguments.out) as temporary:
             pq.write_table(table, temporary)
         return
+    if arguments.json:
+        print_json([dict(zip(COLUMNS, row, strict=True)) for row in rows], arguments.out)
+        return
     with writing(arguments.out) as out:
-        if arguments.json:
-            json.dump([dict(zip(COLUMNS, row, strict=True)) for row in rows], out, indent=1)
-            out.write("\n")
-        elif arguments.format == "csv":
+        if arguments.format == "csv":
             csv.writer(out, lineterminator="\n").writerows([COLUMNS, *rows])
         else:
             out.write(as_text(list(COLUMNS), [list(row) for row in rows]))
@@ -115,12 +116,11 @@ def show_found(order: Any, arguments: Namespace) -> None:
     from iolaus.runner.cli.order.finding import find
 
     found = find(order, arguments.find)
+    if arguments.json:
+        content = [{"text": text, "found": [asdict(one) for one in holders]} for text, holders in found]
+        print_json({"trained_steps": order.trained, "texts": content}, arguments.out)
+        return
     with writing(arguments.out) as out:
-        if arguments.json:
-            content = [{"text": text, "found": [asdict(one) for one in holders]} for text, holders in found]
-            json.dump({"trained_steps": order.trained, "texts": content}, out, indent=1, ensure_ascii=False)
-            out.write("\n")
-            return
         for text, holders in found:
             shown = text if len(text) <= 60 else f"{text[:57]}..."
             out.write(
@@ -152,11 +152,10 @@ def show_differences(orders: list[Any], arguments: Namespace) -> None:
     from iolaus.runner.cli.order.differences import differences
 
     found = differences(*orders)
+    if arguments.json:
+        print_json(found, arguments.out)
+        return
     with writing(arguments.out) as out:
-        if arguments.json:
-            json.dump(found, out, indent=1)
-            out.write("\n")
-            return
         same = "the same" if found["same_data"] else "other"
         out.write(f"both trained {_count(found['steps'], 'step', 'steps')}, on {same} training data\n")
         for name, what in (("different_steps", "samples"), ("different_masks", "masks alone")):
@@ -169,13 +168,15 @@ def show_differences(orders: list[Any], arguments: Namespace) -> None:
 
 
 def _check(order: Any, steps: list[int], tell: bool) -> None:
-    """Compares with `order.txt`, where it has the steps; ends with status 1 if the data has changed."""
+    """Compares with `order.txt`, where it has the steps; ends with status 4 if the data has changed."""
     known = [step for step in steps if step in order.noted]
     if changed := list(order.changed(known)):
-        sys.exit(
-            f"error: the data has changed since {str(order.path)!r} was trained: the samples of step {changed[0]:,} have "
-            f"another hash than in order.txt ({_count(len(changed), 'step', 'steps')} of {len(known):,} checked)"
+        print(
+            f"the data has changed since {str(order.path)!r} was trained: the samples of step {changed[0]:,} have "
+            f"another hash than in order.txt ({_count(len(changed), 'step', 'steps')} of {len(known):,} checked)",
+            file=sys.stderr,
         )
+        sys.exit(DIFFERENT)
     if tell:
         rest = _count(len(steps) - len(known), "step was", "steps were")
         missing = f"; {rest} not trained, or not noted" if len(known) < len(steps) else ""

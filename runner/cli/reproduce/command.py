@@ -13,7 +13,6 @@ The exit status is 0 for a run that is identical, 3 for one that is equal to rou
 one that would be made otherwise and so was not trained, and 1 for an error.
 """
 
-import json
 import os
 import subprocess
 import sys
@@ -25,15 +24,14 @@ from omegaconf import DictConfig
 
 from iolaus.runner.cli.reproduce.rebuilding import Recorded, environment_of, recorded, words_of
 from iolaus.runner.manifest.inputs import Manifest
+from iolaus.runner.run.command.json_output import add_json_argument, as_json, print_json
+from iolaus.runner.run.command.status import DIFFERENT, DONE, NOT_BEGUN, NOT_CLEAR
 from iolaus.runner.run.files import write_atomically
 
 REPORT = "reproduction.json"
 """In the folder of the rebuilt run: how it compares with the recorded one."""
 
-STATUS = {"identical": 0, "equal to rounding": 3, "different": 4}
-
-NOT_BEGUN = 2
-"""Exit status where the run would be made otherwise."""
+STATUS = {"identical": DONE, "equal to rounding": NOT_CLEAR, "different": DIFFERENT}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -48,9 +46,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--with", dest="other", type=Path, metavar="RUN", help="compares with this run instead"
     )
-    parser.add_argument(
-        "--json", action="store_true", help="prints the report as JSON, and training to stderr"
-    )
+    add_json_argument(parser)
 
 
 def main(arguments: Namespace) -> None:
@@ -69,9 +65,9 @@ def main(arguments: Namespace) -> None:
     report = compare(original, recorded(rebuilt))
     report = {"run": str(arguments.run), "rebuilt": str(rebuilt), **report}
     if arguments.other is None:
-        write_atomically(rebuilt / REPORT, json.dumps(report, indent=1) + "\n")
+        write_atomically(rebuilt / REPORT, as_json(report))
     if arguments.json:
-        print(json.dumps(report, indent=1))
+        print_json(report)
     else:
         which = "compared with" if arguments.other else "the rebuilt run:"
         print("", *described(report), f"  {which} {rebuilt}", sep="\n")
@@ -96,7 +92,8 @@ def rebuild(original: Recorded, arguments: Namespace) -> Path:
     if differences and not arguments.anyway:
         print("error: the run would be made otherwise (above); --anyway goes on", file=sys.stderr)
         if arguments.json:
-            print(json.dumps({"verdict": None, "reasons": [str(one) for one in differences]}, indent=1))
+            reasons = [str(one) for one in differences]
+            print_json({"run": arguments.run, "rebuilt": None, "verdict": None, "reasons": reasons})
         sys.exit(NOT_BEGUN)
     folder = Path(str(config.outputs)) / new_name()
     command = [
@@ -108,7 +105,7 @@ def rebuild(original: Recorded, arguments: Namespace) -> Path:
         f"hydra.run.dir={folder}",
     ]
     environment = environment_of(original.manifest, arguments.settings)
-    if status := _train(command, environment, arguments.json):
+    if status := subprocess.run(command, env={**environment, **os.environ}, check=False).returncode:
         sys.exit(f"error: the rebuilding in {str(folder)!r} ended with status {status}")
     return folder
 
@@ -143,12 +140,6 @@ def steps_to_train(original: Recorded, asked: int | None) -> int | None:
     if asked < first:
         raise ValueError(f"--steps {asked}: the first step that the run has digests of is {first}")
     return None if asked >= last and original.manifest.get("complete") else min(asked, last)
-
-
-def _train(command: Sequence[str], environment: dict[str, str], aside: bool) -> int:
-    stderr = 2
-    out = stderr if aside else None
-    return subprocess.run(command, env={**environment, **os.environ}, stdout=out, check=False).returncode
 
 
 def _words_again(arguments: Namespace) -> list[str]:

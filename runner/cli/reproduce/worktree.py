@@ -1,5 +1,6 @@
 """The recorded commit of the program as a worktree of its repository, in which the same command is run."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from iolaus.runner.manifest.inputs import Manifest
 from iolaus.runner.manifest.record import PATCH
+from iolaus.runner.run.command.json_output import print_json, wants_json
 from iolaus.runner.run.environment import checkout
 
 COMMAND = "from iolaus.runner.cli.commands import main; main()"
@@ -25,9 +27,14 @@ def run_recorded_code(manifest: Manifest, folder: Path | None, words: Sequence[s
         raise ValueError(
             f"the recorded commit, now in {str(place)!r}, is older than this command: train there by hand"
         )
+    print(f"the recorded code stays in {place}; `git worktree remove {place}` removes it", file=sys.stderr)
     paths = os.pathsep.join([str(place), *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [sys.executable, "-P", "-c", COMMAND, *words]
-    return subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, check=False).returncode
+    out = subprocess.PIPE if wants_json() else None
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, stdout=out, check=False)
+    if done.stdout:
+        print_json(json.loads(done.stdout))
+    return done.returncode
 
 
 def worktree_of(code: Manifest, folder: Path | None) -> Path:

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from multiprocessing.connection import wait
 from typing import Any
 
+from iolaus.runner.run.command.status import ERROR
+
 MUCH_TEXT = 50_000_000
 """Characters or bytes of text from which several processes are faster."""
 
@@ -57,7 +59,7 @@ def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
     wait([parent.sentinel])
-    os._exit(1)
+    os._exit(ERROR)
 
 
 @contextmanager

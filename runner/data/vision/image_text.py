@@ -2,7 +2,7 @@
 
 import logging
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from iolaus.conf.data import vision as options
 from iolaus.conf.data.common import ImagesAndText
@@ -11,7 +11,7 @@ from iolaus.runner.data.evaluated import EvaluatedDataModule, by_name
 from iolaus.runner.data.micro_batch import CollatorArguments
 from iolaus.runner.data.read.files import locate
 from iolaus.runner.data.read.formats import ROWS
-from iolaus.runner.data.read.opened import reading_of
+from iolaus.runner.data.read.opened import Reading, reading_of
 from iolaus.runner.data.read.rows import read_rows
 from iolaus.runner.data.text.holdout import hold_out
 from iolaus.runner.data.vision.conversation_encoder import ConversationEncoder
@@ -46,7 +46,10 @@ class ConversationData:
 
     def known_task(self) -> dict[str, Any]:
         """Settings saved beside an exported model, for predictions."""
-        return {"data": {"columns": self.read_row.columns, "caption_prompt": self.read_row.caption_prompt}}
+        reading = {"columns": self.read_row.columns, "caption_prompt": self.read_row.caption_prompt}
+        return {
+            "data": {**reading, "max_length": self.settings.max_length, "too_long": self.settings.too_long}
+        }
 
     def baselines(self) -> dict[str, float]:
         """None: the metrics hold the baseline."""
@@ -122,20 +125,41 @@ class ImageTextDataModule(ConversationData, EvaluatedDataModule):
         return {"images": self._encoder.images.describe(), "vocabulary": f"{len(self.tokenizer):,} tokens"}
 
     def _read(self, source: Any, part: str) -> tuple[list[Conversation], SizedImages]:
-        rows = read_rows(source, self.reading, part, f"data.{part}")
+        found = read_conversations(
+            source, self.reading, part, f"data.{part}", self.read_row, self.settings.images
+        )
         if part == "train":
-            self.description = rows.description
-        images: SizedImages = source if hasattr(source, "read") else ImageFolder(self._folder(source))
-        return [self.read_row(row, number) for number, row in enumerate(rows.rows)], images
+            self.description = found.description
+        return found.conversations, found.images
 
-    def _folder(self, source: Any) -> Path | str:
-        """The folder that the image paths of a source start from."""
-        if self.settings.images is not None:
-            return str(self.settings.images)
-        first = source[0] if isinstance(source, list | tuple) and source else source
-        found = locate(str(first), "train", ROWS, True) if isinstance(first, str | Path) else None
-        if found is None or found.hub:
-            raise ValueError(
-                "data.images must name the folder of the images of rows from the hub or made in code"
-            )
-        return found.files[0].parent
+
+class FoundConversations(NamedTuple):
+    """The conversations of a source, their images, and the source in words."""
+
+    conversations: list[Conversation]
+    images: SizedImages
+    description: str
+
+
+def read_conversations(
+    source: Any, reading: Reading, part: str, setting: str, reader: ConversationReader, folder: Any
+) -> FoundConversations:
+    """The conversations of a source, whose images lie below `folder`, or below that of its file where it is None.
+
+    Raises ValueError or FileNotFoundError, which name the `setting`, for a source or a row that cannot be used.
+    """
+    rows = read_rows(source, reading, part, setting)
+    images: SizedImages = source if hasattr(source, "read") else ImageFolder(folder or _folder_of(source))
+    conversations = [reader(row, number) for number, row in enumerate(rows.rows)]
+    return FoundConversations(conversations, images, rows.description)
+
+
+def _folder_of(source: Any) -> Path:
+    """The folder of a source's first file."""
+    first = source[0] if isinstance(source, list | tuple) and source else source
+    found = locate(str(first), "train", ROWS, True) if isinstance(first, str | Path) else None
+    if found is None or found.hub:
+        raise ValueError(
+            "data.images must name the folder of the images of rows from the hub or made in code"
+        )
+    return found.files[0].parent

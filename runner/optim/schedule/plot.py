@@ -1,4 +1,7 @@
-"""A schedule drawn before the run, in characters for the terminal."""
+"""A schedule drawn before the run, in characters for the terminal or as numbers."""
+
+from collections.abc import Mapping
+from typing import Any
 
 from iolaus.runner.optim.schedule.phases import ThreePhaseSchedule
 
@@ -8,15 +11,31 @@ NAMES = {"warmup": "warm-up", "training": "training", "cooldown": "cool-down"}
 
 def drawn(schedule: ThreePhaseSchedule, max_steps: int, base_lr: float = 1.0) -> list[str]:
     """The rate over max_steps (at least 1) steps in lines of characters, and a line for each phase."""
+    return in_characters(numbers(schedule, max_steps, base_lr))
+
+
+def numbers(schedule: ThreePhaseSchedule, max_steps: int, base_lr: float = 1.0) -> dict[str, Any]:
+    """`steps`, `lr`, `phases` with their first and last step and rate, and `rates` at up to 64 steps, from 0."""
     if max_steps < 1:
         raise ValueError(f"max_steps={max_steps} must be at least 1 to draw a schedule.")
-    return [*_characters(schedule, max_steps, base_lr), "", *_phases(schedule, max_steps, base_lr)]
-
-
-def _characters(schedule: ThreePhaseSchedule, max_steps: int, base_lr: float) -> list[str]:
-    width, height = min(64, max_steps), 10
+    width = min(64, max_steps)
     steps = [round(i * (max_steps - 1) / max(width - 1, 1)) for i in range(width)]
-    rates = [base_lr * schedule.factor(step) for step in steps]
+    phases = []
+    for phase in schedule.phases:
+        end = max_steps if phase.end is None else phase.end
+        first, last = base_lr * phase.factor(phase.start), base_lr * phase.factor(end)
+        phases.append(_phase(phase.name, phase.kind, (phase.start, end), (first, last)))
+    return {
+        "steps": max_steps,
+        "lr": base_lr,
+        "phases": phases or [_phase("training", "constant", (0, max_steps), (base_lr, base_lr))],
+        "rates": [{"step": step, "lr": base_lr * schedule.factor(step)} for step in steps],
+    }
+
+
+def in_characters(found: Mapping[str, Any]) -> list[str]:
+    """The `numbers` of a schedule in lines: a picture, and a line for each phase."""
+    rates, height = [each["lr"] for each in found["rates"]], 10
     top = max(rates) or 1.0
     eighths = [round(rate / top * height * 8) for rate in rates]
     lines = []
@@ -24,18 +43,17 @@ def _characters(schedule: ThreePhaseSchedule, max_steps: int, base_lr: float) ->
         cells = "".join(BLOCKS[min(max(n - row * 8, 0), 8)] for n in eighths)
         label = f"{top:.2e}" if row == height - 1 else f"{top / 2:.2e}" if row == height // 2 else ""
         lines.append(f"{label:>9} │{cells}".rstrip())
-    lines.append(f"{'0':>9} └{'─' * width}")
-    last = str(max_steps - 1)
-    lines.append(" " * 11 + ("0" + last.rjust(max(width - 1, len(last) + 1)) if max_steps > 1 else "0"))
-    return lines
+    lines.append(f"{'0':>9} └{'─' * len(rates)}")
+    last = str(found["steps"] - 1)
+    below = "0" + last.rjust(max(len(rates) - 1, len(last) + 1)) if found["steps"] > 1 else "0"
+    phases = [
+        f"{NAMES[each['name']]:<10} {each['kind']:<13} {each['first_step']:>9,} to {each['last_step']:<9,} "
+        f"{each['first_lr']:.3g} to {each['last_lr']:.3g}"
+        for each in found["phases"]
+    ]
+    return [*lines, " " * 11 + below, "", *phases]
 
 
-def _phases(schedule: ThreePhaseSchedule, max_steps: int, base_lr: float) -> list[str]:
-    """A line per phase: its steps, and the rates at its start and end."""
-    lines = []
-    for phase in schedule.phases:
-        end = max_steps if phase.end is None else phase.end
-        first, last = base_lr * phase.factor(phase.start), base_lr * phase.factor(end)
-        steps = f"{phase.start:>9,} to {end:<9,}"
-        lines.append(f"{NAMES[phase.name]:<10} {phase.kind:<13} {steps} {first:.3g} to {last:.3g}")
-    return lines or [f"{'training':<10} {'constant':<13} {0:>9,} to {max_steps:<9,} {base_lr:.3g}"]
+def _phase(name: str, kind: str, steps: tuple[int, int], rates: tuple[float, float]) -> dict[str, Any]:
+    first = {"name": name, "kind": kind, "first_step": steps[0], "last_step": steps[1]}
+    return {**first, "first_lr": rates[0], "last_lr": rates[1]}

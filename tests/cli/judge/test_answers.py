@@ -91,6 +91,8 @@ def test_worse_is_told_by_the_direction_of_the_figure(swept: Path) -> None:
         "did you mean 'val/held_out/accuracy'"
         in refused(swept, "sweep", *MUON, "--metric", "accuracy").lower()
     )
+    for key in ("perf/tokens_per_second", "optim/grad_norm"):
+        assert f"--metric {key}: it tells how" in refused(swept, "sweep", *MUON, "--metric", key)
 
 
 def test_what_is_not_clear_has_status_3_and_says_how_many_more_seeds(tmp_path: Path) -> None:
@@ -131,7 +133,9 @@ def test_two_runs_or_folders_are_paired_by_seed_alone(swept: Path) -> None:
         make_run(swept / "b" / f"other-{-seed}", seed + 1, 4.0 + seed, ["optimizer.lr=0.1"])
     found = judged(swept, "a", "b", status=3)
     assert [each["seed"] for each in found["comparisons"][0]["pairs"]] == [3, 9]
-    assert Path(found["page"]) == swept / "judge.html"
+    assert Path(found["page"]).match("outputs/*/*-judge/judge.html")
+    assert (swept / found["page"]).parent == swept / found["folder"]
+    assert judged(swept, "a", "b", "--out", "own.html", status=3)["page"] == "own.html"
     make_run(swept / "a" / "run-7", 7, 4.0, ["optimizer.lr=0.2"])
     assert "a: its runs differ in optimizer.lr" in refused(swept, "a", "b")
     assert "no seed is in both" in refused(swept, "a/run-8", "b/other--3")

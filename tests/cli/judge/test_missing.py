@@ -79,6 +79,27 @@ def test_training_ends_at_the_first_look_where_it_is_clear(tmp_path: Path, train
     assert asked == [(name, seeds) for seeds in ([1], [2, 3, 4, 5, 6]) for name in both]
 
 
+def test_answer_is_told_once_and_what_is_known_before_on_stderr(tmp_path: Path, training: Start) -> None:
+    training()
+    done = judge(tmp_path, *MUON)
+    assert "is better than" in done.stdout
+    assert "is better than" not in done.stderr
+    done = judge(tmp_path, *FLAT, "--seeds", "7")
+    assert done.stderr.count("Not clear after") == 1
+    assert "Not clear after 6 pairs" in done.stderr
+    assert "Not clear after 7 pairs" in done.stdout
+
+
+def test_mistyped_metric_costs_no_second_run(tmp_path: Path, training: Start) -> None:
+    asked = training().asked
+    done = judge(tmp_path, *MUON, "--metric", "val/held_out/los")
+    assert (done.returncode, asked) == (1, [("", [1])])
+    assert "has no figure 'val/held_out/los'" in done.stderr
+    assert "Did you mean 'val/held_out/loss'" in done.stderr
+    judge(tmp_path, *MUON, "--metric", "perf/tokens_per_second")
+    assert asked == [("", [1])]
+
+
 def test_training_goes_on_seed_by_seed_up_to_the_most(tmp_path: Path, training: Start) -> None:
     asked = training().asked
     assert judge(tmp_path, *FLAT, "--seeds", "9").returncode == 3

@@ -18,6 +18,8 @@ from iolaus.runner.data.energon.prepare import prepare
 from iolaus.runner.data.energon.source import check_source, count_samples, samples_in_order
 from iolaus.runner.data.vision.conversations import ConversationReader
 from tests.conftest import ROOT
+from tests.support.in_process import iolaus_here
+from tests.support.json_keys import document
 
 
 @pytest.fixture
@@ -116,6 +118,15 @@ def test_bad_row_is_named_and_nothing_is_left(rows: Path, values: dict[str, Any]
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         make(rows)
     assert sorted(p.name for p in rows.parent.iterdir()) == ["images", "rows.jsonl"]
+
+
+def test_command_counts_its_samples_as_json(rows: Path) -> None:
+    folder = rows.parent
+    words = [str(rows), str(folder / "images"), str(folder / "out"), "--column", "question=statement"]
+    done = iolaus_here(folder, "prepare", *words, "--json")
+    assert done.returncode == 0, done.stderr
+    found = document("prepare", done.stdout)
+    assert sum(found["samples"].values()) == len(rows.read_text().splitlines())
 
 
 def test_command_names_the_line_that_is_no_json(rows: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,7 @@ from iolaus.runner.data.vision.conversations import Conversation, ConversationRe
 from iolaus.runner.data.vision.image_inputs import join_images
 from iolaus.runner.data.vision.processors import VisionProcessor, load_processor
 from iolaus.runner.models.packed.rows import choose_layout
-from iolaus.runner.modules.vision_language import images_of, sample_rows
+from iolaus.runner.models.vision.answers import images_of, sample_rows
 from iolaus.runner.objectives.vision_language import VisionLanguageCollator
 from tests.support.image_text_models import ARCHITECTURES, TEXT, VARYING, save_image_text_model
 

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 
 from iolaus.runner.models.packed.rows import choose_layout
-from iolaus.runner.modules.vision_language import images_of, sample_rows
+from iolaus.runner.models.vision.answers import images_of, sample_rows
 from tests.support.precision import assert_close, rounding
 from tests.support.vision import TinyVision, tiny_vision
 

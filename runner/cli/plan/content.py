@@ -1,0 +1,174 @@
+"""The parts of a plan: data, samples, lengths, parameter groups, learning rate and costs of a run."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from omegaconf import DictConfig
+
+from iolaus.conf.registry import option_of
+from iolaus.runner.config.completed import completed
+from iolaus.runner.config.skipped import left_out, noted_rewinds
+from iolaus.runner.launch.processes import quiet_threads
+from iolaus.runner.launch.resume import named_run
+from iolaus.runner.loop.assembly import Parts, assemble
+from iolaus.runner.loop.budget import Budget, budget_of, settle, take_over
+from iolaus.runner.modules.texts import marked_texts
+from iolaus.runner.run.cluster import num_nodes, processes_per_node
+from iolaus.runner.run.folder import RunFolder
+
+HISTOGRAM_LINES = 8
+MOST_MEASURED = 200_000  # sequences of the histogram
+ALONE = {"devices": 1, "num_nodes": 1, "strategy": "auto", "tensor_parallel_size": 1}
+FILLED = 8  # global batches that are collated for the fill rate
+
+Part = tuple[str, Any]
+
+
+def plan_of(config: DictConfig) -> Iterator[Part]:
+    """The parts of a run's plan by name, each as soon as it is known; None for what the run does not tell.
+
+    Raises the errors of config and data that the run would raise.
+    """
+    quiet_threads()
+    from iolaus.runner.data.module import GlobalBatchDataModule
+    from iolaus.runner.loop.lightning_loop import describe, is_plain
+    from iolaus.runner.loop.trainer import quiet_libraries
+
+    quiet_libraries()
+    asked, config = config, completed(config)
+    budget = budget_of(config.trainer)
+    if config.resume not in (None, "auto"):
+        run = named_run(config.resume, to_train=False)
+        config.skip_batches = left_out(config.skip_batches, noted_rewinds(run.path))
+        take_over(config.trainer, run.status().get("resolved") or {})
+    ranks = processes_per_node(config.trainer) * num_nodes(config.trainer)
+    if (unknown := budget_of(config.trainer)) and unknown.name == "max_seconds":
+        settle(config.trainer, _steps_in(unknown, asked, ranks))
+    parts = assemble(config)
+    indexed = isinstance(parts.data, GlobalBatchDataModule) and not parts.data.streamed
+    batches = parts.data.train_batches(0, ranks) if indexed else None
+    yield "dataset", {"described": describe(parts.data), **_data_facts(parts.data, config, indexed)}
+    yield "samples", None if batches is None else _samples(parts.data, batches[0])
+    yield "lengths", None if batches is None else _lengths(parts.data) | _fill(batches)
+    own = not is_plain(parts.data, parts.module)
+    yield "optimization", _optimizer(parts) if own else None
+    yield "model", describe(parts.module)
+    yield "ranks", ranks
+    yield "budget", str(budget) if budget else None
+    yield "steps", parts.max_steps
+    yield "epochs", parts.data.epoch_at(parts.max_steps) if indexed else None
+    yield from _costs(config, parts, batches, ranks) if own and batches is not None else NO_COSTS.items()
+
+
+def _steps_in(budget: Budget, asked: DictConfig, ranks: int) -> int:
+    """About the steps of a budget of seconds: a trial in this process alone, at the speed of as many ranks."""
+    from iolaus.runner.loop.resolved import choose_hardware
+    from iolaus.runner.loop.speed import steps_in
+
+    alone = asked.copy()
+    alone.trainer.update(ALONE if option_of("trainer", alone.trainer) else {"devices": 1, "num_nodes": 1})
+    with TemporaryDirectory() as folder:
+        return steps_in(budget, alone, choose_hardware(alone, {}), {}, RunFolder(Path(folder))) * ranks
+
+
+def _optimizer(parts: Parts) -> dict[str, Any]:
+    """Parameter groups and learning rate."""
+    from iolaus.runner.optim import groups_table
+    from iolaus.runner.optim.schedule.plot import numbers
+
+    schedule = getattr(parts.scheduler, "schedule", None)
+    rate = max(float(group["initial_lr"]) for group in parts.optimizer.param_groups) if schedule else 0.0
+    return {
+        "groups": groups_table(parts.optimizer),
+        "scheduler": type(parts.scheduler).__name__,
+        "phases": schedule.describe() if schedule else None,
+        "schedule": numbers(schedule, parts.max_steps, rate) if schedule else None,
+    }
+
+
+def _data_facts(data: Any, config: DictConfig, indexed: bool) -> dict[str, Any]:
+    """The number of sequences, fingerprints of the data and the sampler, and the folder of the cache."""
+    sets = {"training": data.train, **data.validation} if indexed else {}
+    found = {name: getattr(s, "fingerprint", None) for name, s in sets.items()}
+    return {
+        "sequences": {name: len(s) for name, s in sets.items()} if indexed else None,
+        "fingerprints": {name: value for name, value in found.items() if value} if indexed else None,
+        "sampler": data.sampler.fingerprint() if indexed else None,
+        "cache": config.data.get("cache_dir") if indexed else None,
+    }
+
+
+def _samples(data: Any, share: dict[str, Any]) -> list[dict[str, Any]]:
+    """The samples of the first micro-batch as marked text."""
+    ids = share["sample_ids"].tolist()
+    texts = marked_texts(share["micro_batches"][0], data.tokenizer, data.collator)
+    pairs = zip(ids, texts, strict=False)
+    return [{"epoch": epoch, "index": index, "text": text} for (epoch, index), text in pairs]
+
+
+def _lengths(data: Any) -> dict[str, Any]:
+    """The lengths of sequences in tokens, with their histogram."""
+    step = max(1, len(data.train) // MOST_MEASURED)
+    lengths = data.train.lengths(np.arange(0, len(data.train), step))
+    width = -(-(int(np.ptp(lengths)) + 1) // HISTOGRAM_LINES)
+    edges = np.arange(lengths.min(), lengths.max() + width + 1, width)
+    counts, _ = np.histogram(lengths, bins=edges)
+    bars = zip(counts / len(lengths), edges.tolist(), strict=False)
+    low, middle, high = np.percentile(lengths, [0, 50, 100]).tolist()
+    return {
+        "histogram": [{"from": start, "to": start + width - 1, "share": share} for share, start in bars],
+        "min": low, "median": middle, "max": high, "mean": float(lengths.mean()),
+    }  # fmt: skip
+
+
+def _fill(batches: Any) -> dict[str, Any]:
+    """The share of tokens that are not padding, and the number of micro-batches of a rank and step."""
+    shares = [batches[step] for step in range(min(FILLED, len(batches)))]
+    tokens, places = (sum(share[name] for share in shares) for name in ("tokens", "padded_tokens"))
+    micro = sum(len(share["micro_batches"]) for share in shares) / len(shares)
+    return {"fill": tokens / places, "packed": batches.packed, "micro_batches": micro}
+
+
+NO_COSTS = {"memory": None, "time": None}
+"""Of runs whose step is not tried."""
+
+
+def _costs(config: DictConfig, parts: Parts, batches: Any, ranks: int) -> Iterator[Part]:
+    """Memory of a rank in bytes, FLOPs and time of the run, from one step that is tried."""
+    import torch
+
+    from iolaus.runner.loop.trainer import resolve_accelerator, resolve_precision
+    from iolaus.runner.loop.trial import try_step
+    from iolaus.runner.models.autocast import usable_precision
+    from iolaus.runner.models.flops import peak_flops, step_flops
+
+    accelerator = resolve_accelerator(config.trainer.accelerator)
+    device = torch.device("cuda" if accelerator == "gpu" else accelerator)
+    precision = resolve_precision(config.trainer.precision, accelerator)
+    if config.trainer.precision == "auto":
+        precision = usable_precision(precision, parts.module.model, parts.data.layout)
+    share = batches[0]
+    cost = try_step(parts.module, parts.optimizer, share, device, precision)
+    per_step = ranks * step_flops(parts.module.model, parts.module.model.flop_counts(), share)
+    shards = ranks if config.trainer.get("strategy") == "fsdp" else 1
+    name = torch.cuda.get_device_name() if device.type == "cuda" else device.type
+    peak = peak_flops(name, precision)
+    memory = {part: getattr(cost, part) / shards for part in ("weights", "gradients", "optimizer")}
+    together = (cost.memory - cost.activations) / shards + cost.activations
+    yield "memory", {**memory, "activations": cost.activations, "together": together}
+    yield (
+        "time",
+        {
+            "step_seconds": cost.step_seconds,
+            "seconds": parts.max_steps * cost.step_seconds,
+            "flops_per_step": per_step,
+            "flops": per_step * parts.max_steps,
+            "tokens_per_second": ranks * share["tokens"] / cost.step_seconds,
+            "mfu": per_step / ranks / cost.step_seconds / peak if peak else None,
+            "precision": precision,
+            "device": name,
+        },
+    )

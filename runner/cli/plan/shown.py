@@ -1,0 +1,105 @@
+"""A plan for people, each part as soon as it is known, or as one JSON document."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from omegaconf import DictConfig
+
+from iolaus.runner.cli.plan.content import plan_of
+from iolaus.runner.report.summary import clock, group_summary, show
+from iolaus.runner.run.command.json_output import print_json, wants_json
+
+BAR = 40  # characters of the longest bar
+
+
+def show_plan(config: DictConfig) -> None:
+    """Prints the plan of a run; raises the errors of config and data that the run would raise."""
+    if wants_json():
+        print_json(dict(plan_of(config)))
+        return
+    parts: dict[str, Any] = {}
+    for name, part in plan_of(config):
+        parts[name] = part
+        if name in SHOWN and part is not None:
+            SHOWN[name](part)
+    _show_costs(parts)
+    print("nothing was trained; `iolaus train` with the same words trains", flush=True)
+
+
+def _show_data(data: Mapping[str, Any]) -> None:
+    facts = {"samples": "known only as they are read"}
+    if data["fingerprints"] is not None:
+        facts = {
+            "fingerprints": ", ".join(f"{name} {value}" for name, value in data["fingerprints"].items()),
+            "sampler": ", ".join(f"{name} {value}" for name, value in data["sampler"].items()),
+        }
+    cache = {"cache": data["cache"]} if data["cache"] else {}
+    show("the plan", {"data": {**data["described"], **facts, **cache}})
+
+
+def _show_samples(samples: list[dict[str, Any]]) -> None:
+    texts = {f"epoch {each['epoch']}, {each['index']}": each["text"] for each in samples}
+    show("samples as the model gets them", {"samples": texts})
+
+
+def _show_lengths(lengths: Mapping[str, Any]) -> None:
+    """The histogram of the lengths of sequences, and the share of tokens that are not padding."""
+    most, lines = max(each["share"] for each in lengths["histogram"]), {}
+    for each in lengths["histogram"]:
+        low, high = each["from"], each["to"]
+        name = f"{low:,} to {high:,}" if high > low else f"{low:,}"
+        lines[name] = f"{'█' * round(BAR * each['share'] / most)} {each['share']:.1%}"
+    low, middle, high, mean = (lengths[name] for name in ("min", "median", "max", "mean"))
+    lines["all"] = f"{low:.0f} to {high:.0f}, median {middle:.0f}, mean {mean:.1f}"
+    layout = "packed" if lengths["packed"] else "padded"
+    fill = {
+        "fill rate": f"{lengths['fill']:.1%} of the places hold text ({layout})",
+        "micro-batches": f"{lengths['micro_batches']:.1f} per rank and step",
+    }
+    show("lengths", {"tokens": lines, "fill": fill})
+
+
+def _show_optimizer(optimizer: Mapping[str, Any]) -> None:
+    from iolaus.runner.optim.schedule.plot import in_characters
+
+    group_summary(optimizer["groups"], optimizer["phases"] or "")
+    if schedule := optimizer["schedule"]:
+        print("learning rate", *in_characters(schedule), sep="\n", flush=True)
+    else:
+        print(f"learning rate: {optimizer['scheduler']} tells it only step by step", flush=True)
+
+
+def _show_costs(parts: Mapping[str, Any]) -> None:
+    sections = {"model": parts["model"]}
+    if parts["budget"]:
+        sections["length"] = {"budget": f"{parts['budget']}, {parts['steps']:,} steps"}
+    if memory := parts["memory"]:
+        facts = {name: _size(memory[name]) for name in ("weights", "gradients", "optimizer")}
+        facts["activations"] = f"{_size(memory['activations'])}, of the largest micro-batch"
+        facts["together"] = _size(memory["together"])
+        ranks = parts["ranks"]
+        sections[f"memory, each of {ranks}" if ranks > 1 else "memory"] = facts
+    if time := parts["time"]:
+        speed = f"{time['tokens_per_second']:,.0f} tokens per second"
+        if time["mfu"] is not None:
+            speed += f", {time['mfu']:.1%} of the device's peak"
+        sections["time"] = {
+            "steps": f"{parts['steps']:,}, {parts['epochs']:.2f} epochs",
+            "FLOPs": f"{time['flops_per_step']:.3g} a step, {time['flops']:.3g} in all",
+            "speed": f"{speed}, {time['precision']}, measured on {time['device']}",
+            "training": f"{clock(time['seconds'])}, validation and checkpoints not counted",
+        }
+    show("what it takes", sections)
+
+
+def _size(count: float) -> str:
+    return f"{count / 2**30:.2f} GiB" if count >= 2**30 else f"{count / 2**20:.1f} MiB"
+
+
+SHOWN: dict[str, Callable[[Any], None]] = {
+    "dataset": _show_data,
+    "samples": _show_samples,
+    "lengths": _show_lengths,
+    "optimization": _show_optimizer,
+}
+"""How the parts are shown that have a section of their own."""

@@ -1,0 +1,5 @@
+"""How a command answers.
+
+- `status`: the exit statuses of all commands and of ranks.
+- `json_output`: the answer as one JSON document on standard output, and nothing else there.
+"""

@@ -1,0 +1,85 @@
+"""The answer of a command as one JSON document on standard output, with nothing else there."""
+
+import json
+import math
+import os
+import sys
+from argparse import _ActionsContainer
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+from iolaus.runner.run.files import writing
+
+_held: ContextVar[list[str] | None] = ContextVar("_held", default=None)
+"""The document of the command that runs; None where its answer is for people."""
+
+
+def add_json_argument(parser: _ActionsContainer) -> None:
+    """Adds `--json` to a command."""
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON document on standard output, for programs"
+    )
+
+
+def plain(value: Any) -> Any:
+    """Values for JSON: arrays as lists, paths as text, and null for what is no finite number."""
+    if isinstance(value, Mapping):
+        return {str(name): plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    if hasattr(value, "tolist"):  # numpy's
+        return plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return str(value) if isinstance(value, Path) else value
+
+
+def as_json(value: Any) -> str:
+    """A JSON document for a reader, with floats in full."""
+    return json.dumps(plain(value), ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+
+
+def print_json(value: Any, file: Path | None = None) -> None:
+    """Prints the document of a command, within `json_alone` when the command has ended; or writes it to a file."""
+    if file is not None:
+        with writing(file) as out:
+            out.write(as_json(value))
+    elif (held := _held.get()) is None:
+        sys.stdout.write(as_json(value))
+    else:
+        held.append(as_json(value))
+
+
+def wants_json() -> bool:
+    """Whether the command that runs is to answer by a document."""
+    return _held.get() is not None
+
+
+@contextmanager
+def json_alone() -> Iterator[None]:
+    """Prints what the block gives to `print_json`, and everything else on standard error."""
+    held: list[str] = []
+    token = _held.set(held)
+    try:
+        with output_to_stderr():
+            yield
+    finally:
+        _held.reset(token)
+        sys.stdout.write("".join(held))
+
+
+@contextmanager
+def output_to_stderr() -> Iterator[None]:
+    """Within it what this process and its children print goes to standard error."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)

@@ -1,0 +1,87 @@
+"""The keys of the JSON documents that commands print; behind a dot stands one of a part, or of a list's rows."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+KEYS = {
+    "runs": """
+        folder state started ended step max_steps seconds monitor mode results overrides plateau
+        branch_of failure error
+    """,
+    "runs show": """
+        folder state step results overrides recipe settings.name settings.value settings.default
+        restarts rewinds command go_on_with
+    """,
+    "runs compare": """
+        ranked_by.figure ranked_by.direction settings.settings settings.kind settings.best settings.mean
+        settings.standard_deviation settings.interval settings.seeds settings.runs runs.folder
+        runs.state runs.step runs.seed runs.best runs.settings runs.figures runs.failure runs.note notes
+    """,
+    "info": "groups.group groups.about groups.default groups.options settings",
+    "info WORD": "recipe chosen fields.key fields.value fields.source fields.type fields.about",
+    "plan": """
+        dataset.described dataset.sequences dataset.fingerprints dataset.sampler dataset.cache samples.epoch
+        samples.index samples.text lengths.histogram.from lengths.histogram.to lengths.histogram.share
+        lengths.min lengths.median lengths.max lengths.mean lengths.fill lengths.packed
+        lengths.micro_batches optimization.groups.name optimization.groups.parameters optimization.groups.tensors
+        optimization.groups.example optimization.groups.lr optimization.groups.weight_decay optimization.scheduler
+        optimization.phases optimization.schedule model ranks budget steps epochs memory.weights
+        memory.gradients memory.optimizer memory.activations memory.together time.step_seconds
+        time.seconds time.flops_per_step time.flops time.tokens_per_second time.mfu time.precision
+        time.device
+    """,
+    "schedule": """
+        steps lr phases.name phases.kind phases.first_step phases.last_step phases.first_lr
+        phases.last_lr rates.step rates.lr
+    """,
+    "audit": "runs same steps first_difference.step first_difference.hashes",
+    "order --steps": "step place epoch index source file row part",
+    "order --find": """
+        trained_steps texts.text texts.found.source texts.found.file texts.found.row texts.found.set
+        texts.found.sequences texts.found.occurrences.step texts.found.occurrences.place
+        texts.found.occurrences.epoch texts.found.occurrences.index
+    """,
+    "order RUN RUN": """
+        steps same_data different_steps different_masks shared_of_a_step samples shared_samples
+    """,
+    "verify": "run unchanged problems signature",
+    "reproduce": """
+        run rebuilt verdict steps.compared steps.last steps.whole first_difference
+        largest_loss_difference.step largest_loss_difference.absolute largest_loss_difference.relative
+        largest_weight_difference files.identical files.different reasons
+    """,
+    "predict": "predictions.text predictions.predicted figures",
+    "push": "model target",
+    "consolidate": "checkpoint target",
+    "prepare": "folder samples",
+    "prepare corpus": "folder submitted sets",
+    "version": "iolaus torch lightning transformers hydra-core",
+}
+"""By command; those of `evaluate` and `judge` have pages of their own."""
+
+
+def document(command: str, printed: str) -> Any:
+    """The document that a command has printed, and nothing else, with all of its keys."""
+    found = json.loads(printed, parse_constant=_refuse)
+    told = {key: list(_have(found, key.split("."))) for key in KEYS[command].split()}
+    missing = [key for key, rows in told.items() if not rows or not all(rows)]
+    assert not missing, f"{command}: {missing}"
+    return found
+
+
+def _have(value: Any, keys: list[str]) -> Iterator[bool]:
+    """Whether a value has a key, and what is there the next one; of a list each row."""
+    if not keys:
+        yield True
+    elif isinstance(value, list):
+        for row in value:
+            yield from _have(row, keys)
+    elif value is None or keys[0] not in value:
+        yield False
+    else:
+        yield from _have(value[keys[0]], keys[1:])
+
+
+def _refuse(name: str) -> None:
+    raise AssertionError(f"{name} is no JSON")
