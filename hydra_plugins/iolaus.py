@@ -10,6 +10,7 @@ from iolaus.conf.registry import SEARCHED
 from iolaus.runner.sweeps import optuna as search
 from iolaus.runner.sweeps import ray, slurm
 from iolaus.runner.sweeps import sweeper as sweep
+from iolaus.runner.sweeps.suite import sweep as suites
 
 
 class OwnConfigs(SearchPathPlugin):
@@ -31,6 +32,10 @@ class GridSweeper(sweep.Grid):
 
 class OptunaSweeper(search.Search):
     """`hydra/sweeper=optuna`. Example: `iolaus -m hydra/sweeper=optuna 'optimizer.lr=interval(0.0001, 0.01)'`"""
+
+
+class SuiteSweeper(suites.SuiteSweep):
+    """`hydra/sweeper=suite`, chosen by `suite=NAME`. Example: `iolaus suite=small model=bert_tiny`"""
 
 
 class SlurmLauncher(slurm.Launcher):

@@ -36,6 +36,7 @@ from iolaus.runner.run.folder import RunFolder
 from iolaus.runner.run.lifetime import outlast_readers, without_teardown
 from iolaus.runner.run.redaction import know_secrets, redact_logs
 from iolaus.runner.run.signals import EXIT_INTERRUPTED, Stopped, ending_with_command, forwarding, stoppable
+from iolaus.runner.sweeps.suite.words import as_sweep
 
 log = logging.getLogger("iolaus")
 
@@ -51,7 +52,7 @@ def main(words: Sequence[str]) -> None:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises errors and does not print them
     refuse_sweep_of_ranks(list(words))
     typed = flags_first(words)
-    sys.argv[1:] = saved_overrides(typed)  # Hydra reads them there
+    sys.argv[1:] = as_sweep(saved_overrides(typed))  # Hydra reads them there
     prepare()
     at_the_end = nullcontext() if member() is None else without_teardown()
     with at_the_end, forwarding(), on_command_line(typed):

@@ -8,7 +8,6 @@ import sys
 import textwrap
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from iolaus.conf.fields import Field, default_options, fields_of, is_part, root_
 from iolaus.conf.registry import OPTIONS
 from iolaus.conf.values import suggest
 from iolaus.runner.cli.compose import compose, initialized
+from iolaus.runner.config.search_path import file_on_search_path
 
 RECIPES = "experiment"
 
@@ -175,14 +175,9 @@ def _summary(loader: ConfigLoader, group: str, name: str) -> str:
 
 def _comment(loader: ConfigLoader, config: str) -> list[str]:
     """The comment at the top of a YAML file on Hydra's search path."""
-    for entry in loader.get_search_path().get_path():
-        kind, _, place = (entry.path or "").partition("://")
-        if kind in ("pkg", "file") and place:
-            file = (files(place) if kind == "pkg" else Path(place)) / f"{config}.yaml"
-            if file.is_file():
-                lines = [line for line in file.read_text().splitlines() if line.startswith("#")]
-                return [line[1:].removeprefix(" ") for line in lines if "@package" not in line]
-    return []
+    file = file_on_search_path(loader, config)
+    lines = [line for line in file.read_text().splitlines() if line.startswith("#")] if file else []
+    return [line[1:].removeprefix(" ") for line in lines if "@package" not in line]
 
 
 def _folded(indent: str, text: str) -> list[str]:

@@ -20,7 +20,7 @@ def as_csv(runs: list[Run]) -> str:
 def as_markdown(runs: list[Run]) -> str:
     """Tables of settings and runs with the best setting in bold, and what there is to say of it."""
     compared = Comparison(runs)
-    tables = [_markdown(*table) for table in _tables(compared)]
+    tables = [markdown(*table) for table in _tables(compared)]
     return "\n".join([*tables, *(f"{note}\n" for note in compared.notes)])
 
 
@@ -51,7 +51,8 @@ def _tables(compared: Comparison) -> list[tuple[list[str], list[list[Any]], Coll
     return [*(settings if compared.has_seeds else []), (*compared.run_rows(), compared.best_runs())]
 
 
-def _markdown(heads: list[str], rows: list[list[Any]], best: Collection[int]) -> str:
+def markdown(heads: list[str], rows: list[list[Any]], best: Collection[int]) -> str:
+    """A table in Markdown; the best rows are bold."""
     lines = [heads, ["---"] * len(heads)]
     for number, row in enumerate(rows):
         cells = [shown_value(value).replace("|", "\\|") for value in row]

@@ -2,6 +2,7 @@
 
 - `sweeper`: grids of runs in one folder; `job_configs`: the configs of their jobs.
 - `optuna`: search with Optuna; `study`: its storage, which sweepers share; `pruning`: stops hopeless trials.
+- `suite`: models on a list of tasks, with one table.
 - `slurm`: jobs as SLURM arrays; `ray`: jobs as tasks of a Ray cluster.
 """
 

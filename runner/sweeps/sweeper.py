@@ -43,9 +43,16 @@ ENDED = ("done", "pruned")
 
 def register_plugins() -> None:
     """Makes the project's sweepers, launchers and search path known to Hydra, wherever the package lies."""
-    from hydra_plugins.iolaus import GridSweeper, OptunaSweeper, OwnConfigs, RayLauncher, SlurmLauncher
+    from hydra_plugins.iolaus import (
+        GridSweeper,
+        OptunaSweeper,
+        OwnConfigs,
+        RayLauncher,
+        SlurmLauncher,
+        SuiteSweeper,
+    )
 
-    for plugin in (GridSweeper, OptunaSweeper, OwnConfigs, RayLauncher, SlurmLauncher):
+    for plugin in (GridSweeper, OptunaSweeper, OwnConfigs, RayLauncher, SlurmLauncher, SuiteSweeper):
         Plugins.instance().register(plugin)
     take_place_of("ray_launcher")  # which Hydra has imported by now
 
@@ -62,9 +69,16 @@ def sweep_folder(*, _root_: DictConfig) -> str:
 
 
 def identity(config: DictConfig) -> dict[str, Any]:
-    """What two sweeps share exactly when they are the same: overrides and sweeper."""
+    """What two sweeps share exactly when they are the same: overrides and sweeper; a suite and its models too."""
     overrides = public_overrides(typed_overrides(config.hydra))
-    return {"overrides": overrides, "sweeper": str(config.hydra.runtime.choices.get("hydra/sweeper"))}
+    found: dict[str, Any] = {
+        "overrides": overrides,
+        "sweeper": str(config.hydra.runtime.choices.get("hydra/sweeper")),
+    }
+    if found["sweeper"] == "suite":
+        settings: Any = OmegaConf.to_container(config.hydra.sweeper)
+        found["suite"] = {name: value for name, value in settings.items() if name != "_target_"}
+    return found
 
 
 def find_sweep(outputs: Path, wanted: dict[str, Any]) -> Path | None:
@@ -85,7 +99,7 @@ class Job(NamedTuple):
 
 
 class JobSweeper(Sweeper):
-    """Base of both sweepers: a folder for the sweep and for each job, and jobs that may fail."""
+    """Base of the sweepers: a folder for the sweep and for each job, and jobs that may fail."""
 
     config: DictConfig
     params: dict[str, str]
@@ -219,6 +233,8 @@ class SweepPage(Callback):
         """Compares the runs in the sweep's folder; ends with exit status 1 where a job has failed."""
         folder = Path(config.hydra.sweep.dir)
         runs = runs_of(folder)
+        if read_sweep(folder).get("sweeper") == "suite":  # it has a page of its own
+            return
         if not runs or config.hydra.launcher.get("wait") is False:  # the jobs are only queued
             return
         from iolaus.runner.report.comparison.pages import write_comparison
