@@ -30,6 +30,9 @@ _NAMES_A_PLACE = re.compile(r"""['"]?\$\{[^{}]*\}['"]?""")
 HASH_LINE = "# config_hash: "
 """Start of the first line of `config.yaml`: the config's hash stands there too, should `status.json` be damaged."""
 
+LATER = (*BUDGETS, "header")
+"""Settings that came later: the hash of a config that does not use them is as it was before."""
+
 MARKS = ("status.json", "overrides.json", "command.txt", "config.yaml", "checkpoints")
 """Any of these marks the folder of a run."""
 CONFIG_FLAGS = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn")
@@ -45,7 +48,7 @@ def config_hash(config: DictConfig) -> str:
         if rules_of(Config).get(str(name), {}).get("execution") or value == []:
             continue
         if isinstance(value, dict) and name in OPTIONS:
-            left_out = execution_names(str(name), value) | {n for n in BUDGETS if value.get(n) is None}
+            left_out = execution_names(str(name), value) | {n for n in LATER if value.get(n) is None}
             value = {field: kept for field, kept in value.items() if field not in left_out}
         content[str(name)] = _without_modules(value)
     return sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:16]

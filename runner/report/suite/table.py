@@ -117,7 +117,7 @@ def notes(content: Content) -> Iterator[str]:
     for row in content["models"]:
         for task, cell in row["tasks"].items():
             if cell["problem"]:
-                yield f"{row['model']} has no figure of {task}: {cell['problem']}."
+                yield f"{row['model']} has no figure of {task}: {cell['problem'].rstrip('.')}."
     for column, best in content["best"].items():
         if column in content["summary"]:
             yield _best_sentence(column, best)

@@ -52,7 +52,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Suite:
-    """Tasks in an order in which each comes after the one that it starts from, and the tasks of each mean."""
+    """Tasks in the order of the file, and the tasks of each mean."""
 
     name: str
     tasks: Mapping[str, Task]
@@ -75,7 +75,8 @@ def read_suite(name: str, content: Any, data: str | None = None, source: str | N
         tasks[str(task)] = _task(place, str(task), {**shared, **fields, "overrides": both}, data, source)
     if data and not any("{data}" in str(each.get("sources", "")) for each in (content, *given.values())):
         raise ValueError(f"{where} has no sources with {{data}}, so suite.data={data} does not count")
-    return Suite(name, _in_order(where, tasks), _summary(where, content.get("summary"), tasks))
+    _check_starts(where, tasks)
+    return Suite(name, tasks, _summary(where, content.get("summary"), tasks))
 
 
 def last_of_each(words: Iterable[str]) -> list[str]:
@@ -189,27 +190,18 @@ def _names(where: str, field: str, given: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _in_order(where: str, tasks: Mapping[str, Task]) -> dict[str, Task]:
-    """The tasks in the order of the file, but after those that they start from."""
-    found: dict[str, Task] = {}
-    waiting = dict(tasks)
-    while waiting:
-        ready = {
-            n: task for n, task in waiting.items() if task.start_from is None or task.start_from in found
-        }
-        if not ready:
-            name, task = next(iter(waiting.items()))
-            known = ", ".join(other for other in tasks if other != name)
-            why = (
-                "which starts from it"
-                if task.start_from in tasks
-                else f"which is no task; there are: {known}"
-            )
-            near = "" if task.start_from in tasks else suggest(str(task.start_from), tasks)
-            raise ValueError(f"{where}, task {name}: it starts from {task.start_from!r}, {why}{near}")
-        found |= ready
-        waiting = {n: task for n, task in waiting.items() if n not in found}
-    return found
+def _check_starts(where: str, tasks: Mapping[str, Task]) -> None:
+    """Raises ValueError for a task that starts from no task, or in the end from itself."""
+    for name, task in tasks.items():
+        path, start = [name], task.start_from
+        while start is not None:
+            place = f"{where}, task {path[-1]}: it starts from {start!r}"
+            if start not in tasks:
+                raise ValueError(f"{place}; the tasks are: {', '.join(tasks)}{suggest(start, tasks)}")
+            if start in path:
+                raise ValueError(f"{place}, which starts from it")
+            path.append(start)
+            start = tasks[start].start_from
 
 
 def _summary(where: str, given: Any, tasks: Mapping[str, Task]) -> dict[str, tuple[str, ...]]:
