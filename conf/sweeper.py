@@ -47,7 +47,7 @@ class Optuna:
 
 @dataclass
 class Suite:
-    """Models on every task of a suite, with one table: `iolaus suite=small model=RUN`; `suite.data=...` for the fields."""
+    """Models on every task of a suite, with one table: `iolaus suite=small model=RUN`; `suite.data=...` sets a field."""
 
     _target_: str = "hydra_plugins.iolaus.SuiteSweeper"
     suite: str = setting(MISSING, allowed=NAMED)
@@ -60,6 +60,8 @@ class Suite:
     """Folder of the data, for suites with sources that are files."""
     source: Any = None
     """Which of a suite's sources to read; none takes its first, with `data` the first that is files."""
+    overrides: list[str] = setting(factory=list)
+    """Settings of every job, which the command has beside these; several values make a grid."""
 
 
 register("hydra/sweeper", grid=Grid, optuna=Optuna, suite=Suite)

@@ -19,14 +19,16 @@ from iolaus.conf.fields import Field, default_options, fields_of, is_part, root_
 from iolaus.conf.registry import OPTIONS
 from iolaus.conf.values import suggest
 from iolaus.runner.cli.compose import compose, initialized
-from iolaus.runner.config.search_path import file_on_search_path
+from iolaus.runner.config.search_path import file_on_search_path, names_on_search_path
 
 RECIPES = "experiment"
+SUITES = "suite"
 
 ABOUT = {
     "hydra/launcher": "Where the jobs of `-m` run.",
     "hydra/sweeper": "Which jobs `-m` makes of several values.",
     RECIPES: "Recipes: whole configs, described by their header.",
+    SUITES: "Tasks that models are finetuned and measured on, as one sweep: `iolaus suite=small model=RUN`.",
 }
 """Groups that are no field of the config."""
 
@@ -54,7 +56,7 @@ def _listing(loader: ConfigLoader) -> Iterator[str]:
     """Every group with its options, a line each."""
     chosen = default_options()
     about = ABOUT | {field.key: field.doc for field in fields_of(Config, "")}
-    for group in [*OPTIONS, RECIPES]:
+    for group in [*OPTIONS, RECIPES, SUITES]:
         options = sorted({*OPTIONS.get(group, {}), *loader.get_group_options(group)})
         default = f" (default {chosen[group]})" if group in chosen else ""
         yield f"{_bold(group)}{default}: {about.get(group, '')}"
@@ -70,6 +72,9 @@ def _listing(loader: ConfigLoader) -> Iterator[str]:
 def _details(words: list[str], loader: ConfigLoader) -> Iterator[str]:
     """The fields of the groups that are named; without any, those that the overrides and the recipe change."""
     known = [*OPTIONS, RECIPES]
+    if words[0].partition("=")[0] == SUITES:
+        yield from _suites(words[0].partition("=")[2], loader)
+        return
     for word in words:
         if "=" not in word and not word.startswith("~") and word not in known:
             raise ValueError(f"iolaus info: there is no group {word!r}" + suggest(word, known))
@@ -89,6 +94,19 @@ def _details(words: list[str], loader: ConfigLoader) -> Iterator[str]:
         yield f"{_bold(f'{group}={choices.get(group)}')}: {_summary(loader, group, str(choices.get(group)))}"
         yield from _shown(_rows(config, group))
         yield ""
+
+
+def _suites(name: str, loader: ConfigLoader) -> Iterator[str]:
+    """The header of a suite, or without a name those of all."""
+    known = names_on_search_path(loader, SUITES)
+    if name and name not in known:
+        raise ValueError(f"there is no suite {name!r}; there are: {', '.join(known)}{suggest(name, known)}")
+    for suite in [name] if name else known:
+        yield from (
+            _bold(f"{SUITES}={suite}"),
+            *(f"  {line}" for line in _comment(loader, f"{SUITES}/{suite}")),
+            "",
+        )
 
 
 def _rows(config: DictConfig, group: str) -> Iterator[Row]:

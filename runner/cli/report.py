@@ -1,4 +1,4 @@
-"""A report of one run, or a comparison of several: `iolaus report RUN [RUN ...] [--out FILE] [--format html|md|csv]`."""
+"""A report of a run or a suite, or a comparison of runs: `iolaus report RUN [RUN ...] [--format html|md|csv]`."""
 
 import os
 from argparse import ArgumentParser, Namespace
@@ -7,14 +7,20 @@ from pathlib import Path
 from iolaus.runner.report.comparison.pages import write_comparison
 from iolaus.runner.report.runs import find_runs, load_run
 from iolaus.runner.report.single import report_page, save
+from iolaus.runner.report.suite.figures import read_suite_results
+from iolaus.runner.report.suite.pages import write_suite
+from iolaus.runner.report.suite.table import suite_csv, suite_markdown
 from iolaus.runner.report.table import as_csv, as_markdown
 
 TABLES = {"md": as_markdown, "csv": as_csv}
+OF_SUITES = {"md": suite_markdown, "csv": suite_csv}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folders, or that of a sweep")
+    parser.add_argument(
+        "runs", nargs="+", type=Path, metavar="RUN", help="run folders, or that of a sweep or suite"
+    )
     parser.add_argument("--out", type=Path, metavar="FILE", help="file to write")
     formats = ("html", *TABLES)
     parser.add_argument("--format", choices=formats, default="html", help="a page, or the table alone")
@@ -22,13 +28,23 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def main(arguments: Namespace) -> None:
     """Writes the page and prints its path, or prints the table."""
-    folders, out = arguments.runs, arguments.out
+    folders, out, table_format = arguments.runs, arguments.out, arguments.format
+    if len(folders) == 1 and (suite := read_suite_results(folders[0])):
+        if table_format == "html":
+            print(write_suite(folders[0], suite, out))
+        else:
+            _show(OF_SUITES[table_format](suite), out)
+        return
     runs = [run for folder in folders for run in (find_runs(folder) or [folder])]
-    if arguments.format == "html":
+    if table_format == "html":
         print(_write_page(folders, runs, out))
     else:
-        table = TABLES[arguments.format]([load_run(run) for run in runs])
-        print(save(out, table) if out else table, end="\n" if out else "")
+        _show(TABLES[table_format]([load_run(run) for run in runs]), out)
+
+
+def _show(table: str, out: Path | None) -> None:
+    """Prints a table, or writes it and prints the path."""
+    print(save(out, table) if out else table, end="\n" if out else "")
 
 
 def _write_page(folders: list[Path], runs: list[Path], out: Path | None) -> Path:

@@ -1,4 +1,4 @@
-"""YAML files on Hydra's search path: the project's, those of plugins, and of folders of the user's own. Imports no torch."""
+"""YAML files on Hydra's search path: the project's, those of plugins, and those in folders of the user's own."""
 
 from collections.abc import Iterator
 from importlib.resources import files

@@ -77,6 +77,7 @@ def identity(config: DictConfig) -> dict[str, Any]:
     }
     if found["sweeper"] == "suite":
         settings: Any = OmegaConf.to_container(config.hydra.sweeper)
+        settings["overrides"] = public_overrides(settings["overrides"])
         found["suite"] = {name: value for name, value in settings.items() if name != "_target_"}
     return found
 
@@ -117,10 +118,16 @@ class JobSweeper(Sweeper):
         """Makes the folder with its `sweep.json`."""
         self.folder.mkdir(parents=True, exist_ok=True)
         given: Any = OmegaConf.to_container(self.config.hydra.overrides.hydra, resolve=False)
-        hydra = [word for word in given if not word.startswith(("hydra.sweep.dir=", "hydra.mode="))]
+        hydra = [
+            self.public(word) for word in given if not word.startswith(("hydra.sweep.dir=", "hydra.mode="))
+        ]
         noted = read_sweep(self.folder) | identity(self.config) | {"hydra": hydra, "flags": flags()}
         noted.setdefault("started", datetime.now().isoformat(timespec="seconds"))
         write_atomically(self.folder / SWEEP, json.dumps(noted, indent=1))
+
+    def public(self, word: str) -> str:
+        """A word for Hydra as it is written down; a sweeper that has overrides in it leaves out those with secrets."""
+        return word
 
     def parse(self, arguments: Sequence[str]) -> list[Any]:
         """Overrides as Hydra reads them, those of the sweeper's own `params` before those given."""

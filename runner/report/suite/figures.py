@@ -47,9 +47,8 @@ def measured(results: Mapping[str, float], names: Sequence[str], stages: Sequenc
         keys = [name] if name in results else next(filter(None, of_stages), [])
         value = statistics.mean(results[key] for key in keys) if keys else math.nan
         if not keys:
-            raise ValueError(
-                f"it has no figure {name!r}; it has: {', '.join(results)}{suggest(name, results)}"
-            )
+            near = suggest(name, [key.rpartition("/")[2] for key in results])
+            raise ValueError(f"it has no figure {name!r}; it has: {', '.join(results)}{near}")
         if not math.isfinite(value):
             raise ValueError(f"its figure {name} is not a number")
         values.append(value)

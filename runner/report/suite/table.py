@@ -134,14 +134,14 @@ def _best_sentence(column: str, best: Content) -> str:
 
 
 def _is_scaled(content: Content) -> bool:
-    """Whether figures are shown as hundredths: where all lie in 0 to 1."""
+    """Whether figures are shown as hundredths: where all lie in -1 to 1, as correlations do."""
     means = [
         cell["mean"]
         for row in content["models"]
         for cell in row["tasks"].values()
         if cell["mean"] is not None
     ]
-    return bool(means) and all(0 <= mean <= 1 for mean in means)
+    return bool(means) and all(abs(mean) <= 1 for mean in means)
 
 
 def _shown(content: Content, value: float) -> str:

@@ -3,8 +3,8 @@
 **The rule.** All settings are run with the first seed. After each seed those that have failed are out, and of the others
 the best `keep` share goes on (rounded up, at least one), by the mean of the validation figure over the seeds so far; of
 equal ones the earlier in the grid. Where nothing is left to choose between (one setting, or `keep` is 1) the other seeds
-are run at once. Chosen is the best mean of those that have all seeds. So S settings and `keep` 1/2 take S + S/2 + S/4 + ...
-jobs.
+are run at once. Chosen is the best mean of those that have all seeds. So S settings, `keep` 1/2 and three seeds take
+S + S/2 + S/4 jobs.
 
 The idea is that of successive halving (Jamieson and Talwalkar 2016, arXiv 1502.07943) with seeds for steps.
 """

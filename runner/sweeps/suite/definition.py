@@ -65,7 +65,7 @@ def _content(name: str, loader: ConfigLoader, above: Sequence[str] = ()) -> dict
     else:
         known = names_on_search_path(loader, "suite")
         raise ValueError(
-            f"there is no suite {name!r}; there are: {', '.join(known)}{suggest(name, known)}, or a path to a YAML file"
+            f"there is no suite {name!r}; name a YAML file, or one of: {', '.join(known)}{suggest(name, known)}"
         )
     try:
         own = yaml.safe_load(text)
@@ -107,7 +107,7 @@ def chosen_tasks(suite: Suite, names: Sequence[str]) -> Suite:
 
 
 def with_typed(suite: Suite, typed: Iterable[Override]) -> Suite:
-    """The suite with what was typed beside it: one value counts in every job, and several are a grid, or the seeds."""
+    """The suite with what was typed beside it: one value counts in every job, several are a grid, or the seeds."""
     tasks = dict(suite.tasks)
     for override in typed:
         key, several = override.get_key_element(), override.is_sweep_override()

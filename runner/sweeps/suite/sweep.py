@@ -19,10 +19,13 @@ from iolaus.runner.report.suite.pages import write_suite
 from iolaus.runner.report.suite.table import suite_text
 from iolaus.runner.run.errors import explain
 from iolaus.runner.run.files import write_atomically
+from iolaus.runner.run.folder import public_overrides
+from iolaus.runner.run.sweep_folder import literal
 from iolaus.runner.sweeps.suite.choosing import Standing, standing
 from iolaus.runner.sweeps.suite.definition import chosen_tasks, load_suite, with_typed
 from iolaus.runner.sweeps.suite.fields import Task, last_of_each
 from iolaus.runner.sweeps.suite.models import models_of, pretrained
+from iolaus.runner.sweeps.suite.words import values_of
 from iolaus.runner.sweeps.sweeper import Job, JobSweeper, place, problem_of
 
 log = logging.getLogger("iolaus")
@@ -49,7 +52,10 @@ class SuiteSweep(JobSweeper):
         loader, settings = self.configs.loader, self.settings
         suite = load_suite(settings.suite, loader, settings.data, settings.source)
         suite = chosen_tasks(suite, settings.tasks) if settings.tasks else suite
-        self.suite = with_typed(suite, self.parse(arguments))
+        typed = (
+            self.config.hydra.sweeper.overrides
+        )  # the settings were resolved twice, with interpolations for jobs
+        self.suite = with_typed(suite, self.parse([*typed, *arguments]))
         self.models = models_of(settings.models, loader)
         self.jobs: dict[Place, Job] = {}
         self._check()
@@ -63,6 +69,13 @@ class SuiteSweep(JobSweeper):
         self._say_problems(content)
         return content
 
+    def public(self, word: str) -> str:
+        """Without the overrides of its jobs that hold secrets."""
+        name, _, _ = word.partition("=")
+        if name != "hydra.sweeper.overrides":
+            return word
+        return f"{name}={literal(public_overrides(values_of(word)))}"
+
     def _check(self) -> None:
         """Raises ValueError for a wrong config before anything is launched: each value of each grid, for each model."""
         for model in self.models:
@@ -71,13 +84,19 @@ class SuiteSweep(JobSweeper):
                 for number, setting in enumerate(task.settings):
                     if sum(a != b for a, b in zip(setting, first, strict=True)) < 2:
                         words = self._words(Place(model, task.name, number, 0), start="checked_alone")
-                        try:
-                            self.configs.check(self.config, words)
-                        except Exception as error:
-                            if (message := explain(error)) is None:
-                                raise
+                        if problem := self._problem_of(words):
                             of = f"suite {self.suite.name}, task {task.name}, model {model}"
-                            raise ValueError(f"{of}: {message}") from error
+                            raise ValueError(f"{of}: {' '.join(problem.split())}")
+
+    def _problem_of(self, words: list[str]) -> str:
+        """What is wrong with the config that these overrides make."""
+        try:
+            self.configs.check(self.config, words)
+        except Exception as error:
+            if (message := explain(error)) is None:
+                raise
+            return message
+        return ""
 
     def _next_stage(self) -> list[Place]:
         """The jobs that can be run now and were not looked at yet."""

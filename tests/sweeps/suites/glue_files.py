@@ -3,7 +3,7 @@
 import random
 from pathlib import Path
 
-WORDS = "the a river runs under old bridge while seven herons watch nobody speaks of winter again".split()
+WORDS = ["the", "a", "river", "runs", "under", "old", "bridge", "while", "seven", "herons", "watch", "winter"]
 
 ZIP = {
     "CoLA": (None, "gj04\t{label}\t*\t{one}", ("0", "1")),
