@@ -6,6 +6,7 @@ from typing import Any
 from omegaconf import MISSING
 
 from iolaus.conf.registry import register_root
+from iolaus.conf.trainer import BUDGETS
 from iolaus.conf.values import PAIRS, Choice, Named, setting
 
 DEFAULTS: list[Any] = [
@@ -24,6 +25,9 @@ DEFAULTS: list[Any] = [
     {"experiment": None},
     {"override hydra/sweeper": "grid"},
 ]
+
+LATER = (*BUDGETS, "header")
+"""Settings that came later: the hash of a config that does not use them is as it was before."""
 
 HYDRA: dict[str, Any] = {
     "run": {"dir": "${run_folder:}"},

@@ -35,7 +35,7 @@ class OptunaSweeper(search.Search):
 
 
 class SuiteSweeper(suites.SuiteSweep):
-    """`hydra/sweeper=suite`, chosen by `suite=NAME`. Example: `iolaus suite=small model=bert_tiny`"""
+    """`hydra/sweeper=suite`, or `suite=NAME`. Example: `iolaus -m hydra/sweeper=suite hydra.sweeper.suite=small`"""
 
 
 class SlurmLauncher(slurm.Launcher):

@@ -16,9 +16,8 @@ from typing import IO, Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from iolaus.conf.config import Config
+from iolaus.conf.config import LATER, Config
 from iolaus.conf.registry import OPTIONS, execution_names
-from iolaus.conf.trainer import BUDGETS
 from iolaus.conf.values import rules_of
 from iolaus.runner.run.environment import environment
 from iolaus.runner.run.errors import explain
@@ -29,9 +28,6 @@ _NAMES_A_PLACE = re.compile(r"""['"]?\$\{[^{}]*\}['"]?""")
 
 HASH_LINE = "# config_hash: "
 """Start of the first line of `config.yaml`: the config's hash stands there too, should `status.json` be damaged."""
-
-LATER = (*BUDGETS, "header")
-"""Settings that came later: the hash of a config that does not use them is as it was before."""
 
 MARKS = ("status.json", "overrides.json", "command.txt", "config.yaml", "checkpoints")
 """Any of these marks the folder of a run."""
