@@ -74,9 +74,12 @@ class Config:
     """Callbacks of the trainer, such as progress bar and throughput."""
     logger: Any = setting(MISSING, execution=True)
     """Where metrics go; several with `logger=[csv,wandb]`."""
-    mode: str = setting("train", allowed=Choice(("train", "inspect", "evaluate")), execution=True)
-    """`train`; `inspect` (as `iolaus plan`), which shows what a run would do; or `evaluate` (as `iolaus evaluate`), which
-    measures the finished run that `resume` names on `data.test`, on `data.validation` if it was trained on text."""
+    mode: str = setting("train", allowed=Choice(("train", "inspect", "evaluate", "probe")), execution=True)
+    """`train`; `inspect` (as `iolaus plan`), which shows what a run would do; `evaluate` (as `iolaus evaluate`), which
+    measures the finished run that `resume` names on `data.test`, on `data.validation` if it was trained on text; or
+    `probe`, which measures the frozen features of `model` on `data`."""
+    pooling: str = setting("mean", allowed=Choice(("mean", "cls")), execution=True)
+    """With `mode=probe`, the features of a text: the `mean` of its tokens' hidden states, or that of the first (`cls`)."""
     seed: int = 42
     """Seed of every random choice of the run."""
     skip_batches: list[Any] = setting(factory=list, allowed=PAIRS)

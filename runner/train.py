@@ -86,7 +86,7 @@ def work(config: DictConfig) -> dict[str, float]:
             if config.mode == "evaluate":
                 evaluate(config, folder)
                 return {}
-            return run_job(config, folder, here, train)
+            return run_job(config, folder, here, probe if config.mode == "probe" else train)
         except Stopped as stopped:
             requeued = requeue(stopped, here)
             if first:
@@ -123,6 +123,13 @@ def evaluate(config: DictConfig, folder: RunFolder) -> None:
     except BaseException:
         shutil.rmtree(folder.path, ignore_errors=True)
         raise
+
+
+def probe(config: DictConfig, folder: RunFolder) -> dict[str, float]:
+    """Measures the frozen features of a model; returns the figures, `objective` among them."""
+    from iolaus.runner.cli.models.probe import probe_model
+
+    return probe_model(config, folder)
 
 
 def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:

@@ -59,7 +59,7 @@ def register_plugins() -> None:
 
 def sweep_folder(*, _root_: DictConfig) -> str:
     """The folder of the sweep that a composed config asks for: the resolver `${sweep_folder:}`."""
-    if _root_.mode != "train":
+    if _root_.mode not in ("train", "probe"):
         raise ValueError(
             f"mode={_root_.mode} is for one config: leave out -m and give each setting one value"
         )

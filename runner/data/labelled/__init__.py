@@ -3,5 +3,5 @@
 - `examples`: `ExampleReader` and `TaskSequences`, the base classes of the readers of tasks and of their samples.
 - `classification`, `token_classification`, `question_answering`: one task each.
 - `labels`: names and numbers of labels; `tags`: tags of words (IOB2) and their decoding.
-- `finetuning`: `FinetuningData`, the data module that serves a task.
+- `finetuning`: `FinetuningData`, the data module that serves a task; `retrieval`: queries with passages, to be measured.
 """
