@@ -13,7 +13,7 @@ PENALTIES = (1.0, 0.1, 0.01, 0.001, 0.0001)
 MOST_ITERATIONS = 1000
 """Iterations of L-BFGS for one penalty."""
 
-SMALLEST_GRADIENT = 1e-6
+SMALLEST_GRADIENT = 1e-5
 """A fit has ended where no derivative of the loss is larger."""
 
 T = TypeVar("T")
