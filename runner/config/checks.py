@@ -144,7 +144,9 @@ def _check_task(values: Values) -> None:
     data, objective = values["data"], option_of("objective", values["objective"])
     task = data.get("task") if option_of("data", data) else None
     if target_of(data) in MEASURED:
-        raise ValueError(f"{option_of('data', data)} is measured by mode=probe, and nothing trains on it")
+        raise ValueError(
+            f"data={option_of('data', data)} is measured by mode=probe, and nothing trains on it"
+        )
     if task is not None and task not in TASKS and not values["imports"]:
         raise ValueError(
             f"data.task={task!r}; there are: {', '.join(TASKS)}; if it is one of yours, name the module that "

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from iolaus.runner.data.energon.module import EnergonMultiModalDataModule
     from iolaus.runner.data.energon.run import EnergonData
     from iolaus.runner.data.labelled.finetuning import FinetuningData
+    from iolaus.runner.data.labelled.mteb_tasks import MtebTasks
     from iolaus.runner.data.labelled.retrieval import RetrievalPairs
     from iolaus.runner.data.text.pretraining import PretrainingData
     from iolaus.runner.data.vision.image_text import ImageTextDataModule
@@ -36,6 +37,7 @@ __all__ = [
     "FinetuningData",
     "FinetuningDataModule",
     "ImageTextDataModule",
+    "MtebTasks",
     "PretrainingData",
     "PretrainingDataModule",
     "RetrievalPairs",

@@ -41,7 +41,10 @@ def probe_model(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     show(
         "done",
         {
-            "model": {"network": encoder.describe(), **{n: str(v) for n, v in decided.items() if v is not None}},
+            "model": {
+                "network": encoder.describe(),
+                **{n: str(v) for n, v in decided.items() if v is not None},
+            },
             "figures": shown,
             "files": {"report": str(typed_path(folder.path) / "report.html")},
         },
@@ -56,7 +59,7 @@ def prepared(config: DictConfig) -> tuple[Any, Any]:
     from transformers import AutoModel
 
     from iolaus.runner.cli.models.evaluate import progress
-    from iolaus.runner.data import FinetuningData, RetrievalPairs
+    from iolaus.runner.data import FinetuningData, MtebTasks, RetrievalPairs
     from iolaus.runner.inference.frozen.encoder import FrozenEncoder
     from iolaus.runner.inference.passes import Computation
     from iolaus.runner.loop.assembly import make_data
@@ -64,7 +67,7 @@ def prepared(config: DictConfig) -> tuple[Any, Any]:
     from iolaus.runner.models.head import Head
 
     data = make_data(config)
-    if not isinstance(data, FinetuningData | RetrievalPairs):
+    if not isinstance(data, FinetuningData | RetrievalPairs | MtebTasks):
         raise ValueError(
             f"mode=probe measures labelled data, and {type(data).__name__} has no labels: choose experiment=classification, "
             "data=stdlib_retrieval or data of yours, such as data=classification data.train=train.csv"

@@ -3,5 +3,6 @@
 - `examples`: `ExampleReader` and `TaskSequences`, the base classes of the readers of tasks and of their samples.
 - `classification`, `token_classification`, `question_answering`: one task each.
 - `labels`: names and numbers of labels; `tags`: tags of words (IOB2) and their decoding.
-- `finetuning`: `FinetuningData`, the data module that serves a task; `retrieval`: queries with passages, to be measured.
+- `finetuning`: `FinetuningData`, the data module that serves a task; `retrieval`, `mteb_tasks`: what is
+  measured and not trained on.
 """

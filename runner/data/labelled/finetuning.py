@@ -7,6 +7,7 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from iolaus.conf.data import labelled as options
+from iolaus.conf.data.mteb import Mteb
 from iolaus.conf.data.retrieval import Retrieval
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.evaluated import EvaluatedDataModule, by_name
@@ -119,10 +120,10 @@ class FinetuningData(EvaluatedDataModule):
 
 
 def tokenizer_of(
-    given: options.FinetuningData | Retrieval, texts: Callable[[], Iterable[str]]
+    given: options.FinetuningData | Retrieval | Mteb, texts: Callable[[], Iterable[str]]
 ) -> PreTrainedTokenizerBase:
     """The tokenizer that the settings name, or one trained on the texts. ValueError if it reads no texts so long."""
-    if given.tokenizer is None:
+    if given.tokenizer is None and not isinstance(given, Mteb):
         return train_tokenizer(list(texts()), given.tokenizer_kind, given.vocab_size, given.lowercase)
     tokenizer = load_tokenizer(model_folder(given.tokenizer))
     if given.max_length > tokenizer.model_max_length:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from iolaus.runner.data.labelled.labels import REGRESSION, SINGLE
+from iolaus.runner.data.labelled.mteb_tasks import MtebTasks
 from iolaus.runner.data.labelled.retrieval import RetrievalPairs, RetrievalSet
 from iolaus.runner.evaluation.files import entry_of
 from iolaus.runner.evaluation.frozen.linear import fit_probe
@@ -23,6 +24,9 @@ from iolaus.runner.inference.passes import device_here
 
 OF_NEIGHBOURS = ("accuracy", "macro_f1")
 """Figures of the nearest neighbours, as `knn_accuracy` and `knn_macro_f1`."""
+
+MOST_WORDS = 20_000
+"""Words that a probe is fitted to; of n times as many every n-th is taken."""
 
 Scores = Callable[[Tensor], Tensor]
 """From features [M, H] to the scores of classes [M, C]."""
@@ -43,7 +47,9 @@ class Probed(NamedTuple):
 
     def figures(self) -> dict[str, float]:
         """The figures of all sets, by set and name, and `objective`: that of the first validation set, else of the first."""
-        found = {f"{name}/{key}": v for name, entry in self.sets.items() for key, v in entry["metrics"].items()}
+        found = {
+            f"{name}/{key}": v for name, entry in self.sets.items() for key, v in entry["metrics"].items()
+        }
         names = [name for name in sorted(self.sets, reverse=True) if f"{name}/{self.monitor}" in found]
         return found | {"objective": found[f"{name}/{self.monitor}"] for name in names[:1]}
 
@@ -52,13 +58,18 @@ def probe(data: Any, encoder: FrozenEncoder) -> Probed:
     """Measures an encoder on prepared data, as its kind asks for.
 
     Texts or pairs with one label: a linear probe and nearest neighbours; words with labels: a linear probe; pairs with
-    numbers: the cosine of the two texts; queries with passages: ranks by cosine.
+    numbers: the cosine of the two texts; queries with passages: ranks by cosine; tasks of mteb: what mteb measures.
 
     Raises:
         ValueError: nothing is measured on this kind of data, or there are no validation examples to choose on.
     """
     if isinstance(data, RetrievalPairs):
         return _ranked(data.sets, encoder)
+    if isinstance(data, MtebTasks):
+        from iolaus.runner.inference.frozen.mteb_tasks import entries_of
+
+        entries = entries_of(data.tasks, encoder)
+        return Probed("mteb", next(iter(next(iter(entries.values()))["metrics"])), entries, {})
     task, train = getattr(data, "task_name", None), getattr(data, "train_set", None)
     kind = getattr(train, "problem_type", None)
     if task == "classification" and kind == SINGLE:
@@ -90,7 +101,9 @@ def _classified(data: Any, encoder: FrozenEncoder) -> Probed:
         predictions[name], entries[name] = mine, _entry(mine)
         beside = _entry(theirs)
         for part in ("metrics", "intervals"):
-            own = {f"knn_{figure}": beside[part][figure] for figure in OF_NEIGHBOURS if figure in beside[part]}
+            own = {
+                f"knn_{figure}": beside[part][figure] for figure in OF_NEIGHBOURS if figure in beside[part]
+            }
             entries[name][part] |= own
     chosen = {"linear_penalty": linear.penalty, "neighbours": knn.number}
     return Probed("classification", "accuracy", entries, predictions, chosen)
@@ -101,7 +114,8 @@ def _tagged(data: Any, encoder: FrozenEncoder) -> Probed:
     held_out, sets = _validation(data), {"train": data.train_set, **data.evaluated_sets}
     features = {name: encoder.features(given, name).to(device_here()) for name, given in sets.items()}
     labels = {name: torch.from_numpy(given.word_labels).to(device_here()) for name, given in sets.items()}
-    there = torch.from_numpy(data.train_set.has_pieces).to(device_here())
+    there = torch.from_numpy(data.train_set.has_pieces).nonzero()[:, 0]
+    there = there[:: -(-len(there) // MOST_WORDS)].to(device_here())
     linear = fit_probe(
         features["train"][there],
         labels["train"][there],
@@ -140,7 +154,13 @@ class RankedPassages(NamedTuple):
         passages, relevant = self.given.passages, self.given.relevant
         for number, (query, top) in enumerate(zip(self.given.queries, self.ranking.first, strict=True)):
             gold = [passages[place] for place in relevant[number]]
-            yield {"id": number, "text": query, "gold": gold, "predicted": passages[top[0]], "probability": None}
+            yield {
+                "id": number,
+                "text": query,
+                "gold": gold,
+                "predicted": passages[top[0]],
+                "probability": None,
+            }
 
     def files(self) -> dict[str, str]:
         """None."""
@@ -151,10 +171,15 @@ def _ranked(sets: Mapping[str, RetrievalSet], encoder: FrozenEncoder) -> Probed:
     """All passages of a set, ranked for each query by their cosine."""
     predictions, entries = {}, {}
     for name, given in sets.items():
-        queries, passages = encoder.embed(given.queries, f"{name}, queries"), encoder.embed(given.passages, name)
+        queries, passages = (
+            encoder.embed(given.queries, f"{name}, queries"),
+            encoder.embed(given.passages, name),
+        )
         ranking = rank(queries, passages, given.relevant)
         ends = bootstrap(
-            lambda weights, found=ranking.figures: {key: weights @ v / weights.sum(1) for key, v in found.items()},
+            lambda weights, found=ranking.figures: {
+                key: weights @ v / weights.sum(1) for key, v in found.items()
+            },
             len(given.queries),
         )
         predictions[name] = RankedPassages(given, ranking)
