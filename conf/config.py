@@ -46,6 +46,10 @@ HYDRA: dict[str, Any] = {
 }
 
 
+OF_PROBES = ("mode", "pooling")
+"""Settings that count for a probe alone: a training does not depend on them."""
+
+
 @dataclass
 class Config:
     """The config of a run: two runs of equal config give equal weights."""
@@ -79,7 +83,7 @@ class Config:
     measures the finished run that `resume` names on `data.test`, on `data.validation` if it was trained on text; or
     `probe`, which measures the frozen features of `model` on `data`."""
     pooling: str = setting("mean", allowed=Choice(("mean", "cls")), execution=True)
-    """With `mode=probe`, the features of a text: the `mean` of its tokens' hidden states, or that of the first (`cls`)."""
+    """With `mode=probe`, the features of a text: the `mean` of its tokens' hidden states, or the first one (`cls`)."""
     seed: int = 42
     """Seed of every random choice of the run."""
     skip_batches: list[Any] = setting(factory=list, allowed=PAIRS)

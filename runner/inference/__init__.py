@@ -3,6 +3,7 @@
 - `labelled`: labels, labels of words, and answers in contexts; `answering`: answers about images; `infill`: masks.
 - `passes`: one pass over samples, computed as in the run; `evaluated`: figures on data that comes later, of labelled
   examples by `labelled`, of text by `language` and `pseudo_likelihood`.
+- `frozen`: features of an encoder that is not trained, and what they are worth.
 - `export`: the model as a Hugging Face folder.
 - `trained_model`: any of these models, and predictions for rows; `opened_run`: a run opened in Python.
 """

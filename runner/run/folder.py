@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from iolaus.conf.config import LATER, Config
+from iolaus.conf.config import LATER, OF_PROBES, Config
 from iolaus.conf.registry import OPTIONS, execution_names
 from iolaus.conf.values import rules_of
 from iolaus.runner.run.environment import environment
@@ -35,19 +35,13 @@ CONFIG_FLAGS = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", 
 """Hydra's flags for the place of configs."""
 
 
-OF_PROBES = ("mode", "pooling")
-"""Settings that count for a probe alone: a training does not depend on them."""
-
-
 def config_hash(config: DictConfig) -> str:
     """Sixteen hex digits, the same for configs of the same run; execution settings and modules do not count."""
-    values = OmegaConf.to_container(config, resolve=False)
-    assert isinstance(values, dict)
+    values: Any = OmegaConf.to_container(config, resolve=False)
     content: dict[str, Any] = {}
     counted = OF_PROBES if values.get("mode") == "probe" else ()
     for name, value in values.items():
-        executed = rules_of(Config).get(str(name), {}).get("execution") and name not in counted
-        if executed or value == []:
+        if value == [] or (name not in counted and rules_of(Config).get(str(name), {}).get("execution")):
             continue
         if isinstance(value, dict) and name in OPTIONS:
             left_out = execution_names(str(name), value) | {n for n in LATER if value.get(n) is None}

@@ -27,7 +27,7 @@ def tokenizer() -> Any:
 
 
 def encoder(tokenizer: Any, pooling: str, layout: str, architecture: str = "bert") -> FrozenEncoder:
-    model = tiny(architecture).base_model
+    model: Any = tiny(architecture).base_model
     return FrozenEncoder(model, tokenizer, 40, pooling, Computation(layout=layout, micro_batch_tokens=200))
 
 
@@ -73,8 +73,9 @@ def test_features_of_words_are_those_of_their_first_pieces(tokenizer: Any, layou
 
 
 def test_texts_longer_than_the_model_reads_are_refused(tokenizer: Any) -> None:
+    model: Any = tiny().base_model
     with pytest.raises(ValueError, match=r"data\.max_length=500 is more than the 80 tokens"):
-        FrozenEncoder(tiny().base_model, tokenizer, 500, "mean", Computation())
+        FrozenEncoder(model, tokenizer, 500, "mean", Computation())
 
 
 def test_a_passage_that_occurs_twice_is_one_and_a_query_may_have_several() -> None:

@@ -69,8 +69,8 @@ def prepared(config: DictConfig) -> tuple[Any, Any]:
     data = make_data(config)
     if not isinstance(data, FinetuningData | RetrievalPairs | MtebTasks):
         raise ValueError(
-            f"mode=probe measures labelled data, and {type(data).__name__} has no labels: choose experiment=classification, "
-            "data=stdlib_retrieval or data of yours, such as data=classification data.train=train.csv"
+            f"mode=probe measures labelled data, and {type(data).__name__} has no labels: choose "
+            "experiment=classification, or data of yours, such as data=classification data.train=train.csv"
         )
     data.prepare_data()
     torch.manual_seed(config.seed)  # the weights of a model without any

@@ -1,7 +1,7 @@
-"""Pairs of texts from the docstrings of the standard library: queries with passages, and pairs that are more or less alike.
+"""Pairs of texts from docstrings of the standard library: queries with passages, and pairs that are more or less alike.
 
-A docstring of several paragraphs gives its first paragraph as summary, and what follows as body. Summaries and bodies that
-occur before are left out, so that one Python always gives the same pairs, and parts share no text.
+A docstring of several paragraphs gives its first paragraph as summary, and what follows as body. Summaries and bodies
+that occur before are left out, so that parts share no text.
 """
 
 from collections import defaultdict

@@ -41,7 +41,7 @@ class MtebTasks:
         self.tokenizer = tokenizer_of(self.settings, tuple)
 
 
-def _below(kind: type) -> Iterator[Any]:
+def _below(kind: Any) -> Iterator[Any]:
     """The classes derived from one."""
     for derived in kind.__subclasses__():
         yield derived

@@ -1,6 +1,6 @@
 """Queries with the passages that belong to them, by set."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from transformers import PreTrainedTokenizerBase
 

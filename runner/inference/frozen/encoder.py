@@ -79,7 +79,7 @@ class FrozenEncoder:
         computation: Computation,
         progress: Callable[[str], Report] | None = None,
     ) -> None:
-        """`progress` makes the report of a set by its name. Raises ValueError for texts longer than the model can read."""
+        """`progress` makes the report of a set by its name. Raises ValueError for texts too long for the model."""
         check_length(pretrained, max_length)
         self.tokenizer, self.max_length, self.progress = tokenizer, max_length, progress
         self.collator = FeatureCollator(**tokenizer_arguments(tokenizer))

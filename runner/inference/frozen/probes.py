@@ -12,11 +12,11 @@ from iolaus.runner.data.labelled.retrieval import RetrievalPairs, RetrievalSet
 from iolaus.runner.evaluation.files import entry_of
 from iolaus.runner.evaluation.frozen.linear import fit_probe
 from iolaus.runner.evaluation.frozen.neighbours import fit_neighbours
-from iolaus.runner.evaluation.frozen.ranking import Ranking, cosines, rank
+from iolaus.runner.evaluation.frozen.ranking import Numbers, Ranking, cosines, rank
 from iolaus.runner.evaluation.labels import ClassificationPredictions, NumberPredictions
 from iolaus.runner.evaluation.predictions import Predictions
 from iolaus.runner.evaluation.resampling import intervals
-from iolaus.runner.evaluation.statistics.intervals import RESAMPLES, bootstrap
+from iolaus.runner.evaluation.statistics.intervals import RESAMPLES, Statistic, bootstrap
 from iolaus.runner.evaluation.words import TokenPredictions
 from iolaus.runner.inference.evaluated import with_intervals
 from iolaus.runner.inference.frozen.encoder import FrozenEncoder
@@ -42,16 +42,16 @@ class Probed(NamedTuple):
     """Entries of `evaluation.json`."""
     predictions: Mapping[str, Any]
     """Their lines of `predictions.jsonl`."""
-    chosen: dict[str, Any] = {}
+    chosen: Mapping[str, Any] = {}
     """What was chosen on the validation examples."""
 
     def figures(self) -> dict[str, float]:
-        """The figures of all sets, by set and name, and `objective`: that of the first validation set, else of the first."""
+        """The figures of all sets, by set and name, and `objective`: that of a validation set, else of a test set."""
         found = {
             f"{name}/{key}": v for name, entry in self.sets.items() for key, v in entry["metrics"].items()
         }
         names = [name for name in sorted(self.sets, reverse=True) if f"{name}/{self.monitor}" in found]
-        return found | {"objective": found[f"{name}/{self.monitor}"] for name in names[:1]}
+        return {**found, **({"objective": found[f"{names[0]}/{self.monitor}"]} if names else {})}
 
 
 def probe(data: Any, encoder: FrozenEncoder) -> Probed:
@@ -78,10 +78,10 @@ def probe(data: Any, encoder: FrozenEncoder) -> Probed:
         return _tagged(data, encoder)
     if kind == REGRESSION and data.settings.pair_column:
         return _compared(data, encoder)
-    what = f"data.task={task} with several labels" if task == "classification" else f"{type(data).__name__}"
-    what = f"numbers without a second text, which data.pair_column names" if kind == REGRESSION else what
+    what = "several labels" if task == "classification" else str(task)
+    what = "numbers without a second text, which data.pair_column names" if kind == REGRESSION else what
     raise ValueError(
-        f"mode=probe measures texts, pairs or words with one label each, pairs with numbers, and data=retrieval, not {what}"
+        f"mode=probe measures texts, pairs or words with one label each, and pairs with numbers, not {what}"
     )
 
 
@@ -176,12 +176,7 @@ def _ranked(sets: Mapping[str, RetrievalSet], encoder: FrozenEncoder) -> Probed:
             encoder.embed(given.passages, name),
         )
         ranking = rank(queries, passages, given.relevant)
-        ends = bootstrap(
-            lambda weights, found=ranking.figures: {
-                key: weights @ v / weights.sum(1) for key, v in found.items()
-            },
-            len(given.queries),
-        )
+        ends = bootstrap(_means_of(ranking.figures), len(given.queries))
         predictions[name] = RankedPassages(given, ranking)
         entries[name] = {
             "examples": len(given.queries),
@@ -199,6 +194,11 @@ def _accuracy(
     """The share of the examples or words of these sets, of those with a label, whose class has the largest score."""
     hits = [(scores(features[name]).argmax(1) == labels[name])[labels[name] >= 0] for name in names]
     return float(torch.cat(hits).double().mean())
+
+
+def _means_of(figures: Mapping[str, Numbers]) -> Statistic:
+    """The mean of each figure over weighted queries."""
+    return lambda weights: {name: weights @ values / weights.sum(1) for name, values in figures.items()}
 
 
 def _predicted(predictions: Any, logits: Tensor) -> Any:
