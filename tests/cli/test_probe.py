@@ -111,7 +111,10 @@ def test_figures_of_labels_are_scikit_learns_in_a_folder_like_that_of_a_run(
         low, high = entry["intervals"][figure]
         assert low < entry["metrics"][figure] < high
     assert len((folder / "predictions.jsonl").read_text().splitlines()) == 80
-    assert "Evaluation: test/test, 40 examples" in (folder / "report.html").read_text()
+    page = (folder / "report.html").read_text()
+    assert "Evaluation: test/test, 40 examples" in page
+    assert "Best accuracy" in page
+    assert "last checkpoint" not in page
     assert (folder / "config.yaml").exists()
     listed = iolaus_here(tmp_path, "runs").stdout
     assert f"{results['objective']:.5g}" in listed
@@ -143,7 +146,7 @@ def test_words_have_entities_and_a_probe_knows_more_than_chance(
 ) -> None:
     _, status = probed(tmp_path, *files["words"])
     assert status["results"]["test/test/entity_f1"] > 0.9, "the identity of a word decides here"
-    assert status["monitor"] == "val/entity_f1"
+    assert status["monitor"] == "val/validation/entity_f1"
 
 
 def test_a_sweep_over_poolings_skips_what_is_done(files: dict[str, list[str]], tmp_path: Path) -> None:

@@ -31,10 +31,11 @@ def probe_model(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     data, encoder = prepared(config)
     found = probe(data, encoder)
     decided = {**encoder.facts(), **found.chosen}
-    folder.update_status(resolved=decided, monitor=f"val/{found.monitor}", mode="max")
+    folder.update_status(resolved=decided, monitor=found.objective(), mode="max")
     content = {"model": encoder.describe(), "task": found.task, **decided, "sets": found.sets}
     write_sets(folder.path, found.predictions, plain(content))
-    results = {**getattr(data, "baselines", dict)(), **found.figures()}
+    figures = found.figures()
+    results = {**getattr(data, "baselines", dict)(), **figures, "objective": figures[found.objective()]}
     folder.update_status(results=results)
     write_report(folder.path, "done")
     shown = {name: f"{value:.4f}" for name, value in results.items()}

@@ -46,12 +46,15 @@ class Probed(NamedTuple):
     """What was chosen on the validation examples."""
 
     def figures(self) -> dict[str, float]:
-        """The figures of all sets, by set and name, and `objective`: that of a validation set, else of a test set."""
-        found = {
+        """The figures of all sets, by set and name."""
+        return {
             f"{name}/{key}": v for name, entry in self.sets.items() for key, v in entry["metrics"].items()
         }
-        names = [name for name in sorted(self.sets, reverse=True) if f"{name}/{self.monitor}" in found]
-        return {**found, **({"objective": found[f"{names[0]}/{self.monitor}"]} if names else {})}
+
+    def objective(self) -> str:
+        """The figure that stands for all, of a validation set if there is one: `val/validation/accuracy`."""
+        keys = [f"{name}/{self.monitor}" for name in sorted(self.sets, reverse=True)]
+        return next(key for key in keys if key in self.figures())
 
 
 def probe(data: Any, encoder: FrozenEncoder) -> Probed:
