@@ -6,6 +6,7 @@ from typing import Any
 from omegaconf import MISSING
 
 from iolaus.conf.registry import register_root
+from iolaus.conf.trainer import BUDGETS
 from iolaus.conf.values import PAIRS, Choice, Named, setting
 
 DEFAULTS: list[Any] = [
@@ -25,6 +26,9 @@ DEFAULTS: list[Any] = [
     {"override hydra/sweeper": "grid"},
 ]
 
+LATER = (*BUDGETS, "header")
+"""Settings that came later: the hash of a config that does not use them is as it was before."""
+
 HYDRA: dict[str, Any] = {
     "run": {"dir": "${run_folder:}"},
     "sweep": {"dir": "${sweep_folder:}", "subdir": "${hydra.job.num}"},
@@ -40,6 +44,10 @@ HYDRA: dict[str, Any] = {
     },
     "job_logging": {"formatters": {"simple": {"format": "%(message)s"}}},
 }
+
+
+OF_PROBES = ("mode", "pooling")
+"""Settings that count for a probe alone: a training does not depend on them."""
 
 
 @dataclass
@@ -70,9 +78,12 @@ class Config:
     """Callbacks of the trainer, such as progress bar and throughput."""
     logger: Any = setting(MISSING, execution=True)
     """Where metrics go; several with `logger=[csv,wandb]`."""
-    mode: str = setting("train", allowed=Choice(("train", "inspect", "evaluate")), execution=True)
-    """`train`; `inspect` (as `iolaus plan`), which shows what a run would do; or `evaluate` (as `iolaus evaluate`), which
-    measures the finished run that `resume` names on `data.test`, on `data.validation` if it was trained on text."""
+    mode: str = setting("train", allowed=Choice(("train", "inspect", "evaluate", "probe")), execution=True)
+    """`train`; `inspect` (as `iolaus plan`), which shows what a run would do; `evaluate` (as `iolaus evaluate`), which
+    measures the finished run that `resume` names on `data.test`, on `data.validation` if it was trained on text; or
+    `probe`, which measures the frozen features of `model` on `data`."""
+    pooling: str = setting("mean", allowed=Choice(("mean", "cls")), execution=True)
+    """With `mode=probe`, the features of a text: the `mean` of its tokens' hidden states, or the first one (`cls`)."""
     seed: int = 42
     """Seed of every random choice of the run."""
     skip_batches: list[Any] = setting(factory=list, allowed=PAIRS)

@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
+from omegaconf import MISSING
+
 from iolaus.conf.registry import register
-from iolaus.conf.values import AT_LEAST_0, Bounds, setting
+from iolaus.conf.values import AT_LEAST_0, NAMED, Bounds, setting
 
 
 @dataclass
@@ -43,7 +45,26 @@ class Optuna:
     """Values to search over beside those on the command line."""
 
 
-register("hydra/sweeper", grid=Grid, optuna=Optuna)
+@dataclass
+class Suite:
+    """Models on every task of a suite, with one table: `iolaus suite=small model=RUN`; `suite.data=...` sets a field."""
+
+    _target_: str = "hydra_plugins.iolaus.SuiteSweeper"
+    suite: str = setting(MISSING, allowed=NAMED)
+    """Name of the suite (`suite=NAME`), or a path to a YAML file."""
+    models: Any = None
+    """Runs, folders of models, names on the hub, or options of the group model (`model=A,B`); none takes the default."""
+    tasks: Any = None
+    """Names of the tasks to run; none takes all."""
+    data: Any = setting(None, allowed=NAMED)
+    """Folder of the data, for suites with sources that are files."""
+    source: Any = None
+    """Which of a suite's sources to read; none takes its first, with `data` the first that is files."""
+    overrides: list[str] = setting(factory=list)
+    """Settings of every job, which the command has beside these; several values make a grid."""
+
+
+register("hydra/sweeper", grid=Grid, optuna=Optuna, suite=Suite)
 
 
 @dataclass

@@ -10,6 +10,7 @@ from iolaus.conf.registry import SEARCHED
 from iolaus.runner.sweeps import optuna as search
 from iolaus.runner.sweeps import ray, slurm
 from iolaus.runner.sweeps import sweeper as sweep
+from iolaus.runner.sweeps.suite import sweep as suites
 
 
 class OwnConfigs(SearchPathPlugin):
@@ -31,6 +32,10 @@ class GridSweeper(sweep.Grid):
 
 class OptunaSweeper(search.Search):
     """`hydra/sweeper=optuna`. Example: `iolaus -m hydra/sweeper=optuna 'optimizer.lr=interval(0.0001, 0.01)'`"""
+
+
+class SuiteSweeper(suites.SuiteSweep):
+    """`hydra/sweeper=suite`, or `suite=NAME`. Example: `iolaus -m hydra/sweeper=suite hydra.sweeper.suite=small`"""
 
 
 class SlurmLauncher(slurm.Launcher):

@@ -82,7 +82,7 @@ def run(*config: str | DictConfig, config_dir: Folder | None = None) -> Run:
         with on_command_line(words), _command([*flags, *words]):
             whole = any(isinstance(given, DictConfig) for given in config)
             job = composed(words if whole else _replayed(words))
-            if job.mode != "train":
+            if job.mode not in ("train", "probe"):
                 raise ValueError(f"mode={job.mode} trains nothing: that is for the command line")
             check_config(job)
             return _trained(job)

@@ -38,6 +38,7 @@ from iolaus.runner.run.lifetime import outlast_readers, without_teardown
 from iolaus.runner.run.redaction import know_secrets, redact_logs
 from iolaus.runner.run.signals import Stopped, ending_with_command, forwarding, stoppable
 from iolaus.runner.sweeps.replicates import with_replicates
+from iolaus.runner.sweeps.suite.words import as_sweep
 
 log = logging.getLogger("iolaus")
 
@@ -54,7 +55,7 @@ def main(words: Sequence[str]) -> None:
     words = with_replicates(words)
     refuse_sweep_of_ranks(words)
     typed = flags_first(words)
-    sys.argv[1:] = saved_overrides(typed)  # Hydra reads them there
+    sys.argv[1:] = as_sweep(saved_overrides(typed))  # Hydra reads them there
     prepare()
     at_the_end = nullcontext() if member() is None else without_teardown()
     with at_the_end, forwarding(), on_command_line(typed):
@@ -88,7 +89,7 @@ def work(config: DictConfig) -> dict[str, float]:
             if config.mode == "evaluate":
                 evaluate(config, folder)
                 return {}
-            return run_job(config, folder, here, train)
+            return run_job(config, folder, here, probe if config.mode == "probe" else train)
         except Stopped as stopped:
             requeued = requeue(stopped, here)
             if first:
@@ -125,6 +126,13 @@ def evaluate(config: DictConfig, folder: RunFolder) -> None:
     except BaseException:
         shutil.rmtree(folder.path, ignore_errors=True)
         raise
+
+
+def probe(config: DictConfig, folder: RunFolder) -> dict[str, float]:
+    """Measures the frozen features of a model; returns the figures, `objective` among them."""
+    from iolaus.runner.cli.models.probe import probe_model
+
+    return probe_model(config, folder)
 
 
 def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:

@@ -1,5 +1,5 @@
-"""Data sets: text for pretraining, labelled rows, images with text, data sets of megatron-energon."""
+"""Data sets: text for pretraining, labelled rows, queries with passages, mteb, images, energon."""
 
-from iolaus.conf.data import energon, labelled, pretraining, vision
+from iolaus.conf.data import energon, labelled, mteb, pretraining, retrieval, vision
 
-__all__ = ["energon", "labelled", "pretraining", "vision"]
+__all__ = ["energon", "labelled", "mteb", "pretraining", "retrieval", "vision"]

@@ -109,8 +109,8 @@ class QuestionAnsweringData(FinetuningData):
     doc_stride: int = 128
 
 
-def _part(target: str, part: str) -> dict[str, str]:
-    return {"_target_": f"runner.data.demo.stdlib_tasks.{target}", "part": part}
+def _part(target: str, part: str, module: str = "stdlib_tasks") -> dict[str, str]:
+    return {"_target_": f"runner.data.demo.{module}.{target}", "part": part}
 
 
 @dataclass
@@ -142,6 +142,18 @@ class StdlibQuestions(QuestionAnsweringData):
     doc_stride: int = 48
 
 
+@dataclass
+class StdlibSimilarity(ClassificationData):
+    """First paragraphs and bodies of docstrings of the standard library, and how near these are to each other, 0 to 3."""
+
+    train: Any = field(default_factory=lambda: _part("StdlibSimilarity", "train", "stdlib_pairs"))
+    validation: Any = field(default_factory=lambda: _part("StdlibSimilarity", "validation", "stdlib_pairs"))
+    test: Any = field(default_factory=lambda: _part("StdlibSimilarity", "test", "stdlib_pairs"))
+    pair_column: Any = "pair"
+    problem_type: str = "regression"
+
+
 register("data", classification=ClassificationData, token_classification=TokenClassificationData)
 register("data", question_answering=QuestionAnsweringData, stdlib_docstrings=StdlibDocstrings)
 register("data", stdlib_tokens=StdlibTokens, stdlib_questions=StdlibQuestions)
+register("data", stdlib_similarity=StdlibSimilarity)

@@ -1,6 +1,7 @@
 """Fields of every option of group `data` that reads files."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from iolaus.conf.values import Choice, setting
 
@@ -19,3 +20,5 @@ class Tables:
     """Encoding of text files, such as `latin-1`; none takes UTF-8, or UTF-16 of csv and tsv files with its mark."""
     quoting: bool | None = None
     """Whether double quotes enclose fields; none takes true in csv files, and detects it in tsv files."""
+    header: Any = None
+    """Names of the columns of csv and tsv files whose first line is a row like the others."""

@@ -19,7 +19,7 @@ from iolaus.conf.fields import default_options
 from iolaus.conf.registry import OPTIONS, option_of, target_of
 from iolaus.runner.launch.resume import run_folder
 from iolaus.runner.run.redaction import watch_environment
-from iolaus.runner.run.sweep_folder import quoted
+from iolaus.runner.run.sweep_folder import literal
 from iolaus.runner.sweeps.sweeper import register_plugins, sweep_folder
 
 
@@ -70,7 +70,7 @@ def overrides_of(config: DictConfig) -> list[str]:
 def _option_words(group: str, node: dict[str, Any]) -> list[str]:
     """The overrides that choose the closest option of a group, or write out a component of the user's own."""
     if option_of(group, node) is None:
-        return [f"~{group}", f"++{group}={_literal(node)}"]
+        return [f"~{group}", f"++{group}={literal(node)}"]
     same = [name for name, option in OPTIONS[group].items() if target_of(option) == target_of(node)]
     chosen = min(same, key=lambda name: _distance(node, _plain(OmegaConf.structured(OPTIONS[group][name]))))
     return [f"{group}={chosen}"] if chosen != default_options()[group] else []
@@ -88,22 +88,11 @@ def _differences(wanted: Mapping[str, Any], base: Mapping[str, Any], prefix: str
     for name, value in wanted.items():
         key = f"{prefix}{name}"
         if name not in base:
-            yield f"++{key}={_literal(value)}"
+            yield f"++{key}={literal(value)}"
         elif isinstance(value, dict) and isinstance(base[name], dict) and value and base[name]:
             yield from _differences(value, base[name], f"{key}.")
         elif value != base[name] or isinstance(value, bool) is not isinstance(base[name], bool):
-            yield f"{key}={_literal(value)}"
-
-
-def _literal(value: Any) -> str:
-    """A value in the grammar of Hydra's overrides."""
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{name}:{_literal(inner)}" for name, inner in value.items()) + "}"
-    if isinstance(value, list):
-        return f"[{','.join(map(_literal, value))}]"
-    if value is None or isinstance(value, bool):
-        return "null" if value is None else str(value).lower()
-    return quoted(value) if isinstance(value, str) else str(value)
+            yield f"{key}={literal(value)}"
 
 
 def _plain(config: Any) -> dict[str, Any]:

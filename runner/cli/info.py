@@ -8,7 +8,6 @@ import sys
 import textwrap
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +19,17 @@ from iolaus.conf.fields import Field, default_options, fields_of, is_part, root_
 from iolaus.conf.registry import OPTIONS
 from iolaus.conf.values import suggest
 from iolaus.runner.cli.compose import compose, initialized
+from iolaus.runner.config.search_path import file_on_search_path, names_on_search_path
 from iolaus.runner.run.command.json_output import add_json_argument, print_json
 
 RECIPES = "experiment"
+SUITES = "suite"
 
 ABOUT = {
     "hydra/launcher": "Where the jobs of `-m` run.",
     "hydra/sweeper": "Which jobs `-m` makes of several values.",
     RECIPES: "Recipes: whole configs, described by their header.",
+    SUITES: "Tasks that models are finetuned and measured on, as one sweep: `iolaus suite=small model=RUN`.",
 }
 """Groups that are no field of the config."""
 
@@ -60,7 +62,7 @@ def _listing_content(loader: ConfigLoader) -> dict[str, Any]:
     """Every group with its options, and the settings of the whole run."""
     chosen, groups = default_options(), []
     about = ABOUT | {field.key: field.doc for field in fields_of(Config, "")}
-    for group in [*OPTIONS, RECIPES]:
+    for group in [*OPTIONS, RECIPES, SUITES]:
         names = sorted({*OPTIONS.get(group, {}), *loader.get_group_options(group)})
         options = {name: _summary(loader, group, name) for name in names}
         facts = {"about": about.get(group, ""), "default": chosen.get(group), "options": options}
@@ -97,6 +99,8 @@ def _composed(words: list[str]) -> tuple[DictConfig, list[str]]:
 
 def _details_content(words: list[str], loader: ConfigLoader) -> dict[str, Any]:
     """The fields of the groups that are named; without any, those that the overrides and the recipe change."""
+    if words[0].partition("=")[0] == SUITES:
+        return {"suites": _suites(words[0], loader)}
     config, groups = _composed(words)
     recipe = config.hydra.runtime.choices.get(RECIPES)
     rows = [row for group in groups for row in _rows(config, group)] if groups else _changed(config)
@@ -112,6 +116,10 @@ def _details_content(words: list[str], loader: ConfigLoader) -> dict[str, Any]:
 
 def _details(words: list[str], loader: ConfigLoader) -> Iterator[str]:
     """The same in lines."""
+    if words[0].partition("=")[0] == SUITES:
+        for suite, header in _suites(words[0], loader).items():
+            yield from (_bold(f"{SUITES}={suite}"), *(f"  {line}" for line in header), "")
+        return
     config, groups = _composed(words)
     choices = config.hydra.runtime.choices
     if recipe := choices.get(RECIPES):
@@ -131,6 +139,14 @@ def _other_options(config: DictConfig) -> dict[str, Any]:
     """The options of groups that are not the default."""
     default = default_options()
     return {g: o for g, o in config.hydra.runtime.choices.items() if g in OPTIONS and o != default.get(g, o)}
+
+
+def _suites(word: str, loader: ConfigLoader) -> dict[str, list[str]]:
+    """The header of the suite that a word names, or those of all, as lines by name."""
+    name, known = word.partition("=")[2], names_on_search_path(loader, SUITES)
+    if name and name not in known:
+        raise ValueError(f"there is no suite {name!r}; there are: {', '.join(known)}{suggest(name, known)}")
+    return {suite: _comment(loader, f"{SUITES}/{suite}") for suite in ([name] if name else known)}
 
 
 def _rows(config: DictConfig, group: str) -> Iterator[Row]:
@@ -217,14 +233,9 @@ def _summary(loader: ConfigLoader, group: str, name: str) -> str:
 
 def _comment(loader: ConfigLoader, config: str) -> list[str]:
     """The comment at the top of a YAML file on Hydra's search path."""
-    for entry in loader.get_search_path().get_path():
-        kind, _, place = (entry.path or "").partition("://")
-        if kind in ("pkg", "file") and place:
-            file = (files(place) if kind == "pkg" else Path(place)) / f"{config}.yaml"
-            if file.is_file():
-                lines = [line for line in file.read_text().splitlines() if line.startswith("#")]
-                return [line[1:].removeprefix(" ") for line in lines if "@package" not in line]
-    return []
+    file = file_on_search_path(loader, config)
+    lines = [line for line in file.read_text().splitlines() if line.startswith("#")] if file else []
+    return [line[1:].removeprefix(" ") for line in lines if "@package" not in line]
 
 
 def _folded(indent: str, text: str) -> list[str]:

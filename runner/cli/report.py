@@ -1,4 +1,4 @@
-"""A report of one run, or a comparison of several: `iolaus report RUN [RUN ...] [--out FILE] [--format html|md|csv]`."""
+"""A report of a run or a suite, or a comparison of runs: `iolaus report RUN [RUN ...] [--format html|md|csv]`."""
 
 import os
 from argparse import ArgumentParser, Namespace
@@ -8,6 +8,9 @@ from iolaus.runner.report.comparison.importance import Importance
 from iolaus.runner.report.comparison.pages import write_comparison
 from iolaus.runner.report.runs import find_runs, load_run
 from iolaus.runner.report.single import report_page, save
+from iolaus.runner.report.suite.figures import Content, read_suite_results
+from iolaus.runner.report.suite.pages import write_suite
+from iolaus.runner.report.suite.table import suite_csv, suite_markdown
 from iolaus.runner.report.table import as_csv, as_markdown, compared_content
 from iolaus.runner.run.command.json_output import add_json_argument, print_json
 from iolaus.runner.sweeps.importance import study_importance
@@ -15,7 +18,9 @@ from iolaus.runner.sweeps.importance import study_importance
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folders, or that of a sweep")
+    parser.add_argument(
+        "runs", nargs="+", type=Path, metavar="RUN", help="run folders, or that of a sweep or suite"
+    )
     parser.add_argument("--out", type=Path, metavar="FILE", help="file to write")
     formats = ("html", "md", "csv")
     how = parser.add_mutually_exclusive_group()
@@ -26,6 +31,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 def main(arguments: Namespace) -> None:
     """Writes the page and prints its path, or prints the table."""
     folders, out = arguments.runs, arguments.out
+    if len(folders) == 1 and (suite := read_suite_results(folders[0])):
+        _show_suite(folders[0], suite, arguments)
+        return
     runs = [run for folder in folders for run in (find_runs(folder) or [folder])]
     if arguments.json:
         print_json(compared_content([load_run(run) for run in runs]), out)
@@ -33,8 +41,22 @@ def main(arguments: Namespace) -> None:
         print(_write_page(folders, runs, out))
     else:
         loaded = [load_run(run) for run in runs]
-        table = as_csv(loaded) if arguments.format == "csv" else as_markdown(loaded, _importance(folders))
-        print(save(out, table) if out else table, end="\n" if out else "")
+        _show(as_csv(loaded) if arguments.format == "csv" else as_markdown(loaded, _importance(folders)), out)
+
+
+def _show_suite(folder: Path, suite: Content, arguments: Namespace) -> None:
+    """The same for the folder of a suite."""
+    if arguments.json:
+        print_json(suite, arguments.out)
+    elif arguments.format == "html":
+        print(write_suite(folder, suite, arguments.out))
+    else:
+        _show((suite_csv if arguments.format == "csv" else suite_markdown)(suite), arguments.out)
+
+
+def _show(table: str, out: Path | None) -> None:
+    """Prints a table, or writes it and prints the path."""
+    print(save(out, table) if out else table, end="\n" if out else "")
 
 
 def _write_page(folders: list[Path], runs: list[Path], out: Path | None) -> Path:

@@ -24,6 +24,10 @@ RESOLVED = ("trainer", "scheduler", "model")
 """Groups that are resolved whole; in others only single settings are, which is quicker."""
 
 
+MEASURED = ("runner.data.RetrievalPairs", "runner.data.MtebTasks")
+"""Targets of data that are for `mode=probe` alone."""
+
+
 class EarlyChecks(Callback):
     """Checks a run before Hydra makes its folder."""
 
@@ -137,9 +141,15 @@ def _check_network(model: Values, data: Values) -> None:
 
 
 def _check_task(values: Values) -> None:
-    """Checks that objective, data and module are of one task."""
+    """Checks that objective, data and module are of one task, where they train."""
+    if values["mode"] == "probe":
+        return
     data, objective = values["data"], option_of("objective", values["objective"])
     task = data.get("task") if option_of("data", data) else None
+    if target_of(data) in MEASURED:
+        raise ValueError(
+            f"data={option_of('data', data)} is measured by mode=probe, and nothing trains on it"
+        )
     if task is not None and task not in TASKS and not values["imports"]:
         raise ValueError(
             f"data.task={task!r}; there are: {', '.join(TASKS)}; if it is one of yours, name the module that "

@@ -7,7 +7,7 @@ A sample goes from source to tokenizer, `store`, sampler (global batch k), parti
 - `module`: the base class of data modules; `evaluated`: with labelled validation and test sets.
 - `workers`: loader processes; `handover`: serializes their batches; `replicas`: a rank's place among those of the model.
 - `read`: files; `text`: documents for pretraining; `store`: token sequences on disk.
-- `labelled`: rows of finetuning tasks; `vision`: conversations about images; `energon`: streams of megatron-energon.
+- `labelled`: rows of finetuning tasks, queries with passages; `vision`: conversations about images; `energon`: streams.
 - `corpus`: large corpora, tokenised by datatrove into sharded stores.
 - `demo`: generated data; `prepare_energon`: the command that writes an energon data set.
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from iolaus.runner.data.energon.module import EnergonMultiModalDataModule
     from iolaus.runner.data.energon.run import EnergonData
     from iolaus.runner.data.labelled.finetuning import FinetuningData
+    from iolaus.runner.data.labelled.mteb_tasks import MtebTasks
+    from iolaus.runner.data.labelled.retrieval import RetrievalPairs
     from iolaus.runner.data.text.pretraining import PretrainingData
     from iolaus.runner.data.vision.image_text import ImageTextDataModule
 
@@ -35,6 +37,8 @@ __all__ = [
     "FinetuningData",
     "FinetuningDataModule",
     "ImageTextDataModule",
+    "MtebTasks",
     "PretrainingData",
     "PretrainingDataModule",
+    "RetrievalPairs",
 ]

@@ -4,6 +4,7 @@
   `written_answers` (on images).
 - `metrics`: the metrics of tasks, as torchmetrics; `squad`: SQuAD's comparison of answers.
 - `monitor`: the metric that chooses the best checkpoint.
+- `frozen`: what features tell by linear probes, nearest neighbours, cosines and ranks.
 - `totals`: sums over an evaluated set, and its figures.
 - `resampling`, `statistics`: how far a figure, or the difference of two settings, may be chance.
 - `joined`: figures of predictions by several runs, such as those of folds.

@@ -4,6 +4,7 @@
 - `passes`: one pass over samples, computed as in the run; `measuring`: the figures of a set by it.
 - `evaluated`: figures on data that comes later, of labelled examples by `labelled`, of questions about images by
   `measured_answers`, of text by `language` and `pseudo_likelihood`.
+- `frozen`: features of an encoder that is not trained, and what they are worth.
 - `export`: the model as a Hugging Face folder.
 - `trained_model`: any of these models, and predictions for rows; `opened_run`: a run opened in Python.
 """

@@ -8,6 +8,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
@@ -52,6 +53,8 @@ def run_job(config: DictConfig, folder: RunFolder, here: Member | None, train: T
             step = status.get("step")
             print(f"{folder.path} is finished, at step {step}; a larger trainer.max_steps branches from it")
         return dict(status.get("results") or {})
+    if config.mode == "probe":
+        return _alone(config, folder, here, train)
     bound_kernel_caches()
     start_processes_as_usual()
     launcher = HydraConfig.get().runtime.choices.get("hydra/launcher", "basic")
@@ -99,6 +102,23 @@ def nodes_to_join(config: DictConfig, here: Member | None) -> Nodes:
             f"SLURM started {here.num_nodes} nodes, but the config has trainer.num_nodes={asked}"
         )
     return Nodes(here.num_nodes, here.num_nodes)
+
+
+def _alone(config: DictConfig, folder: RunFolder, here: Member | None, measure: Train) -> Figures:
+    """Measures a model in this process, whatever number of processes a training has; other ranks have nothing to do.
+
+    Raises:
+        ValueError: `resume` names a run that is not this one.
+    """
+    if here is not None and here.rank > 0:
+        return {}
+    if config.resume not in (None, "auto") and not folder.is_same(Path(str(config.resume))):
+        raise ValueError(
+            f"resume={config.resume} is not a probe of this config; name the model to measure by model=pretrained "
+            f"model.name_or_path={config.resume}"
+        )
+    quiet_threads()
+    return _lead(config, folder, lambda: measure(config, folder))
 
 
 def _on_nodes(config: DictConfig, folder: RunFolder, nodes: Nodes, train: Train, launch_id: str) -> Figures:

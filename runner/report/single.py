@@ -56,22 +56,20 @@ def report_page(run: Run) -> str:
     made_at = f", at commit {str(commit)[:12]}{changed}" if commit else ""
     links = [f'<a href="{name}">{name}</a>' for name in FILES_BESIDE if (run.path / name).exists()]
     results = {name: page.number(value, 5) for name, value in sorted(run.results.items())}
+    again, probed = summary.resume_command(summary.typed_path(run.path), run.status), _is_probe(run)
     return page.page(
         f"{run.name}: {run.state}",
         [
             page.header("Iolaus run", run.name, _meta(run), run.state, str(run.status.get("error") or "")),
             page.tiles(_tiles(run)),
             page.problem(run.plateau or ""),
-            charts or '<p class="note">Nothing has been logged yet.</p>',
+            charts or ("" if probed else '<p class="note">Nothing has been logged yet.</p>'),
             *evaluation_sections(run.path),
             samples_section(run.path),
             page.section(
                 "Run it again",
                 page.command(run.command, f"The command that made it{made_at}"),
-                page.command(
-                    summary.resume_command(summary.typed_path(run.path), run.status),
-                    "Go on from its last checkpoint",
-                ),
+                "" if probed else page.command(again, "Go on from its last checkpoint"),
             ),
             page.section("Settings", _changes(run), _resolved(run), page.details("The whole config", config)),
             page.section("Results", page.facts(results)),
@@ -120,10 +118,16 @@ def _tiles(run: Run) -> list[Tile]:
     if speed is not None and np.isfinite(speed.values).any():
         shown.append(Tile("Tokens per second", page.number(float(np.nanmedian(speed.values))), "median"))
     total = run.status.get("max_steps")
-    shown.append(Tile("Steps", f"{run.step:,}", f"of {total:,}" if isinstance(total, int) else ""))
+    if not _is_probe(run):
+        shown.append(Tile("Steps", f"{run.step:,}", f"of {total:,}" if isinstance(total, int) else ""))
     if (parameters := run.results.get("parameters")) is not None:
         shown.append(Tile("Parameters", page.number(parameters)))
     return shown
+
+
+def _is_probe(run: Run) -> bool:
+    """Whether it has trained nothing, and measured frozen features."""
+    return run.settings.get("mode") == "probe"
 
 
 def _changes(run: Run) -> str:

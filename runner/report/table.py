@@ -27,10 +27,10 @@ def as_markdown(runs: list[Run], importance: Importance | None = None) -> str:
     compared = Comparison(runs)
     joined, mattered = joined_folds(compared), importance or variance_explained(compared)
     folds = [(*folds_table(compared, joined), ())] if joined else []
-    tables = [_markdown(*table) for table in (*_tables(compared), *folds)]
+    tables = [markdown(*table) for table in (*_tables(compared), *folds)]
     notes = [*compared.notes, *lacking(compared, joined)]
     if mattered:
-        notes += [mattered.sentence, _markdown(*importance_table(mattered), ())]
+        notes += [mattered.sentence, markdown(*importance_table(mattered), ())]
     return "\n".join([*tables, *(f"{note}\n" for note in notes)])
 
 
@@ -117,7 +117,8 @@ def _tables(
     return [*(settings if compared.has_seeds else []), *each]
 
 
-def _markdown(heads: list[str], rows: list[list[Any]], best: Collection[int]) -> str:
+def markdown(heads: list[str], rows: list[list[Any]], best: Collection[int]) -> str:
+    """A table in Markdown; the best rows are bold."""
     lines = [heads, ["---"] * len(heads)]
     for number, row in enumerate(rows):
         cells = [shown_value(value).replace("|", "\\|") for value in row]

@@ -16,9 +16,8 @@ from typing import IO, Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from iolaus.conf.config import Config
+from iolaus.conf.config import LATER, OF_PROBES, Config
 from iolaus.conf.registry import OPTIONS, execution_names
-from iolaus.conf.trainer import BUDGETS
 from iolaus.conf.values import rules_of
 from iolaus.runner.run.environment import environment
 from iolaus.runner.run.errors import explain
@@ -38,14 +37,14 @@ CONFIG_FLAGS = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", 
 
 def config_hash(config: DictConfig) -> str:
     """Sixteen hex digits, the same for configs of the same run; execution settings and modules do not count."""
-    values = OmegaConf.to_container(config, resolve=False)
-    assert isinstance(values, dict)
+    values: Any = OmegaConf.to_container(config, resolve=False)
     content: dict[str, Any] = {}
+    counted = OF_PROBES if values.get("mode") == "probe" else ()
     for name, value in values.items():
-        if rules_of(Config).get(str(name), {}).get("execution") or value == []:
+        if value == [] or (name not in counted and rules_of(Config).get(str(name), {}).get("execution")):
             continue
         if isinstance(value, dict) and name in OPTIONS:
-            left_out = execution_names(str(name), value) | {n for n in BUDGETS if value.get(n) is None}
+            left_out = execution_names(str(name), value) | {n for n in LATER if value.get(n) is None}
             value = {field: kept for field, kept in value.items() if field not in left_out}
         content[str(name)] = _without_modules(value)
     return sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:16]

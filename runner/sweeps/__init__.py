@@ -4,6 +4,7 @@
 - `replicates`: the words `seeds=5` and `folds=5`.
 - `optuna`: search with Optuna; `study`: its storage, which sweepers share; `pruning`: stops hopeless trials;
   `importance`: which settings of a search mattered.
+- `suite`: models on a list of tasks, with one table.
 - `slurm`: jobs as SLURM arrays; `ray`: jobs as tasks of a Ray cluster.
 """
 

@@ -29,6 +29,8 @@ def with_replicates(words: Sequence[str]) -> list[str]:
         raise ValueError(
             f"{given[0]}: every value is trained, and {search} chooses values: leave out one of both"
         )
+    if "folds" in (word.partition("=")[0] for word in given) and any(name == "suite" for name in names):
+        raise ValueError("folds: a suite measures each task on its own test set: leave out folds or suite")
     found: list[str] = []
     for word in words:
         if word not in given:

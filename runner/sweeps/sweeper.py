@@ -43,16 +43,23 @@ ENDED = ("done", "pruned")
 
 def register_plugins() -> None:
     """Makes the project's sweepers, launchers and search path known to Hydra, wherever the package lies."""
-    from hydra_plugins.iolaus import GridSweeper, OptunaSweeper, OwnConfigs, RayLauncher, SlurmLauncher
+    from hydra_plugins.iolaus import (
+        GridSweeper,
+        OptunaSweeper,
+        OwnConfigs,
+        RayLauncher,
+        SlurmLauncher,
+        SuiteSweeper,
+    )
 
-    for plugin in (GridSweeper, OptunaSweeper, OwnConfigs, RayLauncher, SlurmLauncher):
+    for plugin in (GridSweeper, OptunaSweeper, OwnConfigs, RayLauncher, SlurmLauncher, SuiteSweeper):
         Plugins.instance().register(plugin)
     take_place_of("ray_launcher")  # which Hydra has imported by now
 
 
 def sweep_folder(*, _root_: DictConfig) -> str:
     """The folder of the sweep that a composed config asks for: the resolver `${sweep_folder:}`."""
-    if _root_.mode != "train":
+    if _root_.mode not in ("train", "probe"):
         raise ValueError(
             f"mode={_root_.mode} is for one config: leave out -m and give each setting one value"
         )
@@ -62,9 +69,17 @@ def sweep_folder(*, _root_: DictConfig) -> str:
 
 
 def identity(config: DictConfig) -> dict[str, Any]:
-    """What two sweeps share exactly when they are the same: overrides and sweeper."""
+    """What two sweeps share exactly when they are the same: overrides and sweeper; a suite and its models too."""
     overrides = public_overrides(typed_overrides(config.hydra))
-    return {"overrides": overrides, "sweeper": str(config.hydra.runtime.choices.get("hydra/sweeper"))}
+    found: dict[str, Any] = {
+        "overrides": overrides,
+        "sweeper": str(config.hydra.runtime.choices.get("hydra/sweeper")),
+    }
+    if found["sweeper"] == "suite":
+        settings: Any = OmegaConf.to_container(config.hydra.sweeper)
+        settings["overrides"] = public_overrides(settings["overrides"])
+        found["suite"] = {name: value for name, value in settings.items() if name != "_target_"}
+    return found
 
 
 def find_sweep(outputs: Path, wanted: dict[str, Any]) -> Path | None:
@@ -85,7 +100,7 @@ class Job(NamedTuple):
 
 
 class JobSweeper(Sweeper):
-    """Base of both sweepers: a folder for the sweep and for each job, and jobs that may fail."""
+    """Base of the sweepers: a folder for the sweep and for each job, and jobs that may fail."""
 
     config: DictConfig
     params: dict[str, str]
@@ -103,10 +118,16 @@ class JobSweeper(Sweeper):
         """Makes the folder with its `sweep.json`."""
         self.folder.mkdir(parents=True, exist_ok=True)
         given: Any = OmegaConf.to_container(self.config.hydra.overrides.hydra, resolve=False)
-        hydra = [word for word in given if not word.startswith(("hydra.sweep.dir=", "hydra.mode="))]
+        hydra = [
+            self.public(word) for word in given if not word.startswith(("hydra.sweep.dir=", "hydra.mode="))
+        ]
         noted = read_sweep(self.folder) | identity(self.config) | {"hydra": hydra, "flags": flags()}
         noted.setdefault("started", datetime.now().isoformat(timespec="seconds"))
         write_atomically(self.folder / SWEEP, json.dumps(noted, indent=1))
+
+    def public(self, word: str) -> str:
+        """A word for Hydra as it is written down; a sweeper that has overrides in it leaves out those with secrets."""
+        return word
 
     def parse(self, arguments: Sequence[str]) -> list[Any]:
         """Overrides as Hydra reads them, those of the sweeper's own `params` before those given."""
@@ -219,6 +240,8 @@ class SweepPage(Callback):
         """Compares the runs in the sweep's folder; ends with exit status 1 where a job has failed."""
         folder = Path(config.hydra.sweep.dir)
         runs = runs_of(folder)
+        if read_sweep(folder).get("sweeper") == "suite":  # it has a page of its own
+            return
         if not runs or config.hydra.launcher.get("wait") is False:  # the jobs are only queued
             return
         from iolaus.runner.report.comparison.pages import write_page

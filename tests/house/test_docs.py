@@ -20,13 +20,23 @@ from iolaus.runner.cli.commands import COMMANDS, command_of, parser_of
 from iolaus.runner.config.allowed import allow_code, check_targets
 from iolaus.runner.launch.resume import run_folder
 from iolaus.runner.sweeps.replicates import with_replicates
+from iolaus.runner.sweeps.suite.words import as_sweep
 from iolaus.runner.sweeps.sweeper import register_plugins, sweep_folder
 from tests.conftest import ROOT
-from tests.support.commands import PAGES, RECIPES, blocks, commands, recipe_commands, shown_commands, words_of
+from tests.support.commands import (
+    PAGES,
+    RECIPES,
+    SUITES,
+    blocks,
+    commands,
+    recipe_commands,
+    shown_commands,
+    words_of,
+)
 
 SHOWN = [
     *((page.stem, command) for page in PAGES for command in shown_commands(page)),
-    *((recipe.stem, command) for recipe in RECIPES for command in recipe_commands(recipe)),
+    *((recipe.stem, command) for recipe in [*RECIPES, *SUITES] for command in recipe_commands(recipe)),
 ]
 
 PLAYED = [
@@ -83,7 +93,8 @@ def assert_understood(words: list[str]) -> None:
         name, behind = command_of(words[: words.index(">") if ">" in words else None])
         assert behind in ([], ["--help"]) or parser_of(name).parse_intermixed_args(behind)
     else:
-        assert_composes([word for word in with_replicates(words) if word != name and word != "-m"])
+        given = as_sweep(with_replicates(words))
+        assert_composes([word for word in given if word != name and word != "-m"])
 
 
 def assert_composes(words: list[str]) -> None:

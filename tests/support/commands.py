@@ -16,6 +16,8 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 
 RECIPES = sorted((ROOT / "conf" / "experiment").glob("*.yaml"))
 
+SUITES = sorted((ROOT / "conf" / "suite").glob("*.yaml"))
+
 BLOCK = re.compile(r"^```(\w+)?(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 OURS = r"(?:iolaus(?![./\w])|make(?!\w)|python -m (?:iolaus|runner|tests)|torchrun|srun\b|pip install|PYTHONPATH=)"

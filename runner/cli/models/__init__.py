@@ -2,6 +2,7 @@
 
 - `predict`: predicts for a text or a file.
 - `evaluate`: measures it on labelled files, or on text.
+- `probe`: measures frozen features on labelled data, as `mode=probe`.
 - `push`: copies an exported model to a folder or the hub.
 - `consolidate`: exports the model of any checkpoint.
 """

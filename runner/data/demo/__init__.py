@@ -2,6 +2,7 @@
 
 - `stdlib_text`: the documentation of the standard library as documents.
 - `stdlib_tasks`: labelled examples from its sources, for each finetuning task.
+- `stdlib_pairs`: pairs of texts from its docstrings.
 - `scenes`: drawn shapes with captions and questions.
 """
 

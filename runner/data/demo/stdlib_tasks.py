@@ -109,7 +109,7 @@ class StdlibTokens(StdlibTask):
         files = {file.relative_to(library()).as_posix(): file for file in small}
         pieces = (
             {"id": f"{name}:{line}", "words": words, "labels": labels}
-            for name in sorted((name for name in files if part_of(name) == self.part), key=_digest)
+            for name in sorted((name for name in files if part_of(name) == self.part), key=digest)
             for line, words, labels in islice(
                 source_pieces(decode_source(files[name].read_bytes())), MOST_PIECES_OF_A_FILE
             )
@@ -145,7 +145,7 @@ class StdlibQuestions(StdlibTask):
 
 def part_of(text: str) -> str:
     """The part a text belongs to: one in ten for validation, one in ten for test."""
-    return {0: "validation", 1: "test"}.get(_digest(text) % 10, "train")
+    return {0: "validation", 1: "test"}.get(digest(text) % 10, "train")
 
 
 def source_pieces(source: str) -> Iterator[tuple[int, list[str], list[str]]]:
@@ -185,20 +185,25 @@ def _tokens(source: str) -> Iterator[tuple[tokenize.TokenInfo, str]]:
             yield token, kind
 
 
-def _documentation() -> Iterator[tuple[str, Documented, str]]:
-    """Package, node and text of every docstring that is long enough, by file and line."""
+def documentation() -> Iterator[tuple[str, Documented, str]]:
+    """Module, as `email/message`, node and text of every docstring that is long enough, by file and line."""
     for path in source_files():
-        package = path.relative_to(library()).parts[0].removesuffix(".py").lstrip("_")
+        module = path.relative_to(library()).with_suffix("").as_posix()
         for node, docstring in documented(path.read_bytes()):
             if len(text := inspect.cleandoc(docstring)[:LONGEST_TEXT]) >= SHORTEST:
-                yield package, node, text
+                yield module, node, text
+
+
+def package_of(module: str) -> str:
+    """The top-level package or module of a module."""
+    return module.partition("/")[0].lstrip("_")
 
 
 @cache
 def _labelled_docstrings() -> list[tuple[str, str]]:
     found: dict[str, str] = {}
-    for package, _, text in _documentation():
-        found.setdefault(text, package)
+    for module, _, text in documentation():
+        found.setdefault(text, package_of(module))
     counts = Counter(found.values())
     return [(text, label) for text, label in found.items() if counts[label] >= FEWEST_DOCSTRINGS]
 
@@ -207,11 +212,11 @@ def _labelled_docstrings() -> list[tuple[str, str]]:
 def _asked() -> dict[tuple[str, str], tuple[int, int] | None]:
     """Question and context, with the place of the answer; of every few contexts one is taken."""
     found: dict[tuple[str, str], tuple[int, int] | None] = {}
-    for _, node, text in _documentation():
+    for _, node, text in documentation():
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("__"):
             head, parts = _signature(node)
             context = f"{head}\n\n{text}"
-            if _digest(context) // 10 % CONTEXTS_PER_QUESTIONED == 0:
+            if digest(context) // 10 % CONTEXTS_PER_QUESTIONED == 0:
                 for question, span in _questions(node.name, head, parts, text):
                     found.setdefault((question, context), span)
     return found
@@ -258,7 +263,7 @@ def _questions(
         yield f"Which parameter comes after {before}?", place
     if parameters:
         yield f"What is the first parameter of {name}?", parameters[0][2]
-        absent = ("timeout", "encoding", "filename", "callback", "default", "mode")[_digest(head) % 6]
+        absent = ("timeout", "encoding", "filename", "callback", "default", "mode")[digest(head) % 6]
         if absent not in head:
             yield f"What is the default of {absent}?", None
     if sentence := re.match(r"[^.\n]{8,120}(?=\.|\n|$)", text):
@@ -266,5 +271,6 @@ def _questions(
         yield f"What does {name} do?", (begin, begin + sentence.end())
 
 
-def _digest(text: str) -> int:
+def digest(text: str) -> int:
+    """A number that follows from a text."""
     return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest(), "little")

@@ -4,5 +4,6 @@
 - `classification`, `token_classification`, `question_answering`: one task each.
 - `labels`: names and numbers of labels; `tags`: tags of words (IOB2) and their decoding.
 - `folds`: which fold of cross-validation an example is in.
-- `finetuning`: `FinetuningData`, the data module that serves a task.
+- `finetuning`: `FinetuningData`, the data module that serves a task; `retrieval`, `mteb_tasks`: what is
+  measured and not trained on.
 """

@@ -1,6 +1,7 @@
 """Labelled data for finetuning: read, checked, tokenised in memory, and served as global batches."""
 
 import hashlib
+from collections.abc import Callable, Iterable
 from itertools import compress
 from typing import Any
 
@@ -8,6 +9,8 @@ from transformers import PreTrainedTokenizerBase
 
 from iolaus.conf.data import labelled as options
 from iolaus.conf.data.labelled import FOLD_SET, check_fold
+from iolaus.conf.data.mteb import Mteb
+from iolaus.conf.data.retrieval import Retrieval
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.evaluated import EvaluatedDataModule, by_name
 from iolaus.runner.data.labelled.examples import READER_SETTINGS, ExampleReader, TaskSequences, column
@@ -61,7 +64,7 @@ class FinetuningData(EvaluatedDataModule):
                 given = read_rows(source, self.reading, part, f"data.{part} {name!r}")
                 examples[f"{prefix}/{name}"] = self.reader.examples(given, labelled=part == "validation")
         self._hold_out(examples, rows)
-        self._tokenizer = self._make_tokenizer(examples["train"])
+        self._tokenizer = tokenizer_of(self.settings, lambda: self.reader.texts(examples["train"]))
         sets = {
             name: self.reader.tokenize(some, self._tokenizer, self.max_length, training=name == "train")
             for name, some in examples.items()
@@ -146,15 +149,17 @@ class FinetuningData(EvaluatedDataModule):
         """The labels, and the vocabulary."""
         return {**self.reader.describe(), "vocabulary": describe_vocabulary(self.tokenizer)}
 
-    def _make_tokenizer(self, examples: list[Any]) -> PreTrainedTokenizerBase:
-        given = self.settings
-        if given.tokenizer is None:
-            texts = list(self.reader.texts(examples))
-            return train_tokenizer(texts, given.tokenizer_kind, given.vocab_size, given.lowercase)
-        tokenizer = load_tokenizer(model_folder(given.tokenizer))
-        if self.max_length > tokenizer.model_max_length:
-            raise ValueError(
-                f"data.max_length={self.max_length} is more than the {tokenizer.model_max_length} tokens that the model "
-                f"of data.tokenizer={given.tokenizer!r} can read"
-            )
-        return tokenizer
+
+def tokenizer_of(
+    given: options.FinetuningData | Retrieval | Mteb, texts: Callable[[], Iterable[str]]
+) -> PreTrainedTokenizerBase:
+    """The tokenizer that the settings name, or one trained on the texts. ValueError if it reads no texts so long."""
+    if given.tokenizer is None and not isinstance(given, Mteb):
+        return train_tokenizer(list(texts()), given.tokenizer_kind, given.vocab_size, given.lowercase)
+    tokenizer = load_tokenizer(model_folder(given.tokenizer))
+    if given.max_length > tokenizer.model_max_length:
+        raise ValueError(
+            f"data.max_length={given.max_length} is more than the {tokenizer.model_max_length} tokens that the model "
+            f"of data.tokenizer={given.tokenizer!r} can read"
+        )
+    return tokenizer

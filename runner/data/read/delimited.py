@@ -21,12 +21,13 @@ def delimited(file: File) -> Iterator[tuple[str, Mapping[str, str]]]:
         reader = csv.reader(text, strict=True, **dialect)
         rows = filter(None, reader)
         try:
-            if (header := next(rows, None)) is None:
+            if (header := file.reading.header or next(rows, None)) is None:
                 raise ValueError(f"{file.path} is empty: expected a line with the names of the columns")
+            where = "data.header" if file.reading.header else "the header"
             for row in rows:
                 if len(row) != len(header):
                     raise ValueError(
-                        f"{file.path}, line {reader.line_num}: {len(row)} fields where the header has {len(header)} "
+                        f"{file.path}, line {reader.line_num}: {len(row)} fields where {where} has {len(header)} "
                         f"(data.delimiter={dialect['delimiter']!r})"
                     )
                 yield f"line {reader.line_num}", dict(zip(header, row, strict=True))

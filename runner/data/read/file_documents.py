@@ -63,7 +63,7 @@ class FileSource:
         common = Path(os.path.commonpath([path.absolute().parent for path in paths]))
         small = sum(path.stat().st_size for path in paths) <= _SMALL
         read = {"file_format": self.reading.format, **self.reading._asdict()}
-        names = ("file_format", "delimiter", "encoding", "quoting")
+        names = ("file_format", "delimiter", "encoding", "quoting", "header")
         files = [
             [path.absolute().relative_to(common).as_posix(), path.stat().st_size, _state(path, small)]
             for path in paths

@@ -25,6 +25,7 @@ class Reading(NamedTuple):
     delimiter: str | None = None
     encoding: str | None = None
     quoting: bool | None = None
+    header: Any = None
     word_field: int | str = 0
     tag_field: int | str | None = None
 

@@ -160,9 +160,18 @@ def t_interval(differences: Differences, error: float = ERROR) -> tuple[float, f
     """
     given = np.asarray(differences, np.float64)
     freedom, mean = len(given) - 1, float(given.mean())
-    width = _last(lambda t: _within(t, freedom) < 1 - error, 0.0, 2.0 / error**2)
-    width *= float(given.std(ddof=1)) / math.sqrt(len(given))
+    width = t_quantile(freedom, error) * float(given.std(ddof=1)) / math.sqrt(len(given))
     return mean - width, mean + width
+
+
+def t_quantile(freedom: int, error: float = ERROR) -> float:
+    """The t that Student's distribution of so many degrees of freedom exceeds, to either side, with chance `error`.
+
+    Example:
+        >>> round(t_quantile(2), 3)
+        4.303
+    """
+    return _last(lambda t: _within(t, freedom) < 1 - error, 0.0, 2.0 / error**2)
 
 
 def pairs_needed(differences: Differences, error: float = ERROR, power: float = 0.8) -> int | None:

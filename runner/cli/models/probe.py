@@ -1,0 +1,84 @@
+"""`mode=probe`: measures the frozen features of a model on labelled data, and trains nothing.
+
+The folder of a probe is that of a run: config, status with the figures, `evaluation.json`, `predictions.jsonl`,
+`report.html`.
+"""
+
+from typing import Any
+
+from omegaconf import DictConfig
+
+from iolaus.runner.run.folder import RunFolder
+
+PRECISIONS = {"auto": "32-true", "32": "32-true"}
+"""Precisions by another name: features of all models are computed alike, in fp32 unless another is asked for."""
+
+
+def probe_model(config: DictConfig, folder: RunFolder) -> dict[str, float]:
+    """Computes features, measures them, and writes figures and page into the folder of the run; returns the figures.
+
+    Raises:
+        ValueError: data that this does not measure, or a model that is no encoder of text.
+    """
+    from iolaus.runner.evaluation.files import write_sets
+    from iolaus.runner.inference.evaluated import plain
+    from iolaus.runner.inference.frozen.probes import probe
+    from iolaus.runner.loop.trainer import quiet_libraries
+    from iolaus.runner.report.single import write_report
+    from iolaus.runner.report.summary import show, typed_path
+
+    quiet_libraries()
+    data, encoder = prepared(config)
+    found = probe(data, encoder)
+    decided = {**encoder.facts(), **found.chosen}
+    folder.update_status(resolved=decided, monitor=found.objective(), mode="max")
+    content = {"model": encoder.describe(), "task": found.task, **decided, "sets": found.sets}
+    write_sets(folder.path, found.predictions, plain(content))
+    figures = found.figures()
+    results = {**getattr(data, "baselines", dict)(), **figures, "objective": figures[found.objective()]}
+    folder.update_status(results=results)
+    write_report(folder.path, "done")
+    shown = {name: f"{value:.4f}" for name, value in results.items()}
+    show(
+        "done",
+        {
+            "model": {
+                "network": encoder.describe(),
+                **{n: str(v) for n, v in decided.items() if v is not None},
+            },
+            "figures": shown,
+            "files": {"report": str(typed_path(folder.path) / "report.html")},
+        },
+    )
+    folder.end("done")
+    return results
+
+
+def prepared(config: DictConfig) -> tuple[Any, Any]:
+    """The data of a config, read and tokenised, and the frozen encoder of its model."""
+    import torch
+    from transformers import AutoModel
+
+    from iolaus.runner.cli.models.evaluate import progress
+    from iolaus.runner.data import FinetuningData, MtebTasks, RetrievalPairs
+    from iolaus.runner.inference.frozen.encoder import FrozenEncoder
+    from iolaus.runner.inference.passes import Computation
+    from iolaus.runner.loop.assembly import make_data
+    from iolaus.runner.loop.plain import make_model_of
+    from iolaus.runner.models.head import Head
+
+    data = make_data(config)
+    if not isinstance(data, FinetuningData | RetrievalPairs | MtebTasks):
+        raise ValueError(
+            f"mode=probe measures labelled data, and {type(data).__name__} has no labels: choose "
+            "experiment=classification, or data of yours, such as data=classification data.train=train.csv"
+        )
+    data.prepare_data()
+    torch.manual_seed(config.seed)  # the weights of a model without any
+    pretrained = make_model_of(config.model, data.tokenizer, head=Head(AutoModel))
+    precision = PRECISIONS.get(config.trainer.precision, str(config.trainer.precision))
+    layout = "packed" if config.data.layout == "auto" else config.data.layout
+    computation = Computation(precision, layout, config.data.micro_batch_tokens, config.data.micro_batch_size)
+    return data, FrozenEncoder(
+        pretrained, data.tokenizer, data.max_length, config.pooling, computation, progress
+    )

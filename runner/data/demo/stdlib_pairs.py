@@ -1,0 +1,93 @@
+"""Pairs of texts from docstrings of the standard library: queries with passages, and pairs that are more or less alike.
+
+A docstring of several paragraphs gives its first paragraph as summary, and what follows as body. Summaries and bodies
+that occur before are left out, so that parts share no text.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, NamedTuple
+
+from iolaus.runner.data.demo.stdlib_tasks import StdlibTask, digest, documentation, package_of, part_of
+
+SHORTEST_SUMMARY, SHORTEST_BODY = 16, 64
+"""Characters."""
+
+
+class Parted(NamedTuple):
+    """A docstring in two."""
+
+    module: str
+    summary: str
+    body: str
+
+
+class StdlibRetrieval(StdlibTask):
+    """Retrieval: `query`, the summary of a docstring, and `passage`, its body.
+
+    Example:
+        >>> sorted(StdlibRetrieval("test").rows()[0])
+        ['passage', 'query']
+    """
+
+    what = "docstrings of several paragraphs"
+
+    def examples(self) -> Iterator[dict[str, Any]]:
+        """By file and line."""
+        return ({"query": one.summary, "passage": one.body} for one in parted(self.part))
+
+
+class StdlibSimilarity(StdlibTask):
+    """Similarity: `text`, the summary of a docstring, `pair`, the body of one, and `label`, how near they are.
+
+    3.0 for the same docstring, 2.0 for another of its module, 1.0 for another module of its package, 0.0 for another
+    package. Each summary is paired once for each of these that there is in the part.
+
+    Example:
+        >>> sorted(StdlibSimilarity("test").rows()[0])
+        ['label', 'pair', 'text']
+    """
+
+    what = "docstrings of several paragraphs"
+
+    def examples(self) -> Iterator[dict[str, Any]]:
+        """By file and line."""
+        texts = parted(self.part)
+        modules, packages = defaultdict(list), defaultdict(list)
+        for one in texts:
+            modules[one.module].append(one)
+            packages[package_of(one.module)].append(one)
+        for one in texts:
+            pools = (texts, packages[package_of(one.module)], modules[one.module], [one])
+            for number, pool in enumerate(pools):
+                start = digest(f"{number} {one.summary}") % len(pool)
+                turned = pool[start:] + pool[:start]
+                if other := next((other for other in turned if grade(one, other) == number), None):
+                    yield {"text": one.summary, "pair": other.body, "label": float(number)}
+
+
+def grade(one: Parted, other: Parted) -> int:
+    """How near two docstrings are: 0 of two packages, 1 of one package, 2 of one module, 3 the same."""
+    if package_of(one.module) != package_of(other.module):
+        return 0
+    return 3 if one is other else 2 if one.module == other.module else 1
+
+
+def parted(part: str) -> list[Parted]:
+    """The docstrings of a part, by file and line."""
+    return [one for one in _all_parted() if part_of(one.body) == part]
+
+
+@cache
+def _all_parted() -> list[Parted]:
+    seen: set[str] = set()
+    found = []
+    for module, _, text in documentation():
+        first, _, rest = text.partition("\n\n")
+        summary, body = " ".join(first.split()), rest.strip()
+        long_enough = len(summary) >= SHORTEST_SUMMARY and len(body) >= SHORTEST_BODY
+        if long_enough and not seen & {summary, body}:
+            seen |= {summary, body}
+            found.append(Parted(module, summary, body))
+    return found

@@ -1,0 +1,71 @@
+"""Queries with the passages that belong to them, by set."""
+
+from typing import NamedTuple
+
+from transformers import PreTrainedTokenizerBase
+
+from iolaus.conf.data import retrieval as options
+from iolaus.runner.config.settings import takes_settings
+from iolaus.runner.data.evaluated import by_name
+from iolaus.runner.data.labelled.examples import text_of
+from iolaus.runner.data.labelled.finetuning import tokenizer_of
+from iolaus.runner.data.read.opened import reading_of
+from iolaus.runner.data.read.rows import Rows, read_rows
+
+
+class RetrievalSet(NamedTuple):
+    """The distinct queries and passages of a set, in the order of their first rows."""
+
+    queries: list[str]
+    passages: list[str]
+    relevant: list[list[int]]
+    """The numbers of the passages that belong to each query."""
+
+
+class RetrievalPairs:
+    """Sets of queries and passages for `mode=probe`.
+
+    Example: `iolaus mode=probe data=retrieval data.test=pairs.csv model=pretrained model.name_or_path=RUN`
+    """
+
+    sets: dict[str, RetrievalSet]
+    """By name, `test/test` first."""
+    tokenizer: PreTrainedTokenizerBase
+
+    @takes_settings(options.Retrieval)
+    def __init__(self, settings: options.Retrieval) -> None:
+        self.settings, self.reading, self.max_length = settings, reading_of(settings), settings.max_length
+
+    def prepare_data(self) -> None:
+        """Reads every set. Raises ValueError for rows without a query or a passage, and where there is no tokenizer."""
+        given, self.sets = self.settings, {}
+        for part, prefix in (("test", "test"), ("validation", "val")):
+            for name, source in by_name(getattr(given, part), part).items():
+                rows = read_rows(source, self.reading, part, f"data.{part} {name!r}")
+                self.sets[f"{prefix}/{name}"] = self.pairs(rows)
+        self.tokenizer = tokenizer_of(given, self._texts)
+
+    def pairs(self, rows: Rows) -> RetrievalSet:
+        """The queries and passages of rows."""
+        queries: dict[str, int] = {}
+        passages: dict[str, int] = {}
+        relevant: list[list[int]] = []
+        for row in rows.rows:
+            query = text_of(row, self.settings.query_column, "data.query_column")
+            passage = text_of(row, self.settings.passage_column, "data.passage_column")
+            number = passages.setdefault(passage, len(passages))
+            if (place := queries.setdefault(query, len(queries))) == len(relevant):
+                relevant.append([])
+            if number not in relevant[place]:
+                relevant[place].append(number)
+        return RetrievalSet(list(queries), list(passages), relevant)
+
+    def _texts(self) -> list[str]:
+        """Texts to train a tokenizer on."""
+        if self.settings.train is None:
+            raise ValueError(
+                "data.train names no pairs to train a tokenizer on, and the model brings none: set data.tokenizer, or "
+                "data.train"
+            )
+        found = self.pairs(read_rows(self.settings.train, self.reading, "train", "data.train"))
+        return [*found.queries, *found.passages]

@@ -1,0 +1,229 @@
+"""What is measured of frozen features, for each kind of data: probes of labels, cosines of pairs, ranks of passages."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from iolaus.runner.data.labelled.labels import REGRESSION, SINGLE
+from iolaus.runner.data.labelled.mteb_tasks import MtebTasks
+from iolaus.runner.data.labelled.retrieval import RetrievalPairs, RetrievalSet
+from iolaus.runner.evaluation.files import entry_of
+from iolaus.runner.evaluation.frozen.linear import fit_probe
+from iolaus.runner.evaluation.frozen.neighbours import fit_neighbours
+from iolaus.runner.evaluation.frozen.ranking import Numbers, Ranking, cosines, rank
+from iolaus.runner.evaluation.labels import ClassificationPredictions, NumberPredictions
+from iolaus.runner.evaluation.predictions import Predictions
+from iolaus.runner.evaluation.resampling import intervals
+from iolaus.runner.evaluation.statistics.intervals import RESAMPLES, Statistic, bootstrap
+from iolaus.runner.evaluation.words import TokenPredictions
+from iolaus.runner.inference.evaluated import with_intervals
+from iolaus.runner.inference.frozen.encoder import FrozenEncoder
+from iolaus.runner.inference.passes import device_here
+
+OF_NEIGHBOURS = ("accuracy", "macro_f1")
+"""Figures of the nearest neighbours, as `knn_accuracy` and `knn_macro_f1`."""
+
+MOST_WORDS = 20_000
+"""Words that a probe is fitted to; of n times as many every n-th is taken."""
+
+Scores = Callable[[Tensor], Tensor]
+"""From features [M, H] to the scores of classes [M, C]."""
+
+
+class Probed(NamedTuple):
+    """What was measured on each set, by name (`val/validation`, `test/test`)."""
+
+    task: str
+    monitor: str
+    """The figure that stands for all."""
+    sets: dict[str, dict[str, Any]]
+    """Entries of `evaluation.json`."""
+    predictions: Mapping[str, Any]
+    """Their lines of `predictions.jsonl`."""
+    chosen: Mapping[str, Any] = {}
+    """What was chosen on the validation examples."""
+
+    def figures(self) -> dict[str, float]:
+        """The figures of all sets, by set and name."""
+        return {
+            f"{name}/{key}": v for name, entry in self.sets.items() for key, v in entry["metrics"].items()
+        }
+
+    def objective(self) -> str:
+        """The figure that stands for all, of a validation set if there is one: `val/validation/accuracy`."""
+        keys = [f"{name}/{self.monitor}" for name in sorted(self.sets, reverse=True)]
+        return next(key for key in keys if key in self.figures())
+
+
+def probe(data: Any, encoder: FrozenEncoder) -> Probed:
+    """Measures an encoder on prepared data, as its kind asks for.
+
+    Texts or pairs with one label: a linear probe and nearest neighbours; words with labels: a linear probe; pairs with
+    numbers: the cosine of the two texts; queries with passages: ranks by cosine; tasks of mteb: what mteb measures.
+
+    Raises:
+        ValueError: nothing is measured on this kind of data, or there are no validation examples to choose on.
+    """
+    if isinstance(data, RetrievalPairs):
+        return _ranked(data.sets, encoder)
+    if isinstance(data, MtebTasks):
+        from iolaus.runner.inference.frozen.mteb_tasks import entries_of
+
+        entries = entries_of(data.tasks, encoder)
+        return Probed("mteb", next(iter(next(iter(entries.values()))["metrics"])), entries, {})
+    task, train = getattr(data, "task_name", None), getattr(data, "train_set", None)
+    kind = getattr(train, "problem_type", None)
+    if task == "classification" and kind == SINGLE:
+        return _classified(data, encoder)
+    if task == "token_classification":
+        return _tagged(data, encoder)
+    if kind == REGRESSION and data.settings.pair_column:
+        return _compared(data, encoder)
+    what = "several labels" if task == "classification" else str(task)
+    what = "numbers without a second text, which data.pair_column names" if kind == REGRESSION else what
+    raise ValueError(
+        f"mode=probe measures texts, pairs or words with one label each, and pairs with numbers, not {what}"
+    )
+
+
+def _classified(data: Any, encoder: FrozenEncoder) -> Probed:
+    """A linear probe and nearest neighbours of the features of texts."""
+    sets = {"train": data.train_set, **data.evaluated_sets}
+    features = {name: encoder.features(given, name).to(device_here()) for name, given in sets.items()}
+    labels = {name: torch.from_numpy(given.labels).to(device_here()) for name, given in sets.items()}
+    held_out = _validation(data)
+    known = features["train"], labels["train"], len(data.train_set.names)
+    linear = fit_probe(*known, lambda one: _accuracy(one.logits, features, labels, held_out))
+    knn = fit_neighbours(*known, lambda one: _accuracy(one.votes, features, labels, held_out))
+    entries, predictions = {}, {}
+    for name, given in data.evaluated_sets.items():
+        mine = _predicted(ClassificationPredictions(given), linear.logits(features[name]))
+        theirs = _predicted(ClassificationPredictions(given), knn.votes(features[name]).double())
+        predictions[name], entries[name] = mine, _entry(mine)
+        beside = _entry(theirs)
+        for part in ("metrics", "intervals"):
+            own = {
+                f"knn_{figure}": beside[part][figure] for figure in OF_NEIGHBOURS if figure in beside[part]
+            }
+            entries[name][part] |= own
+    chosen = {"linear_penalty": linear.penalty, "neighbours": knn.number}
+    return Probed("classification", "accuracy", entries, predictions, chosen)
+
+
+def _tagged(data: Any, encoder: FrozenEncoder) -> Probed:
+    """A linear probe of the features of words; sentences are decoded as in training."""
+    held_out, sets = _validation(data), {"train": data.train_set, **data.evaluated_sets}
+    features = {name: encoder.features(given, name).to(device_here()) for name, given in sets.items()}
+    labels = {name: torch.from_numpy(given.word_labels).to(device_here()) for name, given in sets.items()}
+    there = torch.from_numpy(data.train_set.has_pieces).nonzero()[:, 0]
+    there = there[:: -(-len(there) // MOST_WORDS)].to(device_here())
+    linear = fit_probe(
+        features["train"][there],
+        labels["train"][there],
+        len(data.train_set.names),
+        lambda one: _accuracy(one.logits, features, labels, held_out),
+    )
+    predictions, entries = {}, {}
+    for name, given in data.evaluated_sets.items():
+        predictions[name] = _predicted(TokenPredictions(given, True), linear.logits(features[name]))
+        entries[name] = _entry(predictions[name])
+    monitor = next(iter(predictions.values())).monitor
+    return Probed("token_classification", monitor, entries, predictions, {"linear_penalty": linear.penalty})
+
+
+def _compared(data: Any, encoder: FrozenEncoder) -> Probed:
+    """The cosine of the features of two texts, against a number."""
+    predictions, entries = {}, {}
+    for name, given in data.evaluated_sets.items():
+        sides = [[e.text for e in given.examples], [e.pair for e in given.examples]]
+        left, right = (encoder.embed(texts, name) for texts in sides)
+        predictions[name] = _predicted(NumberPredictions(given), cosines(left, right)[:, None])
+        entries[name] = _entry(predictions[name])
+        for part in ("metrics", "intervals"):
+            entries[name][part].pop("mse", None)  # a cosine has another unit
+    return Probed("similarity", "spearman", entries, predictions)
+
+
+class RankedPassages(NamedTuple):
+    """The first passage for each query, as a line of `predictions.jsonl`."""
+
+    given: RetrievalSet
+    ranking: Ranking
+
+    def rows(self) -> Iterable[dict[str, Any]]:
+        """Query, first passage, and the passages that belong to it."""
+        passages, relevant = self.given.passages, self.given.relevant
+        for number, (query, top) in enumerate(zip(self.given.queries, self.ranking.first, strict=True)):
+            gold = [passages[place] for place in relevant[number]]
+            yield {
+                "id": number,
+                "text": query,
+                "gold": gold,
+                "predicted": passages[top[0]],
+                "probability": None,
+            }
+
+    def files(self) -> dict[str, str]:
+        """None."""
+        return {}
+
+
+def _ranked(sets: Mapping[str, RetrievalSet], encoder: FrozenEncoder) -> Probed:
+    """All passages of a set, ranked for each query by their cosine."""
+    predictions, entries = {}, {}
+    for name, given in sets.items():
+        queries, passages = (
+            encoder.embed(given.queries, f"{name}, queries"),
+            encoder.embed(given.passages, name),
+        )
+        ranking = rank(queries, passages, given.relevant)
+        ends = bootstrap(_means_of(ranking.figures), len(given.queries))
+        predictions[name] = RankedPassages(given, ranking)
+        entries[name] = {
+            "examples": len(given.queries),
+            "over": "queries",
+            "metrics": {key: float(value.mean()) for key, value in ranking.figures.items()},
+            "intervals": {key: both.tolist() for key, both in ends.items()},
+            "passages": len(given.passages),
+        }
+    return Probed("retrieval", "ndcg_at_10", entries, predictions)
+
+
+def _accuracy(
+    scores: Scores, features: Mapping[str, Tensor], labels: Mapping[str, Tensor], names: Iterable[str]
+) -> float:
+    """The share of the examples or words of these sets, of those with a label, whose class has the largest score."""
+    hits = [(scores(features[name]).argmax(1) == labels[name])[labels[name] >= 0] for name in names]
+    return float(torch.cat(hits).double().mean())
+
+
+def _means_of(figures: Mapping[str, Numbers]) -> Statistic:
+    """The mean of each figure over weighted queries."""
+    return lambda weights: {name: weights @ values / weights.sum(1) for name, values in figures.items()}
+
+
+def _predicted(predictions: Any, logits: Tensor) -> Any:
+    """Predictions for all samples, or words, of a set from their logits [M, C]."""
+    places = torch.arange(len(logits))
+    predictions.add({"samples": places, "words": places}, {"logits": logits.cpu()})
+    predictions.join(lambda mine: [mine])
+    return predictions
+
+
+def _entry(predictions: Predictions) -> dict[str, Any]:
+    """The entry of a set in `evaluation.json`, with intervals."""
+    entry = entry_of(predictions, predictions.metrics())
+    return with_intervals(entry, intervals(predictions, {}, RESAMPLES, 0))
+
+
+def _validation(data: Any) -> list[str]:
+    """The names of the validation sets; raises ValueError where there is none."""
+    names = [name for name in data.evaluated_sets if name.startswith("val/")]
+    if not names:
+        raise ValueError(
+            "mode=probe chooses its settings on validation examples, and there are none: set data.validation, or "
+            "data.validation_documents above 0"
+        )
+    return names

@@ -1,0 +1,149 @@
+"""Sums up the runs of a suite: means over seeds, deviations, Student's intervals, and the mean over tasks.
+
+`suite.json` in the sweep's folder has what `summed_up` returns; its keys are documented in `docs/suites.md`.
+"""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from iolaus.conf.values import suggest
+from iolaus.runner.evaluation.statistics.paired import t_interval, t_quantile
+from iolaus.runner.run.files import read_json
+
+SUITE = "suite.json"
+"""In the folder of a suite: its tasks, figures and runs."""
+
+LEVEL = 0.95
+
+Content = dict[str, Any]
+"""What `suite.json` has, or a part of it."""
+
+
+def read_suite_results(folder: Path) -> Content:
+    """The content of `suite.json`; empty where there is none."""
+    found: Content = read_json(folder / SUITE, {})
+    return found
+
+
+def measured(results: Mapping[str, float], names: Sequence[str], stages: Sequence[str]) -> tuple[float, str]:
+    """The mean of the named figures in a run's results, and what they were measured on: `test`, `validation` or nothing.
+
+    A name is a whole key, or the last part of keys such as `test/easy/accuracy`: of the first of the `stages` (`test`,
+    `val`) that has it, the mean over its sets.
+
+    Raises:
+        ValueError: a figure is not there, or is no number.
+
+    Example:
+        >>> measured({"val/a/f1": 0.5, "val/b/f1": 0.75, "test/test/f1": 0.25}, ["f1"], ["val"])
+        (0.625, 'validation')
+    """
+    values, found_on = [], set()
+    for name in names:
+        of_stages = [[key for key in results if _is_of(key, stage, name)] for stage in stages]
+        keys = [name] if name in results else next(filter(None, of_stages), [])
+        value = statistics.mean(results[key] for key in keys) if keys else math.nan
+        if not keys:
+            near = suggest(name, [key.rpartition("/")[2] for key in results])
+            raise ValueError(f"it has no figure {name!r}; it has: {', '.join(results)}{near}")
+        if not math.isfinite(value):
+            raise ValueError(f"its figure {name} is not a number")
+        values.append(value)
+        found_on.add({"test": "test", "val": "validation"}.get(keys[0].partition("/")[0], ""))
+    return statistics.mean(values), found_on.pop() if len(found_on) == 1 else "validation" if found_on else ""
+
+
+def _is_of(key: str, stage: str, name: str) -> bool:
+    return key.count("/") == 2 and key.startswith(f"{stage}/") and key.endswith(f"/{name}")
+
+
+def mean_of(figures: Sequence[float]) -> Content:
+    """Mean, standard deviation and Student's 95 % interval over seeds; None for what one seed does not give.
+
+    Example:
+        >>> mean_of([0.5])
+        {'mean': 0.5, 'deviation': None, 'interval': None}
+    """
+    several = len(figures) > 1
+    return {
+        "mean": statistics.mean(figures),
+        "deviation": statistics.stdev(figures) if several else None,
+        "interval": list(t_interval(figures)) if several else None,
+    }
+
+
+def mean_over_tasks(tasks: Sequence[Sequence[float]]) -> Content:
+    """The mean of the tasks' means, from the figures of each task's seeds.
+
+    `deviation` is that of the mean with one seed of each task. The interval knows of the seeds alone: tasks are taken as
+    independent, each with a variance of its own (degrees of freedom by Welch and Satterthwaite 1946, rounded down).
+    """
+    means = [statistics.mean(figures) for figures in tasks]
+    found: Content = {"mean": statistics.mean(means), "deviation": None, "interval": None}
+    if all(len(figures) > 1 for figures in tasks):
+        variances = [statistics.variance(figures) for figures in tasks]
+        errors = [variance / len(figures) for variance, figures in zip(variances, tasks, strict=True)]
+        spread = sum(e**2 / (len(figures) - 1) for e, figures in zip(errors, tasks, strict=True))
+        freedom = int(sum(errors) ** 2 / spread + 1e-9) if spread else 1
+        width = t_quantile(max(1, freedom), 1 - LEVEL) * math.sqrt(sum(errors)) / len(tasks)
+        found["deviation"] = math.sqrt(sum(variances)) / len(tasks)
+        found["interval"] = [found["mean"] - width, found["mean"] + width]
+    return found
+
+
+def summed_up(suite: Content, models: Sequence[str], cells: Mapping[tuple[str, str], Content]) -> Content:
+    """The content of `suite.json`.
+
+    Args:
+        suite: `suite` (its name), `tasks` (what is noted of each), `summary` (the tasks of each mean).
+        models: The models in the order of their rows.
+        cells: By model and task: `figures` by seed (None where no setting has all), and more, which is kept.
+    """
+    rows: list[Content] = []
+    none: Content = {"mean": None, "deviation": None, "interval": None}
+    for model in models:
+        of_tasks = {}
+        for task in suite["tasks"]:
+            cell = cells[model, task]
+            figures = list((cell.get("figures") or {}).values())
+            of_tasks[task] = {**(mean_of(figures) if figures else none), **cell}
+        summary = {}
+        for name, tasks in suite["summary"].items():
+            found = [list((of_tasks[task].get("figures") or {}).values()) for task in tasks]
+            lacking = [task for task, figures in zip(tasks, found, strict=True) if not figures]
+            summary[name] = {**(none if lacking else mean_over_tasks(found)), "lacking": lacking}
+        rows.append({"model": model, "tasks": of_tasks, "summary": summary})
+    complete = all(cell["mean"] is not None for row in rows for cell in row["tasks"].values())
+    return {**suite, "complete": complete, "models": rows, "best": _best(suite, rows)}
+
+
+def cells_of(row: Content) -> dict[str, Content]:
+    """The cells of a model's row by column: the means first, then the tasks."""
+    return {**row["summary"], **row["tasks"]}
+
+
+def _best(suite: Content, rows: Sequence[Content]) -> dict[str, Content]:
+    """Of each column the best model by its mean, and those whose intervals overlap with its; nothing for one model."""
+    if len(rows) < 2:
+        return {}
+    smaller = {task for task, noted in suite["tasks"].items() if not noted["larger_is_better"]}
+    smaller |= {name for name, tasks in suite["summary"].items() if smaller & {*tasks}}
+    found = {}
+    for column in cells_of(rows[0]):
+        have = [(row["model"], cell) for row in rows if (cell := cells_of(row)[column])["mean"] is not None]
+        if len(have) > 1:
+            sign = 1 if column in smaller else -1
+            first, *others = sorted(have, key=lambda pair: sign * pair[1]["mean"])
+            unclear = [name for name, cell in others if not _lie_apart(first[1], cell)]
+            found[column] = {"model": first[0], "not_apart_from": unclear}
+    return found
+
+
+def _lie_apart(one: Content, other: Content) -> bool:
+    """Whether two intervals share no value; those of one seed are not known."""
+    if one["interval"] is None or other["interval"] is None:
+        return False
+    return bool(one["interval"][0] > other["interval"][1] or one["interval"][1] < other["interval"][0])

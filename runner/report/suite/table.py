@@ -1,0 +1,152 @@
+"""The table of a suite as text: for the terminal, in Markdown and csv."""
+
+import csv
+import io
+from collections.abc import Iterator
+from typing import Any
+
+from iolaus.runner.report.suite.figures import Content, cells_of
+from iolaus.runner.report.table import as_text, markdown
+
+
+def suite_text(content: Content) -> str:
+    """For the terminal: means with deviations, and below them the intervals; the best model has a star."""
+    best = best_rows(content)
+    heads, rows = suite_rows(content)
+    text = as_text(heads, rows, best)
+    if any(cell["interval"] for row in content["models"] for cell in cells_of(row).values()):
+        text += "\n95 % intervals (Student, over seeds)\n" + as_text(heads, interval_rows(content), best)
+    return text + "\n" + "".join(f"{note}\n" for note in notes(content))
+
+
+def suite_markdown(content: Content) -> str:
+    """One table, each cell with its interval, and the notes."""
+    heads, rows = suite_rows(content)
+    both = zip(rows, interval_rows(content), strict=True)
+    joined = [[row[0], *map(_with_interval, row[1:], ends[1:])] for row, ends in both]
+    return (
+        markdown(heads, joined, best_rows(content)) + "\n" + "".join(f"- {note}\n" for note in notes(content))
+    )
+
+
+def suite_csv(content: Content) -> str:
+    """A row for each model and column with figures in full; empty cells where a model has none."""
+    heads = [
+        "model",
+        "task",
+        "mean",
+        "deviation",
+        "low",
+        "high",
+        "seeds",
+        "measured_on",
+        "setting",
+        "problem",
+    ]
+    rows = []
+    for row in content["models"]:
+        for name, cell in cells_of(row).items():
+            low, high = cell["interval"] or (None, None)
+            setting = " ".join(f"{key}={value}" for key, value in (cell.get("setting") or {}).items())
+            seeds = " ".join(cell.get("figures") or [])
+            problem = cell.get("problem") or " ".join(cell.get("lacking", []))
+            rows.append([row["model"], name, cell["mean"], cell["deviation"], low, high, seeds])
+            rows[-1] += [cell.get("on"), setting, problem]
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([heads, *rows])
+    return text.getvalue()
+
+
+def suite_rows(content: Content) -> tuple[list[str], list[list[Any]]]:
+    """Heads, and a row for each model: mean and deviation of every column."""
+    columns = [*content["summary"], *content["tasks"]]
+    rows = [
+        [row["model"], *(shown_mean(content, cells_of(row)[c]) for c in columns)] for row in content["models"]
+    ]
+    return ["model", *columns], rows
+
+
+def interval_rows(content: Content) -> list[list[Any]]:
+    """The same rows with the 95 % intervals; empty where there is one seed."""
+    return [
+        [row["model"], *(shown_interval(content, cell) for cell in cells_of(row).values())]
+        for row in content["models"]
+    ]
+
+
+def shown_mean(content: Content, cell: Content) -> str:
+    """A mean with its deviation, such as `79.3 ± 0.6`."""
+    if cell["mean"] is None:
+        return "none"
+    text = _shown(content, cell["mean"])
+    return text if cell["deviation"] is None else f"{text} ± {_shown(content, cell['deviation'])}"
+
+
+def shown_interval(content: Content, cell: Content) -> str:
+    """An interval, such as `77.8 to 80.8`."""
+    return " to ".join(_shown(content, end) for end in cell["interval"] or ())
+
+
+def best_rows(content: Content) -> set[int]:
+    """The rows of the models with the best means, by the first column."""
+    best = content["best"].get(next(iter(content["summary"])))
+    return {i for i, row in enumerate(content["models"]) if best and row["model"] == best["model"]}
+
+
+def notes(content: Content) -> Iterator[str]:
+    """Sentences on what the figures are, how they were chosen, and which model is best."""
+    scaled = ", in hundredths" if _is_scaled(content) else ""
+    yield f"Suite {content['suite']}: means ± standard deviations over seeds{scaled}."
+    for where in ("test", "validation"):
+        tasks = [
+            t
+            for t in content["tasks"]
+            if any(row["tasks"][t].get("on") == where for row in content["models"])
+        ]
+        if tasks and where == "test":
+            yield f"Measured on the test set, chosen on the validation set: {', '.join(tasks)}."
+        elif tasks:
+            grid = [t for t in tasks if content["tasks"][t]["settings"] > 1]
+            chosen = f" They chose the setting of {', '.join(grid)} too, which is optimistic." if grid else ""
+            yield f"Validation figures, as there is no labelled test set: {', '.join(tasks)}.{chosen}"
+    cells = [cell for row in content["models"] for cell in row["tasks"].values()]
+    settings, dropped, failed = (
+        sum(cell[name] for cell in cells) for name in ("settings", "dropped", "failed")
+    )
+    yield f"{settings} settings were tried; {dropped} were dropped before the last seed, {failed} failed."
+    for row in content["models"]:
+        for task, cell in row["tasks"].items():
+            if cell["problem"]:
+                yield f"{row['model']} has no figure of {task}: {cell['problem'].rstrip('.')}."
+    for column, best in content["best"].items():
+        if column in content["summary"]:
+            yield _best_sentence(column, best)
+
+
+def _best_sentence(column: str, best: Content) -> str:
+    unclear = best["not_apart_from"]
+    if not unclear:
+        return f"Best by {column}: {best['model']}; its interval lies apart from the others."
+    return (
+        f"Best by {column}: {best['model']}, but its interval overlaps with that of {', '.join(unclear)}, or is not "
+        "known: it may be luck; iolaus judge compares two models by pairs of equal seeds."
+    )
+
+
+def _is_scaled(content: Content) -> bool:
+    """Whether figures are shown as hundredths: where all lie in -1 to 1, as correlations do."""
+    means = [
+        cell["mean"]
+        for row in content["models"]
+        for cell in row["tasks"].values()
+        if cell["mean"] is not None
+    ]
+    return bool(means) and all(abs(mean) <= 1 for mean in means)
+
+
+def _shown(content: Content, value: float) -> str:
+    return f"{100 * value:.1f}" if _is_scaled(content) else f"{value:.4g}"
+
+
+def _with_interval(mean: str, ends: str) -> str:
+    return f"{mean} ({ends})" if ends else mean

@@ -1,0 +1,125 @@
+"""Suites as YAML files: tasks, each with a grid and seeds, and how their figures are summed up. Imports no torch.
+
+A suite is a file `suite/NAME.yaml` among the configs (the project's, those of plugins, `--config-dir`, `IOLAUS_CONF`), or
+any YAML file by its path. Its fields:
+
+- `tasks`: a mapping of names to tasks; a task has the fields below.
+- `summary`: names of means, each with a list of tasks; without it `mean`, that of all tasks.
+- `base`: the suite that this one changes: fields take the place of its fields, and those of a task of the same name the
+  place of that task's; `null` for a task takes it out.
+- each field of a task but `start_from`, for the tasks that do not have it; shared `overrides` come before a task's own.
+
+Fields of a task, whose jobs are ordinary jobs of a sweep, of any `mode`:
+
+- `overrides`: words as on the command line, one value each; a later one takes the place of an earlier one. Model and seed
+  are given by the sweep.
+- `sources`: names of lists of overrides, of which one is used: `suite.source`, without it the first, and with
+  `suite.data` the first that has `{data}` in it. There `{data}` stands for `suite.data`.
+- `grid`: values by setting; every combination is a setting of its own. Without a grid there is one.
+- `seeds`: a list, or a number N for the seeds 1 to N (3).
+- `keep`: the share of the settings that go on after each seed (0.5); see `runner.sweeps.suite.choosing`.
+- `metric`: the reported figure, or a list whose mean is reported. A whole key of `results` in the run's `status.json`
+  (`val/matched/accuracy`, `probe/accuracy`), or its last part: then it is that of the test sets, where none has it that
+  of the validation sets, and of several sets the mean.
+- `chosen_by`: the figure, or figures, by which a setting is chosen; without it `metric`, of the validation sets.
+- `start_from`: another task; the model is that of its chosen setting and first seed.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.override_parser.types import Override
+
+from iolaus.conf.values import suggest
+from iolaus.runner.config.search_path import file_on_search_path, names_on_search_path
+from iolaus.runner.sweeps.suite.fields import (
+    OF_SUITES,
+    SHARED,
+    Suite,
+    check_mapping,
+    last_of_each,
+    read_suite,
+)
+
+
+def load_suite(name: str, loader: ConfigLoader, data: str | None = None, source: str | None = None) -> Suite:
+    """The suite of a name or file; raises ValueError for what is wrong in it, FileNotFoundError where there is none."""
+    return read_suite(name, _content(name, loader), data, source)
+
+
+def _content(name: str, loader: ConfigLoader, above: Sequence[str] = ()) -> dict[str, Any]:
+    """The fields of a suite over those of its base."""
+    if name in above:
+        raise ValueError(f"suite {name}: it is its own base")
+    path = Path(name).expanduser()
+    if path.suffix in (".yaml", ".yml") or path.is_file():
+        if not path.is_file():
+            raise FileNotFoundError(f"suite: there is no file {name!r} (looked in {Path.cwd()})")
+        text = path.read_text(encoding="utf-8")
+    elif found := file_on_search_path(loader, f"suite/{name}"):
+        text = found.read_text(encoding="utf-8")
+    else:
+        known = names_on_search_path(loader, "suite")
+        raise ValueError(
+            f"there is no suite {name!r}; name a YAML file, or one of: {', '.join(known)}{suggest(name, known)}"
+        )
+    try:
+        own = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(f"suite {name}: no valid YAML: {' '.join(str(error).split())}") from None
+    check_mapping(f"suite {name}", own, (*OF_SUITES, *SHARED))
+    return merged(_content(str(own["base"]), loader, [*above, name]), own) if own.get("base") else own
+
+
+def merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """A suite's fields over those of its base.
+
+    Example:
+        >>> merged({"seeds": 3, "tasks": {"a": {"keep": 1}, "b": {}}}, {"tasks": {"a": {"seeds": 1}, "b": None}})
+        {'seeds': 3, 'tasks': {'a': {'keep': 1, 'seeds': 1}}}
+    """
+    theirs, ours = dict(base.get("tasks") or {}), own.get("tasks") or {}
+    if not isinstance(ours, Mapping):
+        return {**base, **own}  # the error is told where tasks are read
+    for name, task in ours.items():
+        both = isinstance(task, Mapping) and isinstance(theirs.get(name), Mapping)
+        theirs[name] = {**theirs[name], **task} if both else task
+    tasks = {name: task for name, task in theirs.items() if ours.get(name, task) is not None}
+    return {**base, **own, "tasks": tasks}
+
+
+def chosen_tasks(suite: Suite, names: Sequence[str]) -> Suite:
+    """The suite with these tasks alone; raises ValueError for an unknown one, and for one that starts from another."""
+    for name in names:
+        if name not in suite.tasks:
+            known = ", ".join(suite.tasks) + suggest(name, suite.tasks)
+            raise ValueError(f"suite {suite.name} has no task {name!r}; it has: {known}")
+        start = suite.tasks[name].start_from
+        if start and start not in names:
+            raise ValueError(f"suite {suite.name}: {name} starts from {start}: name both in suite.tasks")
+    summary = {mean: tuple(t for t in tasks if t in names) for mean, tasks in suite.summary.items()}
+    tasks = {name: task for name, task in suite.tasks.items() if name in names}
+    return replace(suite, tasks=tasks, summary={mean: kept for mean, kept in summary.items() if kept})
+
+
+def with_typed(suite: Suite, typed: Iterable[Override]) -> Suite:
+    """The suite with what was typed beside it: one value counts in every job, several are a grid, or the seeds."""
+    tasks = dict(suite.tasks)
+    for override in typed:
+        key, several = override.get_key_element(), override.is_sweep_override()
+        values = tuple(override.sweep_string_iterator()) if several else ()
+        for name, task in tasks.items():
+            if key == "seed":
+                seeds = values or (override.get_value_element_as_str(),)
+                tasks[name] = replace(task, seeds=tuple(int(seed) for seed in seeds))
+                continue
+            grid = {setting: v for setting, v in task.grid.items() if setting != key.lstrip("+")}
+            if several:
+                grid[key] = values
+            words = task.overrides if several else (*task.overrides, str(override.input_line))
+            tasks[name] = replace(task, grid=grid, overrides=tuple(last_of_each(words)))
+    return replace(suite, tasks=tasks)

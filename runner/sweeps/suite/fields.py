@@ -1,0 +1,242 @@
+"""The fields of a suite's YAML, checked: every error names the suite, the task and the field."""
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+
+from iolaus.conf.registry import better_when
+from iolaus.conf.values import suggest
+from iolaus.runner.run.sweep_folder import literal
+
+OF_SUITES = ("tasks", "summary", "base")
+SHARED = ("overrides", "sources", "grid", "seeds", "keep", "metric", "chosen_by")
+OF_TASKS = (*SHARED, "start_from")
+
+GIVEN = ("model", "seed", "resume", "outputs", "suite")
+"""Settings that the sweep gives to each job."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task of a suite: what its jobs share, its grid, and its figures."""
+
+    name: str
+    overrides: tuple[str, ...]
+    grid: Mapping[str, tuple[str, ...]]
+    seeds: tuple[int, ...]
+    keep: float
+    metric: tuple[str, ...]
+    chosen_by: tuple[str, ...]
+    start_from: str | None = None
+
+    @property
+    def settings(self) -> list[tuple[str, ...]]:
+        """The overrides of every combination of the grid.
+
+        Example:
+            >>> Task("a", (), {"x": ("1", "2"), "y": ("3",)}, (1,), 1.0, ("f1",), ("f1",)).settings
+            [('x=1', 'y=3'), ('x=2', 'y=3')]
+        """
+        named = [[f"{name}={value}" for value in values] for name, values in self.grid.items()]
+        return list(itertools.product(*named))
+
+    @property
+    def larger_is_better(self) -> bool:
+        """Whether a large figure is better."""
+        return better_when(self.metric[0]) == "max"
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Tasks in the order of the file, and the tasks of each mean."""
+
+    name: str
+    tasks: Mapping[str, Task]
+    summary: Mapping[str, tuple[str, ...]]
+
+
+def read_suite(name: str, content: Any, data: str | None = None, source: str | None = None) -> Suite:
+    """The suite with these fields; raises ValueError with the suite, the task and the field of what is wrong."""
+    where = f"suite {name}"
+    check_mapping(where, content, (*OF_SUITES, *SHARED))
+    given = content.get("tasks")
+    if not isinstance(given, Mapping) or not given:
+        raise ValueError(f"{where}: tasks is {_shown(given)}; expected a mapping of names to tasks")
+    shared = {field: content[field] for field in SHARED if content.get(field) is not None}
+    tasks = {}
+    for task, fields in given.items():
+        place = f"{where}, task {task}"
+        check_mapping(place, fields, OF_TASKS)
+        both = [*_words(where, shared.get("overrides")), *_words(place, fields.get("overrides"))]
+        tasks[str(task)] = _task(place, str(task), {**shared, **fields, "overrides": both}, data, source)
+    if data and not any("{data}" in str(each.get("sources", "")) for each in (content, *given.values())):
+        raise ValueError(f"{where} has no sources with {{data}}, so suite.data={data} does not count")
+    _check_starts(where, tasks)
+    return Suite(name, tasks, _summary(where, content.get("summary"), tasks))
+
+
+def last_of_each(words: Iterable[str]) -> list[str]:
+    """The words without those whose setting a later one gives again.
+
+    Example:
+        >>> last_of_each(["a=1", "b=2", "a=3"])
+        ['b=2', 'a=3']
+    """
+    found: dict[str, str] = {}
+    for word in words:
+        key = word.partition("=")[0].lstrip("+~")
+        found.pop(key, None)
+        found[key] = word
+    return list(found.values())
+
+
+def _task(where: str, name: str, fields: Mapping[str, Any], data: str | None, source: str | None) -> Task:
+    words = [*fields["overrides"], *_source(where, fields.get("sources"), data, source)]
+    metric = _names(where, "metric", fields.get("metric"))
+    keep = fields.get("keep", 0.5)
+    if isinstance(keep, bool) or not isinstance(keep, int | float) or not 0 <= keep <= 1:
+        raise ValueError(f"{where}: keep is {_shown(keep)}; expected a share from 0 to 1")
+    chosen_by = fields.get("chosen_by")
+    return Task(
+        name=name,
+        overrides=tuple(last_of_each(words)),
+        grid=_grid(where, fields.get("grid")),
+        seeds=_seeds(where, fields.get("seeds", 3)),
+        keep=float(keep),
+        metric=metric,
+        chosen_by=metric if chosen_by is None else _names(where, "chosen_by", chosen_by),
+        start_from=None if fields.get("start_from") is None else str(fields["start_from"]),
+    )
+
+
+def _words(where: str, given: Any) -> list[str]:
+    """A list of overrides, each with one value."""
+    if given is None:
+        return []
+    if not isinstance(given, list) or not all(isinstance(word, str) for word in given):
+        raise ValueError(
+            f"{where}: overrides is {_shown(given)}; expected a list such as [optimizer.lr=1e-4]"
+        )
+    for word in given:
+        try:
+            override = OverridesParser.create().parse_override(word)
+        except HydraException as error:
+            raise ValueError(f"{where}: {word!r} is no override: {str(error).splitlines()[0]}") from None
+        key = str(override.key_or_group)
+        if override.is_sweep_override():
+            raise ValueError(f"{where}: {word} has several values: they belong in grid")
+        if key in GIVEN or key.startswith(("hydra.", "hydra/")):
+            raise ValueError(f"{where}: {word}: {key} is given on the command line, not in a suite")
+    return given
+
+
+def _source(where: str, given: Any, data: str | None, source: str | None) -> list[str]:
+    """The overrides of the chosen source."""
+    if given is None:
+        return []
+    if not isinstance(given, Mapping) or not given:
+        raise ValueError(f"{where}: sources is {_shown(given)}; expected a mapping of names to overrides")
+    if source is not None and source not in given:
+        known = ", ".join(map(str, given)) + suggest(source, map(str, given))
+        raise ValueError(f"{where} has no source {source!r}; there are: {known}")
+    with_data = next((name for name, words in given.items() if "{data}" in str(words)), None)
+    chosen = source or (with_data if data and with_data else next(iter(given)))
+    words = _words(f"{where}, source {chosen}", given[chosen])
+    if data is None and any("{data}" in word for word in words):
+        raise ValueError(
+            f"{where}: the source {chosen} is read from files: name their folder, suite.data=FOLDER"
+        )
+    return [word.replace("{data}", str(data)) for word in words]
+
+
+def _grid(where: str, given: Any) -> dict[str, tuple[str, ...]]:
+    found = {}
+    if not isinstance(given or {}, Mapping):
+        raise ValueError(f"{where}: grid is {_shown(given)}; expected lists of values by setting")
+    for key, values in (given or {}).items():
+        if not isinstance(values, list) or not values:
+            raise ValueError(f"{where}: grid.{key} is {_shown(values)}; expected a list of values")
+        written = [value if isinstance(value, str) else literal(value) for value in values]
+        _words(f"{where}, grid", [f"{key}={value}" for value in written])
+        if len(set(written)) < len(written):
+            raise ValueError(f"{where}: grid.{key} has a value twice: {', '.join(written)}")
+        found[str(key)] = tuple(written)
+    return found
+
+
+def _seeds(where: str, given: Any) -> tuple[int, ...]:
+    seeds = list(range(1, given + 1)) if type(given) is int and given > 0 else given
+    if not isinstance(seeds, list) or not seeds or any(type(seed) is not int for seed in seeds):
+        raise ValueError(f"{where}: seeds is {_shown(given)}; expected a list of whole numbers, or how many")
+    if len(set(seeds)) < len(seeds):
+        raise ValueError(f"{where}: seeds has a number twice: {seeds}")
+    return tuple(seeds)
+
+
+def _names(where: str, field: str, given: Any) -> tuple[str, ...]:
+    names = [given] if isinstance(given, str) else given
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) and name for name in names):
+        raise ValueError(
+            f"{where}: {field} is {_shown(given)}; expected the name of a figure, such as accuracy"
+        )
+    if len({better_when(name) for name in names}) > 1:
+        raise ValueError(
+            f"{where}: of {field} some are better when large, and some when small: {', '.join(names)}"
+        )
+    return tuple(names)
+
+
+def _check_starts(where: str, tasks: Mapping[str, Task]) -> None:
+    """Raises ValueError for a task that starts from no task, or in the end from itself."""
+    for name, task in tasks.items():
+        path, start = [name], task.start_from
+        while start is not None:
+            place = f"{where}, task {path[-1]}: it starts from {start!r}"
+            if start not in tasks:
+                raise ValueError(f"{place}; the tasks are: {', '.join(tasks)}{suggest(start, tasks)}")
+            if start in path:
+                raise ValueError(f"{place}, which starts from it")
+            path.append(start)
+            start = tasks[start].start_from
+
+
+def _summary(where: str, given: Any, tasks: Mapping[str, Task]) -> dict[str, tuple[str, ...]]:
+    summary = {"mean": list(tasks)} if given is None else given
+    if not isinstance(summary, Mapping) or not all(
+        isinstance(names, list) and names for names in summary.values()
+    ):
+        raise ValueError(
+            f"{where}: summary is {_shown(given)}; expected lists of tasks by the names of their means"
+        )
+    for mean, names in summary.items():
+        for name in names:
+            if name not in tasks:
+                raise ValueError(
+                    f"{where}: summary.{mean} has {name!r}; the tasks are: {', '.join(tasks)}{suggest(str(name), tasks)}"
+                )
+        if mean in tasks:
+            raise ValueError(f"{where}: summary.{mean} has the name of a task")
+        if len({tasks[name].larger_is_better for name in names}) > 1:
+            raise ValueError(
+                f"{where}: summary.{mean} has figures that are better when large, and when small"
+            )
+    return {str(mean): tuple(names) for mean, names in summary.items()}
+
+
+def check_mapping(where: str, given: Any, known: Sequence[str]) -> None:
+    """Raises ValueError unless these are known fields."""
+    if not isinstance(given, Mapping):
+        raise ValueError(f"{where} is {_shown(given)}; expected fields: {', '.join(known)}")
+    for name in given:
+        if name not in known:
+            raise ValueError(
+                f"{where}: there is no field {str(name)!r}; there are: {', '.join(known)}{suggest(str(name), known)}"
+            )
+
+
+def _shown(value: Any) -> str:
+    return "missing" if value is None else f"{value!r:.60}"

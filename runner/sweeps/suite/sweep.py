@@ -1,0 +1,242 @@
+"""`hydra/sweeper=suite`: the jobs of a suite, stage by stage, in one folder; at the end one table.
+
+All that it goes by is in the run folders, so a suite that was killed goes on where it was.
+"""
+
+import json
+import logging
+import shlex
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from iolaus.conf import sweeper as options
+from iolaus.runner.config.permissions import words_to_repeat
+from iolaus.runner.config.settings import takes_settings
+from iolaus.runner.report.suite.figures import SUITE, Content, measured, summed_up
+from iolaus.runner.report.suite.pages import write_suite
+from iolaus.runner.report.suite.table import suite_text
+from iolaus.runner.run.errors import explain
+from iolaus.runner.run.files import write_atomically
+from iolaus.runner.run.folder import public_overrides
+from iolaus.runner.run.sweep_folder import literal
+from iolaus.runner.sweeps.suite.choosing import Standing, standing
+from iolaus.runner.sweeps.suite.definition import chosen_tasks, load_suite, with_typed
+from iolaus.runner.sweeps.suite.fields import Task, last_of_each
+from iolaus.runner.sweeps.suite.models import models_of, pretrained
+from iolaus.runner.sweeps.suite.words import values_of
+from iolaus.runner.sweeps.sweeper import Job, JobSweeper, place, problem_of
+
+log = logging.getLogger("iolaus")
+
+
+class Place(NamedTuple):
+    """What a job is for: the names of its model and task, the number of its setting, and that of its seed."""
+
+    model: str
+    task: str
+    setting: int
+    seed: int
+
+
+class SuiteSweep(JobSweeper):
+    """Runs every model on every task of a suite, each with the settings and seeds of `choosing`."""
+
+    @takes_settings(options.Suite)
+    def __init__(self, settings: options.Suite) -> None:
+        self.settings, self.params = settings, {}
+
+    def sweep(self, arguments: list[str]) -> Content:
+        """Launches the jobs that are not done yet; returns the content of `suite.json`, or ends with status 1."""
+        loader, settings = self.configs.loader, self.settings
+        suite = load_suite(settings.suite, loader, settings.data, settings.source)
+        suite = chosen_tasks(suite, settings.tasks) if settings.tasks else suite
+        typed = (
+            self.config.hydra.sweeper.overrides
+        )  # the settings were resolved twice, with interpolations for jobs
+        self.suite = with_typed(suite, self.parse([*typed, *arguments]))
+        self.models = models_of(settings.models, loader)
+        self.jobs: dict[Place, Job] = {}
+        self._check()
+        self.begin()
+        while stage := self._next_stage():
+            self._write()
+            self._launch(stage)
+        content = self._write()
+        print(suite_text(content), end="")
+        print(f"the table: {write_suite(self.folder, content)}", flush=True)
+        self._say_problems(content)
+        return content
+
+    def public(self, word: str) -> str:
+        """Without the overrides of its jobs that hold secrets."""
+        name, _, _ = word.partition("=")
+        if name != "hydra.sweeper.overrides":
+            return word
+        return f"{name}={literal(public_overrides(values_of(word)))}"
+
+    def _check(self) -> None:
+        """Raises ValueError for a wrong config before anything is launched: each value of each grid, for each model."""
+        for model in self.models:
+            for task in self.suite.tasks.values():
+                first = task.settings[0]
+                for number, setting in enumerate(task.settings):
+                    if sum(a != b for a, b in zip(setting, first, strict=True)) < 2:
+                        words = self._words(Place(model, task.name, number, 0), start="checked_alone")
+                        if problem := self._problem_of(words):
+                            of = f"suite {self.suite.name}, task {task.name}, model {model}"
+                            raise ValueError(f"{of}: {' '.join(problem.split())}")
+
+    def _problem_of(self, words: list[str]) -> str:
+        """What is wrong with the config that these overrides make."""
+        try:
+            self.configs.check(self.config, words)
+        except Exception as error:
+            if (message := explain(error)) is None:
+                raise
+            return message
+        return ""
+
+    def _next_stage(self) -> list[Place]:
+        """The jobs that can be run now and were not looked at yet."""
+        wanted = []
+        for model in self.models:
+            for task in self.suite.tasks.values():
+                if task.start_from is None or self._chosen_run(model, task.start_from) is not None:
+                    found = self._standing(model, task).wanted
+                    wanted += [Place(model, task.name, *each) for each in found]
+        return [each for each in wanted if each not in self.jobs]
+
+    def _launch(self, stage: list[Place]) -> None:
+        """Runs the jobs of a stage, together where the launcher can, but for those that are done or trained elsewhere."""
+        words = [self._words(each) for each in stage]
+        placed = place(self.folder, words, [self.configs.check(self.config, each) for each in words])
+        self.jobs.update(zip(stage, placed, strict=True))
+        undone = [job for job in placed if job.folder.status().get("state") != "done"]
+        waiting = [job for job in undone if not job.folder.is_locked()]
+        if len(undone) < len(stage):
+            log.info("%d of %d jobs are done already", len(stage) - len(undone), len(stage))
+        if waiting:
+            log.info("suite %s: %d jobs of %d", self.suite.name, len(waiting), len(stage))
+            self.launch(waiting)
+
+    def _words(self, of: Place, start: str = "") -> list[str]:
+        """The overrides of a job; `start` is the run that it starts from, without it that which was chosen."""
+        task = self.suite.tasks[of.task]
+        model, own = self.models[of.model], list(task.overrides)
+        if task.start_from:
+            run = start or str(self._chosen_run(of.model, task.start_from))
+            model = pretrained(run)
+            own = [word for word in own if not word.startswith("model.") or word.startswith("model.config.")]
+        return last_of_each([*model, *own, *task.settings[of.setting], f"seed={task.seeds[of.seed]}"])
+
+    def _chosen_run(self, model: str, task: str) -> Path | None:
+        """The run of the first seed of the setting that was chosen for a task; None where none is yet."""
+        chosen = self._standing(model, self.suite.tasks[task]).chosen
+        return None if chosen is None else self.jobs[Place(model, task, chosen, 0)].folder.path.resolve()
+
+    def _standing(self, model: str, task: Task) -> Standing:
+        count = len(task.settings)
+        names = task.chosen_by if count > 1 else task.metric
+        figures: dict[tuple[int, int], float | None] = {}
+        for each, job in self.jobs.items():
+            if (each.model, each.task) == (model, task.name):
+                state = job.folder.state()
+                if state == "failed":
+                    figures[each.setting, each.seed] = None
+                elif state == "done":
+                    value, _, _ = figure_of(job, names, ("val",) if count > 1 else ("test", "val"))
+                    figures[each.setting, each.seed] = value
+        return standing(count, len(task.seeds), task.keep, task.larger_is_better, figures)
+
+    def _write(self) -> Content:
+        """Writes `suite.json`, also between the stages."""
+        tasks = {
+            task.name: {
+                "metric": list(task.metric), "chosen_by": list(task.chosen_by), "start_from": task.start_from,
+                "larger_is_better": task.larger_is_better, "settings": len(task.settings), "keep": task.keep,
+                "seeds": list(task.seeds),
+            }
+            for task in self.suite.tasks.values()
+        }  # fmt: skip
+        summary = {name: list(of) for name, of in self.suite.summary.items()}
+        noted = {"suite": self.suite.name, "tasks": tasks, "summary": summary}
+        cells = {(m, t.name): self._cell(m, t) for m in self.models for t in self.suite.tasks.values()}
+        content = summed_up(noted, list(self.models), cells)
+        content["runs"] = [self._run(each, job) for each, job in self.jobs.items()]
+        content["written"] = datetime.now().isoformat(timespec="seconds")
+        write_atomically(self.folder / SUITE, json.dumps(content, indent=1))
+        return content
+
+    def _cell(self, model: str, task: Task) -> Content:
+        """What is known of a model on a task: the figures of the chosen setting, and how it was chosen."""
+        found = self._standing(model, task)
+        cell: Content = {
+            "settings": len(task.settings),
+            "dropped": len(found.dropped),
+            "failed": len(found.failed),
+        }
+        cell |= {"figures": None, "on": None, "setting": None, "runs": None, "problem": None}
+        if found.chosen is None:
+            return cell | {"problem": self._problem(model, task, found)}
+        figures, on, runs = {}, "", {}
+        for number, seed in enumerate(task.seeds):
+            job = self.jobs[Place(model, task.name, found.chosen, number)]
+            value, on, problem = figure_of(job, task.metric, ("test", "val"))
+            if value is None:
+                return cell | {"problem": f"{job.folder.path.name}: {problem}"}
+            figures[str(seed)], runs[str(seed)] = value, job.folder.path.name
+        setting = dict(word.split("=", 1) for word in task.settings[found.chosen])
+        return cell | {"figures": figures, "on": on, "setting": setting, "runs": runs}
+
+    def _problem(self, model: str, task: Task, found: Standing) -> str:
+        """Why a task has no figure, or not yet."""
+        own = {each: job for each, job in self.jobs.items() if (each.model, each.task) == (model, task.name)}
+        if task.start_from and not own:
+            return f"waits for {task.start_from}"
+        if found.wanted:
+            left = [
+                self.jobs[p] for each in found.wanted if (p := Place(model, task.name, *each)) in self.jobs
+            ]
+            why = next((problem for job in left if (problem := problem_of(job.folder))), "")
+            return "not done yet" + (f": {left[0].folder.path.name}: {why}" if why else "")
+        names = task.chosen_by if len(task.settings) > 1 else task.metric
+        for job in own.values():
+            stages = ("val",) if len(task.settings) > 1 else ("test", "val")
+            problem = problem_of(job.folder) or figure_of(job, names, stages)[2]
+            if problem:
+                return f"all settings have failed: {job.folder.path.name}: {problem}"
+        return "all settings have failed"
+
+    def _run(self, each: Place, job: Job) -> Content:
+        task = self.suite.tasks[each.task]
+        chosen_by, _, _ = figure_of(job, task.chosen_by, ("val",))
+        figure, on, problem = figure_of(job, task.metric, ("test", "val"))
+        return {
+            "run": job.folder.path.name, "model": each.model, "task": each.task,
+            "setting": dict(word.split("=", 1) for word in task.settings[each.setting]),
+            "seed": task.seeds[each.seed], "state": job.folder.state(), "chosen_by": chosen_by, "figure": figure,
+            "on": on or None, "problem": problem_of(job.folder) or problem or None,
+        }  # fmt: skip
+
+    def _say_problems(self, content: Content) -> None:
+        for run in content["runs"]:
+            if run["problem"]:
+                words = " ".join(f"{name}={value}" for name, value in run["setting"].items())
+                of = " ".join(filter(None, [run["task"], run["model"], words, f"seed={run['seed']}"]))
+                print(f"failed: {run['run']} ({of}): {run['problem']}", file=sys.stderr)
+        if not content["complete"]:
+            again = f"iolaus {shlex.join([f'resume={self.folder}', *words_to_repeat()])}"
+            sys.exit(f"the suite is not complete; go on with: {again}")
+
+
+def figure_of(job: Job, names: Any, stages: Any) -> tuple[float | None, str, str]:
+    """A figure of a finished job, what it was measured on, and else why there is none; of another job nothing."""
+    status = job.folder.status()
+    if status.get("state") != "done":
+        return None, "", ""
+    try:
+        return *measured(status.get("results") or {}, names, stages), ""
+    except ValueError as error:
+        return None, "", str(error)

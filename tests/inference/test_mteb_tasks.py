@@ -1,0 +1,96 @@
+"""Tasks of mteb through a frozen encoder, on data made here; skipped where mteb is not installed."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from iolaus.conf.data.mteb import Mteb
+from iolaus.runner.data.labelled.mteb_tasks import MtebTasks
+from iolaus.runner.data.text.tokenizer import train_tokenizer
+from iolaus.runner.evaluation.frozen.ranking import rank
+from iolaus.runner.inference.frozen.encoder import FrozenEncoder
+from iolaus.runner.inference.frozen.probes import probe
+from iolaus.runner.inference.passes import Computation
+from tests.models.tiny import tiny
+
+pytest.importorskip("mteb")
+
+PAIRS = [
+    ("the river is frozen", "the river froze over", 4.5),
+    ("a heron stands in the reeds", "a grey heron stood there", 4.0),
+    ("the bridge is old", "seven foxes run", 0.5),
+    ("nobody spoke of it", "it was not spoken of", 3.5),
+    ("a fox was seen", "the bridge is closed", 0.2),
+]
+
+
+def made() -> None:
+    """Defines two tasks, which are then known by their names."""
+    from datasets import Dataset, DatasetDict
+    from mteb import TaskMetadata
+    from mteb.abstasks import AbsTaskSTS
+    from mteb.abstasks.retrieval import AbsTaskRetrieval
+
+    unknown = (
+        "date",
+        "domains",
+        "task_subtypes",
+        "license",
+        "annotations_creators",
+        "dialect",
+        "sample_creation",
+    )
+    shared: dict[str, Any] = {
+        **dict.fromkeys((*unknown, "bibtex_citation", "reference")),
+        **{"description": "made here", "dataset": {"path": "none", "revision": "1"}, "category": "t2t"},
+        **{"modalities": ["text"], "eval_splits": ["test"], "eval_langs": ["eng-Latn"]},
+    }
+
+    class HeronSimilarity(AbsTaskSTS):
+        metadata = TaskMetadata(name="HeronSimilarity", type="STS", main_score="cosine_spearman", **shared)
+
+        def load_data(self, **_: Any) -> None:
+            left, right, score = zip(*PAIRS, strict=True)
+            columns = {"sentence1": list(left), "sentence2": list(right), "score": list(score)}
+            self.dataset = DatasetDict(test=Dataset.from_dict(columns))
+            self.data_loaded = True
+
+    class HeronRetrieval(AbsTaskRetrieval):
+        metadata = TaskMetadata(name="HeronRetrieval", type="Retrieval", main_score="ndcg_at_10", **shared)
+
+        def load_data(self, **_: Any) -> None:
+            sides = zip(*[(left, right) for left, right, _ in PAIRS], strict=True)
+            queries, corpus = (
+                Dataset.from_list([{"id": str(i), "text": text} for i, text in enumerate(side)])
+                for side in sides
+            )
+            corpus = corpus.add_column("title", [""] * len(PAIRS))
+            relevant = {str(i): {str(i): 1} for i in range(len(PAIRS))}
+            parts = {"queries": queries, "corpus": corpus, "relevant_docs": relevant, "top_ranked": None}
+            self.dataset = {"default": {"test": parts}}
+            self.data_loaded = True
+
+
+def test_tasks_have_the_figures_of_our_own_features(tmp_path: Any) -> None:
+    from scipy.stats import spearmanr
+
+    made()
+    tokenizer = train_tokenizer([text for *texts, _ in PAIRS for text in texts], "wordpiece", 50, True)
+    tokenizer.save_pretrained(tmp_path)
+    values = {name: value for name, value in vars(Mteb()).items() if name != "_target_"}
+    names = ["HeronSimilarity", "HeronRetrieval"]
+    data = MtebTasks(**{**values, "tasks": names, "tokenizer": str(tmp_path)})
+    data.prepare_data()
+    body: Any = tiny().base_model
+    encoder = FrozenEncoder(body, data.tokenizer, 40, "mean", Computation())
+    found = probe(data, encoder).figures()
+    left, right = (encoder.embed([str(pair[side]) for pair in PAIRS]).double() for side in (0, 1))
+    cosine = torch.cosine_similarity(left, right).numpy()
+    expected = spearmanr(cosine, [score for *_, score in PAIRS])[0]
+    assert found["test/HeronSimilarity/cosine_spearman"] == pytest.approx(expected, abs=1e-6)
+    ours = rank(left, right, [[i] for i in range(len(PAIRS))]).figures["ndcg_at_10"].mean()
+    assert found["test/HeronRetrieval/ndcg_at_10"] == pytest.approx(ours, abs=1e-4)
+
+    with pytest.raises(ValueError, match=r"mteb has no task 'HeronRetrival'\. Did you mean 'HeronRetrieval'"):
+        MtebTasks(**{**values, "tasks": ["HeronRetrival"], "tokenizer": str(tmp_path)}).prepare_data()
