@@ -29,7 +29,8 @@ from iolaus.runner.cli.judge.sides import (
     setting_of,
     that_have,
 )
-from iolaus.runner.evaluation.statistics.paired import ERROR, first_look
+from iolaus.runner.evaluation.statistics.paired import first_look
+from iolaus.runner.evaluation.statistics.student import ERROR
 from iolaus.runner.report.runs import Run, find_runs
 from iolaus.runner.run.command.json_output import add_json_argument, print_json
 from iolaus.runner.run.command.status import NOT_CLEAR

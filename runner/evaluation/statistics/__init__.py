@@ -2,4 +2,5 @@
 
 - `intervals`: percentile bootstrap over samples.
 - `paired`: the difference of two settings over pairs of equal seeds, tested while the pairs come in.
+- `student`: Student's interval for a mean.
 """

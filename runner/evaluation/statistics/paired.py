@@ -21,20 +21,19 @@ correction for several tests, Holm 1979, Scandinavian Journal of Statistics 6, a
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from iolaus.runner.evaluation.statistics.student import ERROR, last_where, within
+
 Floats = NDArray[np.float64]
 
 Differences = Sequence[float] | Floats
 """One for each pair, in their order."""
-
-ERROR = 0.05
-"""How often two settings that are alike may be called different."""
 
 AT_FIRST = 0.625
 """Share of the error that is spent at the first look: all of 2 in 64 at an error of 5 %."""
@@ -118,7 +117,7 @@ def interval(differences: Differences, error: float = ERROR) -> tuple[float, flo
     if inside is None:
         return None
     room = float(np.ptp(given)) or abs(inside) or 1.0
-    return _last(admitted, inside, float(given.min()) - room), _last(
+    return last_where(admitted, inside, float(given.min()) - room), last_where(
         admitted, inside, float(given.max()) + room
     )
 
@@ -147,31 +146,7 @@ def t_test(differences: Differences) -> Tested:
     deviation = float(given.std(ddof=1)) / math.sqrt(len(given))
     mean = float(given.mean())
     t = mean / deviation if deviation else math.copysign(math.inf, mean) if mean else 0.0
-    return Tested(t, 1 - _within(abs(t), len(given) - 1))
-
-
-def t_interval(differences: Differences, error: float = ERROR) -> tuple[float, float]:
-    """Student's interval for the mean of two or more differences [N].
-
-    Example:
-        >>> low, high = t_interval([1.0, 2.0, 3.0])
-        >>> round(low, 3), round(high, 3)
-        (-0.484, 4.484)
-    """
-    given = np.asarray(differences, np.float64)
-    freedom, mean = len(given) - 1, float(given.mean())
-    width = t_quantile(freedom, error) * float(given.std(ddof=1)) / math.sqrt(len(given))
-    return mean - width, mean + width
-
-
-def t_quantile(freedom: int, error: float = ERROR) -> float:
-    """The t that Student's distribution of so many degrees of freedom exceeds, to either side, with chance `error`.
-
-    Example:
-        >>> round(t_quantile(2), 3)
-        4.303
-    """
-    return _last(lambda t: _within(t, freedom) < 1 - error, 0.0, 2.0 / error**2)
+    return Tested(t, 1 - within(abs(t), len(given) - 1))
 
 
 def pairs_needed(differences: Differences, error: float = ERROR, power: float = 0.8) -> int | None:
@@ -248,30 +223,3 @@ def _paths(differences: Floats) -> Iterator[tuple[Floats, float]]:
             signs[0] = 1.0
             sums = sums + signs * difference
         yield np.abs(sums), 1e-9 * float(np.abs(differences[: i + 1]).sum())
-
-
-def _within(t: float, freedom: int) -> float:
-    """The chance that Student's t of so many degrees of freedom is within -t and t."""
-    if math.isinf(t):
-        return 1.0
-    angle = math.atan(t / math.sqrt(freedom))
-    sine, cosine = math.sin(angle), math.cos(angle)
-    if freedom % 2:
-        term = total = cosine if freedom > 1 else 0.0
-        for j in range(3, freedom - 1, 2):
-            term *= cosine**2 * (j - 1) / j
-            total += term
-        return 2 / math.pi * (angle + sine * total)
-    term = total = 1.0
-    for j in range(2, freedom - 1, 2):
-        term *= cosine**2 * (j - 1) / j
-        total += term
-    return sine * total
-
-
-def _last(holds: Callable[[float], bool], inside: float, outside: float) -> float:
-    """The last value on the way from `inside`, where something holds, to `outside`, where it does not."""
-    for _ in range(60):
-        middle = (inside + outside) / 2
-        inside, outside = (middle, outside) if holds(middle) else (inside, middle)
-    return inside

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from iolaus.conf.data.labelled import FOLD_SET
-from iolaus.runner.evaluation.statistics.paired import t_interval
+from iolaus.runner.evaluation.statistics.student import t_interval
 from iolaus.runner.report.comparison.differences import FOLDS
 from iolaus.runner.report.comparison.settings import Cells, Comparison
 from iolaus.runner.report.runs import Run

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from iolaus.runner.evaluation.statistics.paired import t_interval
+from iolaus.runner.evaluation.statistics.student import t_interval
 from iolaus.runner.report.comparison.comparable import PER_BYTE, Kinds, kinds_of
 from iolaus.runner.report.comparison.differences import Values, differences, label_of
 from iolaus.runner.report.comparison.goal import Goal, goal_of, keys_of, losses_of, titles_of

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from iolaus.conf.values import suggest
-from iolaus.runner.evaluation.statistics.paired import t_interval, t_quantile
+from iolaus.runner.evaluation.statistics.student import t_interval, t_quantile
 from iolaus.runner.run.files import read_json
 
 SUITE = "suite.json"

@@ -15,8 +15,6 @@ from iolaus.conf import sweeper as options
 from iolaus.runner.config.permissions import words_to_repeat
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.report.suite.figures import SUITE, Content, measured, summed_up
-from iolaus.runner.report.suite.pages import write_suite
-from iolaus.runner.report.suite.table import suite_text
 from iolaus.runner.run.errors import explain
 from iolaus.runner.run.files import write_atomically
 from iolaus.runner.run.folder import public_overrides
@@ -64,6 +62,9 @@ class SuiteSweep(JobSweeper):
             self._write()
             self._launch(stage)
         content = self._write()
+        from iolaus.runner.report.suite.pages import write_suite  # numpy, which composing does without
+        from iolaus.runner.report.suite.table import suite_text
+
         print(suite_text(content), end="")
         print(f"the table: {write_suite(self.folder, content)}", flush=True)
         self._say_problems(content)

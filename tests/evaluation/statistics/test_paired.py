@@ -20,9 +20,9 @@ from iolaus.runner.evaluation.statistics.paired import (
     pairs_needed,
     sign_flip_test,
     spent,
-    t_interval,
     t_test,
 )
+from iolaus.runner.evaluation.statistics.student import t_interval
 
 DARWIN = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48]
 """Heights of crossed less self-fertilised maize, in eighths of an inch; Fisher 1935 flips their signs in section 21."""
@@ -58,7 +58,7 @@ def test_t_of_students_sleep() -> None:
 )
 def test_quantiles_are_those_of_the_tables(count: int, quantile: float) -> None:
     differences = np.linspace(-1, 1, count)
-    low, high = t_interval(differences)
+    low, high = t_interval(differences.tolist())
     error = differences.std(ddof=1) / math.sqrt(count)
     assert (high - low) / 2 / error == pytest.approx(quantile, abs=1e-4)
 

@@ -1,0 +1,60 @@
+"""Student's interval for a mean. Imports no numpy, so that commands that print a table start at once."""
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+
+ERROR = 0.05
+"""How often two settings that are alike may be called different."""
+
+
+def t_interval(differences: Sequence[float], error: float = ERROR) -> tuple[float, float]:
+    """Student's interval for the mean of two or more differences [N].
+
+    Example:
+        >>> low, high = t_interval([1.0, 2.0, 3.0])
+        >>> round(low, 3), round(high, 3)
+        (-0.484, 4.484)
+    """
+    mean = statistics.fmean(differences)
+    width = (
+        t_quantile(len(differences) - 1, error) * statistics.stdev(differences) / math.sqrt(len(differences))
+    )
+    return mean - width, mean + width
+
+
+def t_quantile(freedom: int, error: float = ERROR) -> float:
+    """The t that Student's distribution of so many degrees of freedom exceeds, to either side, with chance `error`.
+
+    Example:
+        >>> round(t_quantile(2), 3)
+        4.303
+    """
+    return last_where(lambda t: within(t, freedom) < 1 - error, 0.0, 2.0 / error**2)
+
+
+def within(t: float, freedom: int) -> float:
+    """The chance that Student's t of so many degrees of freedom is within -t and t."""
+    if math.isinf(t):
+        return 1.0
+    angle = math.atan(t / math.sqrt(freedom))
+    sine, cosine = math.sin(angle), math.cos(angle)
+    if freedom % 2:
+        term = total = cosine if freedom > 1 else 0.0
+        for j in range(3, freedom - 1, 2):
+            term *= cosine**2 * (j - 1) / j
+            total += term
+        return 2 / math.pi * (angle + sine * total)
+    term = total = 1.0
+    for j in range(2, freedom - 1, 2):
+        term *= cosine**2 * (j - 1) / j
+        total += term
+    return sine * total
+
+
+def last_where(holds: Callable[[float], bool], inside: float, outside: float) -> float:
+    """The last value on the way from `inside`, where something holds, to `outside`, where it does not."""
+    for _ in range(60):
+        middle = (inside + outside) / 2
+        inside, outside = (middle, outside) if holds(middle) else (inside, middle)
+    return inside
