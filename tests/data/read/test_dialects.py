@@ -94,3 +94,11 @@ def test_quoting_may_be_set(tmp_path: Path) -> None:
     (tmp_path / "b.tsv").write_text('text\tlabel\n"a"\t1\na "b"\t2\n')
     assert documents(tmp_path / "b.tsv") == ['"a"', 'a "b"']
     assert documents(tmp_path / "b.tsv", reading=Reading(quoting=True)) == ["a", 'a "b"']
+
+
+def test_columns_of_a_file_without_a_line_of_names_are_given(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("gj04\t1\tseven herons\ngj05\t0\tthe old bridge\n")
+    named = Reading(header=["source", "label", "text"])
+    assert documents(tmp_path / "a.tsv", reading=named) == ["seven herons", "the old bridge"]
+    with pytest.raises(ValueError, match=r"line 1: 3 fields where data\.header has 2"):
+        documents(tmp_path / "a.tsv", reading=Reading(header=["label", "text"]))
