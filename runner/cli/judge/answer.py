@@ -76,7 +76,7 @@ def one(compared: Compared, measure: Measure, level: float | None, at: float) ->
         "interval_error": at,
         "p": test.p,
         "t": paired.t_test(differences).statistic if several and alone else None,
-        "t_interval": t_interval(differences.tolist(), at) if several else None,
+        "t_interval": t_interval(differences, at) if several else None,
         "unpaired_t": mean / (unpaired / len(figures)) ** 0.5 if unpaired else None,
         "variance_ratio": unpaired / alone if alone else None,
         "clear_after": None if level is None else paired.clear_after(differences, level),
