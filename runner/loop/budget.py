@@ -16,10 +16,7 @@ from iolaus.conf.trainer import BUDGETS
 from iolaus.runner.data.micro_batch import Share
 from iolaus.runner.models.flops import step_flops
 from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.samplers.base import SeamlessSampler
-
-PROVISIONAL = 1 << 40
-"""Steps of an order that is asked before its length is known, and the most that a budget comes to."""
+from iolaus.runner.samplers.base import PROVISIONAL, SeamlessSampler
 
 COUNTED = 16
 """First global batches that are read where the lengths of samples do not tell what a step takes."""
