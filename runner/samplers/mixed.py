@@ -34,11 +34,11 @@ class Mixed(GlobalBatchSampler):
         self.dataset, self.seed, self.global_batch_size = sampler.dataset, sampler.seed, sampler.global_batch_size
         self.num_epochs, self.num_batches = sampler.num_epochs, sampler.num_batches
         self.names, self.draws = list(sources), MixedDraws(parts)
-        self._sampler, self._orders = sampler, [copy(sampler) for _ in sources]
-        for order, (name, source) in zip(self._orders, sources.items(), strict=True):
+        self._sampler, self.orders = sampler, [copy(sampler) for _ in sources]
+        for order, (name, source) in zip(self.orders, sources.items(), strict=True):
             order.dataset, order.seed = source, derive_seed(sampler.seed, zlib.crc32(name.encode()))
         sizes = [len(source) for source in sources.values()]
-        self._starts = np.cumsum(sizes) - sizes
+        self.starts = np.cumsum(sizes) - sizes
         assert sum(sizes) == len(self.dataset) and all(sizes)
 
     def global_batch(self, step: int) -> np.ndarray:
@@ -53,8 +53,8 @@ class Mixed(GlobalBatchSampler):
         drawn = np.empty((stop - start, 2), dtype=np.int64)
         for source in np.unique(sources).tolist():
             places, before = np.flatnonzero(sources == source), int(counts[source])
-            own = self._orders[source].samples(before, before + len(places))
-            drawn[places] = own + [0, self._starts[source]]
+            own = self.orders[source].samples(before, before + len(places))
+            drawn[places] = own + [0, self.starts[source]]
         return drawn
 
     def __len__(self) -> int:

@@ -76,8 +76,8 @@ def test_validation_is_by_source_and_their_mean_by_shares_chooses(mixed_here: Mi
     (row,) = (row for row in rows(run) if row["val/mixture/loss"])
     each = [float(row[f"val/{name}/loss"]) for name in ("verses", "code")]
     assert float(row["val/mixture/loss"]) == pytest.approx(0.7 * each[0] + 0.3 * each[1], rel=1e-4)
-    best = torch.load(run.checkpoints / "best.ckpt", weights_only=False)
-    assert "val/mixture/loss" in str(best["callbacks"])
+    assert run.status()["monitor"] == "val/mixture/loss"
+    assert run.status()["results"]["objective"] == float(row["val/mixture/loss"])
 
 
 def test_resumed_run_is_the_undisturbed_one(mixed_here: Mixed) -> None:
