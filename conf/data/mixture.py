@@ -78,7 +78,9 @@ def mixed_sources(settings: Mapping[str, Any]) -> dict[str, MixedSource]:
     found = {str(name): _source(f"data.mixture.{name}", name, entry) for name, entry in mixture.items()}
     weighted = [name for name, one in found.items() if one.weight is not None]
     if settings.get("mixture_tau") is not None and weighted:
-        raise ValueError(f"data.mixture.{weighted[0]}.weight and data.mixture_tau: shares are of weights or of sizes, not both")
+        raise ValueError(
+            f"data.mixture.{weighted[0]}.weight and data.mixture_tau: shares are of weights or of sizes, not both"
+        )
     if settings.get("mixture_tau") is None and (lacking := [name for name in found if name not in weighted]):
         raise ValueError(
             f"data.mixture.{lacking[0]} has no weight: give every source one, or data.mixture_tau, which takes shares "
@@ -94,7 +96,9 @@ def _source(key: str, name: Any, entry: Any) -> MixedSource:
     known, rules = [field.name for field in fields(MixedSource)], rules_of(PretrainingData)
     rules = {name: {**rules.get(name, {}), **own} for name, own in rules_of(MixedSource).items()}
     if not isinstance(entry, Mapping) or not entry.get("source"):
-        raise ValueError(f"{key}={entry!r}: expected settings with a source, such as {{source: books.txt, weight: 0.7}}")
+        raise ValueError(
+            f"{key}={entry!r}: expected settings with a source, such as {{source: books.txt, weight: 0.7}}"
+        )
     for setting_name, value in entry.items():
         if setting_name not in known:
             there_are = f"a source has {', '.join(known)}"

@@ -152,7 +152,9 @@ def _nearly(amount: float, data: Any, cost: Callable[[NDArray[np.int64]], float]
         return 0, 0
     mixed = data.sampler
     starts, sizes = mixed.starts, np.diff([*mixed.starts, len(data.train)])
-    epochs = [_in_blocks(np.arange, start, start + size, cost) for start, size in zip(starts, sizes, strict=True)]
+    epochs = [
+        _in_blocks(np.arange, start, start + size, cost) for start, size in zip(starts, sizes, strict=True)
+    ]
 
     def spent(step: int) -> float:
         total, counts = 0.0, mixed.draws.counts(mixed.samples_before(step))

@@ -44,7 +44,7 @@ def begin_manifest(folder: RunFolder, inputs: Manifest, resolved: Manifest, step
     """
     before = read_manifest(folder.path)
     now: Manifest = {"code": code(), "packages": packages(), "machine": machine(), "resolved": resolved}
-    session = {
+    session: Manifest = {
         "began": _now(),
         "ended": None,
         "step": step,

@@ -39,4 +39,6 @@ class SourceLosses:
         sums = zip(map("/".join, keys), self._sums.flatten().tolist(), strict=True)
         totals = sum_over_ranks(dict(sums))
         weights = {name: totals[f"weight/{name}"] for name in self._names}
-        return {f"train/loss/{n}": totals[f"loss/{n}"] / weight for n, weight in weights.items() if weight > 0}
+        return {
+            f"train/loss/{n}": totals[f"loss/{n}"] / weight for n, weight in weights.items() if weight > 0
+        }

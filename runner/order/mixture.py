@@ -1,7 +1,7 @@
 """Which source each draw of a mixture takes, so that every source has its share at every draw, not only on average.
 
-Shares are whole parts of a period of draws, which repeats. In a period the j-th draw of a source comes after its share has
-passed j - 1 and before it has passed j; of the sources that may come the one that must come first is drawn. Such a
+Shares are whole parts of a period of draws, which repeats. In a period the j-th draw of a source comes after its share
+has passed j - 1 and before it has passed j; of the sources that may come the one that must come first is drawn. Such a
 schedule exists for all shares (Tijdeman 1980, "The chairman assignment problem"; Steiner and Yeomans 1993, "Level
 schedules for mixed-model, just-in-time processes"), and drawing by the earliest end finds it.
 """
@@ -36,7 +36,9 @@ def parts_of(weights: Mapping[str, float]) -> list[int]:
     period = min(period, LONGEST_PERIOD)
     for name, share in zip(weights, shares, strict=True):
         if share * period < 1:
-            raise ValueError(f"source {name} would have {float(share * period):.2g} of {period:,} draws: give it more")
+            raise ValueError(
+                f"source {name} would have {float(share * period):.2g} of {period:,} draws: give it more"
+            )
     parts = [math.floor(share * period) for share in shares]
     missing = sorted(range(len(parts)), key=lambda i: (parts[i] - shares[i] * period, i))
     for i in missing[: period - sum(parts)]:
@@ -75,8 +77,8 @@ class MixedDraws:
 def _period(parts: tuple[int, ...]) -> NDArray[np.int32]:
     """The source of each draw of a period.
 
-    Draw j of a source (from 1) with a of the P draws may be number floor((j - 1) P / a), from 0, and must be ceil(j P / a)
-    - 1 at the latest: else its share would be left by one or more.
+    Of a source with a of the P draws, draw j (from 1) may be number floor((j - 1) P / a), from 0, and must be number
+    ceil(j P / a) - 1 at the latest: else its share would be left by one or more.
     """
     period = sum(parts)
     sources = np.repeat(np.arange(len(parts)), parts)

@@ -31,7 +31,11 @@ class Mixed(GlobalBatchSampler):
         self, sampler: SeamlessSampler, sources: Mapping[str, SizedSequences], parts: Sequence[int]
     ) -> None:
         ResumableSampler.__init__(self)
-        self.dataset, self.seed, self.global_batch_size = sampler.dataset, sampler.seed, sampler.global_batch_size
+        self.dataset, self.seed, self.global_batch_size = (
+            sampler.dataset,
+            sampler.seed,
+            sampler.global_batch_size,
+        )
         self.num_epochs, self.num_batches = sampler.num_epochs, sampler.num_batches
         self.names, self.draws = list(sources), MixedDraws(parts)
         self._sampler, self.orders = sampler, [copy(sampler) for _ in sources]
@@ -39,7 +43,8 @@ class Mixed(GlobalBatchSampler):
             order.dataset, order.seed = source, derive_seed(sampler.seed, zlib.crc32(name.encode()))
         sizes = [len(source) for source in sources.values()]
         self.starts = np.cumsum(sizes) - sizes
-        assert sum(sizes) == len(self.dataset) and all(sizes)
+        assert sum(sizes) == len(self.dataset)
+        assert all(sizes)
 
     def global_batch(self, step: int) -> np.ndarray:
         """Global batch `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""
@@ -54,7 +59,7 @@ class Mixed(GlobalBatchSampler):
         for source in np.unique(sources).tolist():
             places, before = np.flatnonzero(sources == source), int(counts[source])
             own = self.orders[source].samples(before, before + len(places))
-            drawn[places] = own + [0, self.starts[source]]
+            drawn[places] = own + np.array([0, self.starts[source]])
         return drawn
 
     def __len__(self) -> int:

@@ -56,7 +56,9 @@ def test_any_draw_is_reached_without_those_before_it() -> None:
     sources = draws.sources(0, 150_000)
     for start, stop in ((0, 1), (65_530, 65_545), (131_071, 131_073), (149_000, 150_000)):
         assert draws.sources(start, stop).tolist() == sources[start:stop].tolist()
-        assert draws.counts(start).tolist() == np.bincount(sources[:start], minlength=len(draws.parts)).tolist()
+        assert (
+            draws.counts(start).tolist() == np.bincount(sources[:start], minlength=len(draws.parts)).tolist()
+        )
     far = 10**12 * int(draws.parts.sum())
     assert draws.sources(far, far + 100).tolist() == sources[:100].tolist()
     assert draws.counts(far).tolist() == (10**12 * draws.parts).tolist()

@@ -20,9 +20,15 @@ def mixed(
     make: type[SeamlessSampler] = Shuffled,
     **more: Any,
 ) -> Mixed:
-    settings: dict[str, Any] = {"num_epochs": None, "num_batches": 60, "global_batch_size": 9, "seed": 1, **more}
+    settings: dict[str, Any] = {
+        "num_epochs": None,
+        "num_batches": 60,
+        "global_batch_size": 9,
+        "seed": 1,
+        **more,
+    }
     whole = make(range(sum(sizes.values())), **settings)  # type: ignore[arg-type]
-    return Mixed(whole, {name: range(size) for name, size in sizes.items()}, parts)  # type: ignore[arg-type,misc]
+    return Mixed(whole, {name: range(size) for name, size in sizes.items()}, parts)
 
 
 def sequence(sampler: Mixed) -> np.ndarray:
@@ -38,7 +44,9 @@ def of_source(samples: np.ndarray, name: str, sizes: dict[str, int] = SIZES) -> 
 
 
 @pytest.mark.parametrize("make", [Shuffled, Sequential])
-def test_every_epoch_of_a_source_has_each_of_its_samples_once_and_in_turn(make: type[SeamlessSampler]) -> None:
+def test_every_epoch_of_a_source_has_each_of_its_samples_once_and_in_turn(
+    make: type[SeamlessSampler],
+) -> None:
     samples = sequence(mixed(make=make))
     assert len(samples) == 540
     for (name, size), part in zip(SIZES.items(), PARTS, strict=True):
@@ -47,7 +55,10 @@ def test_every_epoch_of_a_source_has_each_of_its_samples_once_and_in_turn(make: 
         assert own[:, 0].tolist() == [number // size for number in range(len(own))]
         for epoch in range(len(own) // size):
             assert sorted(own[own[:, 0] == epoch, 1]) == list(range(size))
-    assert of_source(samples, "few")[0:7, 1].tolist() != of_source(samples, "few")[7:14, 1].tolist() or make is Sequential
+    assert (
+        of_source(samples, "few")[0:7, 1].tolist() != of_source(samples, "few")[7:14, 1].tolist()
+        or make is Sequential
+    )
 
 
 def test_after_any_sample_every_source_is_within_one_of_its_share() -> None:
@@ -63,13 +74,15 @@ def test_batch_depends_on_its_step_alone() -> None:
     for step in (59, 0, 17, 33):
         assert mixed().global_batch(step).tolist() == whole[9 * step : 9 * step + 9].tolist()
     assert sampler.samples(100, 131).tolist() == whole[100:131].tolist()
-    assert mixed(global_batch_size=27, num_batches=20).samples(0, 540).tolist() == whole.tolist(), "of any batch size"
+    assert mixed(global_batch_size=27, num_batches=20).samples(0, 540).tolist() == whole.tolist(), (
+        "of any batch size"
+    )
     with pytest.raises(IndexError):
         sampler.global_batch(60)
 
 
 def test_batches_that_grow_hold_the_same_samples() -> None:
-    warmup = {"warmup_from": 2, "warmup_steps": 12, "warmup_tokens": None, "warmup_by": 2}
+    warmup: dict[str, Any] = {"warmup_from": 2, "warmup_steps": 12, "warmup_tokens": None, "warmup_by": 2}
     sampler = mixed(make=Growing, **warmup)
     assert [len(sampler.global_batch(step)) for step in (0, 3, 11, 12, 59)] == [2, 4, 8, 9, 9]
     whole = sequence(sampler)
@@ -108,7 +121,7 @@ def test_shares_are_part_of_the_order() -> None:
     assert mixed().fingerprint()["sampler"] == "Shuffled"
     saved = mixed().state_dict()
     mixed().load_state_dict(saved)
-    with pytest.raises(ValueError, match="mixture was {'few': '2/10'.*} and is {'few': '1/10'"):
+    with pytest.raises(ValueError, match=r"mixture was \{'few': '2/10'.*\} and is \{'few': '1/10'"):
         mixed(parts=[1, 4, 5]).load_state_dict(saved)
 
 

@@ -34,7 +34,11 @@ def decide_together(sources: Mapping[str, PretrainingData], settings: Mixture, t
     for name, one in sources.items():
         given = (one.validation_sources, one.settings.validation_documents, tokenizer, one.settings.seed)
         inputs["texts"].append([name, text_inputs(one.source, *given)])
-    training = {"kind": settings.tokenizer_kind, "vocab_size": settings.vocab_size, "lowercase": settings.lowercase}
+    training: dict[str, Any] = {
+        "kind": settings.tokenizer_kind,
+        "vocab_size": settings.vocab_size,
+        "lowercase": settings.lowercase,
+    }
     if tokenizer is None:
         text_tokenizer.check_tokenizer_settings(settings.tokenizer_kind, settings.vocab_size)
         inputs |= {"tokenizer": training, "tokenizer_version": text_tokenizer.VERSION}
@@ -57,7 +61,9 @@ def decide_together(sources: Mapping[str, PretrainingData], settings: Mixture, t
 def _held_out_elsewhere(parts: Mapping[str, Mapping[str, Part]]) -> dict[str, NDArray[np.uint64]]:
     """Digests, ascending, of the training documents of each source that are in a validation set of another one."""
     sets = [part for of_source in parts.values() for name, part in of_source.items() if name != TRAIN]
-    held_out = np.unique(np.concatenate([np.empty(0, np.uint64), *(part.digests[part.kept] for part in sets)]))
+    held_out = np.unique(
+        np.concatenate([np.empty(0, np.uint64), *(part.digests[part.kept] for part in sets)])
+    )
     found = {}
     for name, of_source in parts.items():
         training = of_source[TRAIN]

@@ -31,13 +31,18 @@ class MixtureData(PretrainingData):
     Example: `iolaus data=mixture 'data.mixture={a: {source: a.txt, weight: 7}, b: {source: b.txt, weight: 3}}'`
     """
 
+    settings: options.Mixture
     train: MixedSequences  # type: ignore[assignment]
     shares: Shares
 
     @takes_settings(options.Mixture)
     def __init__(self, settings: options.Mixture) -> None:
         GlobalBatchDataModule.__init__(
-            self, settings.layout, settings.micro_batch_tokens, settings.micro_batch_size, settings.num_workers
+            self,
+            settings.layout,
+            settings.micro_batch_tokens,
+            settings.micro_batch_size,
+            settings.num_workers,
         )
         self.settings, self.max_length = settings, settings.max_length
         self.given = options.mixed_sources(vars(settings))
@@ -52,7 +57,8 @@ class MixtureData(PretrainingData):
         names = [field.name for field in fields(PretrainingOptions) if field.name != "_target_"]
         own = {n: value for n, value in vars(given).items() if n in names and value is not None}
         own["validation"] = {name: given.validation} if given.validation is not None else None
-        return PretrainingData(**{**{n: getattr(self.settings, n) for n in names}, **own})
+        made: PretrainingData = PretrainingData(**{**{n: getattr(self.settings, n) for n in names}, **own})
+        return made
 
     def prepare_data(self) -> None:
         """Tokenises each source into the cache, unless that has been done.

@@ -1,6 +1,7 @@
 """The sequences of several sources as one store."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,8 @@ class MixedSequences(ShardedStore):
     def __init__(self, stores: Mapping[str, TokenStore | ShardedStore]) -> None:
         self.names = list(stores)
         prints = [[name, store.fingerprint] for name, store in stores.items()]
-        super().__init__(list(stores.values()), key_of({"mixture": prints}))
+        shards: Any = list(stores.values())  # sharded ones are read as others are
+        super().__init__(shards, key_of({"mixture": prints}))
 
     @property
     def starts(self) -> dict[str, int]:

@@ -11,8 +11,8 @@ from iolaus.runner.data.mixture.module import MixtureData
 from iolaus.runner.samplers import Shuffled
 from tests.objectives.samples import collator
 
-VERSES = "the river runs under an old bridge while seven herons watch".split()
-CODE = "def class return yield while lambda import from self none".split()
+VERSES = ["the", "river", "runs", "under", "an", "old", "bridge", "while", "seven", "herons", "watch"]
+CODE = ["def", "class", "return", "yield", "while", "lambda", "import", "from", "self", "none"]
 
 
 def write_documents(path: Path, words: list[str], num: int, longest: int, seed: int) -> Path:
@@ -34,7 +34,9 @@ def texts(folder: Path) -> dict[str, Path]:
 def mixture(cache: Path, sources: dict[str, Any], **settings: Any) -> MixtureData:
     given: dict[str, Any] = {"tokenizer": None, "max_length": 24, "vocab_size": 120, "cache_dir": str(cache)}
     given |= {"num_workers": 0, "layout": "padded", "validation_documents": 8, "mixture": sources}
-    fields = {name: field.default for name, field in Mixture.__dataclass_fields__.items() if name != "_target_"}
+    fields = {
+        name: field.default for name, field in Mixture.__dataclass_fields__.items() if name != "_target_"
+    }
     data = MixtureData(**fields | given | settings)
     data.prepare_data()
     return data

@@ -39,7 +39,7 @@ def given_shares(data: MixtureData, steps: int = 600) -> tuple[list[float], list
 
 
 def decoded(data: MixtureData, store: Any) -> list[str]:
-    return [data.tokenizer.decode(store[index], skip_special_tokens=True) for index in range(len(store))]
+    return [str(data.tokenizer.decode(store[index], skip_special_tokens=True)) for index in range(len(store))]
 
 
 def test_weights_are_shares_of_tokens_or_of_samples(cache: Path, paths: dict[str, Path]) -> None:
@@ -68,8 +68,13 @@ def test_summary_says_what_each_source_contributes(cache: Path, paths: dict[str,
     drawn = sum((data.sampler.global_batch(step)[:, 1] < len(verses.train)).sum() for step in range(50))
     assert epochs["verses"] == drawn / len(verses.train)
     line = data.describe()["mixture.verses"]
-    assert line.startswith(f"82 documents, {len(verses.train)} sequences, {verses.train.num_tokens:,} tokens; ")
-    assert f"asked 70.00% of the tokens, gives 70.00% of the tokens and {data.shares.of_samples['verses']:.2%} of" in line
+    assert line.startswith(
+        f"82 documents, {len(verses.train)} sequences, {verses.train.num_tokens:,} tokens; "
+    )
+    assert (
+        f"asked 70.00% of the tokens, gives 70.00% of the tokens and {data.shares.of_samples['verses']:.2%} of"
+        in line
+    )
     assert line.endswith(f"{epochs['verses']:.2f} epochs of at most 9")
 
 
@@ -77,7 +82,9 @@ def test_run_that_passes_over_a_source_too_often_is_refused(cache: Path, paths: 
     sources = weighted(paths, 0.5, 0.5)
     sources["verses"]["max_epochs"] = 2
     data = mixture(cache, sources)
-    with pytest.raises(ValueError, match=r"^data\.mixture\.verses would be passed over 25\.20 times in 500 ") as error:
+    with pytest.raises(
+        ValueError, match=r"^data\.mixture\.verses would be passed over 25\.20 times in 500 "
+    ) as error:
         connected(data, 500)
     fits = int(str(error.value).split("train for ")[1].split(" ")[0])
     assert connected(data, fits).epochs["verses"] <= 2
@@ -137,7 +144,9 @@ def test_stores_are_made_once_for_all_mixtures(tmp_path: Path, paths: dict[str, 
     mixture(cache, weighted(paths, 1, 1))
     assert {path: path.stat().st_mtime_ns for path in cache.glob("text/*/*/tokens.bin")} == stores
     assert other.fingerprint() == first.fingerprint(), "weights are no data"
-    fields = {name: value for name, value in vars(first.sources["code"].settings).items() if name != "_target_"}
+    fields = {
+        name: value for name, value in vars(first.sources["code"].settings).items() if name != "_target_"
+    }
     alone = PretrainingData(**fields | {"tokenizer": str(first.prepared.tokenizer)})  # type: ignore[union-attr]
     alone.prepare_data()
     assert alone.fingerprint() == first.sources["code"].fingerprint(), "nor is it another store alone"
@@ -160,16 +169,20 @@ def test_prepared_store_is_a_source(tmp_path: Path, paths: dict[str, Path]) -> N
         mixture(tmp_path, sources, max_length=16, tokenizer=str(other.tokenizer))
 
 
-def test_cut_of_a_batch_shows_neither_in_its_hash_nor_in_its_sources(cache: Path, paths: dict[str, Path]) -> None:
+def test_cut_of_a_batch_shows_neither_in_its_hash_nor_in_its_sources(
+    cache: Path, paths: dict[str, Path]
+) -> None:
     data = connected(mixture(cache, weighted(paths, 1, 2)))
     for step in (0, 49):
         found = []
         for num_ranks, tokens in ((1, None), (1, 60), (4, 30), (7, 24)):
             data.micro_batch_tokens = tokens
             shares = [data.train_batches(rank, num_ranks)[step] for rank in range(num_ranks)]
-            hashes = [sum(share[half] for share in shares) for half in ("hash_low", "hash_high")]  # type: ignore[literal-required]
+            hashes = [sum(share[half] for share in shares) for half in ("hash_low", "hash_high")]
             rows = [micro["sources"] for share in shares for micro in share["micro_batches"]]
-            assert [len(m["input_ids"]) for s in shares for m in s["micro_batches"]] == [len(row) for row in rows]
+            assert [len(m["input_ids"]) for s in shares for m in s["micro_batches"]] == [
+                len(row) for row in rows
+            ]
             indices = torch.cat([share["sample_ids"][:, 1] for share in shares]).numpy()
             if num_ranks == 1:  # more have fillers
                 assert torch.cat(rows).tolist() == data.train.sources_of(indices).tolist()
@@ -223,8 +236,10 @@ def test_settings_that_contradict_a_mixture_are_refused(cache: Path, paths: dict
     with pytest.raises(ValueError, match=r"^data\.mixture\.verses\.weight and data\.mixture_tau"):
         mixture(cache, sources, mixture_tau=0.5)
     data = mixture(cache, sources)
-    with pytest.raises(ValueError, match=r"LengthGrouped sorts all samples together: choose sampler=shuffled"):
+    with pytest.raises(
+        ValueError, match=r"LengthGrouped sorts all samples together: choose sampler=shuffled"
+    ):
         data.connect(
             lambda **length: LengthGrouped(global_batch_size=4, seed=0, pool_batches=2, **length),
-            None, 9, None, seed=0, accept_changes=False,  # type: ignore[arg-type]
+            None, 9, None, seed=0, accept_changes=False,
         )  # fmt: skip

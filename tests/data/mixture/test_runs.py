@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +29,11 @@ FP32 = ["trainer.precision=32-true", "data.layout=padded"]
 
 def words(folder: Path, weight: float = 0.3) -> list[str]:
     """The words of a run on the two texts."""
-    entries = [f"{n}: {{source: {p}, weight: {w}}}" for (n, p), w in zip(texts(folder).items(), (0.7, weight), strict=True)]
+    (verses, first), (code, second) = texts(folder).items()
+    entries = [
+        f"{verses}: {{source: {first}, weight: 0.7}}",
+        f"{code}: {{source: {second}, weight: {weight}}}",
+    ]
     own = ["data=mixture" if word == "data=files" else word for word in TINY]
     return [*own, f"data.mixture={{{', '.join(entries)}}}", "data.validation_documents=8"]
 
@@ -92,7 +95,9 @@ def test_resumed_run_is_the_undisturbed_one(mixed_here: Mixed) -> None:
 def test_changed_weight_is_refused_or_recorded(mixed_here: Mixed) -> None:
     whole = mixed_here(*SAVING, "trainer.max_steps=6", folder="whole")
     branch = ["trainer.max_steps=8", f"resume={whole.checkpoints / 'step-00000005.ckpt'}"]
-    with pytest.raises(ValueError, match=r"mixture was \{'verses': .* and is \{'verses': .*resume_changed_data=true$"):
+    with pytest.raises(
+        ValueError, match=r"mixture was \{'verses': .* and is \{'verses': .*resume_changed_data=true$"
+    ):
         mixed_here(*SAVING, *branch, folder="refused", weight=0.6)
     run = mixed_here(*SAVING, *branch, "resume_changed_data=true", folder="branch", weight=0.6)
     manifest, parent = read_manifest(run.path), read_manifest(whole.path)
