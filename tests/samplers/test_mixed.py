@@ -28,7 +28,7 @@ def mixed(
         **more,
     }
     whole = make(range(sum(sizes.values())), **settings)  # type: ignore[arg-type]
-    return Mixed(whole, {name: range(size) for name, size in sizes.items()}, parts)
+    return Mixed(whole, {name: range(size) for name, size in sizes.items()}, parts)  # type: ignore[misc]
 
 
 def sequence(sampler: Mixed) -> np.ndarray:

@@ -17,6 +17,7 @@ from iolaus.runner.data.read.documents import open_source
 from iolaus.runner.data.read.rows import read_rows
 from iolaus.runner.data.text.chunking import Chunker
 from iolaus.runner.data.text.holdout import HELD_OUT, digest
+from iolaus.runner.data.text.stored import StoredPretrainingData
 
 TRAINED, LEFT_OUT, CUT_OFF = "training", "left out of training", "cut off: not trained on"
 """Where a document or row belongs to, beside the names of validation and test sets."""
@@ -80,6 +81,8 @@ def _holders_in_sources(data: MixtureData, wanted: list[str]) -> list[list[Holde
     """The documents of each source of a mixture that hold each text."""
     found = [list[Holder]() for _ in wanted]
     for name, one in data.sources.items():
+        if isinstance(one, StoredPretrainingData):
+            raise ValueError(f"--find: {one.source.describe()} keeps token ids, so its text is not known")
         for holders, more in zip(found, _holders_in_documents(one, wanted), strict=True):
             for holder in more:
                 holder.source = name
