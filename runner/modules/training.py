@@ -129,9 +129,7 @@ class TrainingModule(ModelModule):
         dropout_seed = step_seed(self.seed, step, 0)
         scale = size / max(weight, 1e-12)
         total = torch.zeros((), device=self.device)
-        names = getattr(self.datamodule.train, "names", None) if self._is_logged(step) else None
-        self._of_sources = SourceLosses(names, self.device) if names else None
-        self.model.by_row = bool(names)
+        self._of_sources = self._begin_source_losses() if self._is_logged(step) else None
         for i, micro_batch in enumerate(micro_batches):
             synchronise(self.model, i + 1 == len(micro_batches))
             with contextlib.ExitStack() as stack:
@@ -151,6 +149,12 @@ class TrainingModule(ModelModule):
         if size > 1:
             torch.distributed.all_reduce(total, group=group)
         return total / max(weight, 1e-12)
+
+    def _begin_source_losses(self) -> SourceLosses | None:
+        """Those of a mixture, for which the model tells its losses by row."""
+        names = getattr(getattr(self.datamodule, "train", None), "source_names", None)
+        self.model.by_row = names is not None
+        return SourceLosses(names, self.device) if names else None
 
     def _clip(self) -> Tensor:
         """Scales the gradients to at most `max_grad_norm`; returns their total norm before, 0-dim."""

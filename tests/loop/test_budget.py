@@ -27,7 +27,6 @@ from iolaus.runner.run import audit
 from iolaus.runner.run.folder import RunFolder, config_hash
 from iolaus.runner.samplers import Growing, LengthGrouped, Sequential, Shuffled, SplitModality
 from iolaus.runner.samplers.base import GlobalBatchSampler, SeamlessSampler
-from iolaus.runner.samplers.mixed import Mixed
 from tests.conftest import TINY, run_program, train_here, write_text
 from tests.launch.test_kill import only_run
 from tests.runs.test_train import Run, assert_bitwise, continued, rows, weights
@@ -77,18 +76,9 @@ class Samples(list[int]):
 
 
 SAMPLES = Samples(np.random.default_rng(0).integers(1, 60, 101).tolist())
-
-
-def mixed(dataset: Samples, **settings: Any) -> Mixed:
-    """Two sources with 30 and 71 of the samples, which are drawn equally often."""
-    parts = {"few": Samples(dataset[:30]), "many": Samples(dataset[30:])}
-    return Mixed(Shuffled(dataset, **settings), parts, [1, 1])
-
-
 SAMPLERS: dict[str, Callable[..., GlobalBatchSampler]] = {
     "shuffled": Shuffled,
     "growing": partial(Growing, warmup_from=2, warmup_steps=12, warmup_tokens=None, warmup_by=2),
-    "mixed": mixed,
     "sequential": Sequential,
     "length_grouped": partial(LengthGrouped, pool_batches=3),
     "split_modality": partial(SplitModality, image_patches=4, drop_last=True),
@@ -115,7 +105,7 @@ def test_tokens_are_those_of_the_order_to_within_one_batch(sampler: str, share_o
         ValueError, match=r"^trainer\.max_tokens=.* is less than the first global batch takes"
     ):
         steps_within(Budget("max_tokens", spent[0] - 1), data, None)
-    if isinstance(order, SeamlessSampler | Mixed):  # whole epochs are not counted batch by batch
+    if isinstance(order, SeamlessSampler):  # whole epochs are not counted batch by batch
         assert steps_within(Budget("max_tokens", 1e300), data, None) == PROVISIONAL
 
 

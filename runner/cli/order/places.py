@@ -73,7 +73,7 @@ class MixedPlaces:
 
     def of(self, index: int) -> Place:
         """The place of a sequence."""
-        name = self.data.train.names[int(self.data.train.sources_of(np.array([index]))[0])]
+        name = self.data.train.source_names[int(self.data.train.sources_of(np.array([index]))[0])]
         one, own = self.data.sources[name], index - self.data.train.starts[name]
         if isinstance(one, StoredPretrainingData):
             return Place(name, one.source.place, f"sequence {own + 1}", 1)

@@ -15,7 +15,7 @@ class MixedSequences(ShardedStore):
     """The stores of sources by name, one after the other in their order."""
 
     def __init__(self, stores: Mapping[str, TokenStore | ShardedStore]) -> None:
-        self.names = list(stores)
+        self.source_names = list(stores)
         prints = [[name, store.fingerprint] for name, store in stores.items()]
         shards: Any = list(stores.values())  # sharded ones are read as others are
         super().__init__(shards, key_of({"mixture": prints}))
@@ -23,7 +23,7 @@ class MixedSequences(ShardedStore):
     @property
     def starts(self) -> dict[str, int]:
         """The index of the first sequence of each source."""
-        return dict(zip(self.names, [0, *self.ends.tolist()], strict=False))
+        return dict(zip(self.source_names, [0, *self.ends.tolist()], strict=False))
 
     def sources_of(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """The source of each of the sequences [D], by its place among the names."""

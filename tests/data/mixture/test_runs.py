@@ -52,7 +52,7 @@ def losses_by_hand(arguments: list[str]) -> dict[str, float]:
     """The mean loss of each source's targets in global batch 0, sample by sample, from the initial weights."""
     parts = assemble(compose(*arguments, "data.layout=single", "data.micro_batch_size=null"))
     share = parts.data.train_batches(0, 1)[0]
-    sums = {name: [0.0, 0] for name in parts.data.train.names}
+    sums = {name: [0.0, 0] for name in parts.data.train.source_names}
     for micro_batch, (_, index) in zip(share["micro_batches"], share["sample_ids"].tolist(), strict=True):
         inputs = {name: micro_batch[name] for name in ("input_ids", "attention_mask")}
         logits = parts.model.pretrained(**inputs).logits.flatten(0, 1)
@@ -117,7 +117,7 @@ def test_order_tells_the_source_of_each_sample(mixed_here: Mixed) -> None:
     places, data = places_of(order.data), order.data
     for index in order.samples(1)[:, 1].tolist():
         place = places.of(index)
-        name = data.train.names[int(data.train.sources_of(np.array([index]))[0])]
+        name = data.train.source_names[int(data.train.sources_of(np.array([index]))[0])]
         assert (place.source, Path(place.file).stem) == (name, name)
         documents = list(data.sources[name].source.documents())
         text = documents[int(place.row.split()[1]) - 1]
