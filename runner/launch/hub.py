@@ -48,7 +48,7 @@ def _hub_names(config: DictConfig) -> Iterator[str]:
     mixture = nodes[1].get("mixture")
     nodes += mixture.values() if isinstance(mixture, dict) else []
     for node, name in product(nodes, NAMING):
-        given = node.get(name) if isinstance(node, dict) else None
+        given: Any = node.get(name) if isinstance(node, dict) else None
         for value in given if isinstance(given, list) else [given]:
             named = isinstance(value, str) and value.count("/") <= 1 and "*" not in value
             if named and not value.startswith("store:") and not Path(value).exists():

@@ -190,6 +190,15 @@ def test_cut_of_a_batch_shows_neither_in_its_hash_nor_in_its_sources(
         assert found == [found[0]] * 4
 
 
+def test_batches_are_left_out_and_the_run_keeps_its_length(cache: Path, paths: dict[str, Path]) -> None:
+    whole = connected(mixture(cache, weighted(paths, 1, 2)), 30)
+    data = connected(mixture(cache, weighted(paths, 1, 2)), 20, skip_batches=[[2, 4]])
+    steps = [0, *range(4, 23)]
+    for step, number in enumerate(steps):
+        assert data.sampler.global_batch(step).tolist() == whole.sampler.global_batch(number).tolist()
+    assert sum(data.epochs.values()) == pytest.approx(sum(whole.epochs.values()) * 23 / 30, rel=0.02)
+
+
 def test_another_weight_is_another_order_and_no_other_data(cache: Path, paths: dict[str, Path]) -> None:
     ours, theirs = (connected(mixture(cache, weighted(paths, 1, weight))).lineage() for weight in (2, 3))
     assert ours["data"] == theirs["data"]
