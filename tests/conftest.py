@@ -123,6 +123,11 @@ def write_text(path: Path) -> Path:
 
 def train_here(folder: Path, text_file: Path, *overrides: str) -> Any:
     """Trains in this process, on the tests' own text, and returns the run folder."""
+    return train_as(folder, [*TINY, f"data.source={text_file}", *overrides])
+
+
+def train_as(folder: Path, arguments: list[str]) -> Any:
+    """Trains in this process with these words, and returns the run folder."""
     from hydra import compose, initialize_config_module
     from omegaconf import OmegaConf
 
@@ -132,7 +137,6 @@ def train_here(folder: Path, text_file: Path, *overrides: str) -> Any:
 
     OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
     run = RunFolder(folder)
-    arguments = [*TINY, f"data.source={text_file}", *overrides]
     with initialize_config_module("iolaus.conf", version_base="1.3"):
         config = compose("config", arguments)
     run.begin(config, arguments)

@@ -57,6 +57,13 @@ class StdlibText(PretrainingData):
 
 
 @dataclass
+class StdlibCode(PretrainingData):
+    """The functions of Python's standard library: nothing to download."""
+
+    source: Any = field(default_factory=lambda: {"_target_": "runner.data.demo.StdlibCode"})
+
+
+@dataclass
 class Files(PretrainingData):
     """Files of your own: `data=files data.source=books/*.txt`."""
 
@@ -68,4 +75,4 @@ class Hub(PretrainingData):
     text_unit: str = "line"
 
 
-register("data", stdlib_text=StdlibText, files=Files, hub=Hub)
+register("data", stdlib_text=StdlibText, stdlib_code=StdlibCode, files=Files, hub=Hub)

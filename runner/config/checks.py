@@ -9,6 +9,7 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 
 from iolaus.conf.config import Config
 from iolaus.conf.data.labelled import check_fold
+from iolaus.conf.data.mixture import mixed_sources
 from iolaus.conf.fields import check_fields, fields_of
 from iolaus.conf.registry import OPTIONS, TASKS, option_of, target_of
 from iolaus.conf.trainer import BUDGETS, check_length
@@ -58,6 +59,8 @@ def check_config(config: DictConfig) -> None:
     nodes_of(trainer)
     _check_schedule(values["scheduler"], trainer)
     _check_network(values["model"], values["data"])
+    if option_of("data", values["data"]) == "mixture":
+        mixed_sources(values["data"])
     _check_task(values)
     if option_of("data", values["data"]):
         check_fold(values["data"].get("folds"), values["data"].get("fold"))
@@ -159,7 +162,7 @@ def _check_task(values: Values) -> None:
     labelled = objective is not None and objective in tasks
     if labelled and option_of("module", values["module"]) == "pretraining":
         raise ValueError(f"objective={objective} needs module=finetuning; experiment={objective} has both")
-    if labelled and target_of(data) == "runner.data.PretrainingData":
+    if labelled and target_of(data) in ("runner.data.PretrainingData", "runner.data.MixtureData"):
         raise ValueError(
             f"objective={objective} needs labelled data, such as data={objective} data.train=train.csv"
         )

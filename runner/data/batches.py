@@ -56,9 +56,13 @@ class GlobalBatches(Dataset[Share]):
         cut = (self.num_ranks, self.micro_batch_tokens, self.micro_batch_size, self.packed)
         mine = partition(lengths, *cut)[self.rank]
         micro_batches = []
+        sources_of = getattr(self.sequences, "sources_of", None)  # of a mixture
         for rows in mine:
             flat = flat_samples(sequences, step, samples, rows, self.seed, self.stream, self.packed)
             micro_batches.append(self.collator({**flat, "progress": step / len(self)}))
+            if sources_of is not None:
+                indices = samples[flat["batch_places"], 1]
+                micro_batches[-1]["sources"] = torch.from_numpy(sources_of(indices))
         share = share_of(micro_batches)
         share["sample_ids"] = torch.from_numpy(np.concatenate([samples[rows] for rows in mine]))
         return share

@@ -98,6 +98,7 @@ class MicroBatch(TypedDict, total=False):
     weight: float | Tensor  # the divisor of the loss, to be summed over the global batch
     sample_keys: Tensor  # int64 [D], seeds of each document's dropout
     samples: Tensor  # int64 [D], their numbers in an evaluated set; -1 for fillers
+    sources: Tensor  # int64 [D], of a mixture: the source of each document by its place
 
     # enhanced masked language modelling
     row_seeds: Tensor  # int32 like `input_ids`, seeds of the decoder's masks

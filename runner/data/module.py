@@ -45,6 +45,8 @@ class GlobalBatchDataModule(pl.LightningDataModule):
         self.start = 0
         self.skipped: Pairs = []
         self.length_warmup: LengthWarmup | None = None
+        self.changed: dict[str, Any] = {}
+        """Former values of what a checkpoint had otherwise in data and order, where that was accepted."""
 
     @abstractmethod
     def fingerprint(self) -> str:
@@ -55,7 +57,10 @@ class GlobalBatchDataModule(pl.LightningDataModule):
         sets = {**self.validation, **getattr(self, "test", {})}
         found = {name: getattr(samples, "fingerprint", None) for name, samples in sets.items()}
         known = {name: digest for name, digest in found.items() if isinstance(digest, str)}
-        return {"data": self.fingerprint(), "evaluation": known, "order": self.order_fingerprint()}
+        changed = {"changed": self.changed} if self.changed else {}
+        return {
+            "data": self.fingerprint(), "evaluation": known, "order": self.order_fingerprint(), **changed
+        }  # fmt: skip
 
     def order_fingerprint(self) -> dict[str, Any]:
         """What the samples of each step depend on, compared at a resume."""
@@ -183,6 +188,7 @@ class GlobalBatchDataModule(pl.LightningDataModule):
             if not self.accept_changes:
                 raise ValueError(f"{message}. To go on all the same, set resume_changed_data=true")
             log.warning("%s; going on all the same", message)
+            self.changed = {name: theirs.get(name) for name in changed}
         self.start = state["global_batches"]
 
     @property

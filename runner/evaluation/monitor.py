@@ -5,8 +5,12 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from iolaus.conf.data.mixture import MIXTURE
 from iolaus.conf.registry import TASKS, better_when, option_of
 from iolaus.conf.values import suggest
+
+MIXED_LOSS = f"val/{MIXTURE}/loss"
+"""The losses of a mixture's validation sets, each by its source's share in the tokens that are trained on."""
 
 
 def choose_monitor(config: DictConfig, module: Any, data: Any) -> None:
@@ -31,7 +35,8 @@ def expected_figures(config: DictConfig, module: Any, data: Any) -> list[str]:
     found = {name: names(sequences) for name, sequences in (sets or {}).items()} if names else {}
     if not all(found.values()):  # a model of the user's own need not name its figures
         return []
-    return [f"val/{name}/{figure}" for name, figures in found.items() for figure in figures]
+    mixed = [MIXED_LOSS] if getattr(data, "validation_shares", None) else []
+    return [*mixed, *(f"val/{name}/{figure}" for name, figures in found.items() for figure in figures)]
 
 
 def _check_monitor(setting: str, node: DictConfig, figures: Sequence[str]) -> None:

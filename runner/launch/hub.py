@@ -44,9 +44,11 @@ def spare_retries(config: DictConfig) -> None:
 
 def _hub_names(config: DictConfig) -> Iterator[str]:
     """Names, of a source or of each in a list, that are no files here and may be on the hub."""
-    for group, name in product(("model", "data"), NAMING):
-        values: Any = OmegaConf.to_container(config[group], resolve=True)
-        given = values.get(name)
+    nodes: list[Any] = [OmegaConf.to_container(config[group], resolve=True) for group in ("model", "data")]
+    mixture = nodes[1].get("mixture")
+    nodes += mixture.values() if isinstance(mixture, dict) else []
+    for node, name in product(nodes, NAMING):
+        given: Any = node.get(name) if isinstance(node, dict) else None
         for value in given if isinstance(given, list) else [given]:
             named = isinstance(value, str) and value.count("/") <= 1 and "*" not in value
             if named and not value.startswith("store:") and not Path(value).exists():

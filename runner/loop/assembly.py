@@ -126,7 +126,8 @@ def connect_data(config: DictConfig, data: Any, objective: Any, model: Any = Non
 
     A budget becomes steps in the config; one of FLOPs needs the TaskModel.
     """
-    from iolaus.runner.loop.budget import PROVISIONAL, budget_of, check_warmups, settle, steps_within
+    from iolaus.runner.loop.budget import budget_of, check_warmups, settle, steps_within
+    from iolaus.runner.samplers.base import PROVISIONAL
 
     options: dict[str, Any] = {"accept_changes": config.resume_changed_data}
     if config.get("skip_batches"):

@@ -5,6 +5,7 @@ Tokens and FLOPs are counted here, without training; `speed` measures how many s
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import accumulate, islice
 from typing import Any, NamedTuple
 
@@ -16,10 +17,8 @@ from iolaus.conf.trainer import BUDGETS
 from iolaus.runner.data.micro_batch import Share
 from iolaus.runner.models.flops import step_flops
 from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.samplers.base import SeamlessSampler
-
-PROVISIONAL = 1 << 40
-"""Steps of an order that is asked before its length is known, and the most that a budget comes to."""
+from iolaus.runner.samplers.base import PROVISIONAL, SeamlessSampler
+from iolaus.runner.samplers.mixed import Mixed
 
 COUNTED = 16
 """First global batches that are read where the lengths of samples do not tell what a step takes."""
@@ -126,7 +125,7 @@ def _ordered(amount: float, data: Any, model: TaskModel | None) -> int:
         lengths = sequences.lengths(indices).astype(np.int64)
         return per_token * int(lengths.sum()) + per_pair * int((lengths**2).sum())
 
-    first, spent = _whole_epochs(amount, data, cost)
+    first, spent = (_nearly if isinstance(data.sampler, Mixed) else _whole_epochs)(amount, data, cost)
     for step in range(first, PROVISIONAL):
         spent += cost(data.sampler.global_batch(step)[:, 1], step)
         if spent > amount:
@@ -139,13 +138,54 @@ def _whole_epochs(amount: float, data: Any, cost: Callable[[NDArray[np.int64]], 
     sampler, count = data.sampler, len(data.train)
     if not isinstance(sampler, SeamlessSampler) or data.length_warmup:
         return 0, 0
-    blocks = [np.arange(start, min(start + BLOCK, count)) for start in range(0, count, BLOCK)]
-    per_epoch = sum(map(cost, blocks))
+    per_epoch = _in_blocks(np.arange, 0, count, cost)
     epochs = int(amount // per_epoch)
     steps = sampler.steps_within(epochs * count)
     begun = epochs * count - sampler.samples_before(steps)
     rest = cost(sampler.epoch_order(epochs - 1, count - begun, count)) if begun else 0
     return steps, epochs * per_epoch - rest
+
+
+def _nearly(amount: float, data: Any, cost: Callable[[NDArray[np.int64]], float]) -> tuple[int, float]:
+    """Steps of a mixture that nearly use up the budget and do not exceed it, and what they take."""
+    if data.length_warmup:
+        return 0, 0
+    mixed = data.sampler
+    starts, sizes = mixed.starts, np.diff([*mixed.starts, len(data.train)])
+    epochs = [
+        _in_blocks(np.arange, start, start + size, cost) for start, size in zip(starts, sizes, strict=True)
+    ]
+
+    def spent(step: int) -> float:
+        total, counts = 0.0, mixed.draws.counts(mixed.samples_before(step))
+        for order, start, size, epoch, count in zip(mixed.orders, starts, sizes, epochs, counts, strict=True):
+            whole, begun = divmod(int(count), int(size))
+            indices = partial(_indices, order, whole * size, start)
+            total += whole * epoch + _in_blocks(indices, 0, begun, cost)
+        return total
+
+    a_draw = sum(np.array(epochs) / sizes * mixed.draws.parts) / sum(mixed.draws.parts)
+    steps = min(PROVISIONAL, mixed.steps_within(int(0.999 * amount / a_draw)))
+    while (taken := spent(steps)) > amount:
+        steps = max(0, int(0.99 * steps) - 1)
+    return steps, taken
+
+
+def _indices(order: SeamlessSampler, first: int, shift: int, start: int, stop: int) -> NDArray[np.int64]:
+    """Samples [start, stop) behind `first` of a source, by their numbers among those of all sources."""
+    indices: NDArray[np.int64] = order.samples(first + start, first + stop)[:, 1] + shift
+    return indices
+
+
+def _in_blocks(
+    indices: Callable[[int, int], NDArray[np.int64]],
+    start: int,
+    stop: int,
+    cost: Callable[[NDArray[np.int64]], float],
+) -> float:
+    """The cost of the samples that `indices` gives for [start, stop), a block at a time."""
+    blocks = (indices(first, min(first + BLOCK, stop)) for first in range(start, stop, BLOCK))
+    return sum(map(cost, blocks))
 
 
 def _cost_of_lengths(data: Any, model: TaskModel | None) -> tuple[float, float]:

@@ -38,7 +38,13 @@ def model_digests(folder: Path) -> dict[str, str]:
 
 def data_files(settings: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """The digest of each local file that settings of data name: by setting, then by its path below what that names."""
-    named = {name: dict(_files_of(settings[name])) for name in DATA if settings.get(name)}
+    parts = {"": settings, **{f"mixture.{n}.": one for n, one in (settings.get("mixture") or {}).items()}}
+    named = {
+        prefix + name: dict(_files_of(part[name]))
+        for prefix, part in parts.items()
+        for name in DATA
+        if part.get(name)
+    }
     size = sum(path.stat().st_size for files in named.values() for path in files.values())
     digest = file_digest if size <= WHOLE else ends_digest
     return {name: digests_of(files, digest) for name, files in named.items() if files}

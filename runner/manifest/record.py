@@ -39,11 +39,12 @@ KEPT = ("weights", "checkpoint")
 def begin_manifest(folder: RunFolder, inputs: Manifest, resolved: Manifest, step: int) -> None:
     """Writes what is known when a session begins at `step`; earlier sessions, and what the run began with, stay.
 
-    `inputs` are fingerprints of data, tokenizer and weights, `resolved` what every `auto` came to.
+    `inputs` are fingerprints of data, tokenizer and weights, and what data and order of a checkpoint were where a session
+    has `changed` them; `resolved` is what every `auto` came to.
     """
     before = read_manifest(folder.path)
     now: Manifest = {"code": code(), "packages": packages(), "machine": machine(), "resolved": resolved}
-    session = {
+    session: Manifest = {
         "began": _now(),
         "ended": None,
         "step": step,
@@ -54,6 +55,9 @@ def begin_manifest(folder: RunFolder, inputs: Manifest, resolved: Manifest, step
             name: _changes(before[name], now[name]) for name in now if before and before[name] != now[name]
         },
     }
+    given = {name: value for name, value in inputs.items() if name != "changed"}
+    if inputs.get("changed"):
+        session["changed"]["data"] = inputs["changed"]
     sessions = [*before.get("sessions", []), session]
     if (text := patch()) is not None:
         write_atomically(folder.path / PATCH, text)
@@ -64,8 +68,8 @@ def begin_manifest(folder: RunFolder, inputs: Manifest, resolved: Manifest, step
         "config": {"hash": folder.status().get("config_hash"), **_config(folder.path)},
         **now,
         "inputs": {
-            **inputs,
-            **{name: given for name, given in before.get("inputs", {}).items() if name in KEPT},
+            **given,
+            **{name: value for name, value in before.get("inputs", {}).items() if name in KEPT},
         },
         **({"skipped": noted} if (noted := folder.status().get("skipped")) else {}),
         "interruptions": len(sessions) - 1,

@@ -43,7 +43,8 @@ class SparseMaskedLM(WrappedModel):
         losses, correct = self.scored(chosen, micro_batch["targets"], micro_batch.get("target_weights"))
         sums: dict[str, Any] = {"loss": added_up(losses), "correct": added_up(correct)}
         if self.by_row:
-            by_target = {"loss": torch.cat(list(losses)), "correct": torch.cat(list(correct))}
+            by_target = {"loss": torch.cat(list(losses))}
+            by_target |= {} if self.training else {"correct": torch.cat(list(correct))}
             sums["row_sums"] = self.row_sums(micro_batch, by_target)
         return sums
 

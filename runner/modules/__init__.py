@@ -3,6 +3,7 @@
 `PretrainingRun`, `FinetuningRun` and `VisionLanguageModule` take the parts of a run and its global batches:
 
 - `base`: the model, placed and compiled; `training`: the step that all objectives share. Read these first.
+- `source_losses`: the training loss of each source of a mixture.
 - `replay`: a step that is computed twice, to see whether the hardware computes right.
 - `pretraining`, `finetuning`, `vision_language`: validation, and the files written after the training.
 - `samples`: guesses for masked tokens; `texts`: micro-batches as text.

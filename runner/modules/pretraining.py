@@ -8,6 +8,7 @@ from torch import Tensor
 from iolaus.conf import module as options
 from iolaus.runner.config.settings import takes_settings
 from iolaus.runner.data.micro_batch import MicroBatch, Share
+from iolaus.runner.evaluation.monitor import MIXED_LOSS
 from iolaus.runner.evaluation.totals import add_sums, bits_per_byte
 from iolaus.runner.models.sparse_head import SparseMaskedLM
 from iolaus.runner.modules.samples import Sample, guessed_samples
@@ -54,6 +55,11 @@ class PretrainingRun(TrainingModule):
             if tokens_per_byte := self.baselines.get(f"val/{name}/tokens_per_byte"):
                 figures["bits_per_byte"] = bits_per_byte(figures["loss"], tokens_per_byte)
             metrics.update({f"val/{name}/{figure}": value for figure, value in figures.items()})
+        shares = getattr(self.datamodule, "validation_shares", {})
+        losses = {name: metrics[f"val/{name}/loss"] for name in shares if f"val/{name}/loss" in metrics}
+        if losses:
+            total = sum(shares[name] for name in losses)
+            metrics[MIXED_LOSS] = sum(shares[name] * loss for name, loss in losses.items()) / total
         self.publish(metrics, logger=False, rank_zero_only=True)
         step = self.trainer.global_step
         self.validated_step, self.last_metrics = step, metrics

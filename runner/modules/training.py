@@ -22,6 +22,7 @@ from iolaus.runner.models.packed.dropout_keys import dropout_keys
 from iolaus.runner.models.task_model import TaskModel
 from iolaus.runner.modules.base import ModelModule
 from iolaus.runner.modules.replay import Replay
+from iolaus.runner.modules.source_losses import SourceLosses
 from iolaus.runner.optim import LoopNeeds, loop_needs
 from iolaus.runner.run.audit import order_hash
 from iolaus.runner.run.errors import Diverged
@@ -61,6 +62,7 @@ class TrainingModule(ModelModule):
         """What this rank asks for after the step; callbacks set it, the step adds it up over the ranks."""
         self._saved_groups: list[dict[str, Any]] | None = None
         self.validated_step = self._first_step = -1
+        self._of_sources: SourceLosses | None = None
         self.last_metrics: dict[str, float] = {}
 
     def configure_optimizers(self) -> Any:
@@ -78,6 +80,7 @@ class TrainingModule(ModelModule):
         flops = {"flops": step_flops(self.model, self._flops, batch)}
         totals = self.sum_over_ranks(figures_of(batch) | self.votes | flops)
         needs = loop_needs(optimizer)  # type: ignore[arg-type]
+        logged = (step + 1) % self.log_every == 0
         compute = partial(self._backward, batch["micro_batches"], totals["weight"], needs, step)
         replay = Replay(self.model, self.trainer, step + 1) if self._is_replayed(step) else None
         if replay is not None:
@@ -86,7 +89,6 @@ class TrainingModule(ModelModule):
         with needs.step(step):
             loss = compute() if replay is None else replay.second(compute)
             grad_norm = self._clip()
-            logged = (step + 1) % self.log_every == 0
             if logged or grad_norm.device.type == "cpu":  # the host would wait for a GPU
                 self.check_finite(grad_norm, step, batch)
             with torch.autocast(self.device.type, enabled=False):  # Lightning's is around the whole step
@@ -95,8 +97,9 @@ class TrainingModule(ModelModule):
         groups = self.trainer.optimizers[0].param_groups
         rates = {f"optim/lr/{group.get('name', i)}": float(group["lr"]) for i, group in enumerate(groups)}
         self.lr_schedulers().step()  # type: ignore[union-attr]
-        if logged or step + 1 == self.max_steps:
+        if self._is_logged(step):
             losses = {"train/loss": float(loss), "optim/grad_norm": float(grad_norm)}
+            losses |= self._of_sources.figures(self.sum_over_ranks) if self._of_sources else {}
             self._log_step(step + 1, losses | rates)
         return {
             "loss": loss,
@@ -107,6 +110,10 @@ class TrainingModule(ModelModule):
             "padded_tokens": int(totals["padded_tokens"]),
             "flops": totals["flops"],
         }
+
+    def _is_logged(self, step: int) -> bool:
+        """Whether the log has a line of the step."""
+        return (step + 1) % self.log_every == 0 or step + 1 == self.max_steps
 
     def _is_replayed(self, step: int) -> bool:
         """Whether the step is computed twice; a process's first is not, as DDP then orders its sums anew."""
@@ -122,21 +129,32 @@ class TrainingModule(ModelModule):
         dropout_seed = step_seed(self.seed, step, 0)
         scale = size / max(weight, 1e-12)
         total = torch.zeros((), device=self.device)
+        self._of_sources = self._begin_source_losses() if self._is_logged(step) else None
         for i, micro_batch in enumerate(micro_batches):
             synchronise(self.model, i + 1 == len(micro_batches))
             with contextlib.ExitStack() as stack:
                 if i + 1 < len(micro_batches) and hasattr(self.trainer.strategy, "block_backward_sync"):
                     stack.enter_context(self.trainer.strategy.block_backward_sync())
                 keys = stack.enter_context(dropout_keys(micro_batch, dropout_seed))
-                loss_sum = self.model(micro_batch)["loss"]
+                output = self.model(micro_batch)
+                loss_sum = output["loss"]
                 if keys is not None:
                     keys.computing_again = True
                 self.manual_backward(loss_sum * scale, create_graph=needs.create_graph)
                 needs.after_backward()
             total += loss_sum.detach()
+            if self._of_sources:
+                self._of_sources.add(micro_batch, output)
+        self.model.by_row = False
         if size > 1:
             torch.distributed.all_reduce(total, group=group)
         return total / max(weight, 1e-12)
+
+    def _begin_source_losses(self) -> SourceLosses | None:
+        """Those of a mixture, for which the model tells its losses by row."""
+        names = getattr(getattr(self.datamodule, "train", None), "source_names", None)
+        self.model.by_row = names is not None
+        return SourceLosses(names, self.device) if names else None
 
     def _clip(self) -> Tensor:
         """Scales the gradients to at most `max_grad_norm`; returns their total norm before, 0-dim."""

@@ -112,7 +112,7 @@ def curves_of(
 def run_charts(metrics: dict[str, Series], results: dict[str, float]) -> list[Chart]:
     """The charts of one run: loss, learning rate, speed and gradient norm first, then all others."""
     left = {key: series for key, series in metrics.items() if key not in ("train/epoch", "epoch")}
-    found = [*_loss(left, results), *_rates(left)]
+    found = [*_loss(left, results), *_by_source(left), *_rates(left)]
     found += [_one(left, key, *known) for key, known in KNOWN.items() if key in left]
     found += _validation(left, results)
     found += [_one(left, key, key) for key in list(left)[:MAX_OTHER_CHARTS]]
@@ -129,6 +129,14 @@ def _loss(left: dict[str, Series], results: dict[str, float]) -> list[Chart]:
         curves += curves_of(of_set("validation", name, sets), left.pop(key), colour)
     levels = loss_levels(results)
     return [Chart("Loss", "nats per token" if levels else "", curves, levels, wide=True)] if curves else []
+
+
+def _by_source(left: dict[str, Series]) -> list[Chart]:
+    """The training losses of a mixture's sources."""
+    keys = [key for key in left if key.startswith("train/loss/")]
+    named = [(key.removeprefix("train/loss/"), left.pop(key)) for key in keys]
+    curves = [c for i, one in enumerate(named, 1) for c in curves_of(*one, i, smoothed=True)]
+    return [Chart("Training loss", "by source", curves)] if curves else []
 
 
 def of_set(what: str, name: str, sets: Collection[str]) -> str:

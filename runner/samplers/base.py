@@ -9,6 +9,9 @@ import numpy as np
 
 from iolaus.runner.order.epochs import EpochIndex, SizedSequences
 
+PROVISIONAL = 1 << 40
+"""Steps of an order that is asked before its length is known, and the most that a budget comes to."""
+
 T_co = TypeVar("T_co", covariant=True)
 
 
@@ -182,23 +185,29 @@ class SeamlessSampler(GlobalBatchSampler):
     def global_batch(self, step: int) -> np.ndarray:
         """Global batch `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""
         self.check_step(step)
-        length, first = len(self.dataset), self.first_epoch
-        place = self.samples_before(step)
-        stop = min(place + self.size_at(step), self._num_samples())
-        batch = np.empty((stop - place, 2), dtype=np.int64)
-        done = 0
+        first = self.first_epoch * len(self.dataset) + self.samples_before(step)
+        return self.samples(first, first + self.num_samples_at(step))
+
+    def samples(self, start: int, stop: int) -> np.ndarray:
+        """Samples [start, stop) of the epochs one after the other, as rows (epoch, index), int64 [stop - start, 2]."""
+        length, place = len(self.dataset), start
+        batch = np.empty((stop - start, 2), dtype=np.int64)
         while place < stop:
-            epoch, start = divmod(place, length)
-            count = min(stop - place, length - start)
-            batch[done : done + count, 0] = first + epoch
-            batch[done : done + count, 1] = self.epoch_order(first + epoch, start, start + count)
-            done, place = done + count, place + count
+            epoch, first = divmod(place, length)
+            count = min(stop - place, length - first)
+            rows = batch[place - start : place - start + count]
+            rows[:, 0], rows[:, 1] = epoch, self.epoch_order(epoch, first, first + count)
+            place += count
         return batch
 
     def __len__(self) -> int:
-        samples = self._num_samples()
+        samples = self.num_samples()
         whole = self.steps_within(samples)
         return whole + (self.samples_before(whole) < samples)
+
+    def num_samples_at(self, step: int) -> int:
+        """Samples of a global batch of the run, counted from 0."""
+        return min(self.size_at(step), self.num_samples() - self.samples_before(step))
 
     def size_at(self, step: int) -> int:
         """Samples of a whole global batch, counted from 0; the last one of the run may have fewer."""
@@ -210,9 +219,9 @@ class SeamlessSampler(GlobalBatchSampler):
 
     def epochs_of_pass(self) -> int:
         """Epochs of a pass, rounded up."""
-        return -(-self._num_samples() // len(self.dataset))
+        return -(-self.num_samples() // len(self.dataset))
 
-    def _num_samples(self) -> int:
+    def num_samples(self) -> int:
         """Samples of the whole run."""
         if self.num_batches is not None:
             return self.samples_before(self.num_batches)

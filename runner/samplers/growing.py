@@ -80,7 +80,7 @@ class Growing(Shuffled):
             return int(steps)
         if self.num_batches is not None:
             return int(steps * self.num_batches + 1e-9)
-        return int(self._num_samples() / (mean_size + size * (1 - steps) / steps) + 1e-9)
+        return int(self.num_samples() / (mean_size + size * (1 - steps) / steps) + 1e-9)
 
     def _mean_length(self) -> float:
         """Tokens of a sample on average."""

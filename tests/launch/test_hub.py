@@ -41,6 +41,11 @@ def test_sources_in_a_list_are_seen() -> None:
 
 
 @pytest.mark.usefixtures("closed_port")
+def test_sources_of_a_mixture_are_seen() -> None:
+    assert offline_with({}, {"source": None, "mixture": {"web": {"source": "wikitext", "weight": 1}}})
+
+
+@pytest.mark.usefixtures("closed_port")
 def test_hub_is_not_asked_for_files_and_folders(tmp_path: Path) -> None:
     assert not offline_with({"name_or_path": str(tmp_path)}, {"source": "books/*.txt", "tokenizer": None})
 

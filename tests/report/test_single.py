@@ -216,6 +216,14 @@ def test_sets_are_named_where_there_are_several(tmp_path: Path) -> None:
     assert "validation loss, b" in heads
 
 
+def test_losses_of_sources_share_a_chart(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a")
+    content = "step,time,train/loss,train/loss/code,train/loss/docs\n1,0,5,6,4\n2,1,4,,4\n"
+    (run / "metrics.csv").write_text(content)
+    curves = read(write_report(run)).charts["Training loss"]["curves"]
+    assert [curve["name"] for curve in curves] == ["code", "docs"]
+
+
 def test_parameter_norms_do_not_flood_the_page(tmp_path: Path) -> None:
     run = make_run(tmp_path / "a")
     keys = [f"optim/grad_norm/layer{i}" for i in range(50)]

@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from iolaus.runner.cli.order.opened import RunOrder
 from iolaus.runner.cli.order.places import DocumentPlaces, leaves_of, split_where
 from iolaus.runner.data.evaluated import by_name
+from iolaus.runner.data.mixture.module import MixtureData
 from iolaus.runner.data.read.documents import open_source
 from iolaus.runner.data.read.rows import read_rows
 from iolaus.runner.data.text.chunking import Chunker
-from iolaus.runner.data.text.holdout import HELD_OUT
+from iolaus.runner.data.text.holdout import HELD_OUT, digest
+from iolaus.runner.data.text.stored import StoredPretrainingData
 
 TRAINED, LEFT_OUT, CUT_OFF = "training", "left out of training", "cut off: not trained on"
 """Where a document or row belongs to, beside the names of validation and test sets."""
@@ -44,7 +46,12 @@ def find(order: RunOrder, text: str) -> list[tuple[str, list[Holder]]]:
     """
     labelled = hasattr(order.data, "train_set")
     wanted = wanted_documents(text, order.data.settings, labelled)
-    found = _holders_in_rows(order, wanted) if labelled else _holders_in_documents(order, wanted)
+    if labelled:
+        found = _holders_in_rows(order, wanted)
+    elif isinstance(order.data, MixtureData):
+        found = _holders_in_sources(order.data, wanted)
+    else:
+        found = _holders_in_documents(order.data, wanted)
     indices = np.unique([index for holders in found for one in holders for index in one.sequences])
     by_index: dict[int, list[dict[str, int]]] = {}
     for occurrence in order.occurrences(indices.astype(np.int64)):
@@ -70,9 +77,25 @@ def wanted_documents(text: str, settings: Any, labelled: bool) -> list[str]:
     return found
 
 
-def _holders_in_documents(order: RunOrder, wanted: list[str]) -> list[list[Holder]]:
+def _holders_in_sources(data: MixtureData, wanted: list[str]) -> list[list[Holder]]:
+    """The documents of each source of a mixture that hold each text."""
+    found = [list[Holder]() for _ in wanted]
+    for name, one in data.sources.items():
+        if isinstance(one, StoredPretrainingData):
+            raise ValueError(f"--find: {one.source.describe()} keeps token ids, so its text is not known")
+        for holders, more in zip(found, _holders_in_documents(one, wanted), strict=True):
+            for holder in more:
+                holder.source = name
+                if holder.set == f"validation set {HELD_OUT}":
+                    holder.set = f"validation set {name}"
+                holder.sequences = [index + data.train.starts[name] for index in holder.sequences]
+            holders += more
+    return found
+
+
+def _holders_in_documents(data: Any, wanted: list[str]) -> list[list[Holder]]:
     """The documents of the training source and of the validation sources that hold each text."""
-    data, found = order.data, [list[Holder]() for _ in wanted]
+    found = [list[Holder]() for _ in wanted]
     if data.source.tokenized:
         raise ValueError(f"--find: {data.source.describe()} came as token ids, so its text is not known")
     places, number = DocumentPlaces(data), 0
@@ -98,7 +121,10 @@ def _holder(places: DocumentPlaces, chunker: Chunker, number: int, document: str
     sequences = places.sequences_of(number)
     source, file, row, _ = places.of_document(number)
     if not len(sequences):
-        other = bool(places.data.validation_sources)
+        digests = places.data.left_out  # of what another source of a mixture holds out
+        other = bool(places.data.validation_sources) or (
+            digests is not None and np.uint64(digest(document)) in digests
+        )
         return Holder(source, file, row, LEFT_OUT if other else f"validation set {HELD_OUT}")
     lengths = places.data.train.lengths(sequences) - chunker.num_special
     parts = parts_with(chunker, document, text, lengths)

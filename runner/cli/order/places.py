@@ -8,11 +8,13 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from iolaus.runner.data.mixture.module import MixtureData
 from iolaus.runner.data.read.documents import CombinedSource, Source
 from iolaus.runner.data.read.file_documents import FileSource
 from iolaus.runner.data.text.chunking import Chunker
-from iolaus.runner.data.text.holdout import TRAIN, divide
+from iolaus.runner.data.text.holdout import TRAIN
 from iolaus.runner.data.text.pool import rust_threads
+from iolaus.runner.data.text.stored import StoredPretrainingData
 from iolaus.runner.run.files import replacing
 
 _AT_ONCE = 4096  # documents that are tokenised together
@@ -36,7 +38,9 @@ class Places(Protocol):
 
 def places_of(data: Any) -> "Places":
     """The places of a data module's training samples."""
-    return ExamplePlaces(data) if hasattr(data, "train_set") else DocumentPlaces(data)
+    if hasattr(data, "train_set"):
+        return ExamplePlaces(data)
+    return MixedPlaces(data) if isinstance(data, MixtureData) else DocumentPlaces(data)
 
 
 class ExamplePlaces:
@@ -58,6 +62,24 @@ def split_where(where: str) -> tuple[str, str]:
     """File and row of the place of an example, such as `train.csv, line 7`; rows made in code have no file."""
     file, _, row = where.rpartition(", ")
     return (file, row) if Path(file).is_file() else ("", where)
+
+
+class MixedPlaces:
+    """Places of the sequences of a mixture: its sources by their names; of a prepared store, the number there."""
+
+    def __init__(self, data: MixtureData) -> None:
+        self.data = data
+        self._found: dict[str, DocumentPlaces] = {}
+
+    def of(self, index: int) -> Place:
+        """The place of a sequence."""
+        name = self.data.train.source_names[int(self.data.train.sources_of(np.array([index]))[0])]
+        one, own = self.data.sources[name], index - self.data.train.starts[name]
+        if isinstance(one, StoredPretrainingData):
+            return Place(name, one.source.place, f"sequence {own + 1}", 1)
+        if name not in self._found:
+            self._found[name] = DocumentPlaces(one)
+        return self._found[name].of(own)._replace(source=name)
 
 
 class DocumentPlaces:
@@ -109,9 +131,8 @@ class DocumentPlaces:
 
     def _read(self) -> list[NDArray[np.int64]]:
         """The document of each sequence, and the number of documents of each file."""
-        given, chunker = self.data.settings, self.chunker()
-        parts = divide(self.data.source, self.data.validation_sources, given.validation_documents, given.seed)
-        kept, tokenized = parts[TRAIN].kept, self.data.source.tokenized
+        chunker = self.chunker()
+        kept, tokenized = self.data.divided()[TRAIN].kept, self.data.source.tokenized
         documents, counts, sizes, number = [], [], [], 0
         with rust_threads():
             for _, _, source in self.leaves:

@@ -1,6 +1,7 @@
 """Data that is made here, for tests and first steps: nothing to download.
 
 - `stdlib_text`: the documentation of the standard library as documents.
+- `stdlib_code`: its functions as documents.
 - `stdlib_tasks`: labelled examples from its sources, for each finetuning task.
 - `stdlib_pairs`: pairs of texts from its docstrings.
 - `scenes`: drawn shapes with captions and questions.
@@ -12,8 +13,9 @@ from iolaus.runner.run.lazy import lazy_names
 
 if TYPE_CHECKING:
     from iolaus.runner.data.demo.scenes import Scenes
+    from iolaus.runner.data.demo.stdlib_code import StdlibCode
     from iolaus.runner.data.demo.stdlib_text import StdlibText
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 
-__all__ = ["Scenes", "StdlibText"]
+__all__ = ["Scenes", "StdlibCode", "StdlibText"]

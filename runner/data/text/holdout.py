@@ -49,6 +49,7 @@ class Part:
     name: str
     source: Source
     kept: NDArray[np.bool_]  # [D], for each document of the source
+    digests: NDArray[np.uint64]  # [D], of each document of the source
     num_characters: int  # of the whole source; token ids count four each
     stretches: Sequence[Stretch]
 
@@ -75,10 +76,12 @@ def divide(
     validation_documents: float,
     seed: int,
     keep_repeated: bool = False,
+    left_out: NDArray[np.uint64] | None = None,
 ) -> dict[str, Part]:
     """Reads every source once and assigns its documents to parts.
 
-    With `keep_repeated` training documents that are also in a validation source are kept, with a warning.
+    With `keep_repeated` training documents that are also in a validation source are kept, with a warning. Documents with
+    a digest among `left_out`, ascending, are in none that is trained on.
     """
     scan = _scan(source)
     digests = scan.digests
@@ -87,9 +90,9 @@ def divide(
         held_out: NDArray[np.uint64] = np.empty(0, np.uint64)
         for name, other in validation_sources.items():
             theirs = _scan(other)
-            parts[name] = Part(name, other, np.ones(len(theirs.digests), bool), *theirs[1:])
+            parts[name] = Part(name, other, np.ones(len(theirs.digests), bool), *theirs)
             held_out = np.union1d(held_out, theirs.digests)
-        kept = ~_among(digests, held_out)
+        kept = ~among(digests, held_out)
         if keep_repeated and not kept.all():
             log.warning(
                 "%d of %d documents of %s are also in a validation set, and are trained on",
@@ -101,18 +104,20 @@ def divide(
             raise ValueError(f"{every} is also in a validation set: nothing to train on")
     else:
         held_out = split_documents(digests, validation_documents, seed)
-        kept = ~_among(digests, held_out)
+        kept = ~among(digests, held_out)
         if len(held_out):
             first = np.zeros(len(digests), bool)
             first[np.unique(digests, return_index=True)[1]] = True
-            parts[HELD_OUT] = Part(HELD_OUT, source, first & ~kept, *scan[1:])
-    parts = {TRAIN: Part(TRAIN, source, kept, *scan[1:]), **parts}
+            parts[HELD_OUT] = Part(HELD_OUT, source, first & ~kept, *scan)
+    if left_out is not None:
+        kept &= ~among(digests, left_out)
+    parts = {TRAIN: Part(TRAIN, source, kept, *scan), **parts}
     counts = ", ".join(f"{name} {int(part.kept.sum()):,}" for name, part in parts.items())
     log.info("read %s: %s documents (%s)", source.describe(), f"{len(digests):,}", counts)
     return parts
 
 
-def _among(digests: NDArray[np.uint64], chosen: NDArray[np.uint64]) -> NDArray[np.bool_]:
+def among(digests: NDArray[np.uint64], chosen: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """`np.isin` for `chosen` that are ascending, without a copy of the digests."""
     found = np.zeros(len(digests), bool)
     for start in range(0, len(digests) if len(chosen) else 0, _BLOCK):

@@ -1,5 +1,6 @@
 """From sources to token stores: hold out, train or load the tokenizer, tokenise, keep for the next run."""
 
+import hashlib
 import json
 import logging
 import os
@@ -8,9 +9,12 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from iolaus.runner.data.read.documents import Source
 from iolaus.runner.data.store.cached import key_of, locked, sync, write_errors, write_json
@@ -58,25 +62,20 @@ def prepare_text(
     cache_dir: Path,
     seed: int,
     keep_repeated: bool = False,
+    left_out: NDArray[np.uint64] | None = None,
 ) -> PreparedText:
     """Tokenised training and validation sequences in `cache_dir`, made unless they are there for these very inputs.
 
     Without validation sources `validation_documents` (a number, or a share below 1) are held out as the set `held_out`.
-    No text of a validation set is trained on, unless `keep_repeated`. Several processes at once wait for one of them; a
-    killed preparation is continued.
+    No text of a validation set is trained on, unless `keep_repeated`, and none with a digest among `left_out`. Several
+    processes at once wait for one of them; a killed preparation is continued.
 
     Raises:
         ValueError: a setting or document that cannot be used; too few documents.
         OSError: the cache cannot be written or has no room.
     """
-    check_validation(validation_documents)
-    _check_sources(source, validation_sources, tokenizer)
+    text = text_inputs(source, validation_sources, validation_documents, tokenizer, seed)
     check_chunking(max_length, long_documents)
-    text: dict[str, Any] = {"source": source.fingerprint()}
-    if validation_sources:
-        text["validation"] = {name: other.fingerprint() for name, other in validation_sources.items()}
-    elif validation_documents:
-        text |= {"validation_documents": validation_documents, "seed": seed}
     training: dict[str, Any] = {"kind": tokenizer_kind, "vocab_size": vocab_size, "lowercase": lowercase}
     loaded = load_tokenizer(tokenizer) if tokenizer else None
     if loaded is not None:
@@ -88,15 +87,17 @@ def prepare_text(
     inputs = {"text": text, "tokenizer": tokenizer_inputs, **cutting, "versions": [VERSION, FORMAT_VERSION]}
     if keep_repeated:
         inputs["keep_repeated"] = True
+    if left_out is not None and len(left_out):
+        inputs["left_out"] = hashlib.blake2b(left_out.astype("<u8").data, digest_size=12).hexdigest()
     folder = cache_dir / "text" / key_of(inputs)
     if prepared := _recall(folder, cache_dir):
         return prepared
     with write_errors(folder, None), locked(folder):
         if prepared := _recall(folder, cache_dir):
             return prepared
-        parts = divide(source, validation_sources, validation_documents, seed, keep_repeated)
+        parts = divide(source, validation_sources, validation_documents, seed, keep_repeated, left_out)
         tokenizer_folder = cache_dir / "tokenizers" / key_of(tokenizer_inputs)
-        _keep_tokenizer(tokenizer_folder, lambda: loaded or _train(parts[TRAIN], **training))
+        keep_tokenizer(tokenizer_folder, lambda: loaded or train_on([parts[TRAIN]], **training))
         prepared = _fill(folder, parts, tokenizer_folder, cutting)
         _remember(prepared, folder, cache_dir)
         return prepared
@@ -130,15 +131,34 @@ def token_figures(stores: dict[str, TokenStore], special_ids: list[int]) -> dict
     }
 
 
+def text_inputs(
+    source: Source,
+    validation_sources: dict[str, Source],
+    validation_documents: float,
+    tokenizer: str | None,
+    seed: int,
+) -> dict[str, Any]:
+    """What the texts of a source's sets depend on; raises ValueError for settings that cannot be used."""
+    check_validation(validation_documents)
+    _check_sources(source, validation_sources, tokenizer)
+    text: dict[str, Any] = {"source": source.fingerprint()}
+    if validation_sources:
+        text["validation"] = {name: other.fingerprint() for name, other in validation_sources.items()}
+    elif validation_documents:
+        text |= {"validation_documents": validation_documents, "seed": seed}
+    return text
+
+
 @dataclass(frozen=True)
 class _Texts:
-    """Texts to train a tokenizer on: those of a part, every n-th of a long one. Can be read repeatedly."""
+    """Texts to train a tokenizer on: those of parts, every n-th of long ones. Can be read repeatedly."""
 
-    part: Part
+    parts: Sequence[Part]
 
     def __iter__(self) -> Iterator[str]:
-        stride = 1 + self.part.num_characters // _TOKENIZER_TEXT
-        return (str(document) for _, document in islice(self.part.numbered(), 0, None, stride))
+        stride = 1 + sum(part.num_characters for part in self.parts) // _TOKENIZER_TEXT
+        documents = chain.from_iterable(part.numbered() for part in self.parts)
+        return (str(document) for _, document in islice(documents, 0, None, stride))
 
 
 def _check_sources(source: Source, validation_sources: dict[str, Source], tokenizer: str | None) -> None:
@@ -156,7 +176,7 @@ def _check_sources(source: Source, validation_sources: dict[str, Source], tokeni
         )
 
 
-def _keep_tokenizer(folder: Path, make: Callable[[], Any]) -> None:
+def keep_tokenizer(folder: Path, make: Callable[[], Any]) -> None:
     """Writes the tokenizer that `make` gives beside the folder and renames it, unless it exists."""
     partial = folder.parent / f".{folder.name}.partial"
     with locked(folder):
@@ -176,10 +196,11 @@ def _keep_tokenizer(folder: Path, make: Callable[[], Any]) -> None:
             shutil.rmtree(partial, ignore_errors=True)
 
 
-def _train(part: Part, kind: str, vocab_size: int, lowercase: bool) -> Any:
+def train_on(parts: Sequence[Part], kind: str, vocab_size: int, lowercase: bool) -> Any:
+    """A tokenizer of the texts of some parts."""
     log.info("training a %s tokenizer of %s tokens", kind, f"{vocab_size:,}")
     with rust_threads():
-        return train_tokenizer(_Texts(part), kind, vocab_size, lowercase)
+        return train_tokenizer(_Texts(parts), kind, vocab_size, lowercase)
 
 
 _KEPT = ("documents", "unigram_entropy", "tokens_per_byte")

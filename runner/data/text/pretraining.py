@@ -5,6 +5,8 @@ from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from iolaus.conf.data import pretraining as options
@@ -16,6 +18,7 @@ from iolaus.runner.data.module import GlobalBatchDataModule
 from iolaus.runner.data.read.documents import Source, open_source
 from iolaus.runner.data.read.opened import reading_of
 from iolaus.runner.data.store.reader import TokenStore
+from iolaus.runner.data.text.holdout import Part, divide
 from iolaus.runner.data.text.prepare import PreparedText, prepare_text
 from iolaus.runner.data.text.tokenizer import describe_vocabulary
 from iolaus.runner.run.model_folder import model_folder
@@ -41,6 +44,8 @@ class PretrainingData(GlobalBatchDataModule):
         self.source = self._open(settings.source)
         self.validation_sources = {n: self._open(source) for n, source in (settings.validation or {}).items()}
         self.tokenizer_name = model_folder(settings.tokenizer) if settings.tokenizer else None
+        self.left_out: NDArray[np.uint64] | None = None
+        """Digests, ascending, of documents that are not trained on as other sources hold them out."""
         self.prepared: PreparedText | None = None
 
     @wraps(__init__)  # type: ignore[misc]  # signatures are read from here
@@ -80,8 +85,14 @@ class PretrainingData(GlobalBatchDataModule):
             validation_documents,
             self.tokenizer_name,
             cache_dir=Path(self.settings.cache_dir).expanduser(),
+            left_out=self.left_out,
             **{name: getattr(self.settings, name) for name in names},
         )
+
+    def divided(self) -> dict[str, Part]:
+        """The documents of the training and validation sets, which are read once."""
+        held_out = (self.validation_sources, self.settings.validation_documents, self.settings.seed)
+        return divide(self.source, *held_out, left_out=self.left_out)
 
     def _open(self, source: Any) -> Source:
         given = self.settings

@@ -1,0 +1,98 @@
+"""Which source each draw of a mixture takes, so that every source has its share at every draw, not only on average.
+
+Shares are whole parts of a period of draws, which repeats. In a period the j-th draw of a source comes after its share
+has passed j - 1 and before it has passed j; of the sources that may come the one that must come first is drawn. Such a
+schedule exists for all shares (Tijdeman 1980, "The chairman assignment problem"; Steiner and Yeomans 1993, "Level
+schedules for mixed-model, just-in-time processes"), and drawing by the earliest end finds it.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from heapq import heappop, heappush
+
+import numpy as np
+from numpy.typing import NDArray
+
+LONGEST_PERIOD = 1 << 16
+"""Draws of the longest period; shares that are no parts of a shorter one are rounded to parts of this one."""
+
+
+def parts_of(weights: Mapping[str, float]) -> list[int]:
+    """Each source's draws in a period, in proportion to positive weights: exactly where a period can have that.
+
+    Raises ValueError for a source that would have less than one draw in `LONGEST_PERIOD`.
+
+    Example:
+        >>> parts_of({"books": 0.7, "web": 0.2, "code": 0.1})
+        [7, 2, 1]
+    """
+    fractions = [Fraction(repr(float(weight))) for weight in weights.values()]  # .7 is 7/10 as it is written
+    total, period = sum(fractions), 1
+    shares = [fraction / total for fraction in fractions]
+    for share in shares:
+        period = min(math.lcm(period, share.denominator), LONGEST_PERIOD + 1)
+    period = min(period, LONGEST_PERIOD)
+    for name, share in zip(weights, shares, strict=True):
+        if share * period < 1:
+            raise ValueError(
+                f"source {name} would have {float(share * period):.2g} of {period:,} draws: give it more"
+            )
+    parts = [math.floor(share * period) for share in shares]
+    missing = sorted(range(len(parts)), key=lambda i: (parts[i] - shares[i] * period, i))
+    for i in missing[: period - sum(parts)]:
+        parts[i] += 1
+    return parts
+
+
+class MixedDraws:
+    """The sources of all draws, given each one's draws in a period: at any number, in constant time.
+
+    After n draws, for every n, each of S sources has less than one draw more or less than its share of n.
+
+    Example:
+        >>> draws = MixedDraws([3, 1])
+        >>> draws.sources(0, 8).tolist(), draws.counts(6).tolist()
+        ([0, 0, 0, 1, 0, 0, 0, 1], [5, 1])
+    """
+
+    def __init__(self, parts: Sequence[int]) -> None:
+        self.parts = np.array(parts, np.int64)
+        """Draws of each source in a period [S]."""
+        self._period = _period(tuple(parts))
+
+    def sources(self, start: int, stop: int) -> NDArray[np.int64]:
+        """The source of each of the draws [start, stop)."""
+        places = start % len(self._period) + np.arange(stop - start, dtype=np.int64)
+        return self._period[places % len(self._period)].astype(np.int64)
+
+    def counts(self, number: int) -> NDArray[np.int64]:
+        """How many of the first `number` draws each source has [S]."""
+        periods, rest = divmod(number, len(self._period))
+        return periods * self.parts + np.bincount(self._period[:rest], minlength=len(self.parts))
+
+
+@lru_cache(maxsize=16)
+def _period(parts: tuple[int, ...]) -> NDArray[np.int32]:
+    """The source of each draw of a period.
+
+    Of a source with a of the P draws, draw j (from 1) may be number floor((j - 1) P / a), from 0, and must be number
+    ceil(j P / a) - 1 at the latest: else its share would be left by one or more.
+    """
+    period = sum(parts)
+    sources = np.repeat(np.arange(len(parts)), parts)
+    own = np.array(parts, np.int64)[sources]
+    before = np.arange(period) - np.repeat(np.cumsum(parts) - parts, parts)
+    first, last = before * period // own, -(-(before + 1) * period // own) - 1
+    order = np.argsort(first, kind="stable")
+    waiting: list[tuple[int, int]] = []
+    coming = zip(first[order].tolist(), last[order].tolist(), sources[order].tolist(), strict=True)
+    following = next(coming, None)
+    drawn = np.empty(period, np.int32)
+    for number in range(period):
+        while following is not None and following[0] <= number:
+            heappush(waiting, following[1:])
+            following = next(coming, None)
+        drawn[number] = heappop(waiting)[1]
+    return drawn

@@ -1,0 +1,145 @@
+"""Runs on a mixture: losses by source, resuming, and what a changed weight does."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from iolaus import compose
+from iolaus.runner.cli.order.finding import find
+from iolaus.runner.cli.order.opened import RunOrder
+from iolaus.runner.cli.order.places import places_of
+from iolaus.runner.loop.assembly import assemble
+from iolaus.runner.manifest.inputs import read_manifest
+from iolaus.runner.run import audit
+from iolaus.runner.run.folder import RunFolder
+from tests.conftest import TINY, Command, train_as
+from tests.data.mixture.sources import texts
+from tests.runs.test_train import continued, losses, rows
+
+Mixed = Callable[..., RunFolder]
+
+SAVING = ["checkpoint.every_steps=5", "checkpoint.keep_last=9"]
+
+FP32 = ["trainer.precision=32-true", "data.layout=padded"]
+
+
+def words(folder: Path, weight: float = 0.3) -> list[str]:
+    """The words of a run on the two texts."""
+    (verses, first), (code, second) = texts(folder).items()
+    entries = [
+        f"{verses}: {{source: {first}, weight: 0.7}}",
+        f"{code}: {{source: {second}, weight: {weight}}}",
+    ]
+    own = ["data=mixture" if word == "data=files" else word for word in TINY]
+    return [*own, f"data.mixture={{{', '.join(entries)}}}", "data.validation_documents=8"]
+
+
+@pytest.fixture(name="mixed_here")
+def mixed_here_fixture(tmp_path: Path) -> Mixed:
+    def call(*overrides: str, folder: str = "run", weight: float = 0.3) -> RunFolder:
+        run: RunFolder = train_as(tmp_path / folder, [*words(tmp_path / "texts", weight), *overrides])
+        return run
+
+    return call
+
+
+@torch.no_grad()
+def losses_by_hand(arguments: list[str]) -> dict[str, float]:
+    """The mean loss of each source's targets in global batch 0, sample by sample, from the initial weights."""
+    parts = assemble(compose(*arguments, "data.layout=single", "data.micro_batch_size=null"))
+    share = parts.data.train_batches(0, 1)[0]
+    sums = {name: [0.0, 0] for name in parts.data.train.source_names}
+    for micro_batch, (_, index) in zip(share["micro_batches"], share["sample_ids"].tolist(), strict=True):
+        inputs = {name: micro_batch[name] for name in ("input_ids", "attention_mask")}
+        logits = parts.model.pretrained(**inputs).logits.flatten(0, 1)
+        labels = micro_batch["labels"].flatten()
+        name = "verses" if index < parts.data.train.starts["code"] else "code"
+        sums[name][0] += functional.cross_entropy(logits, labels, reduction="sum").item()
+        sums[name][1] += int((labels != -100).sum())
+    return {name: total / count for name, (total, count) in sums.items()}
+
+
+def test_loss_of_a_source_is_that_of_its_samples(mixed_here: Mixed, tmp_path: Path) -> None:
+    short = ["trainer.max_steps=1", "trainer.validate_every=0"]
+    by_hand = losses_by_hand([*words(tmp_path / "texts"), *FP32])
+    assert by_hand["verses"] != by_hand["code"]
+    for cut in ("data.micro_batch_tokens=60", "data.layout=packed"):
+        run = mixed_here(*FP32, *short, cut, folder=cut)
+        (first,) = (row for row in rows(run) if row["train/loss"])
+        for name, loss in by_hand.items():
+            assert float(first[f"train/loss/{name}"]) == pytest.approx(loss, rel=1e-5)
+
+
+def test_validation_is_by_source_and_their_mean_by_shares_chooses(mixed_here: Mixed) -> None:
+    run = mixed_here("trainer.max_steps=4", "trainer.validate_every=4")
+    (row,) = (row for row in rows(run) if row["val/mixture/loss"])
+    each = [float(row[f"val/{name}/loss"]) for name in ("verses", "code")]
+    assert float(row["val/mixture/loss"]) == pytest.approx(0.7 * each[0] + 0.3 * each[1], rel=1e-4)
+    assert run.status()["monitor"] == "val/mixture/loss"
+    assert run.status()["results"]["objective"] == float(row["val/mixture/loss"])
+
+
+def test_resumed_run_is_the_undisturbed_one(mixed_here: Mixed) -> None:
+    whole = mixed_here(*SAVING, folder="whole")
+    stopped = continued(whole, 5, "stopped")
+    mixed_here(*SAVING, "data.num_workers=2", "data.micro_batch_tokens=120", folder="stopped")
+    assert audit.compare(whole.path, stopped.path) is None
+    assert audit.length(stopped.path) == 12
+    assert "data" not in read_manifest(stopped.path)["sessions"][-1]["changed"]
+    assert losses(stopped) == pytest.approx(losses(whole), rel=1e-2)
+
+
+def test_changed_weight_is_refused_or_recorded(mixed_here: Mixed) -> None:
+    whole = mixed_here(*SAVING, "trainer.max_steps=6", folder="whole")
+    branch = ["trainer.max_steps=8", f"resume={whole.checkpoints / 'step-00000005.ckpt'}"]
+    with pytest.raises(
+        ValueError, match=r"mixture was \{'verses': .* and is \{'verses': .*resume_changed_data=true$"
+    ):
+        mixed_here(*SAVING, *branch, folder="refused", weight=0.6)
+    run = mixed_here(*SAVING, *branch, "resume_changed_data=true", folder="branch", weight=0.6)
+    manifest, parent = read_manifest(run.path), read_manifest(whole.path)
+    before, after = (one["inputs"]["order"]["mixture"] for one in (parent, manifest))
+    assert before != after
+    assert manifest["sessions"][0]["changed"]["data"] == {"mixture": before}
+    assert "changed" not in manifest["inputs"]
+    assert list(manifest["inputs"]["files"]) == ["mixture.verses.source", "mixture.code.source"]
+
+
+def test_order_tells_the_source_of_each_sample(mixed_here: Mixed) -> None:
+    run = mixed_here("trainer.max_steps=3", "trainer.validate_every=0")
+    order = RunOrder(run.path)
+    assert list(order.changed([1, 2, 3])) == []
+    places, data = places_of(order.data), order.data
+    for index in order.samples(1)[:, 1].tolist():
+        place = places.of(index)
+        name = data.train.source_names[int(data.train.sources_of(np.array([index]))[0])]
+        assert (place.source, Path(place.file).stem) == (name, name)
+        documents = list(data.sources[name].source.documents())
+        text = documents[int(place.row.split()[1]) - 1]
+        own = data.tokenizer(text, add_special_tokens=False)["input_ids"]
+        assert data.train[index].tolist()[1:4] in [own[i : i + 3] for i in range(len(own))]
+    holders = {one.set for _, found in find(order, "lambda") for one in found}
+    assert holders == {"training", "validation set code"}
+    indices = {i for _, found in find(order, "lambda") for one in found for i in one.sequences}
+    assert indices
+    assert min(indices) >= data.train.starts["code"]
+
+
+@pytest.mark.slow
+def test_processes_change_neither_order_nor_losses_of_sources(
+    iolaus: Command, mixed_here: Mixed, tmp_path: Path
+) -> None:
+    whole = mixed_here(*SAVING, folder="whole")
+    on_two = continued(whole, 5, "on_two")
+    on_two.update_status(state="failed")
+    iolaus(*words(tmp_path / "texts"), *SAVING, "trainer.devices=2", f"resume={on_two.path}")
+    assert audit.compare(whole.path, on_two.path) is None
+    assert audit.length(on_two.path) == 12
+    for ours, theirs in zip(rows(whole), rows(on_two), strict=True):
+        for name in ("train/loss/verses", "train/loss/code"):
+            assert bool(ours[name]) == bool(theirs[name])
+            assert not ours[name] or float(ours[name]) == pytest.approx(float(theirs[name]), rel=1e-2)
