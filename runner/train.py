@@ -34,6 +34,7 @@ from iolaus.runner.run.cluster import member, refuse_sweep_of_ranks
 from iolaus.runner.run.command.status import INTERRUPTED
 from iolaus.runner.run.errors import Diverged, Rewound, TrainingFailure, explain, wants_traceback
 from iolaus.runner.run.folder import RunFolder
+from iolaus.runner.run.lazy import many_imports
 from iolaus.runner.run.lifetime import outlast_readers, without_teardown
 from iolaus.runner.run.redaction import know_secrets, redact_logs
 from iolaus.runner.run.signals import Stopped, ending_with_command, forwarding, stoppable
@@ -109,7 +110,8 @@ def work(config: DictConfig) -> dict[str, float]:
 
 def inspect(config: DictConfig, folder: RunFolder) -> None:
     """Shows the plan of a run, and removes the folder that Hydra has made for it."""
-    from iolaus.runner.cli.plan.shown import show_plan
+    with many_imports():
+        from iolaus.runner.cli.plan.shown import show_plan
 
     try:
         show_plan(config)
@@ -153,15 +155,16 @@ def train(config: DictConfig, folder: RunFolder) -> dict[str, float]:
 
 def train_once(config: DictConfig, folder: RunFolder) -> dict[str, float]:
     """Builds, trains, exports and reports; raises Rewound where the run was taken back to a checkpoint instead."""
-    from iolaus.runner.callbacks import Heartbeat, Preemption, taken_back
-    from iolaus.runner.callbacks.preemption import KILLED_LOADER
-    from iolaus.runner.checkpoints.callback import checkpoint_to_resume
-    from iolaus.runner.logging.loggers import finish_loggers
-    from iolaus.runner.loop import resolved, speed
-    from iolaus.runner.loop.lightning_loop import one_epoch, savers
-    from iolaus.runner.loop.trainer import describe_run, final_validation, make_trainer
-    from iolaus.runner.report.summary import show
-    from iolaus.runner.sweeps.pruning import pruning_of
+    with many_imports():
+        from iolaus.runner.callbacks import Heartbeat, Preemption, taken_back
+        from iolaus.runner.callbacks.preemption import KILLED_LOADER
+        from iolaus.runner.checkpoints.callback import checkpoint_to_resume
+        from iolaus.runner.logging.loggers import finish_loggers
+        from iolaus.runner.loop import resolved, speed
+        from iolaus.runner.loop.lightning_loop import one_epoch, savers
+        from iolaus.runner.loop.trainer import describe_run, final_validation, make_trainer
+        from iolaus.runner.report.summary import show
+        from iolaus.runner.sweeps.pruning import pruning_of
 
     keep_freed_memory()
     checkpoint = checkpoint_to_resume(folder, config.resume)

@@ -24,6 +24,7 @@ os.environ |= {
     "WANDB_MODE": "offline",
     "OMP_NUM_THREADS": "1",
 }
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or each process that is started compiles this project anew
 os.environ |= {"OMP_WAIT_POLICY": "passive", "HF_HUB_DISABLE_TELEMETRY": "1", "COLUMNS": "120"}
 
 # What a shell starts in the background ignores Ctrl-C and Ctrl-\, and so would the programs that are tested.

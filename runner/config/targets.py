@@ -6,6 +6,7 @@ of the kind of their group. Functions of libraries are not, but for `SCHEDULES`:
 
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -128,7 +129,11 @@ def registered(group: str | None) -> frozenset[str]:
 @cache
 def _targets_of(option: type) -> frozenset[str]:
     """The targets that an option names, those of nodes in its fields too."""
-    return frozenset(_targets_in(OmegaConf.to_container(OmegaConf.structured(option))))
+    try:
+        values: Any = asdict(option())
+    except TypeError:  # a field without a default, which takes a config
+        values = OmegaConf.to_container(OmegaConf.structured(option))
+    return frozenset(_targets_in(values))
 
 
 def _targets_in(values: Any) -> set[str]:

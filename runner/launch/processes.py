@@ -16,6 +16,7 @@ from iolaus.runner.launch.rank import RANK_CONFIG, Train, clear, packed
 from iolaus.runner.run.cluster import Nodes, processes_per_node
 from iolaus.runner.run.errors import TrainingFailure
 from iolaus.runner.run.folder import RunFolder
+from iolaus.runner.run.lazy import many_imports
 
 LAUNCHED = (
     "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT",
@@ -49,7 +50,8 @@ def launch(
     count, restarts = processes_per_node(config.trainer), config.trainer.get("max_restarts")
     if nodes == (1, 1) and count == 1 and not restarts:
         return train(config, folder)
-    from iolaus.runner.launch.agent import Supervision, supervise
+    with many_imports():
+        from iolaus.runner.launch.agent import Supervision, supervise
 
     command = [*same_modules(), "-m", "iolaus.runner.train", "--rank", str(folder.path)]
     restarts = DEFAULT_RESTARTS if restarts is None else int(restarts)

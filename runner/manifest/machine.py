@@ -4,7 +4,7 @@ import contextlib
 import os
 import platform
 from functools import cache
-from importlib.metadata import distributions
+from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +39,15 @@ def machine() -> dict[str, Any]:
 @cache
 def packages() -> dict[str, str]:
     """Every installed distribution with its version."""
-    found = [(one.metadata["Name"], one.version) for one in distributions()]
+    found = [_name_and_version(one) for one in distributions()]
     return {name.lower(): version for name, version in sorted(found, key=str) if name}
+
+
+def _name_and_version(distribution: Distribution) -> tuple[str, str]:
+    """Read from the head of its metadata, which is much faster than to parse all of that."""
+    text = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
+    head = dict(line.partition(": ")[::2] for line in text.partition("\n\n")[0].splitlines())
+    return head.get("Name", ""), head.get("Version", "")
 
 
 @cache

@@ -9,9 +9,16 @@
 - `task_model`: what every model that is trained has; `row_sums`: sums for each row of a micro-batch.
 """
 
-from iolaus.runner.models.encoder import build_encoder, load_encoder
-from iolaus.runner.models.sparse_head import SparseMaskedLM
-from iolaus.runner.models.task_model import TaskModel
-from iolaus.runner.models.vision.image_text import build_image_text
+from typing import TYPE_CHECKING
+
+from iolaus.runner.run.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from iolaus.runner.models.encoder import build_encoder, load_encoder
+    from iolaus.runner.models.sparse_head import SparseMaskedLM
+    from iolaus.runner.models.task_model import TaskModel
+    from iolaus.runner.models.vision.image_text import build_image_text
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = ["SparseMaskedLM", "TaskModel", "build_encoder", "build_image_text", "load_encoder"]

@@ -1,9 +1,14 @@
-"""Packages whose names are imported on first use: those imported under `if TYPE_CHECKING:` in their `__init__.py`."""
+"""Imports when they are needed, and quickly.
+
+The names of our packages are imported on first use: those imported under `if TYPE_CHECKING:` in their `__init__.py`.
+"""
 
 import ast
+import gc
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -41,3 +46,29 @@ def lazy_names(
         return getattr(import_module(module), original)
 
     return get, lambda: list(sys.modules[package].__all__)
+
+
+LIBRARIES = ("torch", "lightning")
+"""Those that bring most objects into a process."""
+
+
+@contextmanager
+def many_imports() -> Iterator[None]:
+    """Imports within it are not searched for garbage, which a million new objects of libraries have next to none of.
+
+    Where they bring one of `LIBRARIES`, what exists by then stays out of later collections as well, also out of those at
+    the end of the process: modules last as long as it does.
+
+    Example:
+        >>> with many_imports():
+        ...     import torch
+    """
+    before, enabled = [name in sys.modules for name in LIBRARIES], gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if [name in sys.modules for name in LIBRARIES] != before:
+            gc.freeze()
+        if enabled:
+            gc.enable()

@@ -1,9 +1,11 @@
-"""What every start of the program must not load."""
+"""What every start of the program must not load, and what a run must not."""
 
 import subprocess
 import sys
+from pathlib import Path
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, TINY
+from tests.support.processes import process
 
 PROGRAM = """
 import sys
@@ -13,6 +15,23 @@ Plugins.instance()
 print([name for name in ("torch", "transformers", "megatron", "multistorageclient") if name in sys.modules])
 """
 
+UNUSED = (
+    "accelerate", "bitsandbytes", "boto3", "datasets", "iolaus.runner.data.energon", "iolaus.runner.data.vision",
+    "iolaus.runner.loaders", "iolaus.runner.models.diffusion", "iolaus.runner.models.finetuning",
+    "lightning.pytorch.cli", "matplotlib", "megatron", "multistorageclient", "optuna", "pandas", "pyarrow",
+    "pytorch_optimizer", "sklearn", "tensorboard", "torch._inductor.compile_fx", "torchvision",
+    "transformers.generation.utils", "transformers.trainer", "wandb",
+)  # fmt: skip
+"""Modules that a plain pretraining run has no use for."""
+
+RUN = f"""
+import gc, sys
+from iolaus.runner.cli.commands import main
+main(sys.argv[1:])
+print("imported:", [name for name in {UNUSED} if name in sys.modules])
+print("collected:", gc.isenabled(), gc.get_freeze_count() > 300_000)
+"""
+
 
 def test_starting_loads_no_training_library_nor_plugins_of_theirs() -> None:
     done = subprocess.run(
@@ -20,3 +39,13 @@ def test_starting_loads_no_training_library_nor_plugins_of_theirs() -> None:
     )
     assert done.stdout.strip() == "[]"
     assert not done.stderr
+
+
+def test_run_loads_only_what_it_uses_and_leaves_modules_out_of_collections(
+    tmp_path: Path, text_file: Path
+) -> None:
+    small = [word for word in TINY if not word.startswith("model")]  # of the default architecture
+    words = [*small, f"data.source={text_file}", "trainer.max_steps=1", "trainer.validate_every=0"]
+    done = process("-c", RUN, *words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-2:] == ["imported: []", "collected: True True"]

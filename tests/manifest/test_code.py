@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import distributions
 from pathlib import Path
 from types import ModuleType
 
@@ -10,6 +11,7 @@ import pytest
 
 from iolaus.runner.manifest import code
 from iolaus.runner.manifest.digests import file_digest
+from iolaus.runner.manifest.machine import packages
 from iolaus.runner.run import environment
 from tests.conftest import ROOT
 
@@ -111,3 +113,23 @@ def test_modules_of_the_user_count_and_installed_ones_do_not(
     own = code.own_modules()
     assert own[str(file.resolve())] == file_digest(file)
     assert not [path for path in own if "site-packages" in path or path.startswith(str(ROOT / "runner"))]
+
+
+def test_module_in_a_linked_folder_counts_once_by_its_real_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "mine.py").write_text("MINE = 1")
+    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "other.py").symlink_to("link/mine.py")
+    for name, place in {"a": "link/mine.py", "b": "real/mine.py", "c": "other.py"}.items():
+        module = ModuleType(name)
+        module.__file__ = str(tmp_path / place)
+        monkeypatch.setitem(sys.modules, name, module)
+    own = [path for path in code.own_modules() if path.startswith(str(tmp_path.resolve()))]
+    assert own == [str((tmp_path / "real" / "mine.py").resolve())]
+
+
+def test_packages_have_the_names_and_versions_of_their_metadata() -> None:
+    assert packages() == {str(one.metadata["Name"]).lower(): one.version for one in distributions()}
+    assert packages()["torch"].startswith("2.")

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from iolaus.runner.run.command.json_output import add_json_argument, print_json
+from iolaus.runner.run.lazy import many_imports
 
 if TYPE_CHECKING:
     from iolaus.runner.inference.evaluated import Evaluation
@@ -68,8 +69,9 @@ def main(arguments: Namespace) -> None:
     """Prints the figures, and writes them with `--out`."""
     from omegaconf import OmegaConf
 
-    from iolaus.runner.inference.evaluated import Asked, evaluate
-    from iolaus.runner.tasks import import_modules
+    with many_imports():
+        from iolaus.runner.inference.evaluated import Asked, evaluate
+        from iolaus.runner.tasks import import_modules
 
     words = {word: is_setting(word) for word in arguments.files}
     files = [word for word in arguments.files if not words[word]]
@@ -115,9 +117,10 @@ def evaluate_sets(config: Any, folder: Path) -> None:
     """
     from omegaconf import OmegaConf
 
-    from iolaus.runner.data.evaluated import by_name
-    from iolaus.runner.inference.evaluated import KNOWN_SETTINGS, Asked, evaluate
-    from iolaus.runner.tasks import import_modules
+    with many_imports():
+        from iolaus.runner.data.evaluated import by_name
+        from iolaus.runner.inference.evaluated import KNOWN_SETTINGS, Asked, evaluate
+        from iolaus.runner.tasks import import_modules
 
     if config.resume in (None, "auto"):
         raise ValueError("mode=evaluate measures a finished run: name its folder by resume=RUN")

@@ -16,6 +16,7 @@ from typing import Any
 
 from iolaus.runner.run.command.json_output import add_json_argument, print_json
 from iolaus.runner.run.files import writing
+from iolaus.runner.run.lazy import many_imports
 
 STDIN = "-"
 
@@ -64,10 +65,11 @@ def main(arguments: Namespace) -> None:
 
 def _predicted(arguments: Namespace) -> tuple[Iterator[dict[str, Any]], dict[str, float]]:
     """Predictions, and their metrics where a file has labels."""
-    from iolaus.runner.inference.answering import Answerer
-    from iolaus.runner.inference.labelled import Predictor, predict, rows_of_file, rows_of_texts
-    from iolaus.runner.inference.trained_model import load_trained_model
-    from iolaus.runner.tasks import import_modules
+    with many_imports():
+        from iolaus.runner.inference.answering import Answerer
+        from iolaus.runner.inference.labelled import Predictor, predict, rows_of_file, rows_of_texts
+        from iolaus.runner.inference.trained_model import load_trained_model
+        from iolaus.runner.tasks import import_modules
 
     is_file = _is_file(arguments)
     if arguments.input is None and arguments.length is None:

@@ -20,6 +20,7 @@ from iolaus.runner.report.table import as_text
 from iolaus.runner.run.command.json_output import add_json_argument, print_json
 from iolaus.runner.run.command.status import DIFFERENT
 from iolaus.runner.run.files import replacing, writing
+from iolaus.runner.run.lazy import many_imports
 
 COLUMNS = ("step", "place", "epoch", "index", "source", "file", "row", "part")
 """Columns of the samples: `row` is a document or row of `file`, `part` which sequence of it, from 1."""
@@ -50,9 +51,10 @@ def main(arguments: Namespace) -> None:
         raise ValueError("--format parquet is for a file: name it with --out FILE")
     if arguments.format and (arguments.json or arguments.steps is None):
         raise ValueError("--format is for --steps alone, without --json")
-    from iolaus.runner.cli.order.opened import RunOrder
-    from iolaus.runner.launch.processes import quiet_threads
-    from iolaus.runner.loop.trainer import quiet_libraries
+    with many_imports():
+        from iolaus.runner.cli.order.opened import RunOrder
+        from iolaus.runner.launch.processes import quiet_threads
+        from iolaus.runner.loop.trainer import quiet_libraries
 
     quiet_threads()
     quiet_libraries()

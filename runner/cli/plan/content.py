@@ -18,6 +18,7 @@ from iolaus.runner.loop.budget import Budget, budget_of, settle, take_over
 from iolaus.runner.modules.texts import marked_texts
 from iolaus.runner.run.cluster import num_nodes, processes_per_node
 from iolaus.runner.run.folder import RunFolder
+from iolaus.runner.run.lazy import many_imports
 
 HISTOGRAM_LINES = 8
 MOST_MEASURED = 200_000  # sequences of the histogram
@@ -33,9 +34,10 @@ def plan_of(config: DictConfig) -> Iterator[Part]:
     Raises the errors of config and data that the run would raise.
     """
     quiet_threads()
-    from iolaus.runner.data.module import GlobalBatchDataModule
-    from iolaus.runner.loop.lightning_loop import describe, is_plain
-    from iolaus.runner.loop.trainer import quiet_libraries
+    with many_imports():
+        from iolaus.runner.data.module import GlobalBatchDataModule
+        from iolaus.runner.loop.lightning_loop import describe, is_plain
+        from iolaus.runner.loop.trainer import quiet_libraries
 
     quiet_libraries()
     asked, config = config, completed(config)

@@ -101,10 +101,20 @@ def documented(source: bytes) -> Iterator[tuple[Documented, str]]:
             tree = ast.parse(source)
     except (SyntaxError, ValueError):  # templates and examples of wrong syntax
         return
-    nodes = (node for node in ast.walk(tree) if isinstance(node, Documented))
-    for node in sorted(nodes, key=lambda node: getattr(node, "lineno", 0)):
+    for node in sorted(_definitions(tree), key=lambda node: getattr(node, "lineno", 0)):
         if text := ast.get_docstring(node, clean=False):
             yield node, text
+
+
+def _definitions(tree: ast.Module) -> Iterator[Documented]:
+    """The module, classes and functions of a tree: they stand in lists of statements, so expressions are not searched."""
+    nodes: list[Any] = [tree]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, Documented):
+            yield node
+        for field in ("body", "orelse", "handlers", "finalbody", "cases"):
+            nodes += getattr(node, field, ())
 
 
 def docstrings(source: bytes) -> list[str]:

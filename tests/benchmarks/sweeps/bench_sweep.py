@@ -25,7 +25,7 @@ def main(repeats: int = 5) -> None:
         measure(commands["alone"], folder)  # fills the cache
         for _ in range(repeats):
             for name, command in commands.items():
-                samples[name].append(measure(command, folder)[0])
+                samples[name].append(measure(command, folder)["ended"])
     in_sweep = [(more - one) / MORE for one, more in zip(samples["one"], samples["more"], strict=True)]
     rows = {
         "a job of one step, within a sweep": in_sweep,
