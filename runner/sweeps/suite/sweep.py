@@ -50,9 +50,7 @@ class SuiteSweep(JobSweeper):
         loader, settings = self.configs.loader, self.settings
         suite = load_suite(settings.suite, loader, settings.data, settings.source)
         suite = chosen_tasks(suite, settings.tasks) if settings.tasks else suite
-        typed = (
-            self.config.hydra.sweeper.overrides
-        )  # the settings were resolved twice, with interpolations for jobs
+        typed = self.config.hydra.sweeper.overrides  # `settings` are resolved twice, these only in the jobs
         self.suite = with_typed(suite, self.parse([*typed, *arguments]))
         self.models = models_of(settings.models, loader)
         self.jobs: dict[Place, Job] = {}
