@@ -23,10 +23,11 @@ if TYPE_CHECKING:
         lion,
         rmsprop,
         sgd,
+        stable_adamw,
     )
     from iolaus.runner.optim.groups import groups_table, parameter_groups
     from iolaus.runner.optim.hooks import LoopNeeds, loop_needs
-    from iolaus.runner.optim.matrixwise import galore, muon, shampoo, soap, sophiah, splus
+    from iolaus.runner.optim.matrixwise import galore, muon, normuon, shampoo, soap, sophiah, splus
     from iolaus.runner.optim.schedule.phases import ThreePhaseSchedule
     from iolaus.runner.optim.schedule.schedulers import (
         ClosedFormScheduler,
@@ -60,6 +61,7 @@ __all__ = [
     "lion",
     "loop_needs",
     "muon",
+    "normuon",
     "parameter_groups",
     "rmsprop",
     "sgd",
@@ -67,4 +69,5 @@ __all__ = [
     "soap",
     "sophiah",
     "splus",
+    "stable_adamw",
 ]

@@ -45,5 +45,5 @@ def check_same(optimizer: Optimizer, saved: list[dict[str, Any]]) -> None:
     elif there - here:
         what = f"holds {min(there - here)}, which is not trained here"
     else:
-        what = "groups the parameters in another way (decay_embeddings, layer_decay or overrides differ)"
+        what = "groups the parameters in another way (decay_embeddings, decay_vectors, layer_decay or overrides differ)"
     raise ValueError(f"the saved state of {kind} {what}; resume with the same model and parameter groups")
