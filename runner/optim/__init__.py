@@ -4,6 +4,7 @@
 - `algorithms`: what the libraries lack, and 8-bit variants.
 - `shared_settings`: the settings that all optimizers have, and the groups that they make.
 - `roles`: what each parameter is for; `groups`, `given_groups`, `matrix_groups`: parameter groups.
+- `ema`: a running average of the weights, of any optimizer.
 - `hooks`: what an optimizer needs of the training loop; `state`: its state in checkpoints.
 - `schedule`: learning rates, without torch until an optimizer is asked for.
 """

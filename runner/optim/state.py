@@ -7,7 +7,7 @@ from torch.optim import Optimizer
 
 Opt = TypeVar("Opt", bound=Optimizer)
 
-STATE = ("params", "step", "lr", "initial_lr", "train_mode")
+STATE = ("params", "step", "lr", "initial_lr", "train_mode", "averaged")
 """Entries of a parameter group that are state; the others are settings of the config."""
 
 
